@@ -1,0 +1,204 @@
+"""What happened: the facts that `step` folds into the World, past tense. Their tagged union is the journal's format.
+
+Looks at containers race with orders and with each other. `began` and `ended` are tickets from one counter, drawn when
+a look began and when an order's outcome was known: a look that began before the newest outcome is old news.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+import msgspec
+
+from state.cpuset import CPUSet
+from state.topology import Topology
+
+
+class Phase(enum.StrEnum):
+    """A container's state in the engine's words."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    PAUSED = "paused"
+    RESTARTING = "restarting"
+    EXITED = "exited"
+    REMOVING = "removing"
+    DEAD = "dead"
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it has processes now."""
+        return self in (Phase.RUNNING, Phase.PAUSED)
+
+
+class Mount(msgspec.Struct, frozen=True, kw_only=True):
+    """A mount of a container: `source` is a host path (bind) or a volume's name; `subpath` only for volumes."""
+
+    source: str
+    target: str
+    subpath: str = ""
+
+
+class ContainerView(msgspec.Struct, frozen=True, kw_only=True):
+    """One look at a container: what the engine configured, and where the kernel lets it run.
+
+    Labels are only those that matter here (`cpuset.*`, and the compose project and service), each cut to a bounded
+    length. `cpuset` and `mems` are the engine's configured text, verbatim. `nano_cpus` is in 1e-9 CPUs; `cpu_quota` and
+    `cpu_period` in microseconds; `memory` and `memory_reservation` in bytes; 0 where nothing is set. `effective` is
+    the kernel's own word about a live container, None where it is not live or the kernel's files cannot be read.
+    `exists_since` and `started_at` are the engine's time stamps, verbatim: equal text means the same start.
+    """
+
+    id: str
+    name: str
+    phase: Phase
+    labels: Mapping[str, str] = {}
+    cpuset: str = ""
+    mems: str = ""
+    nano_cpus: int = 0
+    cpu_quota: int = 0
+    cpu_period: int = 0
+    memory: int = 0
+    memory_reservation: int = 0
+    pid: int = 0
+    cgroup_parent: str = ""
+    created_at: str = ""
+    started_at: str = ""
+    mounts: tuple[Mount, ...] = ()
+    effective: CPUSet | None = None
+
+
+class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What the engine says of itself. `ncpu` is its own ceiling for CPU limits, not the machine's count."""
+
+    name: str
+    version: str
+    api_version: str
+    ncpu: int
+    cgroup_version: str = ""
+    cgroup_driver: str = ""
+    has_cpuset: bool = True
+    live_restore: bool = False
+
+
+class EngineConnected(msgspec.Struct, frozen=True, tag=True):
+    """The event stream is open (again). Nothing is ordered until the inventory that follows."""
+
+    engine: EngineInfo
+
+
+class EngineDisconnected(msgspec.Struct, frozen=True, tag=True):
+    """The event stream ended; what happens now is unseen."""
+
+    reason: str
+
+
+class ContainerSeen(msgspec.Struct, frozen=True, tag=True):
+    """Somebody looked at a container."""
+
+    view: ContainerView
+    began: int
+
+
+class ContainerRemoved(msgspec.Struct, frozen=True, tag=True):
+    """The engine no longer knows this container."""
+
+    container: str
+    began: int
+
+
+class InventoryTaken(msgspec.Struct, frozen=True, tag=True):
+    """Everything was looked at: `seen` holds what differs from the latest World, `gone` what is in it no more."""
+
+    seen: tuple[ContainerView, ...]
+    gone: tuple[str, ...]
+    began: int
+
+
+class CpusetApplied(msgspec.Struct, frozen=True, tag=True):
+    """An order took effect. `effective` is the kernel's word afterwards, None where it could not be read or is idle."""
+
+    container: str
+    order: int
+    effective: CPUSet | None
+    ended: int
+
+
+class Failure(enum.StrEnum):
+    """How an order failed, by what may be believed afterwards."""
+
+    REFUSED = "refused"
+    """Nothing changed (400, 409)."""
+    FAILED = "failed"
+    """The engine tried: the kernel and the engine's books may disagree (5xx)."""
+    LOST = "lost"
+    """No answer: it may yet take effect."""
+    GONE = "gone"
+    """The container no longer exists."""
+    INEFFECTIVE = "ineffective"
+    """Accepted, and the kernel shows something else."""
+
+
+class CpusetFailed(msgspec.Struct, frozen=True, tag=True):
+    """An order failed, or its outcome is unknown. A `RetryDue` follows when it may be tried again."""
+
+    container: str
+    order: int
+    failure: Failure
+    reason: str
+    ended: int
+    effective: CPUSet | None = None
+
+
+class RetryDue(msgspec.Struct, frozen=True, tag=True):
+    """The pause after a failed order of this container is over."""
+
+    container: str
+
+
+class LingerEnded(msgspec.Struct, frozen=True, tag=True):
+    """A container that is not running has kept its CPUs for as long as it may. `timer` is the order's number."""
+
+    container: str
+    timer: int
+
+
+class StopFailed(msgspec.Struct, frozen=True, tag=True):
+    """A container that was to be stopped for want of CPUs was not."""
+
+    container: str
+    reason: str
+
+
+class TopologyRead(msgspec.Struct, frozen=True, tag=True):
+    """The machine was read (again)."""
+
+    topology: Topology
+
+
+class SettingsChanged(msgspec.Struct, frozen=True, tag=True):
+    """The configuration was read again. `settings` is `sidecar.decide.world.Settings` as plain JSON values."""
+
+    settings: Mapping[str, object]
+
+
+class ReleaseRequested(msgspec.Struct, frozen=True, tag=True):
+    """Everything is to be given back: original cpusets and quotas, and nothing granted any more."""
+
+
+Fact = (
+    EngineConnected
+    | EngineDisconnected
+    | ContainerSeen
+    | ContainerRemoved
+    | InventoryTaken
+    | CpusetApplied
+    | CpusetFailed
+    | RetryDue
+    | LingerEnded
+    | StopFailed
+    | TopologyRead
+    | SettingsChanged
+    | ReleaseRequested
+)

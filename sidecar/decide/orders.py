@@ -1,0 +1,60 @@
+"""What to do: the orders that `step` gives, imperative. The executor performs them and answers with facts."""
+
+from __future__ import annotations
+
+import msgspec
+
+from state.cpuset import CPUSet
+
+
+class Update(msgspec.Struct, frozen=True, kw_only=True):
+    """One call of the engine's update route: only what is given is changed.
+
+    `nano_cpus` in 1e-9 CPUs, `cpu_quota` in microseconds (-1: unlimited). An engine cannot clear a cpuset, so `cpus` is
+    never empty.
+    """
+
+    cpus: CPUSet
+    mems: str | None = None
+    nano_cpus: int | None = None
+    cpu_quota: int | None = None
+
+
+class ApplyCpuset(msgspec.Struct, frozen=True, tag=True):
+    """Write this onto the container. One at a time per container; `number` names it in the outcome.
+
+    `live` says that it has processes, so that the kernel must confirm; otherwise it is a write of configuration.
+    """
+
+    container: str
+    number: int
+    update: Update
+    live: bool
+
+
+class StopContainer(msgspec.Struct, frozen=True, tag=True):
+    """Stop it: its CPUs are not to be had, and that is what its label asks for."""
+
+    container: str
+    reason: str
+
+
+class StartLinger(msgspec.Struct, frozen=True, tag=True):
+    """Answer with `LingerEnded` after so many seconds."""
+
+    container: str
+    timer: int
+    seconds: float
+
+
+class LookAgain(msgspec.Struct, frozen=True, tag=True):
+    """Look at this container: what is known of it is in doubt."""
+
+    container: str
+
+
+class ReadTopology(msgspec.Struct, frozen=True, tag=True):
+    """Read the machine again: the engine refused CPUs that should be there."""
+
+
+Order = ApplyCpuset | StopContainer | StartLinger | LookAgain | ReadTopology

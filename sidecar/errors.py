@@ -1,0 +1,44 @@
+"""Everything the daemon can fail at, named by what the caller may do about it.
+
+Foreign exceptions (aiohttp, aiodocker, OSError) stop at the adapter and become one of these, `raise ... from`.
+"""
+
+
+class SidecarError(Exception):
+    """The base of all; the message is a sentence for people, naming the cure where there is one."""
+
+
+class ConfigError(SidecarError):
+    """A configuration that cannot be used: says the file and key, the variable or the flag, and what would be right."""
+
+
+class AlreadyRunning(SidecarError):
+    """Another sidecar holds the lock on this state directory."""
+
+
+class StateUnwritable(SidecarError):
+    """The state directory cannot be written: full, read-only, or not ours."""
+
+
+class EngineError(SidecarError):
+    """The container engine did not do what was asked."""
+
+
+class EngineUnavailable(EngineError):
+    """No answer: not there, gone, too slow. Whether the request took effect is unknown. Try again later."""
+
+
+class EngineRefused(EngineError):
+    """The engine says that the request is wrong (400, 409): do not repeat it as it is."""
+
+
+class EngineFailed(EngineError):
+    """The engine tried and failed (5xx): its books may be wrong now. Look again before the next order."""
+
+
+class ContainerGone(EngineError):
+    """No such container any more. Forget it."""
+
+
+class EngineLacks(EngineError):
+    """This engine cannot do it at all (no such route, no cpuset controller): a matter of configuration."""

@@ -1,0 +1,59 @@
+"""What the tasks need of the edges, as Protocols. Adapters in `engines`, `host` and `publish` satisfy them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+import msgspec
+
+from sidecar.decide.facts import ContainerView, EngineInfo
+from sidecar.decide.orders import Update
+from state.cpuset import CPUSet
+from state.topology import Topology
+
+
+class EngineEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """A hint that a container changed; what it is now must be looked up.
+
+    `action` is in Docker's words (create, start, die, pause, unpause, update, rename, destroy, ...); `time_nano` is the
+    engine's clock in nanoseconds. `is_gap` marks the one event that says: some were lost here; look at everything.
+    """
+
+    container: str
+    action: str
+    time_nano: int
+    is_gap: bool = False
+
+
+class Engine(Protocol):
+    """A container engine. Every method may raise EngineUnavailable; each is bounded in time by the adapter."""
+
+    async def info(self) -> EngineInfo:
+        """Who answers, and what it can do. EngineLacks where it cannot do what the sidecar needs."""
+
+    async def containers(self) -> tuple[str, ...]:
+        """The full ids of all containers, stopped ones too."""
+
+    async def inspect(self, container: str) -> ContainerView:
+        """The engine's view of one container (`effective` is None). ContainerGone if it is not there."""
+
+    async def update(self, container: str, update: Update) -> None:
+        """Change CPUs and quota in one call. ContainerGone, EngineRefused, EngineFailed, EngineLacks."""
+
+    async def stop(self, container: str) -> None:
+        """Stop a container, with its own grace. ContainerGone, EngineFailed."""
+
+    def events(self) -> AbstractAsyncContextManager[AsyncIterator[EngineEvent]]:
+        """The event stream: subscribed when entered. Iterating raises EngineUnavailable when the stream ends."""
+
+
+class Kernel(Protocol):
+    """The kernel's files on this host."""
+
+    def effective_cpus(self, view: ContainerView) -> CPUSet | None:
+        """Where a live container may really run; None where it is not live or cannot be read."""
+
+    def topology(self) -> Topology:
+        """The machine as it is now. StateError if it cannot be understood."""

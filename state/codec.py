@@ -1,0 +1,47 @@
+"""Structs to bytes and back, with CPUSet written as its list text: `"0-3,8"`."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from state.cpuset import CPUSet
+from state.errors import CPUSetError
+
+T = TypeVar("T")
+
+
+def encode(value: object) -> bytes:
+    """JSON of a struct; keys in declaration order, dict keys sorted, so equal values give equal bytes."""
+    return msgspec.json.encode(value, enc_hook=_plain, order="deterministic")
+
+
+def decode(data: bytes, wanted: type[T]) -> T:
+    """A struct from its JSON; msgspec.ValidationError or DecodeError where it does not fit, naming the place."""
+    return msgspec.json.decode(data, type=wanted, dec_hook=_rich)
+
+
+def to_builtins(value: object) -> Any:
+    """A struct as dicts, lists, strings and numbers."""
+    return msgspec.to_builtins(value, enc_hook=_plain, order="deterministic")
+
+
+def convert(value: object, wanted: type[T], *, strict: bool = True) -> T:
+    """A struct from dicts, lists, strings and numbers."""
+    return msgspec.convert(value, wanted, dec_hook=_rich, strict=strict)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, CPUSet):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is not a type that files may hold")
+
+
+def _rich(wanted: type, value: object) -> object:
+    if wanted is CPUSet and isinstance(value, str):
+        try:
+            return CPUSet.parse(value)
+        except CPUSetError as error:
+            raise ValueError(str(error)) from error
+    raise ValueError(f"expected {wanted.__name__}, got {type(value).__name__}")

@@ -1,0 +1,21 @@
+"""The errors of `state`: text or a file that is not what it should be."""
+
+
+class StateError(Exception):
+    """Something that was read is not what it claims to be. The message names the thing and the cure."""
+
+
+class CPUSetError(StateError):
+    """A CPU list that cannot be read, or a CPU number out of range."""
+
+
+class CheckpointCorrupt(StateError):
+    """A checkpoint whose checksum or shape is wrong. Set it aside; never overwrite it in silence."""
+
+
+class CheckpointTooNew(StateError):
+    """A checkpoint written by a later version. Leave it alone and update the program."""
+
+
+class ProjectionError(StateError):
+    """A projection directory or file that cannot be read or written safely."""

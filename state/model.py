@@ -1,0 +1,189 @@
+"""Who asked for what, and who holds what: Demand, Assignment, Refusal, Originals, State.
+
+State is everything that must survive: it is what the checkpoint holds. The shared pool is not stored but derived:
+what is online and not granted is shared, so no step, crash or bug can lose a CPU. Values never change; a change is a
+new value, and the dicts inside are never written to.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TypeVar
+
+import msgspec
+
+from state.cpuset import EMPTY, CPUSet, union
+
+T = TypeVar("T")
+
+
+class Shortage(enum.StrEnum):
+    """What a container wants when its CPUs are not to be had (label `cpuset.on-shortage`)."""
+
+    SHARE = "share"
+    """Run in the shared pool."""
+    WAIT = "wait"
+    """Run in the shared pool, and be upgraded when the CPUs are free."""
+    STOP = "stop"
+    """Be stopped."""
+
+
+class QuotaRule(enum.StrEnum):
+    """What happens to the CFS quota of a container that has exclusive CPUs (label `cpuset.quota`)."""
+
+    LIFT = "lift"
+    KEEP = "keep"
+
+
+class Demand(msgspec.Struct, frozen=True, kw_only=True):
+    """A container's lawful wish for `cpus` whole CPUs of its own (at least 1)."""
+
+    container: str
+    name: str
+    cpus: int
+    shortage: Shortage = Shortage.SHARE
+    quota: QuotaRule = QuotaRule.LIFT
+    options: tuple[str, ...] | None = None
+    """Placement options for this container in place of the node's; None for the node's."""
+
+
+class Assignment(msgspec.Struct, frozen=True, kw_only=True):
+    """A grant: these CPUs are this container's alone, for as long as it stands in the books.
+
+    `original` is what it was first given; `since` numbers grants in their order (higher is later).
+    """
+
+    demand: Demand
+    cpus: CPUSet
+    original: CPUSet
+    since: int
+
+    @property
+    def container(self) -> str:
+        """The container's full id."""
+        return self.demand.container
+
+    @property
+    def name(self) -> str:
+        """The container's name when it was granted."""
+        return self.demand.name
+
+
+class RefusalCode(enum.StrEnum):
+    """Why a wish was not granted, as a word for metrics and tests. The reason is the sentence for people."""
+
+    BAD_LABEL = "bad-label"
+    NOT_WHOLE = "not-whole"
+    CONTRADICTION = "contradiction"
+    NOT_ENOUGH = "not-enough"
+    NOT_WHOLE_CORES = "not-whole-cores"
+    POOL_WOULD_BE_EMPTY = "pool-would-be-empty"
+    CPUS_LOST = "cpus-lost"
+    """It had CPUs, and the machine lost them (hotplug, or a reservation that grew)."""
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """A wish that was not granted, and why. `demand` is None where the labels themselves were the reason."""
+
+    container: str
+    name: str
+    code: RefusalCode
+    reason: str
+    demand: Demand | None = None
+
+
+class Originals(msgspec.Struct, frozen=True, kw_only=True):
+    """What the engine forgets at the first update: the settings the container was created with.
+
+    `cpuset` and `mems` are the engine's text, "" where nothing was set. `nano_cpus` is in 1e-9 CPUs, `cpu_quota` and
+    `cpu_period` in microseconds, each 0 where nothing was set.
+    """
+
+    cpuset: str = ""
+    mems: str = ""
+    nano_cpus: int = 0
+    cpu_quota: int = 0
+    cpu_period: int = 0
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """The books: every CPU of the host, and who holds it. Container ids are the full 64 hex digits.
+
+    `online` is what may be used at all; `reserved` is never granted, and is in the shared pool unless `strict`.
+    `grants` counts all grants ever made, and numbers the next.
+    """
+
+    policy: str = "none"
+    online: CPUSet = EMPTY
+    reserved: CPUSet = EMPTY
+    strict: bool = False
+    assignments: Mapping[str, Assignment] = {}
+    refusals: Mapping[str, Refusal] = {}
+    originals: Mapping[str, Originals] = {}
+    grants: int = 0
+
+    @cached_property
+    def exclusive(self) -> CPUSet:
+        """All CPUs that are granted to somebody."""
+        return union(assignment.cpus for assignment in self.assignments.values())
+
+    @cached_property
+    def shared(self) -> CPUSet:
+        """The shared pool: where everybody without a grant may run."""
+        return self.online - self.exclusive - (self.reserved if self.strict else EMPTY)
+
+    @cached_property
+    def assignable(self) -> CPUSet:
+        """What could be granted now: the shared pool without the reserved CPUs."""
+        return self.shared - self.reserved
+
+    def granted(self, demand: Demand, cpus: CPUSet, original: CPUSet = EMPTY) -> State:
+        """The books after granting `cpus`. An earlier refusal of the same container is forgotten."""
+        made = Assignment(demand=demand, cpus=cpus, original=original or cpus, since=self.grants)
+        return msgspec.structs.replace(
+            self,
+            assignments={**self.assignments, demand.container: made},
+            refusals=_without(self.refusals, demand.container),
+            grants=self.grants + 1,
+        )
+
+    def refused(self, refusal: Refusal) -> State:
+        """The books after a refusal; what the container held, if anything, is shared again."""
+        if self.refusals.get(refusal.container) == refusal and refusal.container not in self.assignments:
+            return self
+        return msgspec.structs.replace(
+            self,
+            assignments=_without(self.assignments, refusal.container),
+            refusals={**self.refusals, refusal.container: refusal},
+        )
+
+    def released(self, container: str) -> State:
+        """The books after a container gave back its CPUs, or its wish: it may ask anew."""
+        if container not in self.assignments and container not in self.refusals:
+            return self
+        return msgspec.structs.replace(
+            self,
+            assignments=_without(self.assignments, container),
+            refusals=_without(self.refusals, container),
+        )
+
+    def remembering(self, container: str, originals: Originals) -> State:
+        """The books with a container's original settings, which once written are never overwritten."""
+        if container in self.originals:
+            return self
+        return msgspec.structs.replace(self, originals={**self.originals, container: originals})
+
+    def forgetting(self, container: str) -> State:
+        """The books without any trace of a container that no longer exists."""
+        state = self.released(container)
+        if container not in state.originals:
+            return state
+        return msgspec.structs.replace(state, originals=_without(state.originals, container))
+
+
+def _without(mapping: Mapping[str, T], key: str) -> Mapping[str, T]:
+    if key not in mapping:
+        return mapping
+    return {k: v for k, v in mapping.items() if k != key}

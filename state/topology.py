@@ -1,0 +1,144 @@
+"""Topology: which CPUs share a core, a last-level cache, a NUMA node, a package. A frozen value; questions only.
+
+Read by `sidecar.host.sysfs`. Every level is a tuple of groups, ascending by id. Only online CPUs are in a group: an
+offline CPU is nowhere but in `offline`. A level that the machine does not tell falls back to the next larger one it
+does tell, and `notes` says so; so every online CPU is in exactly one core, cache, node and package.
+
+A core is its set of thread siblings, and its id is its lowest CPU number, never the kernel's (package, core_id), which
+repeats on real machines.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import msgspec
+
+from state.cpuset import EMPTY, CPUSet, union
+from state.errors import StateError
+
+
+class Group(msgspec.Struct, frozen=True):
+    """One core, cache, node or package: its id, and its online CPUs (never empty)."""
+
+    id: int
+    cpus: CPUSet
+
+
+class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """The CPUs of a machine. Build with `topology()`, which checks that the levels cover each CPU exactly once."""
+
+    online: CPUSet
+    cores: tuple[Group, ...]
+    caches: tuple[Group, ...]
+    nodes: tuple[Group, ...]
+    packages: tuple[Group, ...]
+    offline: CPUSet = EMPTY
+    isolated: CPUSet = EMPTY
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def core_of(self) -> dict[int, Group]:
+        """CPU number to its core."""
+        return _index(self.cores)
+
+    @cached_property
+    def cache_of(self) -> dict[int, Group]:
+        """CPU number to its last-level cache."""
+        return _index(self.caches)
+
+    @cached_property
+    def node_of(self) -> dict[int, Group]:
+        """CPU number to its NUMA node."""
+        return _index(self.nodes)
+
+    @cached_property
+    def package_of(self) -> dict[int, Group]:
+        """CPU number to its package (socket)."""
+        return _index(self.packages)
+
+    @cached_property
+    def cpus_per_core(self) -> int:
+        """Threads of a core, as the kubelet counts: all CPUs divided by all cores, rounded down; at least 1."""
+        return max(1, len(self.online) // len(self.cores))
+
+    def whole_cores(self, cpus: CPUSet) -> CPUSet:
+        """All CPUs of every core that `cpus` touches."""
+        return union(core.cpus for core in self.cores if core.cpus.mask & cpus.mask)
+
+
+def topology(
+    *,
+    cores: list[CPUSet],
+    caches: list[CPUSet] | None = None,
+    nodes: dict[int, CPUSet] | None = None,
+    packages: dict[int, CPUSet] | None = None,
+    offline: CPUSet = EMPTY,
+    isolated: CPUSet = EMPTY,
+    notes: tuple[str, ...] = (),
+) -> Topology:
+    """Build a Topology from sets of online CPUs.
+
+    A missing level falls back: packages to one package, nodes to the packages, caches to the packages (as the kubelet
+    does). StateError if there is no CPU, or if a level misses a CPU or holds it twice.
+    """
+    online = union(cores)
+    if not online:
+        raise StateError("a machine without an online CPU is not a machine")
+    package_groups = _groups(packages) if packages else (Group(0, online),)
+    node_groups = _groups(nodes) if nodes else package_groups
+    cache_groups = _by_lowest(caches) if caches else package_groups
+    made = Topology(
+        online=online,
+        cores=_by_lowest(cores),
+        caches=cache_groups,
+        nodes=node_groups,
+        packages=package_groups,
+        offline=offline,
+        isolated=isolated & online,
+        notes=notes,
+    )
+    for level, groups in (
+        ("core", made.cores),
+        ("cache", cache_groups),
+        ("node", node_groups),
+        ("package", package_groups),
+    ):
+        _check_partition(level, groups, online)
+    return made
+
+
+def uniform(*, packages: int = 1, nodes: int = 1, cores: int = 1, threads: int = 1, adjacent: bool = False) -> Topology:
+    """A regular machine: `nodes` in each package, `cores` in each node, `threads` in each core; one cache a node.
+
+    Siblings are numbered in the upper half, as most servers do it, or `adjacent`, as most virtual machines do.
+    """
+    total = packages * nodes * cores
+
+    def core_cpus(core: int) -> CPUSet:
+        return CPUSet(core * threads + t if adjacent else core + t * total for t in range(threads))
+
+    all_cores = [core_cpus(core) for core in range(total)]
+    node_sets = {n: union(all_cores[n * cores : (n + 1) * cores]) for n in range(packages * nodes)}
+    package_sets = {p: union(node_sets[p * nodes + n] for n in range(nodes)) for p in range(packages)}
+    return topology(cores=all_cores, caches=list(node_sets.values()), nodes=node_sets, packages=package_sets)
+
+
+def _groups(sets: dict[int, CPUSet]) -> tuple[Group, ...]:
+    return tuple(Group(id, sets[id]) for id in sorted(sets) if sets[id])
+
+
+def _by_lowest(sets: list[CPUSet]) -> tuple[Group, ...]:
+    return tuple(sorted((Group(cpus.lowest(), cpus) for cpus in sets if cpus), key=lambda group: group.id))
+
+
+def _index(groups: tuple[Group, ...]) -> dict[int, Group]:
+    return {cpu: group for group in groups for cpu in group.cpus}
+
+
+def _check_partition(level: str, groups: tuple[Group, ...], online: CPUSet) -> None:
+    covered = union(group.cpus for group in groups)
+    if covered != online:
+        raise StateError(f"the machine's {level}s cover CPUs {covered}, but {online} are online")
+    if sum(len(group.cpus) for group in groups) != len(online):
+        raise StateError(f"the machine has a CPU in two {level}s")
