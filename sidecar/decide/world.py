@@ -1,0 +1,151 @@
+"""World: all that the allocator knows. The books (State), the machine, the settings, and each container as last seen.
+
+A container's **footprint** is everywhere that it may be running, or would run if it started now:
+
+- `seen`: where the last look found it (the kernel's word if it is live, else the engine's configuration);
+- the CPUs of an order that is not answered yet;
+- `doubt`: the CPUs of orders that failed half-way, or whose answer was lost, until somebody looked. An order that was
+  lost may still take effect later, so its doubt stands until a later order of the same container is answered: the
+  engine does one at a time.
+
+Nothing here changes in place; `replace` makes new values, and the dicts are never written to.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from functools import cached_property
+
+import msgspec
+
+from sidecar.decide.facts import ContainerView, EngineInfo
+from sidecar.decide.orders import ApplyCpuset, Update
+from state.cpuset import EMPTY, CPUSet
+from state.model import Demand, RefusalCode, Shortage, State
+from state.topology import Topology
+
+replace = msgspec.structs.replace
+
+
+class PolicyName(enum.StrEnum):
+    """Who decides: nobody, or the kubelet's static rules."""
+
+    NONE = "none"
+    STATIC = "static"
+
+
+class OptIn(enum.StrEnum):
+    """How a container asks for exclusive CPUs: by its label, or also by limits that make it guaranteed."""
+
+    LABEL = "label"
+    GUARANTEED = "guaranteed"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What of the configuration decisions need. `reserved_cpus` takes precedence over `reserved_count`."""
+
+    policy: PolicyName = PolicyName.NONE
+    reserved_cpus: CPUSet = EMPTY
+    reserved_count: int = 0
+    options: tuple[str, ...] = ()
+    shared_min: int = 0
+    opt_in: OptIn = OptIn.LABEL
+    shortage: Shortage = Shortage.SHARE
+    linger_seconds: float = 10.0
+    unmanaged: tuple[str, ...] = ()
+    """Name patterns (`db-*`), or `label=value` patterns, of containers that are left alone."""
+    projections: str = "/run/cpuset-sidecar"
+
+
+class Standing(enum.StrEnum):
+    """What a container is to the sidecar, from its labels and settings alone."""
+
+    MANAGED = "managed"
+    """In the shared pool, or exclusive where its demand is granted."""
+    STRANGER = "stranger"
+    """Pinned by hand: never moved, and its CPUs are given to nobody."""
+    UNMANAGED = "unmanaged"
+    """Left alone entirely."""
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What a container is, and what it asks for: a demand, or the reason why what it asks cannot be understood."""
+
+    standing: Standing
+    demand: Demand | None = None
+    trouble: RefusalCode | None = None
+    reason: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """One container as last seen. `known` is the ticket of the newest news; `arrival` orders first sights.
+
+    `waits` is true between a failed order and its `RetryDue`; `refused` is the update that the engine called wrong, not
+    to be repeated; `trouble` says in words what failed last, until an order succeeds.
+    """
+
+    view: ContainerView
+    wish: Wish
+    arrival: int
+    known: int
+    seen: CPUSet
+    pending: ApplyCpuset | None = None
+    doubt: CPUSet = EMPTY
+    is_lost: bool = False
+    waits: bool = False
+    refused: Update | None = None
+    trouble: str = ""
+    linger: int | None = None
+    has_lingered: bool = False
+    stop_ordered: str | None = None
+    """`started_at` of the start that was ordered to be stopped."""
+
+    @cached_property
+    def footprint(self) -> int:
+        """Mask of everywhere that it may be running."""
+        told = self.pending.update.cpus.mask if self.pending else 0
+        return self.seen.mask | told | self.doubt.mask
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it runs nothing now, though it may start at any moment."""
+        return not self.view.phase.is_live
+
+
+class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """Everything that decisions depend on. `numbers` gives orders, timers and arrivals their numbers."""
+
+    state: State
+    topology: Topology
+    settings: Settings
+    containers: Mapping[str, Container] = {}
+    engine: EngineInfo | None = None
+    is_ready: bool = False
+    """Whether an inventory was taken since the engine was reached; nothing is ordered before."""
+    is_releasing: bool = False
+    numbers: int = 0
+    notes: tuple[str, ...] = ()
+    """What people should know about the books: what a repair had to change, and why."""
+
+    def with_container(self, container: Container) -> World:
+        """The world with this container as it is now."""
+        return replace(self, containers={**self.containers, container.view.id: container})
+
+    def without_container(self, id: str) -> World:
+        """The world, and the books, without a container that no longer exists."""
+        if id not in self.containers:
+            state = self.state.forgetting(id)
+            return self if state is self.state else replace(self, state=state)
+        remaining = {key: value for key, value in self.containers.items() if key != id}
+        return replace(self, containers=remaining, state=self.state.forgetting(id))
+
+    @cached_property
+    def strangers(self) -> CPUSet:
+        """CPUs that containers pinned by hand run on, or would start on."""
+        mask = 0
+        for container in self.containers.values():
+            if container.wish.standing is Standing.STRANGER:
+                mask |= container.footprint
+        return CPUSet.from_mask(mask)
