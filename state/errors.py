@@ -19,3 +19,15 @@ class CheckpointTooNew(StateError):
 
 class ProjectionError(StateError):
     """A projection directory or file that cannot be read or written safely."""
+
+
+class ProjectionMissing(ProjectionError):
+    """No projection there: not yet, or not any more."""
+
+
+class FileUnreadable(StateError):
+    """A file or directory that is there cannot be read, or is not what it should be: a link, a pipe, too long."""
+
+
+class FileUnwritable(StateError):
+    """A file or directory cannot be written: full, read-only, not ours. The old content stands."""

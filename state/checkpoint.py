@@ -1,0 +1,188 @@
+"""The books on disk: one versioned, checksummed JSON file, the one before it, and whatever had to be set aside.
+
+    {"version":1,"checksum":"sha256:<hex>","state":{...}}
+
+The checksum is taken over the version, a newline, and the bytes of the state exactly as they stand in the file, so no
+change of types or of the encoder can break it. There is no other white space, so every single byte of the file is
+checked. An older version is decoded to plain values, taken from version to version by `_MIGRATIONS`, and only then
+made into a State; a newer one is never touched.
+
+Saving, on the path of every placement, is as few system calls as it takes: write beside and sync; `checkpoint.json`
+becomes `checkpoint.previous.json`; the new file becomes `checkpoint.json`; sync the folder. Between the two renames
+only the previous file is there, and it holds the newest books that were ever committed. A crash at any point leaves a
+file that loads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+
+from state import codec, files
+from state.errors import CheckpointCorrupt, CheckpointTooNew, FileUnreadable, FileUnwritable, StateError
+from state.model import State
+
+VERSION: Final = 1
+NAME: Final = "checkpoint.json"
+PREVIOUS: Final = "checkpoint.previous.json"
+
+LIMIT: Final = 64 * 1024 * 1024
+"""Bytes. Two thousand grants take half a MiB."""
+
+KEPT_ASIDE: Final = 8
+"""Files of each kind that are kept for people to look at; the oldest goes first."""
+
+# The state file may say what containers are called and what they were given: it is nobody else's business.
+_MODE: Final = 0o600
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found: the books, or None to begin with empty ones; `notes` say what was wrong, for log and status."""
+
+    state: State | None
+    notes: tuple[str, ...] = ()
+
+
+class _Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    version: int
+    checksum: str
+    state: msgspec.Raw
+
+
+def encode_checkpoint(state: State) -> bytes:
+    """The whole content of a checkpoint file."""
+    return _framed(VERSION, codec.encode(state))
+
+
+def decode_checkpoint(content: bytes) -> State:
+    """The books in a checkpoint file's content. CheckpointCorrupt, CheckpointTooNew."""
+    try:
+        envelope = msgspec.json.decode(content, type=_Envelope)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise CheckpointCorrupt(f"it is not a checkpoint: {error}") from error
+    body = bytes(envelope.state)
+    if _framed(envelope.version, body) != content:
+        raise CheckpointCorrupt("its checksum does not fit its content")
+    if envelope.version > VERSION:
+        raise CheckpointTooNew(
+            f"it has format {envelope.version}, and this version reads up to {VERSION}; update the program"
+        )
+    try:
+        values = msgspec.json.decode(body)
+        for version in range(envelope.version, VERSION):
+            values = _MIGRATIONS[version](values)
+        return codec.convert(values, State)
+    except (msgspec.MsgspecError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointCorrupt(f"its content is not that of format {envelope.version}: {error}") from error
+
+
+class CheckpointFile:
+    """The checkpoint in one directory, which is made if it is not there. One writer at a time."""
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        """Opens the directory: FileUnwritable, FileUnreadable."""
+        self._path = os.fspath(directory)
+        self._directory = files.open_directory(self._path, create=True, mode=0o700)
+
+    def save(self, state: State) -> None:
+        """Commit the books: on disk when this returns. FileUnwritable: what was committed before stands."""
+        content = encode_checkpoint(state)
+        try:
+            self._commit(content)
+        except FileUnwritable as error:
+            if not _is_gone(error):
+                raise
+            # The directory was deleted under us. Make it anew, once.
+            self.close()
+            self._directory = files.open_directory(self._path, create=True, mode=0o700)
+            self._commit(content)
+
+    def load(self) -> Loaded:
+        """The newest books that can be read. What cannot be read is set aside, and never overwritten in silence."""
+        notes: list[str] = []
+        for name in (NAME, PREVIOUS):
+            try:
+                content = files.read_bounded(self._directory, name, LIMIT)
+                if content is None:
+                    continue
+                state = decode_checkpoint(content)
+            except (CheckpointCorrupt, CheckpointTooNew, FileUnreadable) as error:
+                notes.append(self._set_aside(name, error))
+                continue
+            if notes:
+                notes.append(f"went back to {name}, the books before")
+            return Loaded(state=state, notes=tuple(notes))
+        return Loaded(state=None, notes=tuple(notes))
+
+    def close(self) -> None:
+        """Give the directory back. May be called twice."""
+        if self._directory >= 0:
+            os.close(self._directory)
+            self._directory = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def _commit(self, content: bytes) -> None:
+        at = self._directory
+        with files.write_beside(at, NAME, content, sync=True, mode=_MODE) as temporary:
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(NAME, PREVIOUS, src_dir_fd=at, dst_dir_fd=at)
+            os.rename(temporary, NAME, src_dir_fd=at, dst_dir_fd=at)
+            os.fsync(at)
+
+    def _set_aside(self, name: str, error: StateError) -> str:
+        """Rename a file that cannot be used; returns the note that says so."""
+        kind = "newer" if isinstance(error, CheckpointTooNew) else "corrupt"
+        pattern = re.compile(rf"checkpoint\.{kind}-(\d{{1,9}})\.json")
+        numbers = sorted(int(m[1]) for entry in os.listdir(self._directory) if (m := pattern.fullmatch(entry)))
+        aside = f"checkpoint.{kind}-{numbers[-1] + 1 if numbers else 1}.json"
+        try:
+            os.rename(name, aside, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+        except OSError as failure:
+            raise FileUnwritable(f"cannot set {name} aside ({error}): {files.reason(failure)}") from failure
+        note = f"{name} cannot be used: {error}; it was set aside as {aside}"
+        for number in numbers[: max(0, len(numbers) + 1 - KEPT_ASIDE)]:
+            old = f"checkpoint.{kind}-{number}.json"
+            files.remove(self._directory, old)
+            note += f"; {old}, the oldest of {KEPT_ASIDE}, was removed"
+        return note
+
+
+def _framed(version: int, body: bytes) -> bytes:
+    checksum = hashlib.sha256(b"%d\n" % version + body).hexdigest().encode()
+    return b'{"version":%d,"checksum":"sha256:%s","state":%s}' % (version, checksum, body)
+
+
+def _is_gone(error: FileUnwritable) -> bool:
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.ENOENT
+
+
+def _from_0(old: Mapping[str, Any]) -> dict[str, Any]:
+    """Format 0, of the first drafts: grants were a list in the order in which they were made, without a counter."""
+    assignments = {
+        grant["container"]: {
+            "demand": {"container": grant["container"], "name": grant["name"], "cpus": grant["count"]},
+            "cpus": grant["cpus"],
+            "original": grant["cpus"],
+            "since": since,
+        }
+        for since, grant in enumerate(old["assignments"])
+    }
+    kept = {key: value for key, value in old.items() if key != "assignments"}
+    return {**kept, "assignments": assignments, "grants": len(assignments)}
+
+
+_MIGRATIONS: Final[Mapping[int, Callable[[Any], Any]]] = {0: _from_0}
+"""From each version to the next, on decoded data."""

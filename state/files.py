@@ -1,0 +1,190 @@
+"""Files that are replaced whole: written beside, synced if asked, moved into place by one rename; never through a link.
+
+Everything works relative to an open directory, so that nobody can swap a directory for a link between two steps. The
+last component of a name is never followed as a link: a link that somebody planted is an error when it stands where a
+directory is expected or where a file is read, and is itself replaced where a file is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from state.errors import FileUnreadable, FileUnwritable
+
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FRESH: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: opening a named pipe that somebody planted must not wait for its other end.
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+_SENTENCES: Final = {
+    errno.ENOSPC: "there is no space left; free some",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "it is on a read-only file system",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.ELOOP: "a symbolic link stands there, which is not followed",
+    errno.EMLINK: "a symbolic link stands there, which is not followed",
+    errno.ENOTDIR: "something that is not a directory stands there",
+    errno.EISDIR: "a directory stands there",
+    errno.ENOENT: "there is no such file or directory",
+    errno.EXDEV: "the place where files are written first is on another file system",
+}
+
+
+def reason(error: OSError) -> str:
+    """What went wrong, as words for people."""
+    return _SENTENCES.get(error.errno or 0) or error.strerror or str(error)
+
+
+def open_directory(
+    name: str | os.PathLike[str], *, at: int | None = None, create: bool = False, mode: int = 0o755
+) -> int:
+    """The descriptor of a directory, relative to the directory `at` if given; the caller closes it.
+
+    With `create`, it is made with exactly `mode` if nothing is there. FileUnwritable where it cannot be made,
+    FileUnreadable where it is missing or something else stands in its place, such as a symbolic link.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        return _opened_directory(name, at)
+    if not create:
+        raise FileUnreadable(f"cannot open the directory {os.fspath(name)}: {_SENTENCES[errno.ENOENT]}")
+    made = False
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, mode, dir_fd=at)
+            made = True
+        directory = _opened_directory(name, at)
+    except OSError as error:
+        raise FileUnwritable(f"cannot make the directory {os.fspath(name)}: {reason(error)}") from error
+    if made:
+        # mkdir(2) takes the umask off the mode.
+        os.fchmod(directory, mode)
+    return directory
+
+
+@contextmanager
+def directory(
+    name: str | os.PathLike[str], *, at: int | None = None, create: bool = False, mode: int = 0o755
+) -> Iterator[int]:
+    """`open_directory`, closed at the end of the block."""
+    opened = open_directory(name, at=at, create=create, mode=mode)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def replace(
+    at: int, name: str, content: bytes, *, staging: int | None = None, sync: bool = False, mode: int = 0o644
+) -> None:
+    """Make `content` the whole content of the file `name` in the directory `at`, in one step.
+
+    1. Write a fresh file, in `staging` (a directory of the same file system) or else in `at` under a dotted name.
+    2. With `sync`, bring its content to the disk.
+    3. Rename it over `name`: a reader sees the old or the new; a watcher of `at` sees, with `staging`, one IN_MOVED_TO.
+    4. With `sync`, bring the rename to the disk.
+
+    FileUnwritable if any of it fails; up to step 3 the old content stands, and no temporary file is left behind.
+    """
+    beside = at if staging is None else staging
+    with write_beside(beside, name, content, sync=sync, mode=mode) as temporary:
+        os.rename(temporary, name, src_dir_fd=beside, dst_dir_fd=at)  # (3)
+        if sync:
+            os.fsync(at)  # (4)
+
+
+@contextmanager
+def write_beside(at: int, name: str, content: bytes, *, sync: bool, mode: int) -> Iterator[str]:
+    """Steps 1 and 2 of `replace`: yields the temporary file's name; the block moves it into place.
+
+    An OSError inside the block, too, becomes FileUnwritable and takes the temporary file away.
+    """
+    temporary = f".{name}.new"
+    try:
+        _write_fresh(at, temporary, content, sync=sync, mode=mode)
+        yield temporary
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=at)
+        raise FileUnwritable(f"cannot write {name}: {reason(error)}") from error
+
+
+def read_bounded(at: int, name: str, limit: int) -> bytes | None:
+    """The content of a regular file of at most `limit` bytes in the directory `at`; None if nothing is there.
+
+    FileUnreadable for a link, a pipe, a device, a directory, a file that is longer, or one that may not be read.
+    """
+    try:
+        opened = os.open(name, _READ, dir_fd=at)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise FileUnreadable(f"cannot read {name}: {reason(error)}") from error
+    try:
+        return _read_regular(opened, name, limit)
+    except OSError as error:
+        raise FileUnreadable(f"cannot read {name}: {reason(error)}") from error
+    finally:
+        os.close(opened)
+
+
+def remove(at: int, name: str) -> bool:
+    """Take the file `name` (or a link of that name) out of the directory `at`; False if nothing was there."""
+    try:
+        os.unlink(name, dir_fd=at)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise FileUnwritable(f"cannot remove {name}: {reason(error)}") from error
+    return True
+
+
+def _opened_directory(name: str | os.PathLike[str], at: int | None) -> int:
+    """FileNotFoundError where nothing is there; FileUnreadable for all else."""
+    try:
+        return os.open(name, _DIRECTORY, dir_fd=at)
+    except FileNotFoundError:
+        raise
+    except NotADirectoryError as error:
+        # With O_DIRECTORY the kernel says ENOTDIR for a symbolic link too.
+        raise FileUnreadable(
+            f"cannot open the directory {os.fspath(name)}: a symbolic link or a file stands there"
+        ) from error
+    except OSError as error:
+        raise FileUnreadable(f"cannot open the directory {os.fspath(name)}: {reason(error)}") from error
+
+
+def _write_fresh(at: int, name: str, content: bytes, *, sync: bool, mode: int) -> None:
+    try:
+        opened = os.open(name, _FRESH, mode, dir_fd=at)
+    except FileExistsError:
+        # Left by a crash, or planted: either way it is not ours to write through.
+        os.unlink(name, dir_fd=at)
+        opened = os.open(name, _FRESH, mode, dir_fd=at)
+    try:
+        os.fchmod(opened, mode)
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(opened, rest) :]
+        if sync:
+            os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _read_regular(opened: int, name: str, limit: int) -> bytes:
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        raise FileUnreadable(f"cannot read {name}: it is not a regular file")
+    content = bytearray()
+    while len(content) <= limit:
+        chunk = os.read(opened, limit + 1 - len(content))
+        if not chunk:
+            return bytes(content)
+        content += chunk
+    raise FileUnreadable(f"cannot read {name}: it is longer than {limit} bytes")
