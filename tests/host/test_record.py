@@ -1,0 +1,74 @@
+"""A machine on paper is the machine: recorded, read, unpacked and recorded again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sidecar.host.record import read_record, record, unpack
+from sidecar.host.sysfs import read_topology
+from state.errors import StateError
+from state.topology import uniform
+from tests.host.trees import rendered
+
+
+def test_this_machine_survives_the_paper(tmp_path: Path) -> None:
+    """A record, unpacked, is read as the same machine, and recorded as the same bytes."""
+    text = record("/sys")
+    assert read_record(text) == read_topology("/sys")
+    unpack(text, tmp_path)
+    assert read_topology(tmp_path) == read_topology("/sys")
+    assert record(tmp_path) == text
+
+
+def test_a_record_is_sorted_lines_that_people_can_read(tmp_path: Path) -> None:
+    """CPU 10 comes after CPU 2, whatever the order of the directory."""
+    unpack(rendered(uniform(cores=11)), tmp_path)
+    lines = record(tmp_path).splitlines()
+    assert lines[0] == "devices/system/cpu/cpu0/cache/index0/level: 1"
+    numbers = [int(line.split("/")[3][3:]) for line in lines if line.startswith("devices/system/cpu/cpu")]
+    assert numbers == sorted(numbers)
+    assert "devices/system/cpu/online: 0-10" in lines
+    assert all(": " in line or line.endswith(("/:", ":")) for line in lines)
+
+
+def test_a_cpu_of_which_nothing_is_told_keeps_its_place(tmp_path: Path) -> None:
+    """An empty directory is a line of its own: that it is there tells that the CPU is."""
+    (tmp_path / "devices/system/cpu/cpu3").mkdir(parents=True)
+    assert record(tmp_path) == "devices/system/cpu/cpu3/:\n"
+    assert str(read_record(record(tmp_path)).online) == "3"
+
+
+def test_comments_and_empty_lines_are_passed_over() -> None:
+    """People may write notes into a record."""
+    text = "# a board from the attic\n\n" + rendered(uniform(cores=2))
+    assert read_record(text) == uniform(cores=2)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "hello",
+        "/etc/passwd: root",
+        "devices/../../etc/passwd: root",
+        "devices/system/cpu/online:\x1b[31m 0-1",
+        "devices/system/cpu/online: ０",
+        "devices//online: 0",
+    ],
+)
+def test_a_record_that_is_not_one_is_refused_by_line(line: str, tmp_path: Path) -> None:
+    """No path leaves the directory, and no control character gets in."""
+    text = f"devices/system/cpu/online: 0\n{line}\n"
+    for read in (read_record, lambda text: unpack(text, tmp_path)):
+        with pytest.raises(StateError, match="line 2 of the record is"):
+            read(text)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_record_is_no_machine() -> None:
+    """An empty file is told apart from a machine."""
+    with pytest.raises(StateError, match="not the sysfs of a machine"):
+        read_record("")
+    with pytest.raises(StateError, match="too long"):
+        read_record("#" * (33 * 1024 * 1024))
