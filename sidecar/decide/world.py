@@ -91,6 +91,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     arrival: int
     known: int
     seen: CPUSet
+    configured: CPUSet
+    """The engine's configured cpuset as a set; all online CPUs where it has none."""
     pending: ApplyCpuset | None = None
     doubt: CPUSet = EMPTY
     is_lost: bool = False
@@ -112,6 +114,25 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def is_idle(self) -> bool:
         """Whether it runs nothing now, though it may start at any moment."""
         return not self.view.phase.is_live
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """All footprints laid on top of each other, as masks: CPUs touched by anybody, by two or more; and by those with a
+    grant, by two or more of these.
+    """
+
+    anybody: int
+    crowded: int
+    exclusive: int
+    contested: int
+
+    def others(self, footprint: int) -> int:
+        """CPUs touched by anybody but the container with this footprint."""
+        return self.crowded | (self.anybody & ~footprint)
+
+    def other_exclusive(self, footprint: int) -> int:
+        """CPUs touched by an exclusive container other than the one with this footprint."""
+        return self.contested | (self.exclusive & ~footprint)
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -149,3 +170,19 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             if container.wish.standing is Standing.STRANGER:
                 mask |= container.footprint
         return CPUSet.from_mask(mask)
+
+    @cached_property
+    def reach(self) -> Reach:
+        """Where everybody may be running. Containers that are left alone count as little as the host's processes do."""
+        anybody = crowded = exclusive = contested = 0
+        assignments = self.state.assignments
+        for id, container in self.containers.items():
+            if container.wish.standing is Standing.UNMANAGED:
+                continue
+            footprint = container.footprint
+            crowded |= anybody & footprint
+            anybody |= footprint
+            if id in assignments:
+                contested |= exclusive & footprint
+                exclusive |= footprint
+        return Reach(anybody, crowded, exclusive, contested)

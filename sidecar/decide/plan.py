@@ -1,0 +1,179 @@
+"""Vacate before occupy: from where everybody should run, the orders that may be given now.
+
+The theory. A policy says where everybody *should* run. A container's footprint is everywhere that it *may* be running.
+Two containers conflict if either is exclusive. Then, for each container that has no order outstanding:
+
+1. It may always **stay** on CPUs that it should have and already runs on.
+2. It may **enter** a CPU only if no conflicting container's footprint touches it. Reserved CPUs belong to nobody
+   exclusively, so entering them is always free.
+3. If that leaves nothing, it is **parked** on the reserved CPUs, so that a swap cannot deadlock.
+4. A container that is not live runs nothing yet, and cannot wait when it starts. It is written onto its whole grant at
+   once, except where another *exclusive* container's footprint is; one of the shared pool is written onto the pool.
+
+There are no stages, no rollback and no transaction. Shrinks are always allowed and so go first; grows follow as
+confirmations arrive; a failure leaves the rest waiting. Orders are made from the newest world and never queued: at most
+`SLOTS` are outstanding, and the next are planned when an answer comes, so a burst of arrivals costs each shared
+container one update.
+
+Rules for changing this file: target() decides where, and nothing else may; whatever is ordered must be derivable from
+footprints alone; the laws in tests/decide/laws.py must hold over random histories, and each rule above has a planted
+fault in tests/decide/test_planted_faults.py that they catch.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sidecar.decide.demand import originals_of
+from sidecar.decide.facts import Phase
+from sidecar.decide.orders import ApplyCpuset, Order, StartLinger, StopContainer, Update
+from sidecar.decide.policies.registry import policy_named
+from sidecar.decide.release import released_to
+from sidecar.decide.world import Container, PolicyName, Reach, World, replace
+from state.cpuset import CPUSet
+from state.model import Originals, QuotaRule, Shortage
+
+SLOTS: Final = 4
+"""Orders outstanding at once. Beyond that the engine only adds latency: 50 updates take 0.3 s at 2, 4 and 8 at once."""
+
+SWEEP_SLOTS: Final = 3
+"""Of these, for containers that already run: a newcomer never waits behind a sweep for a slot."""
+
+_SETTLING: Final = (Phase.CREATED, Phase.RESTARTING)
+_HOPELESS: Final = (Phase.REMOVING, Phase.DEAD)
+
+
+def target(world: World, container: Container, desired: CPUSet, reached: Reach) -> CPUSet:
+    """Where a container may be sent now. Never empty."""
+    wanted, seen, reserved = desired.mask, container.seen.mask, world.state.reserved.mask
+    footprint = container.footprint
+    is_exclusive = container.view.id in world.state.assignments
+    if container.is_idle:
+        # 4. It runs nothing yet.
+        allowed = wanted & ~(reached.other_exclusive(footprint) & ~reserved) if is_exclusive else wanted
+    else:
+        # 1. Stay. 2. Enter.
+        conflicting = reached.others(footprint) if is_exclusive else reached.exclusive
+        allowed = (wanted & seen) | (wanted & ~(conflicting & ~reserved))
+    # 3. Park.
+    return CPUSet.from_mask(allowed or reserved)
+
+
+def is_settled(world: World, container: Container) -> bool:
+    """Whether an exclusive container runs exactly on its grant, with nothing outstanding, and truly alone."""
+    assignment = world.state.assignments.get(container.view.id)
+    if assignment is None or container.is_idle or not world.is_ready:
+        return False
+    return (
+        container.footprint == assignment.cpus.mask == container.seen.mask
+        and container.pending is None
+        and not world.reach.others(container.footprint) & assignment.cpus.mask
+    )
+
+
+def desired(world: World, container: Container) -> CPUSet | None:
+    """Where a container should run, by the policy or because everything is being given back; None: not ours to say."""
+    if world.is_releasing:
+        return released_to(world, container)
+    return policy_named(world.settings.policy).desired(world, container)
+
+
+def plan(world: World) -> tuple[World, tuple[Order, ...]]:
+    """The orders that may be given now, and the world in which they are outstanding."""
+    if not world.is_ready or (world.settings.policy is PolicyName.NONE and not world.is_releasing):
+        return world, ()
+    changes = sorted(_changes(world), key=lambda change: change[0])
+    orders: list[Order] = []
+    busy = sum(1 for container in world.containers.values() if container.pending)
+    containers = dict(world.containers)
+    state, number = world.state, world.numbers
+    for (urgency, _), container, update in changes:
+        if busy >= (SLOTS if urgency == 0 else SWEEP_SLOTS):
+            break
+        order = ApplyCpuset(container.view.id, number, update, live=not container.is_idle)
+        state = state.remembering(container.view.id, originals_of(container.view))
+        containers[container.view.id] = replace(container, pending=order)
+        orders.append(order)
+        busy, number = busy + 1, number + 1
+    if orders:
+        world = replace(world, containers=containers, state=state, numbers=number)
+    world, waits = _waits(world)
+    return world, (*orders, *waits)
+
+
+def _changes(world: World) -> list[tuple[tuple[int, int], Container, Update]]:
+    """Every change that is due, with its urgency and the container's arrival."""
+    reached = world.reach
+    found = []
+    policy = policy_named(world.settings.policy)
+    for container in world.containers.values():
+        if container.pending or container.waits or container.view.phase in _HOPELESS:
+            continue
+        wanted = desired(world, container) if world.is_releasing else policy.desired(world, container)
+        if wanted is None:
+            continue
+        update = _update(world, container, target(world, container, wanted, reached))
+        if update is not None and update != container.refused:
+            found.append(((_urgency(container, update), container.arrival), container, update))
+    return found
+
+
+def _update(world: World, container: Container, cpus: CPUSet) -> Update | None:
+    """The call that brings a container there, or None where it is there already."""
+    view = container.view
+    nano, quota = _limits(world, container)
+    update = Update(
+        cpus=cpus,
+        nano_cpus=nano if nano > 0 and nano != view.nano_cpus else None,
+        cpu_quota=quota if quota != 0 and quota != view.cpu_quota else None,
+    )
+    is_there = container.configured == cpus == container.seen and not container.doubt
+    return None if is_there and update.nano_cpus is None and update.cpu_quota is None else update
+
+
+def _limits(world: World, container: Container) -> tuple[int, int]:
+    """The CPU limit that a container should be given now, as (nano CPUs, quota); 0 where there is nothing to do.
+
+    A limit set in nano CPUs is lifted to the engine's own ceiling, one set as a quota to -1: any other way cannot be
+    undone (an engine forgets the difference at the next start). Only what was lifted is put back: a limit that
+    somebody else changed since is theirs.
+    """
+    view = container.view
+    before = world.state.originals.get(view.id) or originals_of(view)
+    nano, quota = _lifted(before, world.engine.ncpu if world.engine else 0)
+    assignment = world.state.assignments.get(view.id)
+    if assignment is not None and assignment.demand.quota is QuotaRule.LIFT:
+        return nano, quota
+    return before.nano_cpus if view.nano_cpus == nano else 0, before.cpu_quota if view.cpu_quota == quota else 0
+
+
+def _lifted(before: Originals, ncpu: int) -> tuple[int, int]:
+    if before.nano_cpus > 0:
+        return max(before.nano_cpus, ncpu * 1_000_000_000), 0
+    return 0, -1 if before.cpu_quota > 0 else 0
+
+
+def _urgency(container: Container, update: Update) -> int:
+    """0 newcomers, 1 who must leave CPUs, 2 who gains, 3 who only might start one day."""
+    if container.is_idle:
+        return 0 if container.view.phase in _SETTLING else 3
+    return 1 if container.seen.mask & ~update.cpus.mask else 2
+
+
+def _waits(world: World) -> tuple[World, list[Order]]:
+    """Start what is to be waited for: lingering grants, and containers that want to be stopped rather than share."""
+    orders: list[Order] = []
+    for id in world.state.assignments:
+        container = world.containers[id]
+        if container.is_idle and container.linger is None and container.view.phase is not Phase.RESTARTING:
+            timer = world.numbers
+            orders.append(StartLinger(id, timer, world.settings.linger_seconds))
+            world = replace(world.with_container(replace(container, linger=timer)), numbers=timer + 1)
+    for id, refusal in world.state.refusals.items():
+        if refusal.demand is None or refusal.demand.shortage is not Shortage.STOP or id not in world.containers:
+            continue
+        container = world.containers[id]
+        if not container.is_idle and container.stop_ordered != container.view.started_at:
+            orders.append(StopContainer(id, refusal.reason))
+            world = world.with_container(replace(container, stop_ordered=container.view.started_at))
+    return world, orders

@@ -1,0 +1,156 @@
+"""Fold news into the world: what a look says of a container, who is gone, and a machine or settings that changed.
+
+`restore` carries books over to a machine or settings that they were not made for, as far as that is lawful, and says
+what it had to change. Nobody has to delete a file.
+"""
+
+from __future__ import annotations
+
+from sidecar.decide.demand import cpus_of, originals_of, wish_of
+from sidecar.decide.facts import ContainerView, Phase
+from sidecar.decide.placement.choose import STRICT_CPU_RESERVATION
+from sidecar.decide.placement.packed import packed
+from sidecar.decide.placement.reserve import reserve
+from sidecar.decide.world import Container, PolicyName, Settings, Wish, World, replace
+from state.cpuset import EMPTY, CPUSet, union
+from state.model import Assignment, Refusal, RefusalCode, State
+from state.topology import Topology
+
+
+def sighted(world: World, view: ContainerView, began: int) -> World:
+    """The world after a look at one container; the same world if the look is old news."""
+    before = world.containers.get(view.id)
+    if before is not None and began <= before.known:
+        return world
+    online = world.state.online
+    configured = cpus_of(view.cpuset, online)
+    seen = view.effective if view.phase.is_live and view.effective else configured & online or online
+    if before is None:
+        container = Container(
+            view=view,
+            wish=_wish(world, view),
+            arrival=world.numbers,
+            known=began,
+            seen=seen,
+            configured=configured,
+        )
+        return replace(world.with_container(container), numbers=world.numbers + 1)
+    is_same_run = before.view.phase.is_live == view.phase.is_live and before.view.started_at == view.started_at
+    container = replace(
+        before,
+        view=view,
+        wish=before.wish if before.view.name == view.name else _wish(world, view),
+        known=began,
+        seen=seen,
+        configured=configured,
+        doubt=before.doubt if before.is_lost else EMPTY,
+        linger=before.linger if _lingers(view) else None,
+        has_lingered=before.has_lingered and _lingers(view),
+        refused=before.refused if is_same_run else None,
+    )
+    return world.with_container(container)
+
+
+def _lingers(view: ContainerView) -> bool:
+    """Whether a container in this phase waits for a start that may never come."""
+    return not view.phase.is_live and view.phase is not Phase.RESTARTING
+
+
+def _wish(world: World, view: ContainerView) -> Wish:
+    originals = world.state.originals.get(view.id) or originals_of(view)
+    return wish_of(view, world.settings, originals, world.state.online)
+
+
+def differs(world: World, view: ContainerView) -> bool:
+    """Whether a look says anything that the world does not know yet."""
+    known = world.containers.get(view.id)
+    return known is None or known.view != view or known.doubt != EMPTY
+
+
+def counted(world: World, gone: tuple[str, ...], began: int) -> World:
+    """The world after an inventory: who was not in it, and is not newer than it, no longer exists."""
+    for id in gone:
+        container = world.containers.get(id)
+        if container is None or container.known < began:
+            world = world.without_container(id)
+    for id in sorted({*world.state.assignments, *world.state.refusals, *world.state.originals} - set(world.containers)):
+        world = replace(world, state=world.state.forgetting(id))
+    return replace(world, is_ready=True)
+
+
+def begin(state: State, topology: Topology, settings: Settings) -> World:
+    """The world at the start of the daemon: the books from the checkpoint, fitted to this machine and settings."""
+    return with_settings(World(state=state, topology=topology, settings=settings), settings)
+
+
+def with_settings(world: World, settings: Settings) -> World:
+    """The world under other settings: the books fitted, and everybody's wish read again."""
+    state, notes = restore(world.state, world.topology, settings)
+    world = replace(world, state=state, settings=settings, notes=notes)
+    containers = {
+        id: replace(container, wish=_wish(world, container.view), refused=None)
+        for id, container in world.containers.items()
+    }
+    return replace(world, containers=containers)
+
+
+def with_topology(world: World, topology: Topology) -> World:
+    """The world on a machine whose CPUs came or went. What the engine refused before may be asked again."""
+    if topology == world.topology:
+        return world
+    return with_settings(replace(world, topology=topology), world.settings)
+
+
+def restore(state: State, topology: Topology, settings: Settings) -> tuple[State, tuple[str, ...]]:
+    """Books that are lawful on this machine under these settings, and what had to change, as sentences.
+
+    1. Under the policy none the books stand still, but for the machine.
+    2. The reservation is the settings'; it wins over grants.
+    3. In the order of the grants, each keeps what it lawfully can, and gets the nearest replacement for the rest.
+    4. A grant that cannot be made whole, or that would leave no shared pool, becomes a refusal.
+    """
+    fitted = replace(state, policy=settings.policy.value, online=topology.online)
+    # 1. Nobody decides anything.
+    if settings.policy is PolicyName.NONE:
+        return fitted, ()
+    # 2. The reservation.
+    strict = STRICT_CPU_RESERVATION in settings.options
+    fitted = replace(fitted, reserved=reserve(topology, settings, fitted), strict=strict, assignments={})
+    notes = []
+    # 3. Grant by grant.
+    for assignment in sorted(state.assignments.values(), key=lambda each: each.since):
+        kept = assignment.cpus & fitted.assignable
+        missing = assignment.demand.cpus - len(kept)
+        later = _wanted_later(state, assignment)
+        extra = _nearest(topology, fitted.assignable - kept, later, missing)
+        # 4. Whole, or not at all.
+        if extra is None or not len(fitted.shared - kept - extra) >= max(1, settings.shared_min):
+            reason = f"it held CPUs {assignment.cpus}, and the machine no longer has {assignment.demand.cpus} for it"
+            notes.append(f"{assignment.name} lost its exclusive CPUs: {reason}")
+            fitted = fitted.refused(
+                Refusal(
+                    container=assignment.container,
+                    name=assignment.name,
+                    code=RefusalCode.CPUS_LOST,
+                    reason=reason,
+                    demand=assignment.demand,
+                )
+            )
+            continue
+        if extra:
+            notes.append(f"{assignment.name} moved from CPUs {assignment.cpus} to {kept | extra}")
+        made = replace(assignment, cpus=kept | extra, original=(assignment.original & kept) or kept | extra)
+        fitted = replace(fitted, assignments={**fitted.assignments, assignment.container: made})
+    return fitted, tuple(notes)
+
+
+def _wanted_later(state: State, assignment: Assignment) -> CPUSet:
+    """CPUs that grants after this one hold: a replacement is not taken from them while there is any other."""
+    return union(each.cpus for each in state.assignments.values() if each.since > assignment.since)
+
+
+def _nearest(topology: Topology, available: CPUSet, avoided: CPUSet, count: int) -> CPUSet | None:
+    """`count` replacements, preferably not from `avoided`; None where there are not so many."""
+    if count <= 0:
+        return EMPTY
+    return packed(topology, available - avoided, count) or packed(topology, available, count)

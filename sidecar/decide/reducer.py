@@ -1,0 +1,157 @@
+"""step(world, facts): fold what happened into the world, then decide once. The one door to all decisions.
+
+1. Each fact changes what is known; an outcome also asks for a look or a read where it leaves doubt.
+2. The policy settles the books.
+3. The plan gives the orders that are possible now.
+
+A burst of facts is folded before anything is decided, so that ten arrivals make one decision. The same world and facts
+always give the same world and orders: a journal of bursts replays every decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from sidecar.decide.demand import cpus_of
+from sidecar.decide.facts import (
+    ContainerRemoved,
+    ContainerSeen,
+    CpusetApplied,
+    CpusetFailed,
+    EngineConnected,
+    EngineDisconnected,
+    Fact,
+    Failure,
+    InventoryTaken,
+    LingerEnded,
+    ReleaseRequested,
+    RetryDue,
+    SettingsChanged,
+    StopFailed,
+    TopologyRead,
+)
+from sidecar.decide.orders import LookAgain, Order, ReadTopology
+from sidecar.decide.plan import plan
+from sidecar.decide.policies.registry import policy_named
+from sidecar.decide.reconcile import counted, sighted, with_settings, with_topology
+from sidecar.decide.release import after_release, start_releasing
+from sidecar.decide.world import Container, Settings, World, replace
+from state.codec import convert
+from state.cpuset import EMPTY, CPUSet
+
+
+def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]:
+    """The world after a burst of facts, and what to do now."""
+    # 1. What is known.
+    doubts: list[Order] = []
+    for fact in facts:
+        world, asked = _fold(world, fact)
+        doubts += asked
+    # 2. The books.
+    if world.is_ready and not world.is_releasing:
+        state = policy_named(world.settings.policy).settle(world)
+        if state is not world.state:
+            world = replace(world, state=state)
+    # 3. What is possible now.
+    world, orders = plan(world)
+    return world, (*orders, *dict.fromkeys(doubts))
+
+
+def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
+    match fact:
+        case ContainerSeen():
+            return sighted(world, fact.view, fact.began), ()
+        case ContainerRemoved():
+            container = world.containers.get(fact.container)
+            is_news = container is None or container.known < fact.began
+            return world.without_container(fact.container) if is_news else world, ()
+        case InventoryTaken():
+            for view in fact.seen:
+                world = sighted(world, view, fact.began)
+            return counted(world, fact.gone, fact.began), ()
+        case CpusetApplied():
+            return _applied(world, fact), ()
+        case CpusetFailed():
+            return _failed(world, fact)
+        case RetryDue():
+            container = world.containers.get(fact.container)
+            return world.with_container(replace(container, waits=False)) if container else world, ()
+        case LingerEnded():
+            container = world.containers.get(fact.container)
+            is_ours = container is not None and container.linger == fact.timer
+            return world.with_container(replace(container, has_lingered=True)) if container and is_ours else world, ()
+        case StopFailed():
+            container = world.containers.get(fact.container)
+            return world.with_container(replace(container, trouble=fact.reason)) if container else world, ()
+        case EngineConnected():
+            return replace(world, engine=fact.engine, is_ready=False), ()
+        case EngineDisconnected():
+            return replace(world, is_ready=False), ()
+        case TopologyRead():
+            changed = with_topology(world, fact.topology)
+            return changed, () if changed is world else tuple(LookAgain(id) for id in changed.containers)
+        case SettingsChanged():
+            return with_settings(world, convert(fact.settings, Settings)), ()
+        case ReleaseRequested():
+            return start_releasing(world), ()
+    assert_never(fact)
+
+
+def _outstanding(world: World, id: str, number: int) -> Container | None:
+    """The container that this outcome is about, if it is the outcome that it waits for."""
+    container = world.containers.get(id)
+    return container if container and container.pending and container.pending.number == number else None
+
+
+def _applied(world: World, fact: CpusetApplied) -> World:
+    container = _outstanding(world, fact.container, fact.order)
+    if container is None or container.pending is None:
+        return world
+    made = _configured(container, fact.effective)
+    seen = fact.effective or container.pending.update.cpus
+    world = world.with_container(
+        replace(made, seen=seen, pending=None, doubt=EMPTY, is_lost=False, trouble="", known=fact.ended, refused=None)
+    )
+    return after_release(world, fact.container)
+
+
+def _configured(container: Container, effective: CPUSet | None) -> Container:
+    """The container with its pending update in the engine's configuration, and what the kernel said afterwards."""
+    if container.pending is None:
+        return container
+    update, view = container.pending.update, container.view
+    view = replace(
+        view,
+        cpuset=str(update.cpus),
+        effective=effective,
+        nano_cpus=view.nano_cpus if update.nano_cpus is None else update.nano_cpus,
+        cpu_quota=view.cpu_quota if update.cpu_quota is None else update.cpu_quota,
+    )
+    return replace(container, view=view, configured=update.cpus)
+
+
+def _failed(world: World, fact: CpusetFailed) -> tuple[World, tuple[Order, ...]]:
+    container = _outstanding(world, fact.container, fact.order)
+    if container is None or container.pending is None:
+        return world, ()
+    told = container.pending.update.cpus
+    ended = replace(container, pending=None, waits=True, trouble=fact.reason, known=fact.ended)
+    look = (LookAgain(fact.container),)
+    match fact.failure:
+        case Failure.GONE:
+            return world.without_container(fact.container), ()
+        case Failure.REFUSED:
+            kept = replace(ended, refused=container.pending.update, waits=False)
+            return world.with_container(kept), (ReadTopology(), *look)
+        case Failure.FAILED:
+            return world.with_container(replace(ended, doubt=container.doubt | told)), look
+        case Failure.LOST:
+            return world.with_container(replace(ended, doubt=container.doubt | told, is_lost=True)), look
+        case Failure.INEFFECTIVE:
+            seen = fact.effective or cpus_of(container.view.cpuset, world.state.online)
+            made = replace(
+                _configured(container, fact.effective), pending=None, waits=True, trouble=fact.reason, known=fact.ended
+            )
+            return world.with_container(replace(made, seen=seen, doubt=EMPTY, is_lost=False)), ()
+    assert_never(fact.failure)
