@@ -1,0 +1,60 @@
+"""Where the engine listens: an address from the configuration, the environment, or the usual places. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from sidecar.errors import EngineUnavailable
+
+AUTO: Final = "auto"
+_SYSTEM_SOCKET: Final = "/var/run/docker.sock"
+
+
+class Address(msgspec.Struct, frozen=True):
+    """`url` as people write it; `path` of a Unix socket, or None for TCP; `base` of the URLs that are requested."""
+
+    url: str
+    path: str | None
+    base: str
+
+
+def choose(configured: str | None, environ: Mapping[str, str], exists: Callable[[str], bool]) -> Address:
+    """The engine's address: as configured, else DOCKER_HOST, the system's socket, the user's own socket.
+
+    `exists` says whether there is a file. EngineUnavailable, with the cure, where there is none or it is unusable.
+    """
+    if configured and configured != AUTO:
+        return address(configured, "the setting `engine`")
+    if host := environ.get("DOCKER_HOST"):
+        return address(host, "DOCKER_HOST")
+    usual = [_SYSTEM_SOCKET]
+    if runtime_dir := environ.get("XDG_RUNTIME_DIR"):
+        usual.append(f"{runtime_dir.rstrip('/')}/docker.sock")
+    for path in usual:
+        if exists(path):
+            return address(path, "the usual place")
+    raise EngineUnavailable(
+        f"no engine socket at {' or '.join(usual)}. Start the engine, mount its socket into this container, "
+        "or set `engine` or DOCKER_HOST to where it listens."
+    )
+
+
+def address(text: str, source: str) -> Address:
+    """Read one address: `unix:///path`, `/path`, `tcp://host:port`. EngineUnavailable names `source` otherwise."""
+    scheme, found, rest = text.strip().partition("://")
+    if not found and scheme.startswith("/"):
+        scheme, rest = "unix", scheme
+    if scheme == "unix" and rest.startswith("/"):
+        return Address(url=f"unix://{rest}", path=rest, base="http://engine")
+    host, _, port = rest.rstrip("/").rpartition(":")
+    if scheme in ("tcp", "http") and host and port.isdecimal():
+        return Address(url=f"tcp://{host}:{port}", path=None, base=f"http://{host}:{port}")
+    if scheme in ("ssh", "https", "npipe", "fd"):
+        raise EngineUnavailable(
+            f"{source} is {text!r}: the sidecar works on the engine's own host, so it wants its Unix socket "
+            "(unix:///var/run/docker.sock) or plain tcp://127.0.0.1:PORT."
+        )
+    raise EngineUnavailable(f"{source} is {text!r}: write unix:///path/to/docker.sock or tcp://host:port.")

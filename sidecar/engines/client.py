@@ -1,0 +1,220 @@
+"""The asyncio side of a connection to the engine: requests, bounded in time and size, and the event reader.
+
+Everything here runs in the room; nothing of trio is used but the feed's thread-safe half. aiodocker makes the
+requests; what is known to go wrong with it is met here:
+
+- Its errors lose whether the engine's answer was JSON, and a 500 that is not JSON escapes as a JSONDecodeError.
+  So the session itself turns answers of 400 and above into our errors, before aiodocker sees them.
+- It has no `update` on containers: the private `_query` is the only way to that route, and to raw answers of which a
+  container's author may have made 40 MB.
+- Its event stream goes silently deaf after an end, raises when closed, queues without bound, and one event longer
+  than its line limit kills the stream for ever. So the stream is read here as bytes, a fresh request each time.
+- It has no time limits, and a `connector` with a unix URL composes broken addresses: it is given a whole session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import time
+from typing import Final
+
+import aiodocker
+import aiohttp
+import msgspec
+
+from sidecar.engines import refusals, wire
+from sidecar.engines.address import Address
+from sidecar.engines.feed import Feed
+from sidecar.engines.lines import Lines, Torn
+from sidecar.errors import EngineError, EngineFailed, EngineUnavailable
+from sidecar.ports import EngineEvent
+
+_REFUSAL_BYTES: Final = 64 * 1024
+"""Of a refusal's body: the reason is at its beginning."""
+
+_EVENT_BYTES: Final = 1024 * 1024
+"""The longest event that is parsed whole; of a longer one the beginning and the end are enough."""
+
+_CONNECTIONS: Final = 64
+"""Requests at once. The executor allows itself 4 updates and the inventory its looks; the rest is margin."""
+
+_OVERLAP_SECONDS: Final = 2.0
+"""How far back the stream asks for. The engine answers before it has subscribed, and its ring may hold events slightly
+out of order; what comes twice does no harm, since an event is only a hint."""
+
+_NEWEST_API: Final = (1, 45)
+"""The newest API version whose answers are known here (Docker 26)."""
+
+_CURES: Final = {
+    errno.ENOENT: "no such socket. Is the engine running? If it listens elsewhere, set `engine` or DOCKER_HOST",
+    errno.EACCES: "no permission. Run as root, or as a member of the socket's group (usually `docker`)",
+    errno.ECONNREFUSED: "nobody answers. Start the engine (systemctl start docker)",
+}
+
+GAP: Final = EngineEvent(container="", action="gap", time_nano=0, is_gap=True)
+"""Some events were lost here: look at everything."""
+
+
+class Client:
+    """One engine, by its address. Make it inside the room; connects when first asked."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._session = aiohttp.ClientSession(
+            connector=_connector(address), timeout=aiohttp.ClientTimeout(), raise_for_status=_raise_refusal
+        )
+        # With a session of its own aiodocker makes up no connector; the host in its URLs is a mere dummy.
+        self._docker = aiodocker.Docker(url=address.url, session=self._session, api_version="v1.41")
+        self._docker.docker_host = address.base
+        self._is_negotiated = False
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._docker.close()
+        await self._session.close()
+
+    async def negotiate(self, seconds: float) -> bytearray:
+        """Agree on an API version: done anew for every stream, as the engine may be another one after a restart."""
+        version = await self._answer("version", "GET", None, None, seconds, versioned=False, most=_REFUSAL_BYTES)
+        self._docker.api_version = wire.api_version_of(version, _NEWEST_API)
+        self._is_negotiated = True
+        return version
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        seconds: float,
+        *,
+        most: int,
+        body: bytes | None = None,
+        params: dict[str, str] | None = None,
+    ) -> bytearray:
+        """The body of an answer of at most `most` bytes, within `seconds`; any EngineError otherwise."""
+        if not self._is_negotiated:
+            await self.negotiate(seconds)
+        return await self._answer(path, method, body, params, seconds, versioned=True, most=most)
+
+    async def _answer(
+        self,
+        path: str,
+        method: str,
+        body: bytes | None,
+        params: dict[str, str] | None,
+        seconds: float,
+        *,
+        versioned: bool,
+        most: int,
+    ) -> bytearray:
+        try:
+            async with asyncio.timeout(seconds):
+                response = await self._docker._do_query(  # noqa: SLF001  (see the module's docstring)
+                    path, method, data=body, params=params, versioned_api=versioned
+                )
+                return await _body(response, most)
+        except EngineError:
+            raise
+        except TimeoutError as error:
+            raise EngineUnavailable(f"the engine at {self._address.url} did not answer within {seconds:g} s") from error
+        except (aiodocker.DockerError, aiohttp.ClientError, OSError) as error:
+            raise self._unavailable(error) from error
+
+    def _unavailable(self, error: BaseException) -> EngineUnavailable:
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, OSError) and cause.errno in _CURES:
+                return EngineUnavailable(f"the engine at {self._address.url}: {_CURES[cause.errno]}")
+            cause = cause.__cause__ or cause.__context__
+        return EngineUnavailable(f"the engine at {self._address.url}: {refusals.shown(str(error) or repr(error))}")
+
+
+class Reader:
+    """Reads one event stream into a feed. `open` it, and `close` it whatever `open` did."""
+
+    def __init__(self, client: Client, feed: Feed[EngineEvent]) -> None:
+        self._client = client
+        self._feed = feed
+        self._response: aiohttp.ClientResponse | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self, seconds: float) -> None:
+        """Subscribe. EngineUnavailable if that does not succeed within `seconds`."""
+        await self._client.negotiate(seconds)
+        filters = {"type": ["container"], "event": list(wire.WATCHED_ACTIONS)}
+        params = {
+            "since": f"{time.time() - _OVERLAP_SECONDS:.9f}",
+            "filters": msgspec.json.encode(filters).decode(),
+        }
+        try:
+            async with asyncio.timeout(seconds):
+                self._response = await self._client._docker._do_query("events", "GET", params=params)  # noqa: SLF001
+        except TimeoutError as error:
+            raise EngineUnavailable(f"the engine opened no event stream within {seconds:g} s") from error
+        except (aiodocker.DockerError, aiohttp.ClientError, OSError) as error:
+            raise self._client._unavailable(error) from error  # noqa: SLF001
+        self._task = asyncio.create_task(self._read(self._response))
+        self._task.add_done_callback(self._ended)
+
+    async def close(self) -> None:
+        """Stop reading and give the connection up."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        if self._response is not None:
+            self._response.close()
+
+    async def _read(self, response: aiohttp.ClientResponse) -> None:
+        lines = Lines(_EVENT_BYTES)
+        try:
+            while chunk := await response.content.readany():
+                for line in lines.feed(chunk):
+                    self._push(line)
+        except (aiohttp.ClientError, OSError) as error:
+            raise EngineUnavailable(f"the event stream broke: {refusals.shown(str(error) or repr(error))}") from error
+        raise EngineUnavailable("the engine ended its event stream")
+
+    def _push(self, line: bytes | Torn) -> None:
+        if isinstance(line, Torn):
+            self._feed.push(wire.torn_event_of(line.head, line.tail) or GAP)
+        elif (event := wire.event_of(line)) is not None:
+            self._feed.push(event)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Whatever ended the reading is the reader's to know, a fault in the code here included."""
+        if task.cancelled():
+            self._feed.end(EngineUnavailable("the event stream was closed"))
+        else:
+            self._feed.end(task.exception())
+
+
+def _connector(address: Address) -> aiohttp.BaseConnector:
+    if address.path is not None:
+        return aiohttp.UnixConnector(address.path, limit=_CONNECTIONS)
+    return aiohttp.TCPConnector(limit=_CONNECTIONS)
+
+
+async def _raise_refusal(response: aiohttp.ClientResponse) -> None:
+    """Called by the session with every answer."""
+    if response.status < 400:
+        return
+    body = bytearray()
+    try:
+        while len(body) < _REFUSAL_BYTES and (chunk := await response.content.readany()):
+            body += chunk
+    finally:
+        response.close()
+    raise refusals.error_of(response.status, bytes(body))
+
+
+async def _body(response: aiohttp.ClientResponse, most: int) -> bytearray:
+    """The whole body, or EngineFailed where it is more than `most` bytes: it is then not read on."""
+    body = bytearray()
+    try:
+        while chunk := await response.content.readany():
+            body += chunk
+            if len(body) > most:
+                raise EngineFailed(f"the engine's answer is larger than {most // 1024**2} MiB: it is not read")
+    finally:
+        response.close()
+    return body

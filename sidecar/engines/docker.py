@@ -1,0 +1,140 @@
+"""DockerEngine: the port `Engine` on a real Docker engine, for trio tasks. The asyncio side is in `client`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+from urllib.parse import quote
+
+import trio
+
+from sidecar.decide.facts import ContainerView, EngineInfo
+from sidecar.decide.orders import Update
+from sidecar.engines import wire
+from sidecar.engines.address import Address, choose
+from sidecar.engines.client import GAP, Client, Reader
+from sidecar.engines.feed import Feed
+from sidecar.engines.room import Room, open_room
+from sidecar.errors import ContainerGone, EngineLacks
+from sidecar.ports import EngineEvent
+
+_SECONDS: Final = 10.0
+"""For a look. An inspect waits for the container's lock, which a start holds for 0.1 to 0.2 s; ten is a dead engine."""
+
+_UPDATE_SECONDS: Final = 30.0
+"""For an update: it waits for a start too, which may mount and wire up a network on a busy host."""
+
+_STOP_SECONDS: Final = 330.0
+"""For a stop: the container's own grace, up to five minutes, and the engine's work."""
+
+_MIB: Final = 1024 * 1024
+_SMALL_BYTES: Final = 4 * _MIB
+"""Most of an answer that holds nothing of the containers' authors."""
+_INSPECT_BYTES: Final = 96 * _MIB
+"""Most of one container's description: labels of 40 MB are accepted by the engine, and the answer must survive them."""
+_LIST_BYTES: Final = 512 * _MIB
+"""Most of the list of all containers, with all their labels: it cannot be asked for without them."""
+
+_BACKLOG: Final = 4096
+"""Events buffered for the trio side: a burst of hundreds of containers; what exceeds it becomes one gap."""
+
+_NOBODY: Final = "0" * 64
+"""A container that does not exist: to see whether the update route does."""
+
+
+class DockerEngine:
+    """A Docker engine. Made by `open_docker`; every call is bounded in time."""
+
+    def __init__(self, room: Room, client: Client) -> None:
+        self._room = room
+        self._client = client
+
+    async def info(self) -> EngineInfo:
+        """Who answers. EngineLacks where the update route or the cpuset controller is missing."""
+        version = await self._room.call(self._client.negotiate, _SECONDS)
+        about = await self._ask("GET", "info", most=_SMALL_BYTES)
+        info = wire.engine_info_of(about, version)
+        if not info.has_cpuset:
+            raise EngineLacks(
+                "the engine has no cpuset controller: it would take every order and drop it. Delegate the controller "
+                "to it (systemd, for a rootless engine: Delegate=cpu cpuset io memory pids on user@.service)."
+            )
+        with suppress(ContainerGone):  # the answer of a route that is there
+            await self._ask("POST", f"containers/{_NOBODY}/update", most=_SMALL_BYTES, body=b"{}")
+        return info
+
+    async def containers(self) -> tuple[str, ...]:
+        """The full ids of all containers, stopped ones too."""
+        return wire.ids_of(await self._ask("GET", "containers/json", most=_LIST_BYTES, params={"all": "1"}))
+
+    async def inspect(self, container: str) -> ContainerView:
+        """The engine's view of one container."""
+        return wire.view_of(await self._ask("GET", f"containers/{_name(container)}/json", most=_INSPECT_BYTES))
+
+    async def update(self, container: str, update: Update) -> None:
+        """Change CPUs and quota in one call."""
+        answer = await self._ask(
+            "POST",
+            f"containers/{_name(container)}/update",
+            most=_SMALL_BYTES,
+            body=wire.update_body(update),
+            seconds=_UPDATE_SECONDS,
+        )
+        wire.check_updated(answer)
+
+    async def stop(self, container: str) -> None:
+        """Stop a container, with its own grace; no error if it is stopped already."""
+        await self._ask("POST", f"containers/{_name(container)}/stop", most=_SMALL_BYTES, seconds=_STOP_SECONDS)
+
+    @asynccontextmanager
+    async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
+        """The event stream: subscribed when entered, with the last two seconds again."""
+        feed = Feed(size=_BACKLOG, gap=GAP)
+        reader = Reader(self._client, feed)
+        try:
+            await self._room.call(reader.open, _SECONDS)
+            yield feed
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._room.call(reader.close)
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        most: int,
+        body: bytes | None = None,
+        params: dict[str, str] | None = None,
+        seconds: float = _SECONDS,
+    ) -> bytearray:
+        async def ask() -> bytearray:
+            return await self._client.ask(method, path, seconds, most=most, body=body, params=params)
+
+        return await self._room.call(ask)
+
+
+@asynccontextmanager
+async def open_docker(address: str | None = None) -> AsyncIterator[DockerEngine]:
+    """A Docker engine at this address; None or "auto" looks for it. Connects when first asked, and again when lost.
+
+    EngineUnavailable where no address is to be had.
+    """
+    where = choose(address, os.environ, os.path.exists)
+    async with open_room() as room:
+        client = await room.call(_client_at, where)
+        try:
+            yield DockerEngine(room, client)
+        finally:
+            with trio.CancelScope(shield=True):
+                await room.call(client.close)
+
+
+async def _client_at(where: Address) -> Client:
+    return Client(where)
+
+
+def _name(container: str) -> str:
+    return quote(container, safe="")

@@ -1,0 +1,39 @@
+"""Containers of a live test: made under a prefix of their own, and all removed at its end."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tests.live.engineapi import EngineApi
+
+SLEEP: Final = ("sleep", "3600")
+"""What a container runs when the test does not say."""
+
+
+class Containers:
+    """Makes containers for one test; blocking, so call it from a thread in async tests."""
+
+    def __init__(self, api: EngineApi, image: str) -> None:
+        self.api = api
+        self.image = image
+        self.prefix = f"cpuset-test-{uuid.uuid4().hex[:8]}"
+        self._made: list[str] = []
+
+    def create(self, name: str, *command: str, labels: Mapping[str, str] | None = None, **host: Any) -> str:
+        """Create one, not started; `name` gets the prefix, `host` is in the words of HostConfig. Its full id."""
+        made = self.api.create(f"{self.prefix}-{name}", self.image, *(command or SLEEP), labels=labels, **host)
+        self._made.append(made)
+        return made
+
+    def run(self, name: str, *command: str, labels: Mapping[str, str] | None = None, **host: Any) -> str:
+        """Create one and start it. Its full id."""
+        made = self.create(name, *command, labels=labels, **host)
+        self.api.act(made, "start")
+        return made
+
+    def remove_all(self) -> None:
+        """Remove everything that was made here."""
+        while self._made:
+            self.api.remove(self._made.pop())

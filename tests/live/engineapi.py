@@ -1,0 +1,103 @@
+"""The engine's API as its users use it: a small blocking client for live tests, independent of the sidecar's own."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+_API: Final = "v1.41"
+_SECONDS: Final = 60.0
+
+
+class ApiError(Exception):
+    """The engine said no: `status` and its message."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status} {message}")
+        self.status = status
+        self.message = message
+
+
+class EngineApi:
+    """Requests to an engine's Unix socket, one connection each. Every method blocks."""
+
+    def __init__(self, socket_path: str) -> None:
+        self.socket_path = socket_path
+
+    def ask(self, method: str, path: str, body: object = None, **params: str) -> Any:
+        """One request; JSON values in and out, bytes in as they are. ApiError for status 400 and above."""
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else b""
+        kind = "application/x-tar" if isinstance(body, bytes) else "application/json"
+        connection = _UnixConnection(self.socket_path)
+        try:
+            query = f"?{urlencode(params)}" if params else ""
+            connection.request(method, f"/{_API}/{path}{query}", raw, {"Content-Type": kind})
+            response = connection.getresponse()
+            answer = response.read()
+        finally:
+            connection.close()
+        if response.status >= 400:
+            raise ApiError(response.status, answer.decode("utf-8", "replace"))
+        is_json = response.headers.get("Content-Type", "").startswith("application/json")
+        return json.loads(answer.splitlines()[-1]) if is_json and answer.strip() else answer
+
+    def has_image(self, name: str) -> bool:
+        """Whether the engine has this image."""
+        try:
+            self.ask("GET", f"images/{quote(name)}/json")
+        except ApiError as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
+    def import_image(self, name: str, tag: str, tar: bytes) -> None:
+        """Make an image of a tar of its root file system."""
+        self.ask("POST", "images/create", tar, fromSrc="-", repo=name, tag=tag)
+
+    def create(self, name: str, image: str, *command: str, labels: Mapping[str, str] | None = None, **host: Any) -> str:
+        """Create a container without network; `host` in the words of HostConfig. Its full id."""
+        wanted = {
+            "Image": image,
+            "Cmd": list(command),
+            "Labels": dict(labels or {}),
+            "StopSignal": "SIGKILL",  # the test programs would ignore SIGTERM, as pid 1 does
+            "HostConfig": {"NetworkMode": "none", **host},
+        }
+        answer = self.ask("POST", "containers/create", wanted, name=name)
+        return str(answer["Id"])
+
+    def act(self, container: str, action: str, **params: str) -> None:
+        """start, stop, kill, restart, pause, unpause, rename (`name=`)."""
+        self.ask("POST", f"containers/{container}/{action}", **params)
+
+    def update(self, container: str, **changes: Any) -> None:
+        """The update route, in the words of HostConfig."""
+        self.ask("POST", f"containers/{container}/update", changes)
+
+    def inspect(self, container: str) -> Any:
+        """The engine's JSON about a container."""
+        return self.ask("GET", f"containers/{container}/json")
+
+    def remove(self, container: str) -> None:
+        """Remove it, running or not; no error if it is gone."""
+        try:
+            self.ask("DELETE", f"containers/{container}", force="1", v="1")
+        except ApiError as error:
+            if error.status not in (404, 409):  # 409: its removal is under way
+                raise
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("engine", timeout=_SECONDS)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)

@@ -1,0 +1,74 @@
+"""A tiny image for live tests, made from the static busybox of this machine: no registry is asked."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.live.engineapi import EngineApi
+
+NAME: Final = "cpuset-sidecar-test"
+TAG: Final = "1"
+
+_BUSYBOX: Final = Path("/bin/busybox")
+_APPLETS: Final = (
+    "sh",
+    "sleep",
+    "cat",
+    "grep",
+    "nproc",
+    "taskset",
+    "true",
+    "false",
+    "echo",
+    "ls",
+    "kill",
+    "yes",
+    "test",
+)
+_CURE: Final = "install a static busybox (Debian: apt-get install busybox-static)"
+
+
+def ensure_image(api: EngineApi) -> str:
+    """The name of the test image, imported into the engine if it is not there. Skips the test where it cannot be."""
+    name = f"{NAME}:{TAG}"
+    if not api.has_image(name):
+        api.import_image(NAME, TAG, _root_file_system())
+    return name
+
+
+def _root_file_system() -> bytes:
+    if not os.access(_BUSYBOX, os.R_OK):
+        pytest.skip(f"no {_BUSYBOX}: {_CURE}")
+    busybox = _BUSYBOX.read_bytes()
+    if not _is_static(busybox):
+        pytest.skip(f"{_BUSYBOX} is not statically linked: {_CURE}")
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as tar:
+        for folder in ("bin", "proc", "sys", "dev", "tmp", "etc"):
+            entry = tarfile.TarInfo(folder)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(entry)
+        program = tarfile.TarInfo("bin/busybox")
+        program.size, program.mode = len(busybox), 0o755
+        tar.addfile(program, io.BytesIO(busybox))
+        for applet in _APPLETS:
+            link = tarfile.TarInfo(f"bin/{applet}")
+            link.type, link.linkname, link.mode = tarfile.SYMTYPE, "busybox", 0o777
+            tar.addfile(link)
+    return made.getvalue()
+
+
+def _is_static(program: bytes) -> bool:
+    """Whether an ELF file asks for no dynamic linker (has no PT_INTERP program header). 64-bit files only."""
+    if program[:5] != b"\x7fELF\x02":
+        return False
+    offset = int.from_bytes(program[32:40], "little")
+    size = int.from_bytes(program[54:56], "little")
+    count = int.from_bytes(program[56:58], "little")
+    return all(program[offset + n * size : offset + n * size + 4] != b"\x03\0\0\0" for n in range(count))
