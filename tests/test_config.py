@@ -1,0 +1,245 @@
+"""Configuration comes from file, environment and flags, and every mistake is told where it stands, with its cure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.config import KEYS, Config, load
+from sidecar.decide.world import OptIn, PolicyName, Settings
+from sidecar.errors import ConfigError
+from state.cpuset import CPUSet
+from state.model import Shortage
+from state.topology import topology, uniform
+
+
+def from_text(tmp_path: Path, text: str) -> Config:
+    path = tmp_path / "c.toml"
+    path.write_text(text)
+    return load(str(path), {}, {})
+
+
+def test_nothing_said_means_nothing_touched() -> None:
+    """Without any configuration the policy is none."""
+    config = load(None, {}, {})
+    assert config == Config()
+    assert config.settings() == Settings()
+    assert config.settings().policy is PolicyName.NONE
+
+
+def test_a_whole_file_is_read(tmp_path: Path) -> None:
+    """Every key, in the words of TOML."""
+    config = from_text(
+        tmp_path,
+        """
+        policy = "static"
+        reserved = "0,8-9"
+        options = ["strict-cpu-reservation", "full-pcpus-only"]
+        shared_min = 2
+        opt_in = "guaranteed"
+        shortage = "wait"
+        linger = "500ms"
+        reconcile_period = 30
+        engine = "/run/docker.sock"
+        state_dir = "/srv/state/"
+        projections = "/run/p"
+        unmanaged = ["db-*", "role=backup"]
+        cgroup = "/host/cgroup"
+        log_level = "debug"
+        log_format = "json"
+        """,
+    )
+    assert config.settings() == Settings(
+        policy=PolicyName.STATIC,
+        reserved_cpus=CPUSet.parse("0,8-9"),
+        options=("full-pcpus-only", "strict-cpu-reservation"),
+        shared_min=2,
+        opt_in=OptIn.GUARANTEED,
+        shortage=Shortage.WAIT,
+        linger_seconds=0.5,
+        unmanaged=("db-*", "role=backup"),
+        projections="/run/p",
+    )
+    assert (config.reconcile_seconds, config.engine, config.state_dir) == (30, "unix:///run/docker.sock", "/srv/state")
+    assert (config.cgroup, config.log_level, config.log_format) == ("/host/cgroup", "debug", "json")
+
+
+def test_flags_win_over_variables_and_those_over_the_file(tmp_path: Path) -> None:
+    """Later ones win, key by key; and each key remembers where it was given."""
+    path = tmp_path / "c.toml"
+    path.write_text('policy = "static"\nreserved = 2\nlinger = 3\n')
+    config = load(str(path), {"CPUSET_SIDECAR_RESERVED": "0", "CPUSET_SIDECAR_LINGER": "4s"}, {"linger": "5s"})
+    assert (config.reserved, config.reserved_count, config.linger_seconds) == (CPUSet.of(0), 0, 5)
+    assert config.origins == {
+        "policy": f"{path}, line 1",
+        "reserved": "the variable CPUSET_SIDECAR_RESERVED",
+        "linger": "the flag --linger",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus", "count"),
+    [
+        ("reserved = 2", None, 2),
+        ('reserved = "2"', "2", 0),
+        ('reserved = "count:2"', None, 2),
+        ("reserved = [0, 4]", "0,4", 0),
+    ],
+)
+def test_reserved_is_a_list_as_text_and_a_count_as_number(
+    tmp_path: Path, text: str, cpus: str | None, count: int
+) -> None:
+    """`reserved = 2` is two CPUs, `reserved = "2"` is CPU 2."""
+    config = from_text(tmp_path, text)
+    assert config.reserved == (CPUSet.parse(cpus) if cpus else None)
+    assert config.reserved_count == count
+
+
+def test_the_file_may_be_named_by_a_variable(tmp_path: Path) -> None:
+    """CPUSET_SIDECAR_CONFIG says where it is, for containers."""
+    (tmp_path / "c.toml").write_text("shared_min = 1")
+    assert load(None, {"CPUSET_SIDECAR_CONFIG": str(tmp_path / "c.toml")}, {}).shared_min == 1
+
+
+def test_an_empty_variable_is_not_given() -> None:
+    """compose writes an empty variable where nobody set one."""
+    assert load(None, {"CPUSET_SIDECAR_POLICY": "", "CPUSET_SIDECAR_CONFIG": ""}, {}) == Config()
+
+
+FILE_MISTAKES = [
+    ('# ours\n\nreservd = "0"', "c.toml, line 3: unknown key 'reservd'; did you mean 'reserved'?"),
+    ("[cpuset]\nx = 1", "c.toml, line 1: unknown key 'cpuset'; there is policy, reserved, options"),
+    ('policy = "stattic"', "c.toml, line 1: policy is 'stattic'; did you mean 'static'?"),
+    ("policy = 3", "c.toml, line 1: policy is 3: there is none, static"),
+    ('policy = "dynamic"', "policy is 'dynamic': this version does not have it yet; there is none, static"),
+    ('\nlisten = "x"', "c.toml, line 2: this version does not have 'listen' yet: leave it out"),
+    ('reserved = "0-"', 'reserved is \'0-\': write a CPU list like "0" or "0-1,8", or a count like 2'),
+    ("reserved = 0", "reserved is 0: a count of reserved CPUs is at least 1"),
+    ("reserved = true", "reserved is True: write a CPU list"),
+    ("reserved = []", "reserved is []: write a CPU list"),
+    ("reserved = [-1]", "reserved is [-1]: write a CPU list"),
+    ('options = ["full-pcpu-only"]', "unknown option 'full-pcpu-only'; did you mean 'full-pcpus-only'?"),
+    (
+        'options = "align-by-socket"',
+        "this version does not have 'align-by-socket' yet; there is full-pcpus-only, strict",
+    ),
+    ("options = 1", "options is 1: write a list of placement options, like"),
+    ('shared_min = "-1"', "shared_min is '-1': write how many CPUs are never given exclusively"),
+    ("shared_min = -1", "shared_min is -1: write how many CPUs"),
+    ('linger = "10 parsecs"', "linger is '10 parsecs': write a duration between 0s and 3600s, like 10s, 500ms or 1m"),
+    ("linger = -1", "linger is -1: write a duration"),
+    ("reconcile_period = 0", "reconcile_period is 0: write a duration between 0.1s and 3600s"),
+    ("linger = inf", "linger is inf: write a duration"),
+    ('engine = "docker"', "engine is 'docker': write auto, or the address of an engine's socket"),
+    ('state_dir = "here"', "state_dir is 'here': write the absolute path of a directory"),
+    ('state_dir = "/a/../b"', "state_dir is '/a/../b': write the absolute path"),
+    ('projections = "/"', "projections is '/': write the absolute path"),
+    ('state_dir = "/run/cpuset-sidecar/x"', "is inside projections /run/cpuset-sidecar, which workloads mount"),
+    ('policy = "static"', "c.toml, line 1: the policy static needs reserved CPUs, which are never given exclusively"),
+    ("policy = \nshared_min = 1", "c.toml is not TOML: Invalid value (at line 1, column 10)"),
+    ('log_level = "loud"', "log_level is 'loud'; there is debug, info, warning, error"),
+    ("unmanaged = [1]", "unmanaged is [1]: write a list of name patterns (db-*) or label=value patterns"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), FILE_MISTAKES)
+def test_a_mistake_in_the_file_is_told_by_line_with_its_cure(tmp_path: Path, text: str, message: str) -> None:
+    """The file, the line, the value, and what would be right."""
+    with pytest.raises(ConfigError) as caught:
+        from_text(tmp_path, text)
+    assert message in str(caught.value)
+    assert str(tmp_path / "c.toml") in str(caught.value) or "inside projections" in message
+
+
+@pytest.mark.parametrize(
+    ("environ", "flags", "message"),
+    [
+        (
+            {"CPUSET_SIDECAR_RESERVED": "zero"},
+            {},
+            "the variable CPUSET_SIDECAR_RESERVED: reserved is 'zero': write a CPU list",
+        ),
+        (
+            {"CPUSET_SIDECAR_POLICE": "x"},
+            {},
+            "the variable CPUSET_SIDECAR_POLICE: unknown key 'police'; did you mean 'policy'?",
+        ),
+        ({}, {"shared_min": "some"}, "the flag --shared-min: shared_min is 'some': write how many CPUs"),
+        ({}, {"policy": "static"}, "the flag --policy: the policy static needs reserved CPUs"),
+        (
+            {},
+            {"reserved": "count:0"},
+            "the flag --reserved: reserved is 'count:0': a count of reserved CPUs is at least 1",
+        ),
+        ({}, {"reserved": "count:x"}, "the flag --reserved: reserved is 'count:x': write a CPU list"),
+    ],
+)
+def test_a_mistake_elsewhere_names_the_variable_or_the_flag(
+    environ: dict[str, str], flags: dict[str, str | None], message: str
+) -> None:
+    """Nobody has to guess which of three places is wrong."""
+    with pytest.raises(ConfigError) as caught:
+        load(None, environ, flags)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    """A file that was asked for must be there, and be text."""
+    with pytest.raises(ConfigError, match=r"nowhere\.toml cannot be read: No such file or directory"):
+        load(str(tmp_path / "nowhere.toml"), {}, {})
+    (tmp_path / "c.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="is not TOML"):
+        load(str(tmp_path / "c.toml"), {}, {})
+    (tmp_path / "c.toml").write_bytes(b"#" * 2_000_000)
+    with pytest.raises(ConfigError, match="2000000 bytes: this is something else"):
+        load(str(tmp_path / "c.toml"), {}, {})
+
+
+@pytest.mark.parametrize("key", sorted(KEYS))
+def test_every_example_is_right(key: str) -> None:
+    """What the help shows as an example is accepted."""
+    load(None, {}, {"reserved": "0", key: KEYS[key].example})
+
+
+@given(st.sampled_from(sorted(KEYS)), st.text(max_size=30))
+def test_no_text_does_worse_than_an_error(key: str, text: str) -> None:
+    """Any text in any variable is accepted, or is a ConfigError that names the variable."""
+    name = f"CPUSET_SIDECAR_{key.upper()}"
+    try:
+        load(None, {name: text}, {})
+    except ConfigError as error:
+        message = str(error)
+    else:
+        message = f"the variable {name}: it is fine"
+    assert message.startswith(f"the variable {name}: ")
+
+
+def test_the_machine_must_have_what_is_reserved() -> None:
+    """A reserved CPU that is missing, or offline, and a reservation of everything end the start."""
+    machine = topology(cores=[CPUSet.of(0), CPUSet.of(1)], offline=CPUSet.of(2))
+
+    def check(**flags: str) -> tuple[str, ...]:
+        return load(None, {}, {"policy": "static", **flags}).check_against(machine)
+
+    assert check(reserved="0") == ()
+    with pytest.raises(
+        ConfigError, match="the flag --reserved: reserved is 0,9, but 9 is not on this machine: it has 0-1"
+    ):
+        check(reserved="0,9")
+    with pytest.raises(ConfigError, match="reserved is 0,2, but 2 is offline: it has 0-1"):
+        check(reserved="0,2")
+    for everything in ("0-1", "count:2", "count:7"):
+        with pytest.raises(ConfigError, match=r"reserved takes \d of this machine's 2 CPUs"):
+            check(reserved=everything)
+    with pytest.raises(ConfigError, match="the flag --shared-min: shared_min is 2, and this machine has 2 CPUs"):
+        check(reserved="0", shared_min="2")
+
+
+def test_a_reservation_that_splits_a_core_is_worth_a_warning() -> None:
+    """Lawful, but under full-pcpus-only the sibling is of no use to anybody."""
+    flags = {"policy": "static", "reserved": "0", "options": "full-pcpus-only"}
+    warnings = load(None, {}, flags).check_against(uniform(cores=2, threads=2))
+    assert warnings == ("reserved 0 splits cores: under full-pcpus-only nobody can get CPUs 2",)
