@@ -1,0 +1,175 @@
+"""What one workload is told, and the directory of files that tells it.
+
+The rules of such a directory, which `ProjectionDirectory` keeps and readers may rely on:
+
+1. `status.json` is moved into place first, then `cpuset`; each by one rename from another directory of the same file
+   system, so that a watcher of the directory sees exactly one IN_MOVED_TO for each, and a reader never half a file.
+2. `cpuset` holds the CPUs in force as one line of the kernel's list syntax, and is never empty. Where nothing can
+   truthfully be said (the container is between two CPU sets that have no CPU in common, or is gone), it is not there,
+   and `cpus` in `status.json` is "".
+3. A file whose content is right already is not written again: a change of status alone is one event.
+4. `generation` only grows. A slow reader sees the newest, not every one.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import re
+from typing import Final
+
+import msgspec
+
+from state import codec, files
+from state.cpuset import EMPTY, CPUSet
+from state.errors import FileUnreadable, FileUnwritable, ProjectionError, ProjectionMissing
+
+VERSION: Final = 1
+STATUS: Final = "status.json"
+CPUSET: Final = "cpuset"
+
+LIMIT: Final = 256 * 1024
+"""Bytes. Six CPU sets of 8192 CPUs, written in the worst way, need 140 KiB."""
+
+MAX_GENERATION: Final = 2**53 - 1
+"""The highest number that every reader of JSON keeps exactly. A file that claims more was not written by us."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+class Sharing(enum.StrEnum):
+    """With whom a container shares its CPUs."""
+
+    EXCLUSIVE = "exclusive"
+    """With nobody."""
+    SHARED = "shared"
+    """With everybody who holds none of their own."""
+    UNMANAGED = "unmanaged"
+    """Unknown: the sidecar leaves it alone, or it is gone. Also what a word of a later version is read as."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Sharing:
+        del value
+        return cls.UNMANAGED
+
+
+class Projection(msgspec.Struct, frozen=True, kw_only=True):
+    """What one container is told. Every field has a default, so that any version's file can be read by any other's.
+
+    `cpus` are in force now, `desired` is where it is heading, `original` is what it was first granted. `leaving` are
+    about to be taken, in `deadline_seconds` from `updated_at`; `arriving` are about to be given. `settled` is true
+    once it runs exactly on its grant and nobody else may still be running there. `reason` is a sentence for people.
+    `generation` and `updated_at` (RFC 3339, UTC) are filled in by the writer.
+    """
+
+    version: int = VERSION
+    generation: int = 0
+    container: str = ""
+    name: str = ""
+    policy: str = "none"
+    sharing: Sharing = Sharing.UNMANAGED
+    cpus: CPUSet = EMPTY
+    desired: CPUSet = EMPTY
+    original: CPUSet = EMPTY
+    leaving: CPUSet = EMPTY
+    arriving: CPUSet = EMPTY
+    deadline_seconds: float | None = None
+    settled: bool = False
+    shared_pool: CPUSet = EMPTY
+    mems: str = ""
+    reason: str = ""
+    updated_at: str = ""
+
+    def says_the_same_as(self, other: Projection) -> bool:
+        """Whether the two differ in nothing but number and time."""
+        return self.stamped(0, "") == other.stamped(0, "")
+
+    def stamped(self, generation: int, updated_at: str) -> Projection:
+        """The same, with its number and its time."""
+        return msgspec.structs.replace(self, generation=generation, updated_at=updated_at)
+
+    def within(self, cpus: CPUSet) -> Projection:
+        """The same without any CPU outside `cpus` in force: what may be said while the others are taken away."""
+        return msgspec.structs.replace(self, cpus=self.cpus & cpus, leaving=self.leaving & cpus, settled=False)
+
+
+class ProjectionDirectory:
+    """Writes the files of one projection directory, which the caller holds open, by way of `staging`."""
+
+    def __init__(self, at: int, staging: int) -> None:
+        """Two descriptors of directories in one file system; both stay the caller's."""
+        self._at = at
+        self._staging = staging
+
+    def told(self) -> Projection | None:
+        """What the directory says now; None where it says nothing that can be understood or believed."""
+        content = self._content(STATUS)
+        if content is None:
+            return None
+        try:
+            found = codec.decode(content, Projection)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+        return found if 0 <= found.generation <= MAX_GENERATION else None
+
+    def write(self, projection: Projection) -> None:
+        """Make the directory say this; files that say it already are left alone. ProjectionError."""
+        self._put(STATUS, codec.encode(projection) + b"\n")
+        if projection.cpus:
+            self._put(CPUSET, f"{projection.cpus}\n".encode())
+        else:
+            try:
+                files.remove(self._at, CPUSET)
+            except FileUnwritable as error:
+                raise ProjectionError(str(error)) from error
+
+    def _put(self, name: str, content: bytes) -> None:
+        if self._content(name) == content:
+            return
+        try:
+            files.replace(self._at, name, content, staging=self._staging)
+        except FileUnwritable as error:
+            raise ProjectionError(str(error)) from error
+
+    def _content(self, name: str) -> bytes | None:
+        try:
+            return files.read_bounded(self._at, name, LIMIT)
+        except FileUnreadable:
+            # Planted by somebody. Writing replaces it, or says why not.
+            return None
+
+
+def read(directory: str | os.PathLike[str]) -> Projection:
+    """What the projection directory says now. ProjectionMissing where there is none; ProjectionError if it is broken.
+
+    Fields that a later version added are ignored.
+    """
+    where = os.fspath(directory)
+    try:
+        opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ProjectionMissing(f"there is no projection directory {where}") from error
+    except OSError as error:
+        raise ProjectionError(f"cannot open the projection directory {where}: {files.reason(error)}") from error
+    try:
+        content = files.read_bounded(opened, STATUS, LIMIT)
+    except FileUnreadable as error:
+        raise ProjectionError(f"in {where}: {error}") from error
+    finally:
+        os.close(opened)
+    if content is None:
+        raise ProjectionMissing(f"there is no {STATUS} in {where}")
+    try:
+        return codec.decode(content, Projection)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ProjectionError(f"{where}/{STATUS} is not a projection: {error}") from error
+
+
+def checked_name(name: str) -> str:
+    """A projection's name as it is, if it can be the name of a directory of its own; ProjectionError if not."""
+    if not _NAME.fullmatch(name):
+        raise ProjectionError(
+            f"{name[:70]!r} is not a name for a projection: letters, digits, '_', '.' and '-', at most 64, "
+            "beginning with a letter or digit"
+        )
+    return name
