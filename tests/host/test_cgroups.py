@@ -1,0 +1,199 @@
+"""A container's effective CPUs are found wherever an engine puts its cgroup, and nowhere else."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sidecar.decide.facts import ContainerView, Phase
+from sidecar.host.cgroups import HostKernel, find_hierarchy
+from state.cpuset import CPUSet
+
+ID = "0123456789abcdef" * 4
+
+
+def view(*, id: str = ID, parent: str = "", pid: int = 0, phase: Phase = Phase.RUNNING) -> ContainerView:
+    return ContainerView(id=id, name="a", phase=phase, cgroup_parent=parent, pid=pid)
+
+
+def v2(root: Path) -> Path:
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "cgroup.controllers").write_text("cpuset cpu io memory\n")
+    return root
+
+
+def v1(root: Path) -> Path:
+    base = root / "cpuset"
+    base.mkdir(parents=True)
+    (base / "cpuset.cpus").write_text("0-7\n")
+    (base / "cpuset.effective_cpus").write_text("0-7\n")
+    (base / "tasks").write_text("")
+    return base
+
+
+def group(base: Path, path: str, file: str, text: str) -> Path:
+    directory = base / path
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / file).write_text(text)
+    return directory
+
+
+def effective(root: Path, seen: ContainerView, proc: Path | None = None) -> str | None:
+    cpus = HostKernel(cgroup=root, proc=proc or root / "proc").effective_cpus(seen)
+    return None if cpus is None else str(cpus)
+
+
+@pytest.mark.parametrize(
+    ("parent", "path"),
+    [
+        ("", f"docker/{ID}"),
+        ("", f"system.slice/docker-{ID}.scope"),
+        ("", f"machine.slice/libpod-{ID}.scope"),
+        ("", f"machine.slice/libpod-{ID}.scope/container"),
+        ("", f"libpod_parent/libpod-{ID}"),
+        ("/actions", f"actions/{ID}"),
+        ("a/b", f"a/b/{ID}"),
+        ("games.slice", f"games.slice/docker-{ID}.scope"),
+        ("a-b-c.slice", f"a.slice/a-b.slice/a-b-c.slice/docker-{ID}.scope"),
+        ("-.slice", f"docker-{ID}.scope"),
+        ("user.slice", f"user.slice/libpod-{ID}.scope/container"),
+        ("gone.slice", f"system.slice/docker-{ID}.scope"),
+    ],
+)
+def test_engines_put_cgroups_in_known_places(tmp_path: Path, parent: str, path: str) -> None:
+    """Under both drivers, under a parent of the user's, and one deeper as crun does it."""
+    group(v2(tmp_path / "two"), path, "cpuset.cpus.effective", "2-3\n")
+    group(v1(tmp_path / "one"), path, "cpuset.effective_cpus", "4\n")
+    assert effective(tmp_path / "two", view(parent=parent)) == "2-3"
+    assert effective(tmp_path / "one", view(parent=parent)) == "4"
+
+
+def test_a_hybrid_host_has_its_cpusets_on_v1(tmp_path: Path) -> None:
+    """v2 is mounted beside it, without the controller."""
+    group(v1(tmp_path), f"docker/{ID}", "cpuset.effective_cpus", "1\n")
+    (tmp_path / "unified").mkdir()
+    (tmp_path / "unified/cgroup.controllers").write_text("\n")
+    hierarchy = find_hierarchy(tmp_path)
+    assert hierarchy is not None
+    assert hierarchy.version == 1
+    assert effective(tmp_path, view()) == "1"
+
+
+def test_an_old_kernel_without_the_effective_file(tmp_path: Path) -> None:
+    """v1 before 3.17 knows only cpuset.cpus."""
+    group(v1(tmp_path), f"docker/{ID}", "cpuset.cpus", "1,3\n")
+    assert effective(tmp_path, view()) == "1,3"
+
+
+def test_the_root_may_be_the_v1_mount_itself(tmp_path: Path) -> None:
+    """For a sidecar that is given only that mount."""
+    group(v1(tmp_path), f"docker/{ID}", "cpuset.effective_cpus", "1\n")
+    assert effective(tmp_path / "cpuset", view()) == "1"
+
+
+def test_a_cgroup_without_cpus_runs_on_its_ancestors(tmp_path: Path) -> None:
+    """v2 without the controller there; v1 after its last CPU went offline."""
+    two = v2(tmp_path / "two")
+    group(two, "system.slice", "cpuset.cpus.effective", "0-3\n")
+    (two / f"system.slice/docker-{ID}.scope").mkdir()
+    assert effective(two, view()) == "0-3"
+    one = v1(tmp_path / "one")
+    group(one, "docker", "cpuset.effective_cpus", "0-1\n")
+    group(one, f"docker/{ID}", "cpuset.effective_cpus", "\n")
+    group(one, f"docker/{ID}", "cpuset.cpus", "\n")
+    assert effective(tmp_path / "one", view()) == "0-1"
+
+
+def test_an_ancestors_cpus_are_not_remembered_as_its_own(tmp_path: Path) -> None:
+    """When the cgroup gets CPUs of its own, they are what counts."""
+    root = v2(tmp_path)
+    group(root, "docker", "cpuset.cpus.effective", "0-3\n")
+    (root / "docker" / ID).mkdir()
+    kernel = HostKernel(cgroup=root)
+    assert kernel.effective_cpus(view()) == CPUSet.parse("0-3")
+    group(root, f"docker/{ID}", "cpuset.cpus.effective", "1\n")
+    assert kernel.effective_cpus(view()) == CPUSet.of(1)
+
+
+def test_a_cgroup_that_vanishes_and_comes_back_elsewhere_is_found_again(tmp_path: Path) -> None:
+    """The remembered path is only a shortcut."""
+    root = v2(tmp_path)
+    old = group(root, f"docker/{ID}", "cpuset.cpus.effective", "1\n")
+    kernel = HostKernel(cgroup=root)
+    assert kernel.effective_cpus(view()) == CPUSet.of(1)
+    shutil.rmtree(old)
+    assert kernel.effective_cpus(view()) is None
+    group(root, f"system.slice/docker-{ID}.scope", "cpuset.cpus.effective", "2\n")
+    assert kernel.effective_cpus(view()) == CPUSet.of(2)
+
+
+def test_proc_tells_where_the_places_do_not(tmp_path: Path) -> None:
+    """An engine inside a container has its cgroups below that container's."""
+    root, proc = v2(tmp_path / "cg"), tmp_path / "proc"
+    group(root, f"lxc/outer/docker/{ID}", "cpuset.cpus.effective", "5\n")
+    group(proc, "42", "cgroup", f"1:name=systemd:/\n0::/lxc/outer/docker/{ID}\n")
+    assert effective(root, view(pid=42), proc) == "5"
+    one = tmp_path / "one"
+    group(v1(one), f"lxc/{ID}", "cpuset.effective_cpus", "6\n")
+    group(proc, "43", "cgroup", f"4:cpu,cpuset:/lxc/{ID}\n0::/\n")
+    assert effective(one, view(pid=43), proc) == "6"
+
+
+@pytest.mark.parametrize("line", ["0::/somebody/else", f"0::/../../{ID}", f"3:cpuset:/lxc/{ID}", "nonsense", "\xff"])
+def test_a_pid_of_somebody_else_is_not_believed(tmp_path: Path, line: str) -> None:
+    """In another PID namespace the same number is another process; through a cgroup namespace a path leads nowhere."""
+    root, proc = v2(tmp_path / "cg"), tmp_path / "proc"
+    group(root, "somebody/else", "cpuset.cpus.effective", "5\n")
+    group(root, f"lxc/{ID}", "cpuset.cpus.effective", "5\n")
+    group(proc, "42", "cgroup", line)
+    assert effective(root, view(pid=42), proc) is None
+
+
+@pytest.mark.parametrize("id", ["", "..", "../../etc", ID[:12], ID.upper(), ID + "0", ID[:-1] + "/"])
+def test_only_a_full_id_becomes_part_of_a_path(tmp_path: Path, id: str) -> None:
+    """Anything else is nobody's cgroup."""
+    root = v2(tmp_path)
+    group(root, f"docker/{ID}", "cpuset.cpus.effective", "1\n")
+    group(root, "docker", "cpuset.cpus.effective", "1\n")
+    assert effective(root, view(id=id)) is None
+
+
+@pytest.mark.parametrize("parent", ["../..", "/a/../..", "a\0b", "x" * 2000])
+def test_a_hostile_parent_leads_nowhere_else(tmp_path: Path, parent: str) -> None:
+    """A cgroup parent is text of whoever made the container: it never climbs out of the hierarchy."""
+    root = v2(tmp_path / "deep" / "cg")
+    group(tmp_path, ID, "cpuset.cpus.effective", "7\n")
+    group(tmp_path / "deep", ID, "cpuset.cpus.effective", "7\n")
+    assert effective(root, view(parent=parent)) is None
+
+
+@pytest.mark.parametrize("phase", [phase for phase in Phase if not phase.is_live])
+def test_who_is_not_live_runs_nowhere(tmp_path: Path, phase: Phase) -> None:
+    """A cgroup may linger; the container does not run in it."""
+    group(v2(tmp_path), f"docker/{ID}", "cpuset.cpus.effective", "1\n")
+    assert effective(tmp_path, view(phase=phase)) is None
+
+
+def test_no_hierarchy_is_no_answer(tmp_path: Path) -> None:
+    """A sidecar that was not given the host's cgroups works without them."""
+    assert find_hierarchy(tmp_path) is None
+    assert effective(tmp_path, view()) is None
+    (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
+    assert find_hierarchy(tmp_path) is None
+
+
+def test_nonsense_in_the_file_is_no_answer(tmp_path: Path) -> None:
+    """It should never happen; it never crashes."""
+    directory = group(v2(tmp_path), f"docker/{ID}", "cpuset.cpus.effective", "all of them\n")
+    assert effective(tmp_path, view()) is None
+    (directory / "cpuset.cpus.effective").write_bytes(b"\xff\xfe")
+    assert effective(tmp_path, view()) is None
+
+
+def test_the_kernel_port_reads_the_machine_too(tmp_path: Path) -> None:
+    """One object answers for the kernel's files."""
+    (tmp_path / "devices/system/cpu").mkdir(parents=True)
+    (tmp_path / "devices/system/cpu/online").write_text("0-3\n")
+    assert str(HostKernel(sys=tmp_path).topology().online) == "0-3"
