@@ -1,0 +1,129 @@
+"""Log lines on stderr: a time, a level, a sentence, and fields; for people, or as JSON lines for machines.
+
+A `Log` is passed to whoever logs. Names of containers and texts of engines are other people's: whatever is not
+printable in them is escaped, so that no name can forge a line or drive a terminal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final, TextIO
+
+import msgspec
+
+
+class Level(enum.IntEnum):
+    """How much somebody should care."""
+
+    DEBUG = 10
+    INFO = 20
+    WARNING = 30
+    ERROR = 40
+
+    @classmethod
+    def named(cls, name: str) -> Level:
+        """The level of a word of the configuration: debug, info, warning, error."""
+        return cls[name.upper()]
+
+
+_COLOURS: Final = {Level.DEBUG: "\x1b[2m", Level.INFO: "", Level.WARNING: "\x1b[33m", Level.ERROR: "\x1b[31m"}
+_RESET: Final = "\x1b[0m"
+
+_MAX_VALUE: Final = 4000
+"""Characters of one field. An engine's error text can hold a whole label, and a label 40 MB."""
+
+
+def now() -> datetime:
+    """The time of day, UTC."""
+    return datetime.now(UTC)
+
+
+class Log:
+    """Writes lines of one format, from one level up. Safe to use from any task; a line is one write."""
+
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        *,
+        level: Level = Level.INFO,
+        is_json: bool = False,
+        clock: Callable[[], datetime] = now,
+    ) -> None:
+        """Text for people, or JSON. Without a stream, stderr as it is at the time of each line."""
+        self._stream = stream
+        self._level = level
+        self._is_json = is_json
+        self._clock = clock
+
+    def debug(self, message: str, **fields: object) -> None:
+        """For whoever debugs the sidecar."""
+        self._write(Level.DEBUG, message, fields)
+
+    def info(self, message: str, **fields: object) -> None:
+        """What an operator may want to read later."""
+        self._write(Level.INFO, message, fields)
+
+    def warning(self, message: str, **fields: object) -> None:
+        """Something is not as it should be, and the sidecar copes."""
+        self._write(Level.WARNING, message, fields)
+
+    def error(self, message: str, **fields: object) -> None:
+        """Somebody should look."""
+        self._write(Level.ERROR, message, fields)
+
+    def _write(self, level: Level, message: str, fields: dict[str, object]) -> None:
+        if level < self._level:
+            return
+        stream = self._stream or sys.stderr
+        time = self._clock().strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+        # A closed stderr must not end the daemon that would have complained there.
+        with contextlib.suppress(OSError, ValueError):
+            line = _json if self._is_json else _coloured if stream.isatty() else _text
+            stream.write(line(time, level, message, fields))
+            stream.flush()
+
+
+def printable(text: str) -> str:
+    """The text with all that is not printable escaped: line ends, escape codes, marks that turn the direction."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text)
+
+
+def _text(time: str, level: Level, message: str, fields: dict[str, object]) -> str:
+    shown = "".join(f" {key}={_value(value)}" for key, value in fields.items())
+    return f"{time} {level.name.lower():<7} {printable(_cut(message))}{shown}\n"
+
+
+def _coloured(time: str, level: Level, message: str, fields: dict[str, object]) -> str:
+    colour = _COLOURS[level]
+    line = _text(time, level, message, fields)
+    return f"{colour}{line[:-1]}{_RESET}\n" if colour else line
+
+
+def _json(time: str, level: Level, message: str, fields: dict[str, object]) -> str:
+    record: dict[str, object] = {"time": time, "level": level.name.lower(), "message": _cut(message)}
+    for key, value in fields.items():
+        name = f"{key}_" if key in record else key
+        record[name] = value if isinstance(value, (bool, int, float)) or value is None else _cut(str(value))
+    return msgspec.json.encode({key: _valid(value) for key, value in record.items()}).decode() + "\n"
+
+
+def _valid(value: object) -> object:
+    """Half a surrogate pair is not text that JSON can carry."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+
+
+def _value(value: object) -> str:
+    text = printable(_cut(str(value)))
+    if text and not any(c in text for c in ' "='):
+        return text
+    return '"' + text.replace('"', '\\"') + '"'
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_VALUE else f"{text[:_MAX_VALUE]}... ({len(text)} characters)"
