@@ -131,8 +131,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def shared(self) -> CPUSet:
-        """The shared pool: where everybody without a grant may run."""
-        return self.online - self.exclusive - (self.reserved if self.strict else EMPTY)
+        """The shared pool: where everybody without a grant may run.
+
+        A strict reservation keeps the reserved CPUs out of it, unless there is nothing else: it is never empty.
+        """
+        pool = self.online - self.exclusive
+        return (pool - self.reserved if self.strict else pool) or self.reserved
 
     @cached_property
     def assignable(self) -> CPUSet:

@@ -92,7 +92,7 @@ def plan(world: World) -> tuple[World, tuple[Order, ...]]:
             break
         order = ApplyCpuset(container.view.id, number, update, live=not container.is_idle)
         state = state.remembering(container.view.id, originals_of(container.view))
-        containers[container.view.id] = replace(container, pending=order)
+        containers[container.view.id] = replace(container, pending=order, was_looked_at=False)
         orders.append(order)
         busy, number = busy + 1, number + 1
     if orders:
@@ -127,7 +127,7 @@ def _update(world: World, container: Container, cpus: CPUSet) -> Update | None:
         nano_cpus=nano if nano > 0 and nano != view.nano_cpus else None,
         cpu_quota=quota if quota != 0 and quota != view.cpu_quota else None,
     )
-    is_there = container.configured == cpus == container.seen and not container.doubt
+    is_there = container.configured == cpus == container.seen and not container.is_lost
     return None if is_there and update.nano_cpus is None and update.cpu_quota is None else update
 
 

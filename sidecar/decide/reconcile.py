@@ -20,7 +20,7 @@ from state.topology import Topology
 def sighted(world: World, view: ContainerView, began: int) -> World:
     """The world after a look at one container; the same world if the look is old news."""
     before = world.containers.get(view.id)
-    if before is not None and began <= before.known:
+    if began <= (before.known if before else world.horizon):
         return world
     online = world.state.online
     configured = cpus_of(view.cpuset, online)
@@ -43,7 +43,8 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
         known=began,
         seen=seen,
         configured=configured,
-        doubt=before.doubt if before.is_lost else EMPTY,
+        was_looked_at=before.pending is not None,
+        doubts=before.doubts if before.is_lost else (),
         linger=before.linger if _lingers(view) else None,
         has_lingered=before.has_lingered and _lingers(view),
         refused=before.refused if is_same_run else None,
@@ -64,7 +65,7 @@ def _wish(world: World, view: ContainerView) -> Wish:
 def differs(world: World, view: ContainerView) -> bool:
     """Whether a look says anything that the world does not know yet."""
     known = world.containers.get(view.id)
-    return known is None or known.view != view or known.doubt != EMPTY
+    return known is None or known.view != view or known.doubts != ()
 
 
 def counted(world: World, gone: tuple[str, ...], began: int) -> World:
@@ -72,10 +73,10 @@ def counted(world: World, gone: tuple[str, ...], began: int) -> World:
     for id in gone:
         container = world.containers.get(id)
         if container is None or container.known < began:
-            world = world.without_container(id)
+            world = world.without_container(id, began)
     for id in sorted({*world.state.assignments, *world.state.refusals, *world.state.originals} - set(world.containers)):
         world = replace(world, state=world.state.forgetting(id))
-    return replace(world, is_ready=True)
+    return replace(world, is_ready=True, horizon=max(world.horizon, began))
 
 
 def begin(state: State, topology: Topology, settings: Settings) -> World:

@@ -38,7 +38,7 @@ from sidecar.decide.reconcile import counted, sighted, with_settings, with_topol
 from sidecar.decide.release import after_release, start_releasing
 from sidecar.decide.world import Container, Settings, World, replace
 from state.codec import convert
-from state.cpuset import EMPTY, CPUSet
+from state.cpuset import CPUSet
 
 
 def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]:
@@ -61,22 +61,23 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
 def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
     match fact:
         case ContainerSeen():
-            return sighted(world, fact.view, fact.began), ()
+            is_doubtful = fact.view.id not in world.containers and fact.began <= world.horizon
+            return (world, (LookAgain(fact.view.id),)) if is_doubtful else (sighted(world, fact.view, fact.began), ())
         case ContainerRemoved():
             container = world.containers.get(fact.container)
             is_news = container is None or container.known < fact.began
-            return world.without_container(fact.container) if is_news else world, ()
+            return world.without_container(fact.container, fact.began) if is_news else world, ()
         case InventoryTaken():
             for view in fact.seen:
                 world = sighted(world, view, fact.began)
             return counted(world, fact.gone, fact.began), ()
         case CpusetApplied():
-            return _applied(world, fact), ()
+            return _applied(world, fact)
         case CpusetFailed():
             return _failed(world, fact)
         case RetryDue():
             container = world.containers.get(fact.container)
-            return world.with_container(replace(container, waits=False)) if container else world, ()
+            return world.with_container(replace(container, waits=False, refused=None)) if container else world, ()
         case LingerEnded():
             container = world.containers.get(fact.container)
             is_ours = container is not None and container.linger == fact.timer
@@ -104,16 +105,23 @@ def _outstanding(world: World, id: str, number: int) -> Container | None:
     return container if container and container.pending and container.pending.number == number else None
 
 
-def _applied(world: World, fact: CpusetApplied) -> World:
+def _applied(world: World, fact: CpusetApplied) -> tuple[World, tuple[Order, ...]]:
     container = _outstanding(world, fact.container, fact.order)
     if container is None or container.pending is None:
-        return world
-    made = _configured(container, fact.effective)
-    seen = fact.effective or container.pending.update.cpus
-    world = world.with_container(
-        replace(made, seen=seen, pending=None, doubt=EMPTY, is_lost=False, trouble="", known=fact.ended, refused=None)
+        return world, ()
+    cpus = container.pending.update.cpus
+    is_contradicted = container.was_looked_at and not container.configured == cpus == container.seen
+    made = replace(
+        _configured(container, fact.effective),
+        seen=fact.effective or cpus,
+        doubts=(container.seen | container.configured,) if is_contradicted else (),
+        is_lost=False,
+        trouble="",
+        refused=None,
+        known=fact.ended,
     )
-    return after_release(world, fact.container)
+    world = after_release(world.with_container(made), fact.container)
+    return world, (LookAgain(fact.container),) if is_contradicted else ()
 
 
 def _configured(container: Container, effective: CPUSet | None) -> Container:
@@ -128,7 +136,7 @@ def _configured(container: Container, effective: CPUSet | None) -> Container:
         nano_cpus=view.nano_cpus if update.nano_cpus is None else update.nano_cpus,
         cpu_quota=view.cpu_quota if update.cpu_quota is None else update.cpu_quota,
     )
-    return replace(container, view=view, configured=update.cpus)
+    return replace(container, view=view, configured=update.cpus, pending=None)
 
 
 def _failed(world: World, fact: CpusetFailed) -> tuple[World, tuple[Order, ...]]:
@@ -140,18 +148,22 @@ def _failed(world: World, fact: CpusetFailed) -> tuple[World, tuple[Order, ...]]
     look = (LookAgain(fact.container),)
     match fact.failure:
         case Failure.GONE:
-            return world.without_container(fact.container), ()
+            return world.without_container(fact.container, fact.ended), ()
         case Failure.REFUSED:
             kept = replace(ended, refused=container.pending.update, waits=False)
             return world.with_container(kept), (ReadTopology(), *look)
         case Failure.FAILED:
-            return world.with_container(replace(ended, doubt=container.doubt | told)), look
+            return world.with_container(replace(ended, doubts=_also(container.doubts, told))), look
         case Failure.LOST:
-            return world.with_container(replace(ended, doubt=container.doubt | told, is_lost=True)), look
+            return world.with_container(replace(ended, doubts=_also(container.doubts, told), is_lost=True)), look
         case Failure.INEFFECTIVE:
             seen = fact.effective or cpus_of(container.view.cpuset, world.state.online)
             made = replace(
                 _configured(container, fact.effective), pending=None, waits=True, trouble=fact.reason, known=fact.ended
             )
-            return world.with_container(replace(made, seen=seen, doubt=EMPTY, is_lost=False)), ()
+            return world.with_container(replace(made, seen=seen, doubts=(), is_lost=False)), ()
     assert_never(fact.failure)
+
+
+def _also(doubts: tuple[CPUSet, ...], told: CPUSet) -> tuple[CPUSet, ...]:
+    return doubts if told in doubts else (*doubts, told)

@@ -3,8 +3,10 @@
 A container's **footprint** is everywhere that it may be running, or would run if it started now:
 
 - `seen`: where the last look found it (the kernel's word if it is live, else the engine's configuration);
+- `configured`: where the engine would start it, and it may restart at any moment, unseen;
 - the CPUs of an order that is not answered yet;
-- `doubt`: the CPUs of orders that failed half-way, or whose answer was lost, until somebody looked. An order that was
+- `doubts`: the CPUs of orders that failed half-way, or whose answer was lost, or that a look overlapped and
+  contradicts, until somebody looked again. An order that was
   lost may still take effect later, so its doubt stands until a later order of the same container is answered: the
   engine does one at a time.
 
@@ -83,7 +85,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One container as last seen. `known` is the ticket of the newest news; `arrival` orders first sights.
 
     `waits` is true between a failed order and its `RetryDue`; `refused` is the update that the engine called wrong, not
-    to be repeated; `trouble` says in words what failed last, until an order succeeds.
+    to be repeated until then; `trouble` says in words what failed last, until an order succeeds.
     """
 
     view: ContainerView
@@ -94,7 +96,9 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     configured: CPUSet
     """The engine's configured cpuset as a set; all online CPUs where it has none."""
     pending: ApplyCpuset | None = None
-    doubt: CPUSet = EMPTY
+    was_looked_at: bool = False
+    """Whether a look arrived while the order was outstanding: then neither it nor the outcome is the last word."""
+    doubts: tuple[CPUSet, ...] = ()
     is_lost: bool = False
     waits: bool = False
     refused: Update | None = None
@@ -107,8 +111,18 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def footprint(self) -> int:
         """Mask of everywhere that it may be running."""
-        told = self.pending.update.cpus.mask if self.pending else 0
-        return self.seen.mask | told | self.doubt.mask
+        mask = self.seen.mask | self.configured.mask | (self.pending.update.cpus.mask if self.pending else 0)
+        for doubt in self.doubts:
+            mask |= doubt.mask
+        return mask
+
+    @property
+    def sure(self) -> CPUSet:
+        """The CPUs that it has whatever became of every order on its way or in doubt; may be empty."""
+        mask = self.seen.mask & (self.pending.update.cpus.mask if self.pending else -1)
+        for doubt in self.doubts:
+            mask &= doubt.mask
+        return CPUSet.from_mask(mask)
 
     @property
     def is_idle(self) -> bool:
@@ -147,6 +161,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Whether an inventory was taken since the engine was reached; nothing is ordered before."""
     is_releasing: bool = False
     numbers: int = 0
+    horizon: int = 0
+    """The newest ticket at which it was known who exists: an older look at an unknown container proves nothing."""
     notes: tuple[str, ...] = ()
     """What people should know about the books: what a repair had to change, and why."""
 
@@ -154,13 +170,11 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The world with this container as it is now."""
         return replace(self, containers={**self.containers, container.view.id: container})
 
-    def without_container(self, id: str) -> World:
-        """The world, and the books, without a container that no longer exists."""
-        if id not in self.containers:
-            state = self.state.forgetting(id)
-            return self if state is self.state else replace(self, state=state)
+    def without_container(self, id: str, ticket: int) -> World:
+        """The world, and the books, without a container that no longer exists, as somebody found at `ticket`."""
         remaining = {key: value for key, value in self.containers.items() if key != id}
-        return replace(self, containers=remaining, state=self.state.forgetting(id))
+        horizon = max(self.horizon, ticket)
+        return replace(self, containers=remaining, state=self.state.forgetting(id), horizon=horizon)
 
     @cached_property
     def strangers(self) -> CPUSet:

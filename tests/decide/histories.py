@@ -1,0 +1,200 @@
+"""Histories: sequences of small numbers that are read as things that happen to a Reality, one after another.
+
+The same interpreter serves Hypothesis (which shrinks the numbers), the long run from a seed, and the planted faults.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from sidecar.decide.world import Settings
+from state.cpuset import CPUSet
+from state.topology import Topology, uniform
+from tests.decide.laws import broken, unfinished
+from tests.decide.reality import Real, Reality
+
+Op = tuple[int, int, int]
+"""What happens, and two numbers that say to whom and how."""
+
+MACHINES = (
+    uniform(cores=2),
+    uniform(cores=4, threads=2),
+    uniform(packages=2, cores=2, threads=2, adjacent=True),
+    uniform(packages=1, nodes=2, cores=3),
+)
+
+_FATES = ("ok", "ok", "ok", "ok", "lost-before", "lost-after", "lost-late", "failed", "failed-after")
+
+
+class Broken(AssertionError):
+    """A law was broken."""
+
+
+def play(machine: Topology, settings: Settings, ops: Sequence[Op]) -> Reality:
+    """Play a history and check every law after every step; at the end let everything come to rest, and check that."""
+    reality = Reality(machine, settings)
+    for op in ops:
+        _do(reality, op)
+        if found := broken(reality):
+            raise Broken(found)
+    rest(reality)
+    return reality
+
+
+def rest(reality: Reality) -> None:
+    """Answer everything until nothing is on its way. A history that never comes to rest is a deadlock or a loop."""
+    while reality.late:
+        reality.land_late()
+    reality.read_topology()
+    reality.take_inventory()
+    for _ in range(40 + 20 * len(reality.containers)):
+        if reality.flight:
+            reality.deliver(0, "ok")
+        elif reality.looks:
+            reality.deliver_look(0)
+        elif reality.retries:
+            reality.retry(0)
+        elif reality.lingers:
+            reality.linger_out(0)
+        else:
+            break
+        if found := broken(reality):
+            raise Broken(found)
+    else:
+        raise Broken(["it never comes to rest"])
+    if found := unfinished(reality):
+        raise Broken(found)
+    if reality.replayed() != reality.world:
+        raise Broken(["the replayed journal gives another world"])
+
+
+def _do(reality: Reality, op: Op) -> None:
+    what, who, how = op
+    verbs = _VERBS[what % len(_VERBS)]
+    verbs(reality, who, how)
+
+
+def _someone(reality: Reality, who: int) -> Real | None:
+    everybody = list(reality.containers.values())
+    return everybody[who % len(everybody)] if everybody else None
+
+
+def _labels(how: int, cpus: int) -> dict[str, str]:
+    exclusive = {"cpuset.exclusive": str(1 + how % max(1, cpus - 1))}
+    return [
+        {},
+        {},
+        exclusive,
+        exclusive,
+        {"cpuset.exclusive": "1"},
+        {"cpuset.exclusive": "1", "cpuset.on-shortage": "wait"},
+        {"cpuset.exclusive": "1", "cpuset.on-shortage": "stop"},
+        {"cpuset.exclusive": "1.5"},
+        {"cpuset.manage": "off"},
+    ][how % 9]
+
+
+def _create(reality: Reality, who: int, how: int) -> None:
+    if len(reality.containers) >= 7:
+        return
+    online = list(reality.online)
+    labels = _labels(how, len(online))
+    pinned = str(online[who % len(online)]) if how % 11 == 0 and not labels else ""
+    asked = int(labels.get("cpuset.exclusive", "0").partition(".")[0] or 0)
+    limited = asked and "." not in labels["cpuset.exclusive"]
+    nano = asked * 10**9 if limited and who % 3 == 0 else 0
+    quota = asked * 100_000 if limited and who % 3 == 1 else 0
+    real = reality.create(labels, cpuset=pinned, nano_cpus=nano, quota=quota)
+    if who % 4:
+        reality.begin_look(real.id)
+    if who % 3 == 0:
+        reality.start(real)
+        reality.begin_look(real.id)
+
+
+def _start(reality: Reality, who: int, how: int) -> None:
+    if real := _someone(reality, who):
+        reality.start(real)
+        if how % 5:
+            reality.begin_look(real.id)
+
+
+def _stop(reality: Reality, who: int, how: int) -> None:
+    if real := _someone(reality, who):
+        reality.stop(real, restarts=how % 3 == 0)
+        if how % 5:
+            reality.begin_look(real.id)
+
+
+def _remove(reality: Reality, who: int, how: int) -> None:
+    if real := _someone(reality, who):
+        reality.remove(real)
+        if how % 5:
+            reality.begin_look(real.id)
+
+
+def _tamper(reality: Reality, who: int, how: int) -> None:
+    if real := _someone(reality, who):
+        reality.tamper(real, CPUSet.from_mask(how % (1 << len(reality.present))) & reality.online)
+        if how % 3:
+            reality.begin_look(real.id)
+
+
+def _pick(
+    choose: Callable[[Reality], Sequence[object]], act: Callable[[Reality, int, int], None]
+) -> Callable[..., None]:
+    def verb(reality: Reality, who: int, how: int) -> None:
+        if things := choose(reality):
+            act(reality, who % len(things), how)
+
+    return verb
+
+
+def _toggle(reality: Reality, who: int, how: int) -> None:
+    cpus = list(reality.present)
+    reality.toggle_cpu(cpus[who % len(cpus)])
+    if how % 4:
+        reality.read_topology()
+    if how % 3:
+        reality.take_inventory()
+
+
+def _crash(reality: Reality, who: int, how: int) -> None:
+    reality.crash([bool(who >> bit & 1) for bit in range(5)])
+
+
+def _reconnect(reality: Reality, who: int, how: int) -> None:
+    reality.disconnect()
+    if how % 2:
+        reality.connect()
+
+
+_deliver = _pick(lambda r: r.flight, lambda r, i, how: r.deliver(i, _FATES[how % len(_FATES)]))
+_land = _pick(lambda r: r.flight, lambda r, i, how: r.land(i))
+_look = _pick(lambda r: r.looks, lambda r, i, how: r.deliver_look(i if how % 4 == 0 else 0))
+_retry = _pick(lambda r: r.retries, lambda r, i, how: r.retry(i))
+_linger = _pick(lambda r: r.lingers, lambda r, i, how: r.linger_out(i))
+
+_VERBS: list[Callable[[Reality, int, int], None]] = [
+    *[_create] * 3,
+    *[_start] * 3,
+    *[_stop] * 2,
+    _remove,
+    _tamper,
+    *[_deliver] * 6,
+    *[_land] * 2,
+    *[_look] * 6,
+    *[_retry] * 2,
+    _linger,
+    lambda reality, who, how: reality.take_inventory(),
+    lambda reality, who, how: reality.land_late(),
+    _toggle,
+    _crash,
+    _reconnect,
+]
+
+
+def random_history(rng: random.Random, length: int) -> list[Op]:
+    """A history of at most `length` things, from a seeded source."""
+    return [(rng.randrange(1000), rng.randrange(1000), rng.randrange(1000)) for _ in range(rng.randint(1, length))]

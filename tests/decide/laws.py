@@ -1,0 +1,169 @@
+"""The laws that hold after every step of every history, checked against what containers really do."""
+
+from __future__ import annotations
+
+from sidecar.decide.facts import Phase
+from sidecar.decide.orders import ApplyCpuset
+from sidecar.decide.plan import SLOTS, desired, is_settled
+from sidecar.decide.world import Standing, World
+from state.cpuset import EMPTY, CPUSet, union
+from state.invariants import violations
+from tests.decide.reality import Real, Reality
+
+
+def broken(reality: Reality) -> list[str]:
+    """Every law that is broken now, as sentences."""
+    return [
+        *violations(reality.world.state, reality.world.topology),
+        *_footprints_are_honest(reality),
+        *_orders_are_safe(reality),
+        *_settled_means_alone(reality),
+        *_projections_are_true(reality),
+        *_one_order_each(reality),
+    ]
+
+
+def _footprints_are_honest(reality: Reality) -> list[str]:
+    """A container runs nowhere but in its footprint, unless something happened that nobody has looked at yet."""
+    found = []
+    for id, container in reality.world.containers.items():
+        real = reality.containers.get(id)
+        if real is None or real.is_dirty or _is_being_looked_at(reality, id):
+            continue
+        outside = real.reaches(reality.online) - CPUSet.from_mask(container.footprint)
+        if outside & reality.world.state.online:
+            found.append(f"{real.name} runs on {outside}, outside its footprint")
+    return found
+
+
+def _is_being_looked_at(reality: Reality, id: str) -> bool:
+    return any(look.container == id for look in reality.looks)
+
+
+def _orders_are_safe(reality: Reality) -> list[str]:
+    found = []
+    for order in reality.new_orders:
+        container = reality.world.containers[order.container]
+        name = container.view.name
+        cpus = order.update.cpus
+        if not cpus:
+            found.append(f"{name} was ordered onto no CPU")
+        if not cpus <= reality.world.state.online:
+            found.append(f"{name} was ordered onto {cpus}, not all online")
+        granted = reality.world.state.assignments.get(order.container)
+        holds = granted.cpus if granted else EMPTY
+        if order.live and (lost := (container.seen & holds) - cpus):
+            found.append(f"{name} was moved off {lost}, which it is granted")
+        found += _conflicts(reality.world, order, holds)
+    return found
+
+
+def _conflicts(world: World, order: ApplyCpuset, holds: CPUSet) -> list[str]:
+    """Who else may be on the CPUs that this order enters."""
+    container = world.containers[order.container]
+    entered = order.update.cpus - world.state.reserved
+    if order.live:
+        entered = entered - container.seen
+    found = []
+    for id, other in world.containers.items():
+        is_exclusive = id in world.state.assignments
+        if id == order.container or other.wish.standing is Standing.UNMANAGED:
+            continue
+        conflict = is_exclusive or (bool(holds) and order.live)
+        if not order.live and not holds:
+            conflict = False
+            if is_exclusive and (entered & world.state.assignments[id].cpus):
+                conflict = True
+        if (
+            conflict
+            and (both := entered & CPUSet.from_mask(other.footprint))
+            and not _is_newcomer_of_pool(order, holds)
+        ):
+            found.append(f"{container.view.name} was ordered onto {both}, where {other.view.name} may be")
+        granted = world.state.assignments[id].cpus if is_exclusive else EMPTY
+        if both := entered & granted:
+            found.append(f"{container.view.name} was ordered onto {both}, granted to {other.view.name}")
+    return found
+
+
+def _is_newcomer_of_pool(order: ApplyCpuset, holds: CPUSet) -> bool:
+    return not order.live and not holds
+
+
+def _settled_means_alone(reality: Reality) -> list[str]:
+    """A settled container really runs on its grant, and nobody who was looked at runs or could start there."""
+    found = []
+    for id, container in reality.world.containers.items():
+        if not is_settled(reality.world, container):
+            continue
+        real, granted = reality.containers.get(id), reality.world.state.assignments[id].cpus
+        if real is None or real.is_dirty or _is_being_looked_at(reality, id) or not real.phase.is_live:
+            continue
+        if real.effective is not None and real.effective != granted:
+            found.append(f"{real.name} is settled on {granted} and runs on {real.effective}")
+        found += [
+            f"{real.name} is settled on {granted}, and {other.name} runs on {other.reaches(reality.online)}"
+            for other in _accounted(reality)
+            if other.id != id and not other.reaches(reality.online).isdisjoint(granted)
+        ]
+    return found
+
+
+def _accounted(reality: Reality) -> list[Real]:
+    """Containers that the daemon manages and that nothing unseen happened to."""
+    return [
+        real
+        for real in reality.containers.values()
+        if not real.is_dirty
+        and not _is_being_looked_at(reality, real.id)
+        and real.id in reality.world.containers
+        and reality.world.containers[real.id].wish.standing is not Standing.UNMANAGED
+    ]
+
+
+def _projections_are_true(reality: Reality) -> list[str]:
+    """The projected file names no CPU that the container does not have."""
+    return [
+        f"{real.name} is told {told} and has {real.effective}"
+        for real in _accounted(reality)
+        if real.effective is not None
+        and (container := reality.world.containers[real.id]).view.phase.is_live
+        and (told := container.sure)
+        and not told & reality.online <= real.effective
+    ]
+
+
+def _one_order_each(reality: Reality) -> list[str]:
+    busy = [order.container for order in reality.flight]
+    found = [f"{id[-4:]} has two orders outstanding" for id in set(busy) if busy.count(id) > 1]
+    known = sum(1 for container in reality.world.containers.values() if container.pending)
+    if known > SLOTS:
+        found.append(f"{known} orders are outstanding at once")
+    return found
+
+
+def unfinished(reality: Reality) -> list[str]:
+    """What is not as it should be once everything has been answered, looked at, and nothing is on its way."""
+    world, found = reality.world, []
+    strangers = union(
+        CPUSet.from_mask(c.footprint) for c in world.containers.values() if c.wish.standing is Standing.STRANGER
+    )
+    for id, container in world.containers.items():
+        real = reality.containers[id]
+        wanted = desired(world, container)
+        if container.waits:
+            found.append(f"{real.name} waits for a retry that never comes")
+        if container.is_idle and real.phase is not Phase.RESTARTING and id in world.state.assignments:
+            found.append(f"{real.name} does not run and keeps CPUs {world.state.assignments[id].cpus} for ever")
+        if wanted is None:
+            continue
+        if real.phase.is_live and real.effective != wanted and (wanted - strangers) - (real.effective or EMPTY):
+            found.append(f"{real.name} should run on {wanted} and runs on {real.effective}")
+        granted = world.state.assignments.get(id)
+        if granted and real.phase.is_live and granted.cpus.isdisjoint(strangers) and not is_settled(world, container):
+            found.append(f"{real.name} never settled on {granted.cpus}")
+        if not granted and real.phase.is_live and (both := (real.effective or EMPTY) & world.state.exclusive):
+            found.append(f"{real.name} still runs on {both}, which is exclusive")
+    if set(world.containers) != set(reality.containers):
+        found.append("the world and the engine disagree about who exists")
+    return found

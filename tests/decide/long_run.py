@@ -1,0 +1,44 @@
+"""Many random histories, for as long as one likes: `python -m tests.decide.long_run 100000 [FIRST_SEED]`."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+
+from sidecar.decide.world import PolicyName, Settings
+from tests.decide.histories import MACHINES, Broken, play, random_history
+
+
+def settings_of(rng: random.Random) -> Settings:
+    """Settings for one history."""
+    options = rng.choice([(), (), ("full-pcpus-only",), ("strict-cpu-reservation",)])
+    shared_min = rng.choice([0, 0, 2]) if options else 0
+    return Settings(policy=PolicyName.STATIC, reserved_count=1, options=options, shared_min=shared_min)
+
+
+def history(seed: int, length: int = 60) -> None:
+    """Play the history of one seed."""
+    rng = random.Random(seed)
+    play(rng.choice(MACHINES), settings_of(rng), random_history(rng, length))
+
+
+def main(count: int, first: int = 0) -> int:
+    """Play `count` histories, print progress and the broken ones; 1 if any is broken."""
+    began, failed = time.monotonic(), 0
+    for seed in range(first, first + count):
+        try:
+            history(seed)
+        except Broken as broken:
+            failed += 1
+            print(f"seed {seed}: {broken}", flush=True)
+            if failed >= 20:
+                break
+        if seed % 10_000 == 9_999:
+            print(f"{seed + 1 - first} histories, {failed} broken, {time.monotonic() - began:.0f} s", flush=True)
+    print(f"{count} histories, {failed} broken, {time.monotonic() - began:.0f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))

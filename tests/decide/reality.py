@@ -1,0 +1,334 @@
+"""A pure model of a host: what containers really do, beside what the World believes. Histories play on it.
+
+Everything that can go wrong between the two is a verb: outcomes lost before or after an order took effect (or taking
+effect later), looks that arrive late and out of order, events never seen, somebody else's updates, CPUs going offline,
+the daemon killed and restarted at any point. The engine does one order at a time per container, as real ones do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from sidecar.decide.facts import (
+    ContainerRemoved,
+    ContainerSeen,
+    ContainerView,
+    CpusetApplied,
+    CpusetFailed,
+    EngineConnected,
+    EngineDisconnected,
+    EngineInfo,
+    Fact,
+    Failure,
+    InventoryTaken,
+    LingerEnded,
+    Phase,
+    RetryDue,
+    TopologyRead,
+)
+from sidecar.decide.orders import ApplyCpuset, LookAgain, Order, ReadTopology, StartLinger, StopContainer
+from sidecar.decide.reconcile import begin
+from sidecar.decide.reducer import step
+from sidecar.decide.world import Settings, World
+from state.codec import decode, encode
+from state.cpuset import CPUSet
+from state.model import State
+from state.topology import Topology, topology
+
+NCPU = 64
+
+
+@dataclasses.dataclass
+class Real:
+    """One container as it really is. `is_dirty`: it changed in a way that no look has shown yet."""
+
+    id: str
+    name: str
+    labels: dict[str, str]
+    cpuset: str = ""
+    nano_cpus: int = 0
+    cpu_quota: int = 0
+    memory: int = 0
+    phase: Phase = Phase.CREATED
+    effective: CPUSet | None = None
+    starts: int = 0
+    is_dirty: bool = True
+    created: int = 0
+
+    def configured(self, online: CPUSet) -> CPUSet:
+        """Where it would run if it started now; nowhere if all its CPUs are offline, since then it cannot start."""
+        return CPUSet.parse(self.cpuset) & online if self.cpuset else online
+
+    def reaches(self, online: CPUSet) -> CPUSet:
+        """Where it may run now, or at any moment."""
+        return self.effective if self.effective is not None else self.configured(online)
+
+    def view(self) -> ContainerView:
+        """What a look at it shows."""
+        return ContainerView(
+            id=self.id,
+            name=self.name,
+            phase=self.phase,
+            labels=self.labels,
+            cpuset=self.cpuset,
+            nano_cpus=self.nano_cpus,
+            cpu_quota=self.cpu_quota,
+            memory=self.memory,
+            started_at=str(self.starts) if self.starts else "",
+            created_at=str(self.created),
+            effective=self.effective,
+        )
+
+
+@dataclasses.dataclass
+class Look:
+    """A look under way: taken, not yet delivered."""
+
+    view: ContainerView | None
+    container: str
+    began: int
+
+
+class Reality:
+    """A host with a daemon on it. `orders_given` holds (world before, order) of every order of the last burst."""
+
+    def __init__(self, machine: Topology, settings: Settings) -> None:
+        self.machine = machine
+        self.settings = settings
+        self.present = machine.online
+        self.online = machine.online
+        self.containers: dict[str, Real] = {}
+        self.tickets = 0
+        self.created = 0
+        self.flight: list[ApplyCpuset] = []
+        self.landed: set[int] = set()
+        self.late: list[ApplyCpuset] = []
+        self.looks: list[Look] = []
+        self.retries: list[str] = []
+        self.lingers: list[StartLinger] = []
+        self.checkpoint = State()
+        self.bursts: list[tuple[Fact, ...]] = []
+        self.first = self.world = begin(State(), machine, settings)
+        self.planned_from = self.world
+        self.new_orders: list[ApplyCpuset] = []
+        self.connect()
+
+    def ticket(self) -> int:
+        """The next ticket."""
+        self.tickets += 1
+        return self.tickets
+
+    def feed(self, *facts: Fact) -> None:
+        """Let the daemon take a burst: step, commit, and start the orders."""
+        self.bursts.append(facts)
+        self.planned_from = self.world
+        self.world, orders = step(self.world, facts)
+        self.checkpoint = self.world.state
+        self.new_orders = [order for order in orders if isinstance(order, ApplyCpuset)]
+        for order in orders:
+            self._start(order)
+
+    def _start(self, order: Order) -> None:
+        match order:
+            case ApplyCpuset():
+                self.flight.append(order)
+            case StartLinger():
+                self.lingers.append(order)
+            case LookAgain():
+                self.begin_look(order.container)
+            case StopContainer():
+                if (real := self.containers.get(order.container)) and real.phase.is_live:
+                    self.stop(real)
+            case ReadTopology():
+                self.pending_read = True
+
+    # What users and the engine do.
+
+    def create(self, labels: dict[str, str], *, cpuset: str = "", nano_cpus: int = 0, quota: int = 0) -> Real:
+        """A new container, not started."""
+        self.created += 1
+        id = f"{self.created:064x}"
+        real = Real(id=id, name=f"c{self.created}", labels=labels, cpuset=cpuset, nano_cpus=nano_cpus, cpu_quota=quota)
+        real.created = self.created
+        self.containers[id] = real
+        return real
+
+    def start(self, real: Real) -> None:
+        """Start it: where its configuration says. A start on CPUs that are all offline fails."""
+        if real.phase in (Phase.CREATED, Phase.EXITED, Phase.RESTARTING):
+            wanted = CPUSet.parse(real.cpuset)
+            if wanted and not wanted <= self.online:
+                return
+            real.phase, real.effective, real.starts = Phase.RUNNING, wanted or self.online, real.starts + 1
+
+    def stop(self, real: Real, *, restarts: bool = False) -> None:
+        """It ends, by itself or not."""
+        if real.phase.is_live:
+            real.phase, real.effective = Phase.RESTARTING if restarts else Phase.EXITED, None
+
+    def remove(self, real: Real) -> None:
+        """It is gone."""
+        del self.containers[real.id]
+
+    def tamper(self, real: Real, cpus: CPUSet) -> None:
+        """Somebody else's `docker update --cpuset-cpus`."""
+        if cpus and cpus <= self.online:
+            real.cpuset, real.is_dirty = str(cpus), True
+            if real.phase.is_live:
+                real.effective = cpus
+
+    def toggle_cpu(self, cpu: int) -> None:
+        """A CPU goes offline or comes back (cgroup v2: effective sets shrink, fall back to all, and come back)."""
+        changed = CPUSet.from_mask(self.online.mask ^ (1 << cpu))
+        if not changed:
+            return
+        self.online = changed
+        for real in self.containers.values():
+            if real.phase.is_live:
+                before = real.effective
+                real.effective = real.configured(changed) or changed
+                real.is_dirty = real.is_dirty or real.effective != before
+
+    def machine_now(self) -> Topology:
+        """The machine with the CPUs that are online."""
+        cores = [core.cpus & self.online for core in self.machine.cores]
+        nodes = {node.id: node.cpus & self.online for node in self.machine.nodes}
+        packages = {package.id: package.cpus & self.online for package in self.machine.packages}
+        caches = [cache.cpus & self.online for cache in self.machine.caches]
+        return topology(
+            cores=[c for c in cores if c],
+            caches=[c for c in caches if c],
+            nodes={k: v for k, v in nodes.items() if v},
+            packages={k: v for k, v in packages.items() if v},
+        )
+
+    # What the edges of the daemon do.
+
+    def begin_look(self, container: str) -> None:
+        """Look at a container; the answer is delivered later, perhaps after others."""
+        real = self.containers.get(container)
+        self.looks.append(Look(real.view() if real else None, container, self.ticket()))
+        if real:
+            real.is_dirty = False
+
+    def deliver_look(self, index: int) -> None:
+        """The allocator hears of a look."""
+        look = self.looks.pop(index)
+        if look.view is None:
+            self.feed(ContainerRemoved(look.container, look.began))
+        else:
+            self.feed(ContainerSeen(look.view, look.began))
+
+    def take_inventory(self) -> None:
+        """Look at everything, and tell."""
+        began = self.ticket()
+        for real in self.containers.values():
+            real.is_dirty = False
+        views = tuple(real.view() for real in self.containers.values())
+        gone = tuple(id for id in self.world.containers if id not in self.containers)
+        self.feed(InventoryTaken(views, gone, began))
+
+    def read_topology(self) -> None:
+        """Hotplug was noticed."""
+        self.feed(TopologyRead(self.machine_now()))
+
+    def land(self, index: int) -> None:
+        """An order takes effect; its answer is still on its way."""
+        order = self.flight[index]
+        if order.number not in self.landed:
+            self._land_earlier(order)
+            self.landed.add(order.number)
+            self._take_effect(order)
+
+    def _land_earlier(self, order: ApplyCpuset) -> None:
+        for late in [each for each in self.late if each.container == order.container]:
+            self.late.remove(late)
+            self._take_effect(late)
+
+    def deliver(self, index: int, how: str) -> None:
+        """One order ends: ok, lost-before, lost-after, lost-late, failed, failed-after."""
+        order = self.flight.pop(index)
+        self._land_earlier(order)
+        real = self.containers.get(order.container)
+        if order.number in self.landed:
+            how = "landed" if how == "ok" else "lost"
+        if real is None:
+            self._failed(order, Failure.GONE)
+        elif not order.update.cpus <= self.online:
+            self._failed(order, Failure.REFUSED)
+        elif how in ("ok", "landed"):
+            if how == "ok":
+                self._take_effect(order)
+            self.feed(CpusetApplied(order.container, order.number, real.effective, self.ticket()))
+        elif how in ("lost-before", "lost"):
+            self._failed(order, Failure.LOST)
+        elif how == "lost-after":
+            self._take_effect(order)
+            self._failed(order, Failure.LOST)
+        elif how == "lost-late":
+            self.late.append(order)
+            self._failed(order, Failure.LOST)
+        elif how == "failed-after":
+            if real.phase.is_live:
+                real.effective = order.update.cpus
+            self._failed(order, Failure.FAILED)
+        else:
+            self._failed(order, Failure.FAILED)
+
+    def land_late(self) -> None:
+        """A lost order takes effect after all."""
+        if self.late:
+            self._take_effect(self.late.pop(0))
+
+    def _take_effect(self, order: ApplyCpuset) -> None:
+        real = self.containers.get(order.container)
+        if real is None or not order.update.cpus <= self.online:
+            return
+        real.cpuset = str(order.update.cpus)
+        if order.update.nano_cpus is not None:
+            real.nano_cpus = order.update.nano_cpus
+        if order.update.cpu_quota is not None:
+            real.cpu_quota = order.update.cpu_quota
+        if real.phase.is_live:
+            real.effective = order.update.cpus
+
+    def _failed(self, order: ApplyCpuset, failure: Failure) -> None:
+        self.retries.append(order.container)
+        self.feed(CpusetFailed(order.container, order.number, failure, f"it {failure.value}", self.ticket()))
+
+    def retry(self, index: int) -> None:
+        """A pause after a failure is over."""
+        self.feed(RetryDue(self.retries.pop(index)))
+
+    def linger_out(self, index: int) -> None:
+        """A linger timer fires."""
+        timer = self.lingers.pop(index)
+        self.feed(LingerEnded(timer.container, timer.timer))
+
+    def connect(self) -> None:
+        """The engine is reached, and everything is looked at."""
+        self.feed(EngineConnected(EngineInfo(name="reality", version="1", api_version="1.41", ncpu=NCPU)))
+        self.take_inventory()
+
+    def disconnect(self) -> None:
+        """The engine is lost; orders on their way end unknown."""
+        self.feed(EngineDisconnected("gone"))
+
+    def crash(self, fates: Sequence[bool]) -> None:
+        """The daemon dies; each order on its way took effect, or never will. It starts again from its checkpoint."""
+        for index, order in enumerate([*self.late, *self.flight]):
+            if order.number not in self.landed and fates[index % len(fates)]:
+                self._take_effect(order)
+        self.flight, self.late, self.looks, self.retries, self.lingers = [], [], [], [], []
+        self.landed, self.bursts = set(), []
+        saved = decode(encode(self.checkpoint), State)
+        self.first = self.world = begin(saved, self.machine_now(), self.settings)
+        self.connect()
+
+    def replayed(self) -> World:
+        """The world that the journal of this life gives."""
+        world = self.first
+        for burst in self.bursts:
+            world, _ = step(world, burst)
+        return world
