@@ -1,0 +1,42 @@
+# What a person does with this project. `make` alone says what there is.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+PY := .venv/bin/python
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# One step of a recipe: its name, its command. Silent when it passes; when it fails, its output and what failed.
+step = @log=$$(mktemp); if $(2) >$$log 2>&1; then printf '%-14s ok\n' '$(1)'; rm -f $$log; \
+	else cat $$log; rm -f $$log; printf '\n%s failed:  %s\n' '$(1)' '$(2)'; exit 1; fi
+
+.PHONY: help venv check test demo demo-clean bench clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv:  ## make .venv: Python 3.11 or newer with everything that is needed
+	@compose/host/venv.sh
+
+check: venv  ## format, lint, types, import contracts, spelling, and the fast tests; no engine needed
+	$(call step,format,.venv/bin/ruff format --check .)
+	$(call step,lint,.venv/bin/ruff check .)
+	$(call step,types,.venv/bin/mypy)
+	$(call step,imports,.venv/bin/lint-imports --no-cache)
+	$(call step,spelling,.venv/bin/codespell)
+	@$(PY) -m pytest -q -m 'not live and not slow'
+
+test: venv  ## all tests, with a real container engine: the one here, or one that is installed, started and stopped again
+	@$(PY) -m compose.host with-engine -- $(PY) -m pytest -q $(ARGS)
+
+demo: venv  ## see it work: an exclusive container, a plain one and a noisy neighbour, on a real engine
+	@$(PY) -m compose.demo
+
+demo-clean: venv  ## remove the packages and cached files that `make demo` and `make test` brought to this host
+	@$(PY) -m compose.host forget
+
+bench: venv  ## the benchmarks
+	@$(PY) -m pytest -q --benchmark-only --benchmark-disable-gc tests/bench $(ARGS)
+
+clean:  ## remove what was made in this folder
+	@rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks
+	@rm -f compose/wheels/*.whl
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,88 @@
+"""The demo's compose project: bring parts of it up and down, and read what they say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from compose.host.commands import attempt, output, quietly
+
+NAME = "cpuset-sidecar-demo"
+FILE = Path(__file__).resolve().parents[1] / "compose.yaml"
+
+
+@dataclass(frozen=True)
+class Project:
+    """`compose` are the words that start Docker Compose; `settings` fill the variables of compose.yaml."""
+
+    compose: tuple[str, ...]
+    settings: dict[str, str]
+
+    def up(self, *services: str, scale: str | None = None) -> None:
+        """Create and start services, and nothing besides; `scale` is like "noisy=2"."""
+        more = ["--scale", scale] if scale else []
+        self._run(
+            f"start {' and '.join(services)}", "up", "-d", "--no-build", "--no-deps", "--no-recreate", *more, *services
+        )
+
+    def stop(self, service: str) -> None:
+        """Stop the containers of a service, and keep them."""
+        self._run(f"stop {service}", "stop", service)
+
+    def restart(self, service: str) -> None:
+        """Restart the containers of a service."""
+        self._run(f"restart {service}", "restart", service)
+
+    def down(self) -> None:
+        """Remove the project: containers, volumes and all."""
+        self._run("take the project down", "down", "--volumes", "--remove-orphans", "--timeout", "5")
+
+    def containers(self, service: str, *, running_only: bool = False) -> list[str]:
+        """The full ids of a service's containers, oldest first."""
+        filters = [
+            f"--filter=label=com.docker.compose.{key}={value}"
+            for key, value in (("project", NAME), ("service", service))
+        ]
+        every = [] if running_only else ["--all"]
+        return output("docker", "ps", *every, "--quiet", "--no-trunc", *filters).split()[::-1]
+
+    def lines(self, container: str) -> list[dict[str, Any]]:
+        """What a workload wrote on its stdout: one object a line."""
+        return list(_objects(attempt("docker", "logs", container).stdout))
+
+    def ask(self, *words: str, terminal: bool = False) -> subprocess.CompletedProcess[str]:
+        """Run `cpuset-sidecar ...` inside the sidecar's container."""
+        sidecars = self.containers("sidecar", running_only=True)
+        if not sidecars:
+            return subprocess.CompletedProcess(words, 1, "", "the sidecar does not run")
+        colours = ["--env=FORCE_COLOR=1", "--env=COLUMNS=100"] if terminal else []
+        return attempt("docker", "exec", *colours, sidecars[0], "cpuset-sidecar", *words, timeout=30)
+
+    def _run(self, what: str, *words: str) -> None:
+        quietly(
+            what,
+            [*self.compose, "--project-name", NAME, "--file", str(FILE), *words],
+            env=self.settings | clean_environment(),
+        )
+
+
+def clean_environment() -> dict[str, str]:
+    """Docker Compose 1.29 is a Python program: it must not see modules of ours."""
+    return {"PYTHONPATH": "", "COMPOSE_IGNORE_ORPHANS": "1"} | {
+        name: os.environ[name] for name in ("DOCKER_HOST",) if name in os.environ
+    }
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    for line in text.splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue  # a traceback of a workload that died: its absence will be noticed
+        if isinstance(value, dict):
+            yield value

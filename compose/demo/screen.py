@@ -1,0 +1,93 @@
+"""What the demo shows: headlines, and the sidecar's own status below them, live in a terminal and plain elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from compose.demo.evidence import Figures
+from compose.host.commands import HostLacks
+
+LOOK_SECONDS = 0.2
+REDRAW_SECONDS = 1.0  # each look at the status is a process in the sidecar's container
+
+
+class Screen:
+    """`status` asks the sidecar for its status, as text with or without colours."""
+
+    def __init__(self, status: Callable[[bool], str]) -> None:
+        self._console = Console(highlight=False, soft_wrap=True)
+        self._status = status
+        self._began = time.monotonic()
+
+    def headline(self, text: str) -> None:
+        """What happens now, with the seconds since the demo began."""
+        self._console.print(f"\n[bold]{time.monotonic() - self._began:5.1f} s  {text}[/bold]")
+
+    def note(self, text: str) -> None:
+        """A line of explanation."""
+        self._console.print(f"         {text}", markup=False)
+
+    def show(self) -> None:
+        """The status as it is now."""
+        self._console.print(self._picture())
+
+    def until(self, is_done: Callable[[], bool], what: str, seconds: float) -> None:
+        """Wait for something to become true, with the status live in a terminal. HostLacks if it never does."""
+        deadline = time.monotonic() + seconds
+        if not self._console.is_terminal:
+            while not is_done():
+                self._pause(deadline, what)
+            self.show()
+            return
+        with Live(self._picture(), console=self._console, auto_refresh=False) as live:
+            drawn = time.monotonic()
+            while not is_done():
+                self._pause(deadline, what)
+                if time.monotonic() - drawn > REDRAW_SECONDS:
+                    live.update(self._picture(), refresh=True)
+                    drawn = time.monotonic()
+            live.update(self._picture(), refresh=True)
+
+    def figures(self, rows: dict[str, Figures | None]) -> None:
+        """The counters of the steady workloads, side by side."""
+        table = Table(
+            "",
+            "may use CPUs",
+            "time on a CPU",
+            "stalls > 1 ms",
+            "longest stall",
+            "waited for a CPU",
+            "preempted",
+            title=None,
+        )
+        for name, row in rows.items():
+            if row is not None:
+                cells = (
+                    f"{row.share:.1%}",
+                    f"{row.stalls:.0f}/s",
+                    f"{row.longest_ms:.1f} ms",
+                    f"{row.waited_ms:.1f} ms/s",
+                    f"{row.preempted:.0f}/s",
+                )
+                table.add_row(name, " ".join(row.allowed), *cells)
+        self._console.print(table)
+
+    def verdict(self, is_true: bool, text: str) -> None:
+        """One finding, with a mark."""
+        self._console.print(
+            Text("  yes  " if is_true else "  NO   ", style="bold green" if is_true else "bold red") + Text(text)
+        )
+
+    def _picture(self) -> Text:
+        return Text.from_ansi(self._status(self._console.is_terminal))
+
+    def _pause(self, deadline: float, what: str) -> None:
+        if time.monotonic() > deadline:
+            raise HostLacks(f"waited in vain for this: {what}")
+        time.sleep(LOOK_SECONDS)

@@ -1,0 +1,73 @@
+"""A witness from outside: where the threads of containers really run, read from the host's /proc again and again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from compose.host.commands import attempt
+
+PERIOD_SECONDS = 0.01
+STATE, PROCESSOR = 0, 36  # proc(5), /proc/PID/stat: fields 3 and 39, counted from behind the program's name
+
+
+def last_cpu(stat: str) -> int | None:
+    """The CPU of a thread that runs or is ready to run; None of one that sleeps: where it fell asleep is no matter."""
+    fields = stat.rpartition(")")[2].split()
+    return int(fields[PROCESSOR]) if fields[STATE] == "R" else None
+
+
+def members(container: str) -> list[int]:
+    """The processes of a container, as this host numbers them; none if the engine runs on another host."""
+    found = attempt("docker", "top", container, "-eo", "pid").stdout.split()
+    pids = [int(word) for word in found if word.isdigit()]
+    return [pid for pid in pids if _belongs(pid, container)]
+
+
+def _belongs(pid: int, container: str) -> bool:
+    with suppress(OSError):
+        return container in Path(f"/proc/{pid}/cgroup").read_text()
+    return False
+
+
+class Witness:
+    """Samples in a thread of its own, from `start` to `stop`."""
+
+    def __init__(self) -> None:
+        self._pids: list[int] = []
+        self._seen: list[tuple[int, int]] = []
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+
+    def watch(self, containers: Iterable[str]) -> None:
+        """Look at the processes of these containers from now on."""
+        self._pids = [pid for container in containers for pid in members(container)]
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; what was seen stays."""
+        self._ending.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def seen(self, since: int, until: int) -> Counter[int]:
+        """How often a running thread was seen on each CPU between two moments of CLOCK_MONOTONIC, in nanoseconds."""
+        return Counter(cpu for at, cpu in self._seen if since <= at < until)
+
+    def _sample(self) -> None:
+        while not self._ending.wait(PERIOD_SECONDS):
+            for pid in self._pids:
+                # Time first, for a note must not say that it was there later than it was. Processes end while we look.
+                at = time.monotonic_ns()
+                with suppress(OSError, IndexError):
+                    for task in Path(f"/proc/{pid}/task").iterdir():
+                        cpu = last_cpu((task / "stat").read_text())
+                        if cpu is not None:
+                            self._seen.append((at, cpu))

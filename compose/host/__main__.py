@@ -1,0 +1,66 @@
+"""Prepare this host: `python -m compose.host with-engine [--] COMMAND...`, `image`, `forget`."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import signal
+import subprocess
+import sys
+from types import FrameType
+
+from compose.host import packages
+from compose.host.commands import HostLacks, cache, say
+from compose.host.engine import engine
+
+
+def main() -> int:
+    """Returns the exit code: the command's own, or 1 with the reason on stderr."""
+    parser = argparse.ArgumentParser(prog="python -m compose.host", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    run = verbs.add_parser(
+        "with-engine", help="run a command while an engine answers; then put the host back as it was"
+    )
+    run.add_argument("command", nargs="+")
+    verbs.add_parser("forget", help="remove the packages and the cached files that this program brought to the host")
+    chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        return forget() if chosen.verb == "forget" else with_engine(chosen.command)
+    except HostLacks as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def with_engine(command: list[str]) -> int:
+    """Run a command while an engine answers. Returns its exit code."""
+    with engine():
+        child = subprocess.Popen(command)
+        # The terminal sends Ctrl-C to the child too: it ends by itself, and only then may the engine go.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+        try:
+            code = child.wait()
+        finally:
+            signal.signal(signal.SIGINT, before)
+            signal.signal(signal.SIGTERM, _interrupt)
+        return code if code >= 0 else 128 - code
+
+
+def forget() -> int:
+    """Remove what `make demo` and `make test` brought to this host and kept: packages, cached images and wheels."""
+    gone = packages.remove_ours() if packages.installable() else []
+    say(f"removed packages: {' '.join(gone)}" if gone else "no packages to remove")
+    shutil.rmtree(cache())
+    say("removed the cache")
+    return 0
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""Run other programs, and say in one sentence what failed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+
+class HostLacks(Exception):
+    """This host cannot do what is asked. The message says why, and what to do about it."""
+
+
+def say(text: str) -> None:
+    """One line for the person who waits. To stderr: stdout is for results."""
+    print(f"==> {text}", file=sys.stderr, flush=True)
+
+
+def output(*command: str, timeout: float = 60) -> str:
+    """The standard output of a program, stripped. HostLacks with its last words if it fails.
+
+    `timeout` is in seconds.
+    """
+    done = attempt(*command, timeout=timeout)
+    if done.returncode != 0:
+        raise HostLacks(f"`{' '.join(command)}` failed ({done.returncode}):\n{tail(done.stdout + done.stderr)}")
+    return done.stdout.strip()
+
+
+def attempt(*command: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    """Run a program that may fail; a missing program or a timeout is code 127 or 124, as in a shell."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout, check=False)
+    except FileNotFoundError:
+        return subprocess.CompletedProcess(command, 127, "", f"{command[0]}: not found")
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 124, "", f"{command[0]}: no answer in {timeout:g} s")
+
+
+def quietly(what: str, command: Sequence[str], *, env: dict[str, str] | None = None, cwd: Path | None = None) -> None:
+    """Run a long program without its chatter. HostLacks with the end of its output if it fails."""
+    done = subprocess.run(
+        command,
+        env={**os.environ, **(env or {})},
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    if done.returncode != 0:
+        words = tail(done.stdout.decode(errors="replace"))
+        raise HostLacks(f"cannot {what}: `{' '.join(command)}` ended with {done.returncode}\n{words}")
+
+
+def tail(text: str, lines: int = 15) -> str:
+    """The last lines of a program's output, indented: where the reason usually stands."""
+    return "\n".join("    " + line for line in text.strip().splitlines()[-lines:])
+
+
+def has(program: str) -> bool:
+    """True if the program can be found."""
+    return shutil.which(program) is not None
+
+
+def cache() -> Path:
+    """Where we may keep what was costly to make (removed by `make demo-clean`)."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    path = Path(base) / "cpuset-sidecar"
+    path.mkdir(parents=True, exist_ok=True)
+    return path

@@ -1,0 +1,141 @@
+"""The image: its base, the wheels that go into it, and the build.
+
+1. The base is python:3-slim if it is here or can be pulled; else one out of the distribution's packages (`base.py`).
+2. The wheels are fetched by this host's pip for the base's Python, because pip inside a build knows neither the host's
+   proxy nor its package index. They lie in compose/wheels, and the Dockerfile installs from there, without network.
+3. The build uses BuildKit where the client has it, else the classic builder.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import tomllib
+from pathlib import Path
+
+from compose.host.base import OWN_BASE, make_base
+from compose.host.commands import HostLacks, attempt, output, quietly, say
+
+ROOT = Path(__file__).resolve().parents[2]
+WHEELS = ROOT / "compose" / "wheels"
+PUBLIC_BASE = "python:3-slim"
+TARGETS = {"sidecar": "cpuset-sidecar:local", "demo": "cpuset-sidecar-demo:local"}
+STAGE_LABEL = "cpuset-sidecar.stage=build"
+SILENCE_SECONDS = 30  # a pull that says nothing for so long is talking to a wall
+# The glibc of the base is at least that of Debian 12 (2.36): all older platform tags will do as well.
+GLIBC = ("2_36", "2_35", "2_34", "2_31", "2_28", "2_27", "2_24", "2_17", "2014", "2_12", "2010", "2_5", "1")
+# Needed in the image though no resolver on another Python might say so: they depend on the Python's version.
+ALWAYS = ("pyasyncore", "typing_extensions", "pip")
+
+
+def build_images() -> list[str]:
+    """Build both images. Returns the tags that this made, base included, for who wants to remove them again."""
+    present = set(output("docker", "image", "ls", "--format", "{{.Repository}}:{{.Tag}}").split())
+    base = find_base(present)
+    fetch_wheels(base)
+    for target, tag in TARGETS.items():
+        say(f"building the image {tag}")
+        command = ["build", "--file", str(ROOT / "compose" / "Dockerfile"), "--build-arg", f"BASE={base}"]
+        command += ["--target", target, "--tag", tag, str(ROOT)]
+        buildkit = attempt("docker", "buildx", "version").returncode == 0
+        quietly("build the image", ["docker", *command], env={"DOCKER_BUILDKIT": "1" if buildkit else "0"})
+    return [tag for tag in (base, *TARGETS.values()) if tag not in present]
+
+
+def remove_images(tags: list[str]) -> None:
+    """Remove images that were made here, and the stages that a classic builder leaves behind."""
+    for tag in tags:
+        attempt("docker", "image", "rm", tag)
+    attempt("docker", "image", "prune", "--force", f"--filter=label={STAGE_LABEL}")
+
+
+def find_base(present: set[str]) -> str:
+    """The name of a base image: BASE of the environment, the public one, or one of our own making."""
+    if chosen := os.environ.get("BASE"):
+        return chosen
+    for name in (PUBLIC_BASE, OWN_BASE):
+        if name in present:
+            return name
+    say(f"pulling {PUBLIC_BASE}")
+    reason = pull(PUBLIC_BASE)
+    if reason is None:
+        return PUBLIC_BASE
+    say(f"it cannot be pulled ({reason}): making a base out of the distribution's packages")
+    return make_base()
+
+
+def pull(image: str) -> str | None:
+    """Pull an image. None if that worked, else why not, in one line. Gives up after SILENCE_SECONDS of silence."""
+    process = subprocess.Popen(["docker", "pull", image], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    words: list[str] = []
+    spoke = threading.Event()
+
+    def listen() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            words.append(line.strip())
+            spoke.set()
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    try:
+        while process.poll() is None:
+            spoke.clear()
+            listener.join(SILENCE_SECONDS)
+            if listener.is_alive() and not spoke.is_set():
+                return f"no answer in {SILENCE_SECONDS} s"
+        listener.join()
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+    return None if process.returncode == 0 else (words[-1] if words else "no reason given")
+
+
+def fetch_wheels(base: str) -> None:
+    """Put the wheels for the Python of `base` into compose/wheels, unless they are there. HostLacks if that fails."""
+    code = "import sys, platform; print('%d.%d' % sys.version_info[:2], platform.machine(), platform.libc_ver()[0])"
+    version, machine, *libc = output(
+        "docker", "run", "--rm", "--network=none", "--entrypoint=python3", base, "-c", code
+    ).split()
+    if libc != ["glibc"]:
+        raise HostLacks(f"the base image {base} has no glibc: choose another with BASE=...")
+    pins = (ROOT / "constraints.txt").read_text()
+    stamp = f"{version} {machine}\n{(ROOT / 'pyproject.toml').read_text()}{pins}"
+    note = WHEELS / ".made-for"
+    if note.exists() and note.read_text() == stamp:
+        return
+    say(f"fetching wheels for Python {version} on {machine}")
+    for old in WHEELS.glob("*.whl"):
+        old.unlink()
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    # Only a source release exists of pyinotify: pure Python, so a wheel made by any Python is good for all.
+    quietly(
+        "build pyinotify",
+        [*pip, "wheel", "--no-deps", "-c", "constraints.txt", "-w", str(WHEELS), "pyinotify"],
+        cwd=ROOT,
+    )
+    platforms = [f"--platform=manylinux{tag if tag.isdigit() else '_' + tag}_{machine}" for tag in GLIBC]
+    command = [
+        *pip,
+        "download",
+        "--only-binary=:all:",
+        f"--python-version={version}",
+        "--implementation=cp",
+        *platforms,
+    ]
+    command += ["--find-links", str(WHEELS), "-c", "constraints.txt", "-d", str(WHEELS), *requirements(), *ALWAYS]
+    quietly("fetch wheels", command, cwd=ROOT)
+    note.write_text(stamp)
+
+
+def requirements() -> list[str]:
+    """What the sidecar needs at run time and to be built, as pyproject.toml says."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return [
+        *project["build-system"]["requires"],
+        *project["project"]["dependencies"],
+        *project["project"]["optional-dependencies"]["daemon"],
+    ]
