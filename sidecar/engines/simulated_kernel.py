@@ -1,0 +1,104 @@
+"""SimulatedKernel: where containers may really run, by the rules of cpuset(7), version 1 and version 2 of cgroups.
+
+The tree has three levels: the root, the engine's group (`docker`), and one group a container. The two versions differ
+in all that hurts: whether a child may exceed its parent, and what an offline CPU leaves behind.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from sidecar.decide.facts import ContainerView
+from state.cpuset import EMPTY, CPUSet
+from state.topology import Topology, topology
+
+
+class Denied(Exception):
+    """The kernel would not have it: EACCES, on version 1, for CPUs that the parent group has not."""
+
+
+class SimulatedKernel:
+    """The kernel of the simulated host; satisfies the port `Kernel`."""
+
+    def __init__(self, machine: Topology, *, cgroup_version: Literal[1, 2] = 1) -> None:
+        self.cgroup_version = cgroup_version
+        self._machine = machine
+        self.online = machine.online
+        self._parent = machine.online if cgroup_version == 1 else EMPTY
+        self._groups: dict[str, CPUSet] = {}
+        self._strayed: set[str] = set()
+
+    def effective_cpus(self, view: ContainerView) -> CPUSet | None:
+        """Where a live container may run now; None where it has no group."""
+        return self.effective(view.id)
+
+    def topology(self) -> Topology:
+        """The machine, without the CPUs that are offline now."""
+        machine = self._machine
+        return topology(
+            cores=[group.cpus & self.online for group in machine.cores],
+            caches=[group.cpus & self.online for group in machine.caches],
+            nodes={group.id: group.cpus & self.online for group in machine.nodes},
+            packages={group.id: group.cpus & self.online for group in machine.packages},
+            offline=machine.offline | (machine.online - self.online),
+            isolated=machine.isolated,
+            notes=machine.notes,
+        )
+
+    def effective(self, container: str) -> CPUSet | None:
+        """The same, by the container's id."""
+        if container not in self._groups:
+            return None
+        if container in self._strayed:
+            return self._parent_effective()
+        if self.cgroup_version == 1:
+            return self._groups[container]
+        return (self._groups[container] & self._parent_effective()) or self._parent_effective()
+
+    def enter(self, container: str, cpus: CPUSet) -> None:
+        """A container's processes start, on these CPUs; the empty set takes the parent's. Denied on version 1."""
+        self._see_that_parent_has(cpus)
+        wanted = cpus or (self._parent if self.cgroup_version == 1 else EMPTY)
+        self._groups[container] = wanted
+        self._strayed.discard(container)
+
+    def write(self, container: str, cpus: CPUSet) -> None:
+        """A live container's cpuset is written. Denied on version 1 where the parent has not these CPUs."""
+        self._see_that_parent_has(cpus)
+        self._groups[container] = cpus
+
+    def leave(self, container: str) -> None:
+        """A container's processes are gone, and its group with them."""
+        self._groups.pop(container, None)
+        self._strayed.discard(container)
+
+    def take_offline(self, cpus: CPUSet) -> None:
+        """CPUs go offline. Version 1 takes them out of every group for good, and a group that loses its last CPU loses
+        its tasks to the parent; version 2 forgets nothing."""
+        self.online -= cpus
+        if self.cgroup_version == 2:
+            return
+        self._parent &= self.online
+        for container, group in self._groups.items():
+            self._groups[container] = group & self.online
+            if not self._groups[container]:
+                self._strayed.add(container)
+
+    def bring_online(self, cpus: CPUSet) -> None:
+        """CPUs come back. On version 1 the root has them again, and nobody below."""
+        self.online |= cpus & self._machine.online
+
+    def confine(self, cpus: CPUSet) -> None:
+        """Somebody writes the engine's own group: it is smaller than the machine, or as large again."""
+        self._parent = cpus
+
+    def memory_nodes(self) -> CPUSet:
+        """The ids of the NUMA nodes."""
+        return CPUSet(group.id for group in self._machine.nodes)
+
+    def _parent_effective(self) -> CPUSet:
+        return (self._parent & self.online) or self.online
+
+    def _see_that_parent_has(self, cpus: CPUSet) -> None:
+        if self.cgroup_version == 1 and not cpus <= self._parent:
+            raise Denied("permission denied")

@@ -1,0 +1,165 @@
+"""What an engine tells: its containers, one container, and what happens to them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import trio
+
+from sidecar.decide.facts import Phase
+from sidecar.engines.simulated_limits import Limits
+from sidecar.errors import ContainerGone
+from sidecar.ports import EngineEvent
+from tests.contract.conftest import OpenWorld
+from tests.contract.worlds import World
+
+NOBODY = "f" * 64
+DEADLINE = 20.0
+
+
+async def made(world: World, limits: Limits | None = None, **labels: str) -> str:
+    return await world.create("one", limits or Limits(), labels=labels)
+
+
+async def actions(stream: AsyncIterator[EngineEvent], container: str, last: str) -> list[str]:
+    """The actions of a container until `last`, each once."""
+    seen: list[str] = []
+    with trio.fail_after(DEADLINE):
+        async for event in stream:
+            assert not event.is_gap
+            if event.container == container and event.action not in seen:
+                seen.append(event.action)
+                if event.action == last:
+                    return seen
+    raise AssertionError("the stream ended")
+
+
+@pytest.mark.trio
+async def test_the_engine_says_who_it_is(open_world: OpenWorld) -> None:
+    """Its CPU count is the ceiling for limits, and its cgroup version is known."""
+    async with open_world() as world:
+        info = await world.engine.info()
+    assert info.ncpu == len(world.cpus)
+    assert info.cgroup_version in ("1", "2")
+    assert info.version
+    assert info.has_cpuset
+
+
+@pytest.mark.trio
+async def test_a_created_container_is_listed_and_described(open_world: OpenWorld) -> None:
+    """Everything that decisions need is in the view: name, labels that matter, limits, phase, no process."""
+    limits = Limits(cpuset="0", nano_cpus=1_500_000_000, memory=64 << 20, memory_reservation=32 << 20)
+    async with open_world() as world:
+        one = await world.create("one", limits, labels={"cpuset.exclusive": "2"})
+        assert one in await world.engine.containers()
+        view = await world.engine.inspect(one)
+    assert view.id == one
+    assert view.name.endswith("one")
+    assert view.phase is Phase.CREATED
+    assert view.labels == {"cpuset.exclusive": "2"}
+    assert (view.cpuset, view.nano_cpus) == ("0", 1_500_000_000)
+    assert (view.memory, view.memory_reservation) == (64 << 20, 32 << 20)
+    assert view.pid == 0
+    assert view.created_at
+    assert view.effective is None
+
+
+@pytest.mark.trio
+async def test_phases_follow_the_verbs(open_world: OpenWorld) -> None:
+    """created, running with a process, paused, running, exited without one; each start has its own stamp."""
+    async with open_world() as world:
+        one = await made(world)
+        await world.act(one, "start")
+        first = await world.engine.inspect(one)
+        await world.act(one, "pause")
+        paused = await world.engine.inspect(one)
+        await world.act(one, "unpause")
+        await world.act(one, "stop")
+        stopped = await world.engine.inspect(one)
+        await world.act(one, "start")
+        second = await world.engine.inspect(one)
+    assert (first.phase, first.pid > 0) == (Phase.RUNNING, True)
+    assert paused.phase is Phase.PAUSED
+    assert (stopped.phase, stopped.pid) == (Phase.EXITED, 0)
+    assert second.phase is Phase.RUNNING
+    assert first.started_at == paused.started_at != second.started_at
+
+
+@pytest.mark.trio
+async def test_a_rename_shows(open_world: OpenWorld) -> None:
+    """The new name, without the slash that engines put before it."""
+    async with open_world() as world:
+        one = await made(world)
+        name = await world.rename(one, "another")
+        assert (await world.engine.inspect(one)).name == name
+
+
+@pytest.mark.trio
+async def test_an_unknown_container_is_gone(open_world: OpenWorld) -> None:
+    """Never there and there no more are the same: ContainerGone, and absent from the list."""
+    async with open_world() as world:
+        one = await made(world)
+        await world.act(one, "remove")
+        for container in (one, NOBODY):
+            with pytest.raises(ContainerGone, match="No such container"):
+                await world.engine.inspect(container)
+            with pytest.raises(ContainerGone):
+                await world.engine.stop(container)
+        assert one not in await world.engine.containers()
+
+
+@pytest.mark.trio
+async def test_events_tell_of_a_container_s_life(open_world: OpenWorld) -> None:
+    """From create to destroy, in order, with the engine's clock."""
+    async with open_world() as world, world.engine.events() as stream:
+        one = await made(world)
+        await world.act(one, "start")
+        await world.rename(one, "another")
+        await world.act(one, "pause")
+        await world.act(one, "unpause")
+        await world.act(one, "kill")
+        assert await actions(stream, one, "die") == ["create", "start", "rename", "pause", "unpause", "die"]
+        await world.act(one, "remove")
+        assert (await actions(stream, one, "destroy"))[-1] == "destroy"
+
+
+@pytest.mark.trio
+async def test_a_stop_and_a_restart_are_told(open_world: OpenWorld) -> None:
+    """A restart dies and starts in between; a stop dies before it has stopped."""
+    async with open_world() as world:
+        one = await made(world)
+        await world.act(one, "start")
+        async with world.engine.events() as stream:
+            await world.act(one, "restart")
+            seen = await actions(stream, one, "restart")
+            await world.engine.stop(one)
+            with trio.fail_after(DEADLINE):
+                while (event := await anext(stream)).action != "stop" or event.container != one:
+                    pass
+        assert seen.index("die") < seen.index("restart")
+        assert "start" in seen
+        assert (await world.engine.inspect(one)).phase is Phase.EXITED
+
+
+@pytest.mark.trio
+async def test_stopping_a_stopped_container_is_no_error(open_world: OpenWorld) -> None:
+    """The order is that it should be stopped, and it is."""
+    async with open_world() as world:
+        one = await made(world)
+        await world.act(one, "start")
+        await world.engine.stop(one)
+        await world.engine.stop(one)
+        assert (await world.engine.inspect(one)).phase is Phase.EXITED
+
+
+@pytest.mark.trio
+async def test_a_container_that_removes_itself_is_gone_when_it_ends(open_world: OpenWorld) -> None:
+    """With --rm the destroy follows the die, without anybody asking."""
+    async with open_world() as world, world.engine.events() as stream:
+        one = await world.create("one", Limits(), labels={}, removes_itself=True)
+        await world.act(one, "start")
+        await world.act(one, "kill")
+        assert (await actions(stream, one, "destroy"))[-2:] == ["die", "destroy"]
+        with pytest.raises(ContainerGone):
+            await world.engine.inspect(one)

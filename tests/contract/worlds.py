@@ -1,0 +1,174 @@
+"""World: an engine and the verbs of its users, over the simulated engine and over a real Docker."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any, Protocol, TypeVar
+
+import trio
+
+from sidecar.engines.docker import open_docker
+from sidecar.engines.simulated import SimulatedEngine
+from sidecar.engines.simulated_docker import Pace, SimulatedDocker
+from sidecar.engines.simulated_limits import Limits
+from sidecar.errors import EngineFailed, EngineRefused
+from sidecar.ports import Engine
+from state.cpuset import CPUSet
+from state.topology import uniform
+from tests.live.containers import Containers
+from tests.live.engineapi import ApiError
+
+T = TypeVar("T")
+
+
+class World(Protocol):
+    """What a test of the contract may do."""
+
+    engine: Engine
+    cpus: CPUSet
+    """All CPUs that the engine may use: at least two."""
+
+    async def create(self, name: str, limits: Limits, *, labels: dict[str, str], removes_itself: bool = False) -> str:
+        """Create a container; its id."""
+
+    async def act(self, container: str, verb: str) -> None:
+        """start, stop, kill, restart, pause, unpause, remove. EngineRefused, EngineFailed."""
+
+    async def rename(self, container: str, name: str) -> str:
+        """Rename it; the name as the engine will tell it."""
+
+    async def change(self, container: str, change: Limits) -> None:
+        """Somebody else's update. EngineRefused, EngineFailed."""
+
+    async def running_on(self, container: str) -> CPUSet:
+        """Where the kernel lets a live container run."""
+
+    async def quota(self, container: str) -> float | None:
+        """The CPUs' worth of time that the kernel gives a live container; None without limit."""
+
+
+class SimulatedWorld:
+    """The simulated engine on a machine of two CPUs."""
+
+    def __init__(self) -> None:
+        pace = Pace(look=0, store=0.0001, apply=0.0002, start=0.002, stop=0.001)
+        self.docker = SimulatedDocker(uniform(cores=2), chance=Random(20), pace=pace)
+        self.engine: Engine = SimulatedEngine(self.docker)
+        self.cpus = CPUSet.of(0, 1)
+
+    async def create(self, name: str, limits: Limits, *, labels: dict[str, str], removes_itself: bool = False) -> str:
+        return await self.docker.create(name, limits, labels=labels, removes_itself=removes_itself)
+
+    async def act(self, container: str, verb: str) -> None:
+        await getattr(self.docker, verb)(container)
+
+    async def rename(self, container: str, name: str) -> str:
+        await self.docker.rename(container, name)
+        return name
+
+    async def change(self, container: str, change: Limits) -> None:
+        await self.docker.change(container, change)
+
+    async def running_on(self, container: str) -> CPUSet:
+        return self.docker.effective(container) or CPUSet()
+
+    async def quota(self, container: str) -> float | None:
+        return self.docker.container(container).quota
+
+
+class DockerWorld:
+    """A real Docker, through its API, with the kernel's own files as witness."""
+
+    def __init__(self, engine: Engine, containers: Containers, cpus: CPUSet) -> None:
+        self.engine = engine
+        self.cpus = cpus
+        self._containers = containers
+        self._api = containers.api
+
+    async def create(self, name: str, limits: Limits, *, labels: dict[str, str], removes_itself: bool = False) -> str:
+        host = _host_config(limits)
+        if removes_itself:
+            host["AutoRemove"] = True
+        return await _in_thread(functools.partial(self._containers.create, name, labels=labels, **host))
+
+    async def act(self, container: str, verb: str) -> None:
+        if verb == "remove":
+            await _in_thread(functools.partial(self._api.remove, container))
+        else:
+            await _in_thread(functools.partial(self._api.act, container, verb))
+
+    async def rename(self, container: str, name: str) -> str:
+        unique = f"{self._containers.prefix}-{name}"
+        await _in_thread(functools.partial(self._api.act, container, "rename", name=unique))
+        return unique
+
+    async def change(self, container: str, change: Limits) -> None:
+        await _in_thread(functools.partial(self._api.update, container, **_host_config(change)))
+
+    async def running_on(self, container: str) -> CPUSet:
+        return _cpus_of_process((await self.engine.inspect(container)).pid)
+
+    async def quota(self, container: str) -> float | None:
+        return _quota_of_process((await self.engine.inspect(container)).pid)
+
+
+@asynccontextmanager
+async def simulated_world() -> AsyncIterator[World]:
+    """A fresh simulated host."""
+    yield SimulatedWorld()
+
+
+@asynccontextmanager
+async def docker_world(containers: Containers) -> AsyncIterator[World]:
+    """The real engine, for one test."""
+    async with open_docker(f"unix://{containers.api.socket_path}") as engine:
+        yield DockerWorld(engine, containers, _online())
+
+
+def _online() -> CPUSet:
+    return CPUSet.parse(Path("/sys/devices/system/cpu/online").read_text())
+
+
+def _cpus_of_process(pid: int) -> CPUSet:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("Cpus_allowed_list:"):
+            return CPUSet.parse(line.partition(":")[2])
+    raise AssertionError(f"/proc/{pid}/status does not tell the CPUs")
+
+
+def _quota_of_process(pid: int) -> float | None:
+    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if "cpu" in controllers.split(","):
+            group = Path(f"/sys/fs/cgroup/cpu{path}")
+            quota = int((group / "cpu.cfs_quota_us").read_text())
+            return quota / int((group / "cpu.cfs_period_us").read_text()) if quota > 0 else None
+        limit = Path(f"/sys/fs/cgroup{path}/cpu.max")
+        if not controllers and limit.exists():
+            most, period = limit.read_text().split()
+            return None if most == "max" else int(most) / int(period)
+    raise AssertionError(f"no cpu controller in /proc/{pid}/cgroup")
+
+
+def _host_config(limits: Limits) -> dict[str, Any]:
+    words = {
+        "CpusetCpus": limits.cpuset,
+        "CpusetMems": limits.mems,
+        "NanoCpus": limits.nano_cpus,
+        "CpuQuota": limits.cpu_quota,
+        "CpuPeriod": limits.cpu_period,
+        "Memory": limits.memory,
+        "MemoryReservation": limits.memory_reservation,
+    }
+    return {key: value for key, value in words.items() if value}
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    try:
+        return await trio.to_thread.run_sync(work)
+    except ApiError as error:
+        raise (EngineFailed if error.status >= 500 else EngineRefused)(error.message) from error

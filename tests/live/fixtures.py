@@ -1,0 +1,48 @@
+"""Fixtures of live tests: an engine, an image, and containers that do not outlive the test."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from tests.live.containers import Containers
+from tests.live.engineapi import EngineApi
+from tests.live.image import ensure_image
+
+
+@pytest.fixture(scope="session")
+def engine_address() -> str:
+    """The path of the engine's Unix socket; skips where there is none that answers."""
+    host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+    if not host.startswith("unix://"):
+        pytest.skip(f"live tests want a Unix socket, and DOCKER_HOST is {host}")
+    path = host.removeprefix("unix://")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(path)
+        except OSError as error:
+            pytest.skip(f"no engine at {path}: {error}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def api(engine_address: str) -> EngineApi:
+    """The engine, as its users see it."""
+    return EngineApi(engine_address)
+
+
+@pytest.fixture(scope="session")
+def image(api: EngineApi) -> str:
+    """The name of the tiny test image."""
+    return ensure_image(api)
+
+
+@pytest.fixture
+def containers(api: EngineApi, image: str) -> Iterator[Containers]:
+    """Makes containers, and removes them at the end of the test."""
+    made = Containers(api, image)
+    yield made
+    made.remove_all()
