@@ -1,0 +1,210 @@
+"""The status document says who is where, and why, in sentences that are true."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from sidecar.decide.facts import Phase
+from sidecar.decide.world import PolicyName, Settings, replace
+from sidecar.publish.status import ContainerStatus, Sharing, Status, machine_of, status_of
+from sidecar.publish.status_file import NAME, decode_status, is_daemon_running, read_status, write_status
+from state import codec
+from state.cpuset import CPUSet
+from state.errors import StateError
+from state.topology import topology, uniform
+from tests.cli.worlds import STATIC, container, world
+
+FOUR = uniform(cores=4)
+
+
+def one(status: Status, name: str) -> ContainerStatus:
+    return next(each for each in status.containers if each.name == name)
+
+
+def test_an_exclusive_container_that_is_settled() -> None:
+    """Where it runs, that it is alone, and why it has these CPUs."""
+    status = status_of(world(FOUR, container("web", exclusive=2), container("log")), updated_at="now", program="1")
+    web = one(status, "web")
+    assert (web.sharing, web.asked, str(web.cpus), str(web.desired)) == (Sharing.EXCLUSIVE, 2, "1-2", "1-2")
+    assert web.is_settled
+    assert web.explanation == (
+        "It asked for 2 exclusive CPUs and was granted 1-2.",
+        "It runs on exactly these, and nobody else does.",
+    )
+    log = one(status, "log")
+    assert (log.sharing, log.is_settled, str(log.cpus)) == (Sharing.SHARED, True, "0,3")
+    assert log.explanation == (
+        "It asks for no CPUs of its own, so it runs in the shared pool, 0,3.",
+        "It runs on exactly these.",
+    )
+    assert (str(status.reserved), str(status.shared), str(status.exclusive)) == ("0", "0,3", "1-2")
+    assert (status.policy, status.is_ready, status.updated_at, status.program) == ("static", True, "now", "1")
+
+
+def test_who_waits_says_for_whom() -> None:
+    """Before the shared container has left, the exclusive one is not settled; the status names who is in its way."""
+    views = (container("web", exclusive=2, effective=CPUSet.of(0, 1, 2)), container("noisy"))
+    status = status_of(world(FOUR, *views, answers=0))
+    web, noisy = one(status, "web"), one(status, "noisy")
+    assert not web.is_settled
+    assert not noisy.is_settled
+    assert str(noisy.pending) == "0,3"
+    assert noisy.waits_for == "the engine to move it to 0,3"
+    settled = status_of(world(FOUR, *views))
+    assert one(settled, "web").is_settled
+    half = world(FOUR, *views, answers=0)
+    id = one(status, "web").id
+    half = half.with_container(replace(half.containers[id], pending=None, seen=CPUSet.of(1), configured=CPUSet.of(1)))
+    assert one(status_of(half), "web").waits_for == "noisy to leave 1-2"
+    assert (
+        "It runs on 1 now and should run on 1-2; it waits for noisy to leave 1-2."
+        in one(status_of(half), "web").explanation
+    )
+
+
+def test_a_refusal_says_why_and_what_next() -> None:
+    """The reason, and whether it will be tried again."""
+    wait = container("big", exclusive=9, labels={"cpuset.on-shortage": "wait"})
+    status = status_of(world(FOUR, wait, container("odd", exclusive="some")))
+    big, odd = one(status, "big"), one(status, "odd")
+    assert big.sharing is odd.sharing is Sharing.SHARED
+    assert big.refusal.startswith("9 exclusive CPUs asked for")
+    assert big.explanation[0] == f"It was refused: {big.refusal}."
+    assert big.explanation[1] == "It runs in the shared pool until they are to be had."
+    assert odd.explanation[0].startswith("It was refused: cpuset.exclusive is 'some'")
+    assert odd.explanation[1] == "It runs in the shared pool, and asks again when it is started anew."
+    assert not any(sentence.startswith("Warning") for sentence in odd.explanation)
+
+
+def test_strangers_and_those_left_alone() -> None:
+    """Pinned by hand is not the same as unmanaged, and both say why."""
+    pinned = container("pinned", cpuset="3", effective=CPUSet.of(3))
+    alone = container("alone", labels={"cpuset.manage": "off"})
+    status = status_of(world(FOUR, pinned, alone))
+    assert one(status, "pinned").sharing is Sharing.STRANGER
+    assert one(status, "pinned").explanation == (
+        "It is pinned by hand to 3, which is respected: it is never moved, and nobody gets these CPUs.",
+    )
+    assert one(status, "alone").sharing is Sharing.UNMANAGED
+    assert one(status, "alone").explanation == ("It is not managed: left alone, as asked.",)
+    assert all(each.is_settled for each in status.containers)
+
+
+def test_under_no_policy_nobody_is_managed() -> None:
+    """The document says so, and promises nothing."""
+    status = status_of(world(FOUR, container("web", exclusive=2), settings=Settings(policy=PolicyName.NONE)))
+    web = one(status, "web")
+    assert (web.sharing, web.desired, web.explanation) == (
+        Sharing.UNMANAGED,
+        CPUSet(),
+        ("The policy is none: no container is touched.",),
+    )
+
+
+def test_a_lifted_quota_is_told() -> None:
+    """What was changed beside the CPUs, and that it is put back."""
+    before = container("web", exclusive=2, nano_cpus=2_000_000_000)
+    made = world(FOUR, before)
+    held = made.containers[before.id]
+    made = made.with_container(replace(held, view=replace(held.view, nano_cpus=8_000_000_000)))
+    web = one(status_of(made), "web")
+    assert web.is_quota_lifted
+    assert web.explanation[-1] == (
+        "Its limit of 2 CPUs is lifted while it has CPUs of its own, and put back when it leaves them."
+    )
+
+
+def test_who_does_not_run_is_told_where_it_would() -> None:
+    """Created and stopped containers run nothing, and come last."""
+    made = container("late", exclusive=1, phase=Phase.CREATED)
+    gone = container("done", phase=Phase.EXITED)
+    status = status_of(world(FOUR, gone, made, container("web")))
+    assert [each.name for each in status.containers] == ["web", "done", "late"]
+    assert one(status, "late").explanation[-1] == "It does not run (created); it would start on 1."
+    assert one(status, "done").explanation[-1] == "It does not run (exited); it would start on 0,2-3."
+
+
+def test_problems_warnings_and_troubles_are_told() -> None:
+    """What the daemon cannot do, what labels nobody understands, and the last failure."""
+    odd = container("odd", labels={"cpuset.exclusiv": "1"})
+    made = world(FOUR, odd)
+    made = made.with_container(replace(made.containers[odd.id], trouble="no space"))
+    status = status_of(made, problems=("the checkpoint cannot be written",))
+    assert status.problems == ("the checkpoint cannot be written",)
+    told = one(status, "odd").explanation
+    assert "The last order failed: no space" in told
+    assert told[-1].startswith("Warning: unknown label 'cpuset.exclusiv'; did you mean 'cpuset.exclusive'?")
+
+
+def test_while_everything_is_given_back() -> None:
+    """Releasing is told as such."""
+    made = world(FOUR, container("web", exclusive=2))
+    status = status_of(replace(made, is_releasing=True))
+    assert one(status, "web").explanation[0] == ("Everything is being given back: its original settings are restored.")
+
+
+def test_the_machine_is_a_map_from_sockets_to_cpus() -> None:
+    """Packages hold nodes, nodes caches, caches cores, cores CPUs."""
+    machine = machine_of(uniform(packages=2, cores=2, threads=2))
+    assert [p.id for p in machine.packages] == [0, 1]
+    cores = [str(c.cpus) for p in machine.packages for n in p.nodes for k in n.caches for c in k.cores]
+    assert cores == ["0,4", "1,5", "2,6", "3,7"]
+
+
+def test_what_spans_two_groups_is_drawn_in_both_with_its_part() -> None:
+    """A node over two sockets, and a cache over two nodes, lose no CPU and draw none twice."""
+    cpus = [CPUSet.of(n) for n in range(4)]
+    machine = machine_of(
+        topology(
+            cores=cpus,
+            caches=[CPUSet.of(0), CPUSet.of(1, 2), CPUSet.of(3)],
+            nodes={0: CPUSet.of(0, 1), 1: CPUSet.of(2, 3)},
+            packages={0: CPUSet.of(0, 1, 2), 1: CPUSet.of(3)},
+        )
+    )
+    drawn = [cpu for p in machine.packages for n in p.nodes for k in n.caches for c in k.cores for cpu in c.cpus]
+    assert sorted(drawn) == [0, 1, 2, 3]
+
+
+def test_the_document_survives_the_disk(tmp_path: Path) -> None:
+    """Written in one step, read as it was, and nobody else's business."""
+    status = status_of(world(FOUR, container("web", exclusive=2)), updated_at="t")
+    write_status(tmp_path, status)
+    assert read_status(tmp_path) == status
+    assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
+    assert codec.encode(decode_status(codec.encode(status))) == codec.encode(status)
+
+
+def test_no_document_broken_ones_and_later_ones_are_told(tmp_path: Path) -> None:
+    """Each with what to do."""
+    with pytest.raises(StateError, match=r"there is no status in .*: the daemon has not run with this state_dir"):
+        read_status(tmp_path)
+    with pytest.raises(StateError, match="no such file or directory"):
+        read_status(tmp_path / "nowhere")
+    (tmp_path / NAME).write_bytes(b"{}")
+    with pytest.raises(StateError, match="this is no status document"):
+        read_status(tmp_path)
+    later = codec.encode(replace(status_of(world(FOUR)), version=2))
+    with pytest.raises(StateError, match="has version 2"):
+        decode_status(later)
+
+
+def test_a_daemon_is_known_by_its_lock(tmp_path: Path) -> None:
+    """The lock tells, not the age of a file."""
+    assert is_daemon_running(tmp_path) is False
+    held = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
+    assert is_daemon_running(tmp_path) is False
+    fcntl.flock(held, fcntl.LOCK_EX)
+    assert is_daemon_running(tmp_path) is True
+    os.close(held)
+    assert is_daemon_running(tmp_path) is False
+
+
+def test_the_settings_of_the_examples_are_lawful() -> None:
+    """The worlds of these tests are worlds that the daemon can be in."""
+    assert STATIC.policy is PolicyName.STATIC
+    assert world(FOUR, container("web", exclusive=2)).is_ready
