@@ -1,0 +1,138 @@
+"""Hearing that a directory changed: `Ear`, of two methods, and its one real implementation, by pyinotify.
+
+pyinotify is unmaintained, so it stays behind this seam, and is driven by its descriptor, without its threads. What has
+to be known of it (0.9.6), each with a test:
+
+- its descriptor is blocking and inherited by child processes: both are put right here;
+- importing it needs asyncore, which from Python 3.12 on is the package pyasyncore, and earlier is deprecated; and it
+  installs a log handler that writes to stderr, and logs whatever a kernel event surprises it with: both are silenced;
+- a file name that is not UTF-8 raises in the middle of a batch and drops the rest of it: counted as events lost;
+- reading when there is nothing to read is an error: asked first;
+- adding a watch fails by returning a negative number;
+- IN_Q_OVERFLOW (the kernel dropped events) and IN_IGNORED (the watch is gone) are like any other event: seen here.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import sys
+import warnings
+from typing import Any, Final, Protocol
+
+from state.errors import StateError
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    _was_there = "pyinotify" in sys.modules
+    import pyinotify
+
+if not _was_there:
+    # Whoever imported it before us may want to hear what it logs.
+    for _handler in list(pyinotify.log.handlers):
+        pyinotify.log.removeHandler(_handler)
+    pyinotify.log.setLevel(logging.CRITICAL + 1)
+
+_CHANGES: Final = (
+    pyinotify.IN_CLOSE_WRITE  # for those who write in place
+    | pyinotify.IN_CREATE
+    | pyinotify.IN_MOVED_TO
+    | pyinotify.IN_MOVED_FROM
+    | pyinotify.IN_DELETE
+    | pyinotify.IN_ATTRIB  # a directory that may be entered from now on
+    | pyinotify.IN_DELETE_SELF
+    | pyinotify.IN_MOVE_SELF
+)
+_LOST: Final = (
+    pyinotify.IN_Q_OVERFLOW
+    | pyinotify.IN_IGNORED
+    | pyinotify.IN_DELETE_SELF
+    | pyinotify.IN_MOVE_SELF
+    | pyinotify.IN_UNMOUNT
+)
+
+
+class Ear(Protocol):
+    """Hears that something changed in the one directory that it listens to. What, is to be looked up."""
+
+    @property
+    def fd(self) -> int:
+        """Readable when there is something to drain."""
+
+    def listen(self, directory: str) -> bool:
+        """Listen to this directory, and to no other; again and again if need be. False if that is not possible."""
+
+    def drain(self) -> bool:
+        """Forget what was heard. True if it may listen to the wrong directory now, or to none: listen again."""
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+
+
+class Deaf(StateError):
+    """The kernel gives no (more) inotify instances, or there is no inotify here at all."""
+
+
+class Inotify:
+    """An Ear by inotify(7)."""
+
+    def __init__(self) -> None:
+        """Deaf where the kernel gives no instance: fs.inotify.max_user_instances."""
+        try:
+            self._watches = pyinotify.WatchManager()
+        except (OSError, pyinotify.PyinotifyError) as error:
+            raise Deaf(f"inotify is not to be had: {error}") from error
+        self._fd: int = self._watches.get_fd()
+        fcntl.fcntl(self._fd, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
+        os.set_blocking(self._fd, False)
+        self._notifier = pyinotify.Notifier(self._watches, default_proc_fun=self._hear)
+        self._watch = -1
+        self._is_lost = False
+
+    @property
+    def fd(self) -> int:
+        """Readable when there is something to drain."""
+        return self._fd
+
+    def listen(self, directory: str) -> bool:
+        """Listen to this directory only. A watch that stands already costs one system call and stays as it is."""
+        try:
+            watch = self._watches.add_watch(directory, _CHANGES | pyinotify.IN_ONLYDIR).get(directory, -1)
+        except UnicodeEncodeError:
+            watch = -1
+        if self._watch not in (-1, watch):
+            self._watches.rm_watch(self._watch)
+        self._watch = watch
+        return bool(watch >= 0)
+
+    def drain(self) -> bool:
+        """Read what is there to read."""
+        try:
+            # Once: a flood must not keep us here. What is left keeps the descriptor readable.
+            if self._notifier.check_events(timeout=0):
+                self._notifier.read_events()
+        except (UnicodeDecodeError, pyinotify.NotifierError):
+            self._is_lost = True
+        self._notifier.process_events()
+        lost, self._is_lost = self._is_lost, False
+        return lost
+
+    def close(self) -> None:
+        """Give the descriptor back. May be called twice."""
+        if self._fd >= 0:
+            self._fd = -1
+            self._watches.close()
+
+    def _hear(self, event: Any) -> None:
+        if event.mask & _LOST:
+            self._is_lost = True
+
+
+def nearest_directory(path: str) -> str:
+    """The directory itself, or the nearest one above it that is there."""
+    while True:
+        above = os.path.dirname(path)
+        if above == path or os.path.isdir(path):
+            return path
+        path = above
