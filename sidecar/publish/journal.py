@@ -1,4 +1,6 @@
-"""Every fact as one line of JSON, in a file of bounded size: what is needed to make the same decisions again.
+"""Every burst of facts as one line of JSON, in files of bounded size: what is needed to make the same decisions again.
+
+A burst is what was decided on together, and replaying needs to know: each line is an array of facts.
 
 Two files: `journal.jsonl`, and `journal.previous.jsonl`, which it becomes when it has grown to its limit. Every file
 starts with a line `{"world":...}`: the World before the facts that follow. Such a line also comes where the daemon
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -64,12 +66,12 @@ class Journal:
         """Give the World as JSON whenever it is needed: as it is *before* the facts that are being appended."""
         self._snapshot = snapshot
 
-    def append(self, facts: Iterable[Fact]) -> None:
-        """Write facts, in their order, all or none of them. StateUnwritable: they are lost to the journal, which then
-        goes on with the World as it is at the next call that succeeds."""
-        lines = b"".join(codec.encode(fact) + b"\n" for fact in facts)
-        if not lines:
+    def append(self, facts: Sequence[Fact]) -> None:
+        """Write a burst of facts, which were decided on together, as one line. StateUnwritable: they are lost to the
+        journal, which then goes on with the World as it is at the next call that succeeds."""
+        if not facts:
             return
+        lines = codec.encode(facts) + b"\n"
         try:
             self._write(lines)
         except OSError as error:
@@ -144,7 +146,7 @@ class Journal:
             self._file = -1
 
 
-def read_journal(path: str | os.PathLike[str]) -> Iterator[WorldLine | Fact]:
+def read_journal(path: str | os.PathLike[str]) -> Iterator[WorldLine | tuple[Fact, ...]]:
     """What a journal file holds, in order. A last line that was cut off is left out.
 
     StateError, naming the line, for anything else that is not a fact or a world; OSError if it cannot be opened.
@@ -157,7 +159,7 @@ def read_journal(path: str | os.PathLike[str]) -> Iterator[WorldLine | Fact]:
                 if line.startswith(_WORLD):
                     yield msgspec.json.decode(line, type=WorldLine)
                 else:
-                    yield codec.decode(line, Fact)  # type: ignore[arg-type]  # a union is not a class to mypy
+                    yield codec.decode(line, tuple[Fact, ...])
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise StateError(f"{os.fspath(path)}, line {number}: not a fact: {error}") from error
 
