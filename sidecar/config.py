@@ -63,6 +63,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     file: str = ""
     """The file that was read, "" where there is none."""
     origins: Mapping[str, str] = {}
+    flags: Mapping[str, str] = {}
+    """The flags as they were given, for reading it again."""
 
     def settings(self) -> Settings:
         """What of it decisions need."""
@@ -122,9 +124,15 @@ def load(path: str | None, environ: Mapping[str, str], flags: Mapping[str, str |
     for key, value, where in given:
         fields.update(_read(key, value, where))
         origins[key] = where
+    fields["flags"] = {key: value for key, value in flags.items() if value is not None}
     config = Config(**fields, origins=origins)
     _check_whole(config)
     return config
+
+
+def load_again(config: Config, environ: Mapping[str, str]) -> Config:
+    """The same configuration, its file read anew; ConfigError as `load`."""
+    return load(config.file or None, environ, config.flags)
 
 
 class Given(NamedTuple):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.config import KEYS, Config, load
+from sidecar.config import KEYS, Config, load, load_again
 from sidecar.decide.world import OptIn, PolicyName, Settings
 from sidecar.errors import ConfigError
 from state.cpuset import CPUSet
@@ -102,6 +102,18 @@ def test_the_file_may_be_named_by_a_variable(tmp_path: Path) -> None:
     """CPUSET_SIDECAR_CONFIG says where it is, for containers."""
     (tmp_path / "c.toml").write_text("shared_min = 1")
     assert load(None, {"CPUSET_SIDECAR_CONFIG": str(tmp_path / "c.toml")}, {}).shared_min == 1
+
+
+def test_it_can_be_read_again(tmp_path: Path) -> None:
+    """On a signal: the file as it is now, under the same flags."""
+    (tmp_path / "c.toml").write_text("shared_min = 1\nlinger = 1")
+    config = load(str(tmp_path / "c.toml"), {}, {"linger": "7s", "policy": None})
+    (tmp_path / "c.toml").write_text("shared_min = 2\nlinger = 2")
+    again = load_again(config, {})
+    assert (again.shared_min, again.linger_seconds) == (2, 7)
+    (tmp_path / "c.toml").write_text("shared_min = ")
+    with pytest.raises(ConfigError, match="is not TOML"):
+        load_again(again, {})
 
 
 def test_an_empty_variable_is_not_given() -> None:
