@@ -1,0 +1,156 @@
+"""The command `watch`, as a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from sidecar.cli import watch
+from sidecar.publish.projections import Projections
+from state.cpuset import CPUSet
+from state.projection import Projection, Sharing
+
+A = "a" * 64
+PROGRAM = """
+import argparse, sys
+from sidecar.cli import watch
+parser = argparse.ArgumentParser(prog="cpuset-sidecar")
+watch.add_parser(parser.add_subparsers())
+arguments = parser.parse_args(sys.argv[1:])
+sys.exit(arguments.func(arguments))
+"""
+
+
+def told(cpus: str, *, settled: bool = True) -> Projection:
+    return Projection(container=A, name="voice", sharing=Sharing.EXCLUSIVE, cpus=CPUSet.parse(cpus), settled=settled)
+
+
+@pytest.fixture
+def projections(tmp_path: Path) -> Projections:
+    return Projections(tmp_path, clock=lambda: 0.0)
+
+
+@contextmanager
+def watching(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """The command as a process, killed at the end if it is still there."""
+    command = [sys.executable, "-W", "error", "-c", PROGRAM, "watch", *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    """The next line, waited for."""
+    assert process.stdout
+    return process.stdout.readline().rstrip("\n")
+
+
+def complaint(process: subprocess.Popen[str]) -> str:
+    """The next line on stderr, waited for."""
+    assert process.stderr
+    return process.stderr.readline().rstrip("\n")
+
+
+def test_each_change_is_a_line_and_an_interrupt_is_clean(projections: Projections, tmp_path: Path) -> None:
+    projections.write(A, [], told("2-3", settled=False))
+    with watching(tmp_path / "by-id" / A[:12]) as process:
+        assert line(process)[12:] == "  exclusive  cpus 2-3  not settled"
+        projections.write(A, [], told("2-3"))
+        assert line(process)[12:] == "  exclusive  cpus 2-3  settled"
+        projections.write(A, [], told("3-5"))
+        assert line(process)[12:] == "  exclusive  cpus 3-5  +4-5  -2  settled"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+        assert complaint(process) == ""
+
+
+def test_json_is_the_whole_state(projections: Projections, tmp_path: Path) -> None:
+    projections.write(A, [], told("2-3"))
+    directory = tmp_path / "by-id" / A[:12]
+    with watching("--json", directory) as process:
+        assert json.loads(line(process)) == json.loads((directory / "status.json").read_bytes())
+
+
+def test_a_directory_that_is_not_there_yet_is_waited_for_aloud(projections: Projections, tmp_path: Path) -> None:
+    with watching(tmp_path / "by-id" / A[:12]) as process:
+        assert complaint(process).endswith("waiting for it")
+        projections.write(A, [], told("2"))
+        assert line(process)[12:] == "  exclusive  cpus 2  settled"
+
+
+def test_a_file_is_wrong_usage(projections: Projections, tmp_path: Path) -> None:
+    projections.write(A, [], told("2"))
+    with watching(tmp_path / "by-id" / A[:12] / "cpuset") as process:
+        assert process.wait(20) == 2
+        assert "is not a directory" in complaint(process)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to step down from it")
+def test_a_directory_that_may_not_be_entered_is_told(projections: Projections, tmp_path: Path) -> None:
+    """Waiting would not help."""
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    step_down = f"import os; os.chdir({str(tmp_path)!r}); os.setuid(65534)\n"
+    tmp_path.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.replace("parser = ", step_down + "parser = "), "watch", "closed"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert done.returncode == 1
+    assert "permission denied" in done.stderr
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(projections: Projections, tmp_path: Path) -> None:
+    projections.write(A, [], told("2"))
+    with watching(tmp_path / "by-id" / A[:12]) as process:
+        assert process.stdout
+        assert line(process)
+        process.stdout.close()
+        projections.write(A, [], told("3"))
+        assert process.wait(20) == 0
+        assert complaint(process) == ""
+
+
+def test_a_line_says_what_is_coming_and_why() -> None:
+    now = Projection(
+        sharing=Sharing.EXCLUSIVE,
+        cpus=CPUSet.parse("2-5"),
+        leaving=CPUSet.parse("4-5"),
+        arriving=CPUSet.of(8),
+        deadline_seconds=1.5,
+        reason="voice-2 has a floor",
+    )
+    assert watch.change_line(now, None, datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)) == (
+        "03:04:05.678  exclusive  cpus 2-5  arriving 8  leaving 4-5 within 1.5 s  not settled  (voice-2 has a floor)"
+    )
+
+
+def test_the_parser_hands_over_what_it_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def run(directory: str | None, as_json: bool) -> int:
+        seen.append((directory, as_json))
+        return 0
+
+    monkeypatch.setattr(watch, "run", run)
+    parser = argparse.ArgumentParser()
+    watch.add_parser(parser.add_subparsers())
+    for words in (["watch"], ["watch", "/x", "--json"]):
+        arguments = parser.parse_args(words)
+        assert arguments.func(arguments) == 0
+    assert seen == [(None, False), ("/x", True)]
