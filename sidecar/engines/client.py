@@ -96,6 +96,16 @@ class Client:
             await self.negotiate(seconds)
         return await self._answer(path, method, body, params, seconds, versioned=True, most=most)
 
+    async def subscribe(self, params: dict[str, str], seconds: float) -> aiohttp.ClientResponse:
+        """The answer of the event route, open; the engine must begin it within `seconds`. EngineUnavailable."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._docker._do_query("events", "GET", params=params)  # noqa: SLF001
+        except TimeoutError as error:
+            raise EngineUnavailable(f"the engine opened no event stream within {seconds:g} s") from error
+        except (aiodocker.DockerError, aiohttp.ClientError, OSError) as error:
+            raise self.unavailable(error) from error
+
     async def _answer(
         self,
         path: str,
@@ -118,15 +128,17 @@ class Client:
         except TimeoutError as error:
             raise EngineUnavailable(f"the engine at {self._address.url} did not answer within {seconds:g} s") from error
         except (aiodocker.DockerError, aiohttp.ClientError, OSError) as error:
-            raise self._unavailable(error) from error
+            raise self.unavailable(error) from error
 
-    def _unavailable(self, error: BaseException) -> EngineUnavailable:
+    def unavailable(self, error: BaseException) -> EngineUnavailable:
+        """A foreign error of the connection as ours, with the cure where the cause is known."""
         cause: BaseException | None = error
         while cause is not None:
             if isinstance(cause, OSError) and cause.errno in _CURES:
                 return EngineUnavailable(f"the engine at {self._address.url}: {_CURES[cause.errno]}")
             cause = cause.__cause__ or cause.__context__
-        return EngineUnavailable(f"the engine at {self._address.url}: {refusals.shown(str(error) or repr(error))}")
+        text = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error) or repr(error)
+        return EngineUnavailable(f"the engine at {self._address.url}: {refusals.shown(text)}")
 
 
 class Reader:
@@ -146,13 +158,7 @@ class Reader:
             "since": f"{time.time() - _OVERLAP_SECONDS:.9f}",
             "filters": msgspec.json.encode(filters).decode(),
         }
-        try:
-            async with asyncio.timeout(seconds):
-                self._response = await self._client._docker._do_query("events", "GET", params=params)  # noqa: SLF001
-        except TimeoutError as error:
-            raise EngineUnavailable(f"the engine opened no event stream within {seconds:g} s") from error
-        except (aiodocker.DockerError, aiohttp.ClientError, OSError) as error:
-            raise self._client._unavailable(error) from error  # noqa: SLF001
+        self._response = await self._client.subscribe(params, seconds)
         self._task = asyncio.create_task(self._read(self._response))
         self._task.add_done_callback(self._ended)
 

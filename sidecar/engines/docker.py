@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final
 from urllib.parse import quote
 
+import msgspec
 import trio
 
 from sidecar.decide.facts import ContainerView, EngineInfo
@@ -19,15 +20,6 @@ from sidecar.engines.feed import Feed
 from sidecar.engines.room import Room, open_room
 from sidecar.errors import ContainerGone, EngineLacks
 from sidecar.ports import EngineEvent
-
-_SECONDS: Final = 10.0
-"""For a look. An inspect waits for the container's lock, which a start holds for 0.1 to 0.2 s; ten is a dead engine."""
-
-_UPDATE_SECONDS: Final = 30.0
-"""For an update: it waits for a start too, which may mount and wire up a network on a busy host."""
-
-_STOP_SECONDS: Final = 330.0
-"""For a stop: the container's own grace, up to five minutes, and the engine's work."""
 
 _MIB: Final = 1024 * 1024
 _SMALL_BYTES: Final = 4 * _MIB
@@ -44,16 +36,28 @@ _NOBODY: Final = "0" * 64
 """A container that does not exist: to see whether the update route does."""
 
 
+class Patience(msgspec.Struct, frozen=True, kw_only=True):
+    """How long an answer is waited for, in seconds; after that the engine counts as unavailable."""
+
+    look: float = 10.0
+    """An inspect waits for the container's lock, which a start holds for 0.1 to 0.2 s; ten is a dead engine."""
+    update: float = 30.0
+    """It waits for a start too, which may mount and wire up a network on a busy host."""
+    stop: float = 330.0
+    """The container's own grace, up to five minutes, and the engine's work."""
+
+
 class DockerEngine:
     """A Docker engine. Made by `open_docker`; every call is bounded in time."""
 
-    def __init__(self, room: Room, client: Client) -> None:
+    def __init__(self, room: Room, client: Client, patience: Patience) -> None:
         self._room = room
         self._client = client
+        self._patience = patience
 
     async def info(self) -> EngineInfo:
         """Who answers. EngineLacks where the update route or the cpuset controller is missing."""
-        version = await self._room.call(self._client.negotiate, _SECONDS)
+        version = await self._room.call(self._client.negotiate, self._patience.look)
         about = await self._ask("GET", "info", most=_SMALL_BYTES)
         info = wire.engine_info_of(about, version)
         if not info.has_cpuset:
@@ -80,13 +84,13 @@ class DockerEngine:
             f"containers/{_name(container)}/update",
             most=_SMALL_BYTES,
             body=wire.update_body(update),
-            seconds=_UPDATE_SECONDS,
+            seconds=self._patience.update,
         )
         wire.check_updated(answer)
 
     async def stop(self, container: str) -> None:
         """Stop a container, with its own grace; no error if it is stopped already."""
-        await self._ask("POST", f"containers/{_name(container)}/stop", most=_SMALL_BYTES, seconds=_STOP_SECONDS)
+        await self._ask("POST", f"containers/{_name(container)}/stop", most=_SMALL_BYTES, seconds=self._patience.stop)
 
     @asynccontextmanager
     async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
@@ -94,7 +98,7 @@ class DockerEngine:
         feed = Feed(size=_BACKLOG, gap=GAP)
         reader = Reader(self._client, feed)
         try:
-            await self._room.call(reader.open, _SECONDS)
+            await self._room.call(reader.open, self._patience.look)
             yield feed
         finally:
             with trio.CancelScope(shield=True):
@@ -108,16 +112,18 @@ class DockerEngine:
         most: int,
         body: bytes | None = None,
         params: dict[str, str] | None = None,
-        seconds: float = _SECONDS,
+        seconds: float | None = None,
     ) -> bytearray:
+        limit = self._patience.look if seconds is None else seconds
+
         async def ask() -> bytearray:
-            return await self._client.ask(method, path, seconds, most=most, body=body, params=params)
+            return await self._client.ask(method, path, limit, most=most, body=body, params=params)
 
         return await self._room.call(ask)
 
 
 @asynccontextmanager
-async def open_docker(address: str | None = None) -> AsyncIterator[DockerEngine]:
+async def open_docker(address: str | None = None, patience: Patience | None = None) -> AsyncIterator[DockerEngine]:
     """A Docker engine at this address; None or "auto" looks for it. Connects when first asked, and again when lost.
 
     EngineUnavailable where no address is to be had.
@@ -126,7 +132,7 @@ async def open_docker(address: str | None = None) -> AsyncIterator[DockerEngine]
     async with open_room() as room:
         client = await room.call(_client_at, where)
         try:
-            yield DockerEngine(room, client)
+            yield DockerEngine(room, client, patience or Patience())
         finally:
             with trio.CancelScope(shield=True):
                 await room.call(client.close)

@@ -48,6 +48,10 @@ class Feed(Generic[T]):
         self._has_ended = True
         self._wake()
 
+    def __len__(self) -> int:
+        """Items that wait to be read, at most `size` and a marker."""
+        return len(self._items)
+
     def __aiter__(self) -> Feed[T]:
         return self
 

@@ -5,8 +5,9 @@ portal, and trio stays pure: if asyncio code hangs, trio still sees its signals 
 
 1. The portal starts and ends in a worker thread, since both wait for the loop's thread.
 2. A call reschedules the waiting trio task from a callback; no thread waits for a result.
-3. A cancelled call cancels the asyncio task and waits for its cleanup. It is not abandoned: a connection in an unknown
-   state would go back to the pool.
+3. A cancelled call cancels the asyncio task and waits until it has ended. It is not abandoned: a connection in an
+   unknown state would go back to the pool. The cancellation is anyio's and strikes every further `await` too: cleanup
+   in the room must not await, or must be a call of its own.
 4. There is no nursery around the `yield`: an error of the body would come out wrapped in a group, and
    `except EngineUnavailable` would silently stop to match.
 """

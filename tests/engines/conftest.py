@@ -1,0 +1,17 @@
+"""What the tests of the adapters share: a daemon of raw bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.rawdaemon import RawDaemon
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[RawDaemon]:
+    """An engine of raw bytes on a socket of its own."""
+    with RawDaemon(tmp_path / "d.sock") as running:
+        yield running

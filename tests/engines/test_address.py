@@ -1,0 +1,52 @@
+"""Where the engine is looked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.engines.address import Address, address, choose
+from sidecar.errors import EngineUnavailable
+
+SYSTEM = "/var/run/docker.sock"
+USER = "/run/user/1000/docker.sock"
+
+
+def on_a_host_with(*paths: str, **environ: str) -> str:
+    return choose("auto", environ, lambda path: path in paths).url
+
+
+def test_the_order_is_the_environment_the_system_the_user() -> None:
+    """DOCKER_HOST, then the system's socket, then the rootless one."""
+    assert (
+        on_a_host_with(SYSTEM, USER, DOCKER_HOST="unix:///x.sock", XDG_RUNTIME_DIR="/run/user/1000") == "unix:///x.sock"
+    )
+    assert on_a_host_with(SYSTEM, USER, XDG_RUNTIME_DIR="/run/user/1000") == f"unix://{SYSTEM}"
+    assert on_a_host_with(USER, XDG_RUNTIME_DIR="/run/user/1000/") == f"unix://{USER}"
+
+
+def test_what_is_configured_comes_before_everything() -> None:
+    """Also before DOCKER_HOST, and whether or not it is there yet: the engine may come later."""
+    chosen = choose("/later.sock", {"DOCKER_HOST": "unix:///x.sock"}, lambda _: False)
+    assert chosen == Address(url="unix:///later.sock", path="/later.sock", base="http://engine")
+    assert choose(None, {"DOCKER_HOST": "unix:///x.sock"}, lambda _: False).path == "/x.sock"
+
+
+def test_nothing_found_names_the_places_and_the_cure() -> None:
+    """Somebody starts the sidecar in a container and forgot to mount the socket."""
+    with pytest.raises(EngineUnavailable, match=r"/var/run/docker\.sock or /run/u/docker\.sock.*mount its socket"):
+        on_a_host_with(XDG_RUNTIME_DIR="/run/u")
+
+
+def test_tcp_is_plain() -> None:
+    """For an engine on the same host behind a proxy."""
+    assert address("tcp://127.0.0.1:2375", "x") == Address("tcp://127.0.0.1:2375", None, "http://127.0.0.1:2375")
+    assert address("tcp://[::1]:2375/", "x").base == "http://[::1]:2375"
+
+
+@pytest.mark.parametrize(
+    "text", ["ssh://host", "https://h:1", "docker.sock", "tcp://host", "tcp://:1", "unix://rel", ""]
+)
+def test_what_cannot_be_used_says_what_can(text: str) -> None:
+    """And where it was written."""
+    with pytest.raises(EngineUnavailable, match=r"DOCKER_HOST is .*unix://"):
+        address(text, "DOCKER_HOST")

@@ -1,0 +1,118 @@
+"""The room: asyncio functions called from trio tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+import trio
+
+from sidecar.engines.room import open_room
+from sidecar.errors import EngineUnavailable
+
+
+@pytest.mark.trio
+async def test_a_result_and_an_error_come_back_as_they_are() -> None:
+    """No wrapper and no group, so that `except` matches."""
+
+    async def doubled(number: int) -> int:
+        await asyncio.sleep(0)
+        return 2 * number
+
+    async def fails() -> None:
+        raise EngineUnavailable("gone")
+
+    async with open_room() as room:
+        assert await room.call(doubled, 21) == 42
+        with pytest.raises(EngineUnavailable, match="gone"):
+            await room.call(fails)
+        assert await room.call(doubled, 4) == 8
+
+
+@pytest.mark.trio
+async def test_a_cancelled_call_waits_for_its_cleanup() -> None:
+    """When the trio task goes on, nothing of the call is running any more."""
+    done: list[str] = []
+
+    async def works() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            time.sleep(0.05)  # noqa: ASYNC251  (cleanup does not await)
+            done.append("cleaned up")
+
+    async with open_room() as room:
+        with trio.move_on_after(0.05) as scope:
+            await room.call(works)
+        assert scope.cancelled_caught
+        assert done == ["cleaned up"]
+
+
+@pytest.mark.trio
+async def test_many_calls_run_at_once() -> None:
+    """One slow answer holds up nobody."""
+
+    async def gathering() -> asyncio.Barrier:
+        return asyncio.Barrier(20)
+
+    async with open_room() as room:
+        barrier = await room.call(gathering)
+        with trio.fail_after(20):
+            async with trio.open_nursery() as nursery:
+                for _ in range(20):
+                    nursery.start_soon(room.call, barrier.wait)
+
+
+@pytest.mark.trio
+async def test_blocking_code_in_the_room_does_not_stop_trio() -> None:
+    """If asyncio code hangs, trio still sees its signals and deadlines."""
+    ticks = 0
+
+    async def blocks() -> None:
+        time.sleep(0.3)  # noqa: ASYNC251  (the very fault)
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await trio.sleep(0.01)
+            ticks += 1
+
+    async with open_room() as room, trio.open_nursery() as nursery:
+        nursery.start_soon(tick)
+        await room.call(blocks)
+        nursery.cancel_scope.cancel()
+    assert ticks >= 5
+
+
+@pytest.mark.trio
+async def test_the_body_s_error_comes_out_and_the_thread_is_joined() -> None:
+    """Also with a task left behind in the room: it is cancelled with the loop."""
+    left: list[asyncio.Task[None]] = []
+
+    async def leaves_a_task() -> None:
+        left.append(asyncio.create_task(asyncio.sleep(60)))
+
+    async def body() -> None:
+        async with open_room() as room:
+            await room.call(leaves_a_task)
+            raise EngineUnavailable("ours")
+
+    with pytest.raises(EngineUnavailable, match="ours"):
+        await body()
+    assert left[0].cancelled()
+    assert "engine-asyncio" not in {thread.name for thread in threading.enumerate()}
+
+
+@pytest.mark.trio
+async def test_a_cancelled_room_is_left_in_order() -> None:
+    """Shutdown in the middle of a call: the call is cancelled, the thread joined."""
+
+    async def sleeps() -> None:
+        await asyncio.sleep(60)
+
+    with trio.move_on_after(0.1):
+        async with open_room() as room:
+            await room.call(sleeps)
+    assert "engine-asyncio" not in {thread.name for thread in threading.enumerate()}
