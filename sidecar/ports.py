@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 import msgspec
 
-from sidecar.decide.facts import ContainerView, EngineInfo
-from sidecar.decide.orders import Update
+from sidecar.decide.facts import ContainerView, EngineInfo, Fact
+from sidecar.decide.orders import Order, Update
 from state.cpuset import CPUSet
+from state.model import State
 from state.topology import Topology
 
 
@@ -57,3 +58,31 @@ class Kernel(Protocol):
 
     def topology(self) -> Topology:
         """The machine as it is now. StateError if it cannot be understood."""
+
+
+class Checkpoints(Protocol):
+    """Where the books survive."""
+
+    def save(self, state: State) -> None:
+        """Commit the books: on disk when this returns. StateError: what was committed before stands."""
+
+
+class Journals(Protocol):
+    """Where every burst of facts is written down, so that the decisions can be replayed."""
+
+    def append(self, facts: Sequence[Fact]) -> None:
+        """Write a burst as one line. StateUnwritable: the journal lacks it."""
+
+
+class Withdrawing(Protocol):
+    """The part of the projections that comes before an order."""
+
+    def withdraw(self, container: str, cpus: CPUSet) -> None:
+        """Let a container's files name no CPU outside `cpus`. StateError where they cannot be written."""
+
+
+Tickets = Callable[[], int]
+"""Draws the next ticket: by them looks and outcomes are ordered."""
+
+StartOrder = Callable[[Order], None]
+"""Starts an order, and never waits."""

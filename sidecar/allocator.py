@@ -1,0 +1,119 @@
+"""THE LOOP: receive a burst, step, commit, post, start the orders. The one task that owns the World.
+
+1. Receive: whatever is waiting is one burst, up to `BURST`.
+2. Step: pure; the new world and the orders.
+3. Commit: the burst in the journal, and the books in the checkpoint, on disk, before any order leaves.
+4. Withdraw: what orders take from a live container, its files stop naming first.
+5. Post: readers see the new world.
+6. Start the orders. Starting never waits; outcomes come back as facts.
+
+It waits for nothing but the inbox and the local writes of 3 and 4, so no cycle of waiting can form. A write that fails
+is loud on the board and is tried again with the next burst; deciding goes on, since the engine and an inventory can
+rebuild the books.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from sidecar.board import Board
+from sidecar.decide.facts import Fact
+from sidecar.decide.orders import ApplyCpuset
+from sidecar.decide.reducer import step
+from sidecar.errors import StateUnwritable
+from sidecar.log import Log
+from sidecar.ports import Checkpoints, Journals, StartOrder, Withdrawing
+from state.errors import StateError
+from state.model import State
+
+BURST: Final = 256
+"""Facts folded into one decision at most: enough for the sweep of a large host, a bound on the length of a line."""
+
+
+class Allocator:
+    """Owns the World of `board`. Give it facts by the sending end of `inbox`; it ends when that is closed."""
+
+    def __init__(
+        self,
+        board: Board,
+        inbox: trio.MemoryReceiveChannel[Fact],
+        *,
+        checkpoints: Checkpoints,
+        journal: Journals,
+        projections: Withdrawing,
+        start_order: StartOrder,
+        log: Log,
+    ) -> None:
+        self._board = board
+        self._inbox = inbox
+        self._checkpoints = checkpoints
+        self._journal = journal
+        self._projections = projections
+        self._start_order = start_order
+        self._log = log
+        self._saved: State | None = None
+
+    async def run(self) -> None:
+        """Decide until the inbox is closed and empty."""
+        async for first in self._inbox:
+            # 1. Receive.
+            await self._take([first, *self._waiting()])
+
+    def _waiting(self) -> list[Fact]:
+        burst: list[Fact] = []
+        while len(burst) < BURST - 1:
+            try:
+                burst.append(self._inbox.receive_nowait())
+            except (trio.WouldBlock, trio.EndOfChannel):
+                break
+        return burst
+
+    async def _take(self, burst: list[Fact]) -> None:
+        before = self._board.latest
+        # 2. Step.
+        world, orders = step(before, burst)
+        # 3. Commit.
+        if world is not before:
+            self._write_down(burst)
+        if world.state is not self._saved:
+            await self._commit(world.state)
+        # 4. Withdraw.
+        for order in orders:
+            if isinstance(order, ApplyCpuset) and order.live:
+                self._withdraw(order)
+        # 5. Post.
+        if world is not before:
+            self._board.post(world)
+        # 6. Start.
+        for order in orders:
+            self._start_order(order)
+
+    def _write_down(self, burst: list[Fact]) -> None:
+        try:
+            self._journal.append(burst)
+        except StateUnwritable as error:
+            self._report("journal", str(error))
+        else:
+            self._board.report("journal", None)
+
+    async def _commit(self, state: State) -> None:
+        """Save the books in a thread: a disk that hangs must not stop the reading of events."""
+        try:
+            await trio.to_thread.run_sync(self._checkpoints.save, state)
+        except StateError as error:
+            self._report("checkpoint", f"the books are not saved: {error}")
+        else:
+            self._saved = state
+            self._board.report("checkpoint", None)
+
+    def _withdraw(self, order: ApplyCpuset) -> None:
+        try:
+            self._projections.withdraw(order.container, order.update.cpus)
+        except StateError as error:
+            self._report("projections", str(error))
+
+    def _report(self, where: str, problem: str) -> None:
+        if self._board.report(where, problem):
+            self._log.error(problem, where=where)

@@ -1,0 +1,184 @@
+"""Performs orders, one task each, and reports every outcome as a fact.
+
+The theory. The plan gives at most one order per container and at most a few at once, so nothing is queued here: an
+order starts when it is given. Its outcome is one of:
+
+- answered well, and the kernel shows what was ordered: `CpusetApplied`;
+- answered well, and the kernel shows something else: `CpusetFailed(INEFFECTIVE)` (cgroup v2 takes a cpuset outside
+  the parent's, and does nothing);
+- refused, failed, lost or gone, by the adapter's error: `CpusetFailed`, and `RetryDue` after a pause.
+
+Rules for changing this file: it decides nothing. It never repeats an order by itself: the world may have moved on, so
+the pause ends in a fact and the plan makes a new order. Once a request may have been sent, its outcome is learnt, even
+while the daemon shuts down: that is the one shield here.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from sidecar.backoff import Backoff
+from sidecar.board import Board
+from sidecar.decide.facts import (
+    CpusetApplied,
+    CpusetFailed,
+    Fact,
+    Failure,
+    LingerEnded,
+    RetryDue,
+    StopFailed,
+    TopologyRead,
+)
+from sidecar.decide.orders import ApplyCpuset, LookAgain, Order, ReadTopology, StartLinger, StopContainer
+from sidecar.errors import ContainerGone, EngineError, EngineFailed, EngineLacks, EngineRefused, EngineUnavailable
+from sidecar.log import Log
+from sidecar.ports import Engine, Kernel, Tickets
+from state.cpuset import CPUSet
+from state.errors import StateError
+
+LAST_ANSWER_SECONDS: Final = 5.0
+"""How long a shutdown waits for the answer to an order already sent. Starting a container blocks one for 0.2 s."""
+
+REFUSED_PAUSE: Final = 30.0
+"""Seconds before the same update is tried again that the engine called wrong: only the machine can make it right."""
+
+
+class Executor:
+    """Starts orders as tasks of `nursery`; `look` asks for a look at a container."""
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        board: Board,
+        outbox: trio.MemorySendChannel[Fact],
+        *,
+        engine: Engine,
+        kernel: Kernel,
+        tickets: Tickets,
+        look: Callable[[str], None],
+        rng: random.Random,
+        log: Log,
+    ) -> None:
+        self._nursery = nursery
+        self._board = board
+        self._outbox = outbox
+        self._engine = engine
+        self._kernel = kernel
+        self._tickets = tickets
+        self._look = look
+        self._rng = rng
+        self._log = log
+        self._pauses: dict[str, Backoff] = {}
+        self._shields: set[trio.CancelScope] = set()
+        self._is_stopping = False
+
+    def stop(self) -> None:
+        """Begin nothing any more, and wait for the last answers no longer than `LAST_ANSWER_SECONDS`."""
+        self._is_stopping = True
+        for shield in self._shields:
+            shield.deadline = trio.current_time() + LAST_ANSWER_SECONDS
+        self._nursery.cancel_scope.cancel()
+
+    def start(self, order: Order) -> None:
+        """Begin an order, without waiting. An order that is not begun is made anew by the next daemon."""
+        if self._is_stopping:
+            return
+        match order:
+            case ApplyCpuset():
+                self._nursery.start_soon(self._apply, order)
+            case StopContainer():
+                self._nursery.start_soon(self._stop, order)
+            case StartLinger():
+                self._nursery.start_soon(self._linger, order)
+            case LookAgain():
+                self._look(order.container)
+            case ReadTopology():
+                self._nursery.start_soon(self._read_topology)
+
+    async def _apply(self, order: ApplyCpuset) -> None:
+        outcome = None
+        with trio.CancelScope(shield=True) as shield:
+            self._shields.add(shield)
+            outcome = await self._outcome(order)
+            await self._outbox.send(outcome)
+        self._shields.discard(shield)
+        if outcome is None:
+            return
+        if isinstance(outcome, CpusetApplied) or outcome.failure is Failure.GONE:
+            self._pauses.pop(order.container, None)
+            return
+        self._log.warning(
+            "an order failed",
+            container=self._name(order.container),
+            cpus=order.update.cpus,
+            failure=outcome.failure,
+            reason=outcome.reason,
+        )
+        await trio.sleep(self._pause(order.container, outcome.failure))
+        await self._outbox.send(RetryDue(order.container))
+
+    async def _outcome(self, order: ApplyCpuset) -> CpusetApplied | CpusetFailed:
+        try:
+            await self._engine.update(order.container, order.update)
+        except EngineError as error:
+            return CpusetFailed(order.container, order.number, _failure(error), str(error), self._tickets())
+        effective = self._effective(order) if order.live else None
+        if effective is not None and effective != order.update.cpus:
+            reason = f"the engine accepted CPUs {order.update.cpus}, and the kernel shows {effective}"
+            return CpusetFailed(order.container, order.number, Failure.INEFFECTIVE, reason, self._tickets(), effective)
+        return CpusetApplied(order.container, order.number, effective, self._tickets())
+
+    def _effective(self, order: ApplyCpuset) -> CPUSet | None:
+        container = self._board.latest.containers.get(order.container)
+        return self._kernel.effective_cpus(container.view) if container else None
+
+    def _pause(self, container: str, failure: Failure) -> float:
+        if failure is Failure.REFUSED:
+            return REFUSED_PAUSE
+        if container not in self._pauses:
+            self._pauses[container] = Backoff(self._rng, first=0.2, most=30.0)
+        return self._pauses[container].pause()
+
+    async def _stop(self, order: StopContainer) -> None:
+        name = self._name(order.container)
+        self._log.warning("stopping a container for want of CPUs", container=name, reason=order.reason)
+        try:
+            await self._engine.stop(order.container)
+        except ContainerGone:
+            return
+        except EngineError as error:
+            await self._outbox.send(StopFailed(order.container, f"it could not be stopped: {error}"))
+
+    async def _linger(self, order: StartLinger) -> None:
+        await trio.sleep(order.seconds)
+        await self._outbox.send(LingerEnded(order.container, order.timer))
+
+    async def _read_topology(self) -> None:
+        try:
+            topology = await trio.to_thread.run_sync(self._kernel.topology)
+        except StateError as error:
+            self._log.error("the machine cannot be read", reason=error)
+            return
+        await self._outbox.send(TopologyRead(topology))
+
+    def _name(self, container: str) -> str:
+        known = self._board.latest.containers.get(container)
+        return known.view.name if known else container[:12]
+
+
+def _failure(error: EngineError) -> Failure:
+    match error:
+        case ContainerGone():
+            return Failure.GONE
+        case EngineRefused() | EngineLacks():
+            return Failure.REFUSED
+        case EngineFailed():
+            return Failure.FAILED
+        case EngineUnavailable():
+            return Failure.LOST
+        case _:
+            return Failure.LOST

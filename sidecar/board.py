@@ -1,0 +1,66 @@
+"""The latest World, for readers: one attribute, one "changed" event. And what people should know is wrong just now."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import trio
+
+from sidecar.decide.world import World
+
+
+class Board:
+    """Posted to by the allocator alone. What is read is a frozen value: read `latest` once, and use that."""
+
+    def __init__(self, world: World) -> None:
+        self.latest = world
+        self.problems: dict[str, str] = {}
+        """What is wrong now, by where: cleared when it is right again."""
+        self._changed = trio.Event()
+        self._count = 1
+
+    def post(self, world: World) -> None:
+        """Show a new world, and wake whoever waits for one."""
+        self.latest = world
+        self._wake()
+
+    def report(self, where: str, problem: str | None) -> bool:
+        """Say what is wrong somewhere, or None that it is right; true if that is news."""
+        if self.problems.get(where) == problem:
+            return False
+        if problem is None:
+            del self.problems[where]
+        else:
+            self.problems[where] = problem
+        self._wake()
+        return True
+
+    def worlds(self) -> AsyncIterator[World]:
+        """The latest world, and again whenever something changed; whoever is slow sees the newest, not every one."""
+        return _Worlds(self)
+
+    async def changed_since(self, count: int) -> int:
+        """Wait until there was another change than the first `count`; how many there were."""
+        while self._count == count:
+            await self._changed.wait()
+        return self._count
+
+    def _wake(self) -> None:
+        self._count += 1
+        self._changed.set()
+        self._changed = trio.Event()
+
+
+class _Worlds:
+    """An iterator rather than a generator: readers may leave it half-way, and there is nothing to clean up."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._count = 0
+
+    def __aiter__(self) -> _Worlds:
+        return self
+
+    async def __anext__(self) -> World:
+        self._count = await self._board.changed_since(self._count)
+        return self._board.latest

@@ -1,0 +1,301 @@
+"""The only place where parts are built and joined, and the root of all tasks.
+
+Three nurseries, nested only for the order of shutdown:
+
+1. `sources`, the innermost: events, looks, signals, and the readers that publish. Cancelled first: nothing new comes.
+2. `orders`: what is under way with the engine. Cancelled next; an order already sent is waited for, shielded.
+3. The allocator, outermost: it takes the last outcomes, commits the last books, and ends when its inbox is closed.
+
+Containers stay as they are when the daemon ends; only `release` gives everything back.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Final
+
+import trio
+
+from sidecar.allocator import Allocator
+from sidecar.apply.executor import Executor
+from sidecar.board import Board
+from sidecar.config import Config, load_again
+from sidecar.decide.facts import EngineConnected, Fact, ReleaseRequested, SettingsChanged
+from sidecar.decide.reconcile import begin
+from sidecar.decide.world import World
+from sidecar.engines.docker import open_docker
+from sidecar.errors import SidecarError
+from sidecar.host.cgroups import HostKernel
+from sidecar.host.lock import hold_lock
+from sidecar.log import Level, Log
+from sidecar.observe.looking import Looker
+from sidecar.observe.stream import follow_events
+from sidecar.ports import Engine, Kernel, StartOrder
+from sidecar.publish.journal import Journal
+from sidecar.publish.projections import Projections
+from sidecar.publish.status import status_of
+from sidecar.publish.status_file import write_status
+from sidecar.publish.telling import Teller
+from state.checkpoint import CheckpointFile
+from state.codec import encode, to_builtins
+from state.errors import StateError
+from state.model import State
+
+INBOX: Final = 1024
+"""Facts that may wait for the allocator. It takes bursts of 256, and senders wait, so this only evens out bursts."""
+
+STATUS_PAUSE: Final = 0.1
+"""Seconds between two status documents at least: people read them, and a sweep makes a hundred worlds a second."""
+
+RELEASE_SECONDS: Final = 60.0
+"""How long a release tries to reach every container before it says which it could not."""
+
+
+@asynccontextmanager
+async def open_engine(address: str) -> AsyncIterator[Engine]:
+    """The engine at this address, or the one that `auto` finds. EngineUnavailable where there is none to try."""
+    async with open_docker(address) as engine:
+        yield engine
+
+
+def run(config: Config) -> int:
+    """Run the daemon until it is told to stop. Returns the exit code; errors are logged, each with its cure."""
+    return _trio_run(config, lambda log: serve(config, log))
+
+
+def release(config: Config) -> int:
+    """Give everything back: original cpusets and quotas, nothing granted, nothing projected. Returns the exit code."""
+    return _trio_run(config, lambda log: serve(config, log, is_release=True))
+
+
+def _trio_run(config: Config, main: Callable[[Log], Awaitable[int]]) -> int:
+    log = Log(level=Level.named(config.log_level), is_json=config.log_format == "json")
+
+    async def root() -> int:
+        return await main(log)
+
+    try:
+        return trio.run(root)
+    except* (SidecarError, StateError) as expected:
+        for error in _leaves(expected):
+            log.error(str(error))  # noqa: TRY400 - a sentence with its cure, not a traceback
+    return 1
+
+
+async def serve(
+    config: Config,
+    log: Log,
+    *,
+    is_release: bool = False,
+    engine: Engine | None = None,
+    kernel: Kernel | None = None,
+    stop: trio.Event | None = None,
+) -> int:
+    """The whole daemon as one task. `engine` and `kernel` replace the real ones; setting `stop` ends it."""
+    with (
+        hold_lock(config.state_dir),
+        CheckpointFile(config.state_dir) as checkpoints,
+        Journal(config.state_dir) as journal,
+    ):
+        host = kernel or HostKernel(cgroup=config.cgroup)
+        board = Board(_first_world(config, checkpoints, host, log))
+        journal.start_with(lambda: encode(board.latest))
+        daemon = _Daemon(config, log, board, checkpoints, journal, host, stop or trio.Event())
+        if engine is not None:
+            return await daemon.run(engine, is_release=is_release)
+        async with open_engine(config.engine) as real:
+            return await daemon.run(real, is_release=is_release)
+
+
+def _first_world(config: Config, checkpoints: CheckpointFile, kernel: Kernel, log: Log) -> World:
+    topology = kernel.topology()
+    for warning in config.check_against(topology):
+        log.warning(warning)
+    loaded = checkpoints.load()
+    for note in loaded.notes:
+        log.warning(note)
+    world = begin(loaded.state or State(), topology, config.settings())
+    for note in world.notes:
+        log.warning(note)
+    return world
+
+
+class _Daemon:
+    """Joins the parts around one board."""
+
+    def __init__(
+        self,
+        config: Config,
+        log: Log,
+        board: Board,
+        checkpoints: CheckpointFile,
+        journal: Journal,
+        kernel: Kernel,
+        stop: trio.Event,
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._board = board
+        self._checkpoints = checkpoints
+        self._journal = journal
+        self._kernel = kernel
+        self._stop = stop
+        self._projections = Projections(config.projections, clock=time.time)
+        self._tickets = itertools.count(1).__next__
+        self._rng = random.Random()  # noqa: S311 - jitter
+
+    async def run(self, engine: Engine, *, is_release: bool) -> int:
+        # An engine that is not there, or cannot do it, is said at once; later it is waited for.
+        info = await engine.info()
+        outbox, inbox = trio.open_memory_channel[Fact](INBOX)
+        async with trio.open_nursery() as owner, outbox, trio.open_nursery() as orders:
+            async with trio.open_nursery() as sources:
+                looker = Looker(
+                    sources,
+                    self._board,
+                    outbox,
+                    engine=engine,
+                    kernel=self._kernel,
+                    tickets=self._tickets,
+                    log=self._log,
+                )
+                executor = Executor(
+                    orders,
+                    self._board,
+                    outbox,
+                    engine=engine,
+                    kernel=self._kernel,
+                    tickets=self._tickets,
+                    look=looker.look,
+                    rng=self._rng,
+                    log=self._log,
+                )
+                owner.start_soon(self._allocate, inbox, executor.start)
+                await outbox.send(EngineConnected(info))
+                code = await self._run_sources(sources, engine, looker, outbox, is_release=is_release)
+                sources.cancel_scope.cancel()
+            executor.stop()
+        self._write_status()
+        return code
+
+    async def _allocate(self, inbox: trio.MemoryReceiveChannel[Fact], start: StartOrder) -> None:
+        await Allocator(
+            self._board,
+            inbox,
+            checkpoints=self._checkpoints,
+            journal=self._journal,
+            projections=self._projections,
+            start_order=start,
+            log=self._log,
+        ).run()
+
+    async def _run_sources(
+        self,
+        sources: trio.Nursery,
+        engine: Engine,
+        looker: Looker,
+        outbox: trio.MemorySendChannel[Fact],
+        *,
+        is_release: bool,
+    ) -> int:
+        sources.start_soon(self._hear_signals, outbox)
+        sources.start_soon(looker.keep_inventory, self._config.reconcile_seconds)
+        if is_release:
+            looker.look_at_everything()
+            return await self._release(outbox)
+        follow = lambda: follow_events(engine, self._board, looker, outbox, rng=self._rng, log=self._log)  # noqa: E731
+        sources.start_soon(follow)
+        sources.start_soon(Teller(self._board, self._projections, self._report).run)
+        sources.start_soon(self._keep_status)
+        sources.start_soon(self._announce)
+        await self._stop.wait()
+        self._log.info("stopping: containers stay as they are")
+        return 0
+
+    async def _release(self, outbox: trio.MemorySendChannel[Fact]) -> int:
+        """Ask for everything back, and wait until it is."""
+        remembered = self._board.latest.state.originals
+        with trio.move_on_after(RELEASE_SECONDS):
+            async for world in self._board.worlds():
+                if world.is_ready and not world.is_releasing:
+                    self._log.info("giving everything back", containers=len(remembered))
+                    await outbox.send(ReleaseRequested())
+                elif world.is_releasing and not world.state.originals:
+                    break
+                if self._stop.is_set():
+                    break
+        self._projections.retain(())
+        for id in self._board.latest.state.originals:
+            known = self._board.latest.containers.get(id)
+            reason = known.trouble if known and known.trouble else "no answer in time"
+            self._log.error("not given back", container=known.view.name if known else id[:12], reason=reason)
+        return 1 if self._board.latest.state.originals else 0
+
+    async def _announce(self) -> None:
+        """Say once that the daemon is ready."""
+        async for world in self._board.worlds():
+            if world.is_ready:
+                self._log.info(
+                    "ready",
+                    policy=world.settings.policy,
+                    containers=len(world.containers),
+                    reserved=world.state.reserved,
+                    shared=world.state.shared,
+                )
+                return
+
+    async def _hear_signals(self, outbox: trio.MemorySendChannel[Fact]) -> None:
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+            async for number in signals:
+                if number != signal.SIGHUP:
+                    self._stop.set()
+                    continue
+                await self._read_configuration(outbox)
+
+    async def _read_configuration(self, outbox: trio.MemorySendChannel[Fact]) -> None:
+        """SIGHUP: the policy's settings change at once; paths and the engine's address only with a restart."""
+        try:
+            config = load_again(self._config, os.environ)
+            config.check_against(self._board.latest.topology)
+        except SidecarError as error:
+            self._log.error("the configuration stays as it was", reason=error)
+            return
+        for key in ("engine", "state_dir", "projections", "cgroup", "reconcile_seconds", "log_level", "log_format"):
+            if getattr(config, key) != getattr(self._config, key):
+                self._log.warning(f"{key} changes only with a restart")
+        self._log.info("the configuration was read again", policy=config.policy)
+        await outbox.send(SettingsChanged(to_builtins(config.settings())))
+
+    async def _keep_status(self) -> None:
+        """Keep the status document true, not faster than anybody reads."""
+        async for _ in self._board.worlds():
+            self._write_status()
+            await trio.sleep(STATUS_PAUSE)
+
+    def _write_status(self) -> None:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        problems = tuple(problem for where, problem in self._board.problems.items() if where != "status")
+        try:
+            write_status(self._config.state_dir, status_of(self._board.latest, updated_at=now, problems=problems))
+        except StateError as error:
+            self._report("status", str(error))
+        else:
+            self._report("status", None)
+
+    def _report(self, where: str, problem: str | None) -> None:
+        if self._board.report(where, problem) and problem is not None:
+            self._log.error(problem, where=where)
+
+
+def _leaves(group: BaseExceptionGroup[Exception]) -> list[Exception]:
+    found: list[Exception] = []
+    for error in group.exceptions:
+        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
+    return found

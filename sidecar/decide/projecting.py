@@ -1,0 +1,69 @@
+"""Which workload must be told what: the Projection of each container, never ahead of the truth.
+
+A CPU is in force when the container was last seen on it and no order that is outstanding or in doubt takes it away:
+what is to be given is told after the kernel confirms, what is to be taken is told before the order leaves.
+"""
+
+from __future__ import annotations
+
+from sidecar.decide.demand import projection_name
+from sidecar.decide.plan import desired, is_settled
+from sidecar.decide.world import Container, Standing, World
+from state.cpuset import EMPTY
+from state.projection import Projection, Sharing
+
+
+def projection_of(world: World, container: Container) -> Projection:
+    """What this container is told now; number and time are the writer's."""
+    wanted = desired(world, container) or container.seen
+    assignment = world.state.assignments.get(container.view.id)
+    return Projection(
+        container=container.view.id,
+        name=container.view.name,
+        policy=world.settings.policy.value,
+        sharing=_sharing(container, is_granted=assignment is not None),
+        cpus=container.sure,
+        desired=wanted,
+        original=assignment.original if assignment else EMPTY,
+        arriving=wanted - container.sure,
+        settled=is_settled(world, container) if assignment else container.sure == wanted,
+        shared_pool=world.state.shared,
+        mems=container.view.mems,
+        reason=reason_of(world, container),
+    )
+
+
+def names_of(world: World, container: Container) -> tuple[str, ...]:
+    """The names below `by-name` that tell of this container; none or one."""
+    name = projection_name(container.view, world.settings)
+    return (name,) if name else ()
+
+
+def reason_of(world: World, container: Container) -> str:
+    """Why it has the CPUs that it has, as a sentence for people."""
+    id = container.view.id
+    if world.is_releasing:
+        return "everything is being given back: the sidecar leaves"
+    match container.wish.standing:
+        case Standing.STRANGER:
+            return f"pinned by hand to CPUs {container.seen}: never moved, and nobody gets these CPUs exclusively"
+        case Standing.UNMANAGED:
+            return container.wish.reason or "left alone"
+        case Standing.MANAGED:
+            pass
+    if assignment := world.state.assignments.get(id):
+        count = assignment.demand.cpus
+        return f"granted {count} exclusive CPU{'s' if count != 1 else ''}: {assignment.cpus}"
+    if refusal := world.state.refusals.get(id):
+        return f"in the shared pool: {refusal.reason}"
+    if container.wish.trouble is not None:
+        return f"in the shared pool: {container.wish.reason}"
+    if container.wish.demand is not None:
+        return "in the shared pool until it starts: it did not start in time to keep its CPUs"
+    return "in the shared pool: it asks for no CPUs of its own"
+
+
+def _sharing(container: Container, *, is_granted: bool) -> Sharing:
+    if container.wish.standing is not Standing.MANAGED:
+        return Sharing.UNMANAGED
+    return Sharing.EXCLUSIVE if is_granted else Sharing.SHARED

@@ -1,0 +1,43 @@
+"""The lock that keeps a second sidecar off the same state."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from sidecar.errors import AlreadyRunning, StateUnwritable
+
+NAME: Final = "lock"
+
+
+@contextmanager
+def hold_lock(state_dir: str) -> Iterator[None]:
+    """Hold the lock of a state directory, which is made if it is not there, for as long as the block runs.
+
+    The kernel drops it with the process, however that ends. AlreadyRunning names the holder's process id, as it is
+    seen from where the holder runs; StateUnwritable where the file cannot be opened.
+    """
+    try:
+        os.makedirs(state_dir, mode=0o700, exist_ok=True)
+        opened = os.open(os.path.join(state_dir, NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise StateUnwritable(
+            f"the state directory {state_dir} cannot be used: {error.strerror}. Make it writable, or set state_dir"
+        ) from error
+    try:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.read(opened, 32).decode("ascii", "replace").strip() or "unknown"
+            raise AlreadyRunning(
+                f"another sidecar (process {holder}) runs on {state_dir}. "
+                "Stop it first, or give this one a state_dir of its own"
+            ) from error
+        os.ftruncate(opened, 0)
+        os.write(opened, f"{os.getpid()}\n".encode())
+        yield
+    finally:
+        os.close(opened)

@@ -1,0 +1,133 @@
+"""Looks at containers: one at a time each, many side by side; hints that come meanwhile are one more look.
+
+A look is the engine's inspect and the kernel's effective cpuset. Inspecting a container that is just being started
+waits for its start (0.2 s), so the bound on looks side by side is generous: a few slow ones must not hold up the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import trio
+
+from sidecar.board import Board
+from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, Fact, InventoryTaken
+from sidecar.decide.reconcile import differs
+from sidecar.errors import ContainerGone, EngineError
+from sidecar.log import Log
+from sidecar.ports import Engine, Kernel, Tickets
+
+AT_ONCE: Final = 16
+"""Looks side by side."""
+
+
+class Looker:
+    """Looks when asked, and every so often at everything. `look` and `look_at_everything` never wait."""
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        board: Board,
+        outbox: trio.MemorySendChannel[Fact],
+        *,
+        engine: Engine,
+        kernel: Kernel,
+        tickets: Tickets,
+        log: Log,
+    ) -> None:
+        self._nursery = nursery
+        self._board = board
+        self._outbox = outbox
+        self._engine = engine
+        self._kernel = kernel
+        self._tickets = tickets
+        self._log = log
+        self._limit = trio.CapacityLimiter(AT_ONCE)
+        self._under_way: dict[str, bool] = {}
+        self._everything = trio.Event()
+
+    def look(self, container: str) -> None:
+        """Look at this container soon; if somebody is looking already, look once more after that."""
+        if container in self._under_way:
+            self._under_way[container] = True
+            return
+        self._under_way[container] = False
+        self._nursery.start_soon(self._look_until_calm, container)
+
+    def removed(self, container: str) -> None:
+        """The engine says that this container is gone."""
+        self._nursery.start_soon(self._outbox.send, ContainerRemoved(container, self._tickets()))
+
+    def look_at_everything(self) -> None:
+        """Take an inventory soon."""
+        self._everything.set()
+
+    async def keep_inventory(self, period_seconds: float) -> None:
+        """Take an inventory whenever asked, and at least every period, for ever."""
+        while True:
+            with trio.move_on_after(period_seconds):
+                await self._everything.wait()
+            self._everything = trio.Event()
+            try:
+                await self.take_inventory()
+            except EngineError as error:
+                self._log.debug("no inventory", reason=error)
+
+    async def take_inventory(self) -> None:
+        """Look at every container, and tell what differs from the latest world. EngineError: nothing is told."""
+        began = self._tickets()
+        listed = await self._engine.containers()
+        views = await self._views(listed)
+        world = self._board.latest
+        seen = tuple(sorted((view for view in views if differs(world, view)), key=lambda view: view.created_at))
+        gone = tuple(sorted(set(world.containers) - set(listed)))
+        await self._outbox.send(InventoryTaken(seen, gone, began))
+
+    async def _views(self, containers: tuple[str, ...]) -> list[ContainerView]:
+        """All containers side by side. An error waits until all have ended, so that it comes out as it is."""
+        found: list[ContainerView] = []
+        errors: list[EngineError] = []
+
+        async def add(container: str) -> None:
+            try:
+                found.append(await self._view(container))
+            except ContainerGone:
+                pass
+            except EngineError as error:
+                errors.append(error)
+
+        async with trio.open_nursery() as nursery:
+            for container in containers:
+                nursery.start_soon(add, container)
+        if errors:
+            raise errors[0]
+        return found
+
+    async def _look_until_calm(self, container: str) -> None:
+        try:
+            while True:
+                self._under_way[container] = False
+                await self._look_once(container)
+                if not self._under_way[container]:
+                    return
+        finally:
+            del self._under_way[container]
+
+    async def _look_once(self, container: str) -> None:
+        began = self._tickets()
+        try:
+            view = await self._view(container)
+        except ContainerGone:
+            await self._outbox.send(ContainerRemoved(container, began))
+        except EngineError as error:
+            # The inventory after the next connection will look.
+            self._log.debug("no look", container=container[:12], reason=error)
+            self.look_at_everything()
+        else:
+            await self._outbox.send(ContainerSeen(view, began))
+
+    async def _view(self, container: str) -> ContainerView:
+        async with self._limit:
+            view = await self._engine.inspect(container)
+        return msgspec.structs.replace(view, effective=self._kernel.effective_cpus(view))

@@ -1,0 +1,78 @@
+"""The task that keeps every workload's projection true: the latest World to directories, as it changes.
+
+What orders take away was withdrawn before they left (the allocator does that); everything else is told here, after
+the kernel confirmed it. A container whose record and surroundings are the very same as last time is passed over, so a
+pass over five hundred of them costs little when one changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import trio
+
+from sidecar.board import Board
+from sidecar.decide.plan import is_settled
+from sidecar.decide.projecting import names_of, projection_of
+from sidecar.decide.world import Container, PolicyName, World
+from sidecar.publish.projections import Projections
+from state.cpuset import CPUSet
+from state.errors import ProjectionError
+
+_Known = tuple[Container, CPUSet, bool, bool]
+"""All that a projection depends on: the container, the shared pool, whether it is settled, whether it was refused."""
+
+
+class Teller:
+    """Tells workloads, one directory at a time, yielding between them."""
+
+    def __init__(self, board: Board, projections: Projections, report: Callable[[str, str | None], None]) -> None:
+        self._board = board
+        self._projections = projections
+        self._report = report
+        self._known: dict[str, _Known] = {}
+        self._has_swept = False
+
+    async def run(self) -> None:
+        """Tell for ever."""
+        async for world in self._board.worlds():
+            if world.is_ready and world.settings.policy is not PolicyName.NONE:
+                await self.tell(world)
+
+    async def tell(self, world: World) -> None:
+        """Make every directory say what this world says."""
+        errors: list[str] = []
+        if not self._has_swept:
+            self._has_swept = True
+            self._attempt(errors, partial(self._projections.retain, world.containers))
+        for id in [id for id in self._known if id not in world.containers]:
+            del self._known[id]
+            self._attempt(errors, partial(self._projections.remove, id))
+        for id, container in world.containers.items():
+            known = _known(world, id, container)
+            if _is_same(self._known.get(id), known):
+                continue
+            projection, names = projection_of(world, container), names_of(world, container)
+            if self._attempt(errors, partial(self._projections.write, id, names, projection)):
+                self._known[id] = known
+            await trio.lowlevel.checkpoint()
+        self._report("projections", "; ".join(errors[:5]) or None)
+
+    def _attempt(self, errors: list[str], write: Callable[[], None]) -> bool:
+        try:
+            write()
+        except ProjectionError as error:
+            errors.append(str(error))
+            return False
+        return True
+
+
+def _known(world: World, id: str, container: Container) -> _Known:
+    is_granted = id in world.state.assignments
+    settled = is_granted and is_settled(world, container)
+    return container, world.state.shared, settled, id in world.state.refusals
+
+
+def _is_same(before: _Known | None, now: _Known) -> bool:
+    return before is not None and before[0] is now[0] and before[1:] == now[1:]
