@@ -1,0 +1,122 @@
+"""How the code must read: file sizes, names, docstrings, and what importing costs."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CODE = ("state", "sidecar")
+ALL = ("state", "sidecar", "tests", "compose")
+
+MOST_LINES = 400
+"""Of one file. What needs more is two things."""
+
+EMPTY_NAMES = re.compile(r"utils?|helpers?|common|managers?|handlers?|data|info|misc")
+"""Names of modules and packages that say nothing. (`tests/data` holds data, and no code.)"""
+
+# Put together here, so that this file is not what it looks for.
+INDEX_ADDRESSES = re.compile(
+    "|".join(
+        [
+            r"py" + r"pi\.org",
+            r"python" + r"hosted\.org",
+            r"(?:extra-)?index" + r"-url",
+            r"https?://[^\s\"'<>]*/" + r"simple\b",
+        ]
+    ),
+    re.IGNORECASE,
+)
+
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def files(*folders: str) -> list[Path]:
+    """The Python files below these folders of the project."""
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def shown(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", files(*ALL), ids=shown)
+def test_a_file_is_short_enough_to_be_read_at_once(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("path", files(*ALL), ids=shown)
+def test_a_file_has_a_name_that_says_something(path: Path) -> None:
+    words = {word for part in path.relative_to(ROOT).with_suffix("").parts for word in part.split("_")}
+    assert not [word for word in words if EMPTY_NAMES.fullmatch(word)]
+
+
+@pytest.mark.parametrize("path", files(*ALL), ids=shown)
+def test_a_file_says_what_it_holds(path: Path) -> None:
+    """The first thing in each is a sentence."""
+    text = path.read_text()
+    if text:
+        assert (ast.get_docstring(ast.parse(text)) or "").split("\n\n")[0].endswith((".", ":", "!"))
+
+
+@pytest.mark.parametrize("path", files(*CODE), ids=shown)
+def test_everything_public_says_what_it_promises(path: Path) -> None:
+    silent = [name for name, node in public(ast.parse(path.read_text()).body) if not ast.get_docstring(node)]
+    assert silent == []
+
+
+def public(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, Definition]]:
+    """Functions, classes and methods whose names do not begin with an underscore."""
+    for node in body:
+        if not isinstance(node, Definition) or node.name.startswith("_"):
+            continue
+        if any(isinstance(d, ast.Name) and d.id in ("overload", "override") for d in node.decorator_list):
+            continue
+        yield prefix + node.name, node
+        if isinstance(node, ast.ClassDef):
+            yield from public(node.body, f"{prefix}{node.name}.")
+
+
+@pytest.mark.parametrize("path", files(*CODE), ids=shown)
+def test_no_name_says_get(path: Path) -> None:
+    names = [name for name, _ in public(ast.parse(path.read_text()).body)]
+    assert [name for name in names if name.split(".")[-1].startswith("get_")] == []
+
+
+def tracked() -> list[Path]:
+    """Every file of the project that is under version control, or will be."""
+    command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        done = subprocess.run(command, capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this is not a working tree of git")
+    return [path for name in done.stdout.decode().split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def test_no_text_names_the_address_of_an_index() -> None:
+    """Where packages come from is the business of whoever installs."""
+    found = []
+    for path in tracked():
+        text = path.read_bytes().decode(errors="replace")
+        found += [f"{shown(path)}: {match[0]}" for match in INDEX_ADDRESSES.finditer(text)]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "module", ["state", *(shown(p)[:-3].replace("/", ".") for p in files("state") if p.stem[0] != "_")]
+)
+def test_the_workloads_side_loads_nothing_of_the_daemons(module: str) -> None:
+    program = (
+        f"import sys, {module}\n"
+        "loaded = {name.split('.')[0] for name in sys.modules}\n"
+        "print(sorted({'trio', 'aiodocker', 'aiohttp', 'rich', 'sidecar'} & loaded))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,86 @@
+"""Random values of `state`, for properties."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from state.cpuset import MAX_CPU, CPUSet
+from state.model import Demand, Originals, QuotaRule, Refusal, RefusalCode, Shortage, State
+from state.topology import Topology, topology
+
+cpu_numbers = st.one_of(st.integers(0, 15), st.integers(0, MAX_CPU))
+"""CPU numbers, small ones often, so that sets touch."""
+
+cpu_sets = st.one_of(
+    st.frozensets(cpu_numbers, max_size=40).map(CPUSet),
+    st.tuples(cpu_numbers, cpu_numbers).map(lambda pair: CPUSet(range(min(pair), max(pair) + 1))),
+)
+
+names = st.text("abcdefghijklmnopqrstuvwxyz-_.é", min_size=1, max_size=12)
+container_ids = st.integers(0, 40).map(lambda number: f"{number:064x}")
+
+
+@st.composite
+def partitions(draw: st.DrawFn, cpus: CPUSet) -> list[CPUSet]:
+    """The CPUs in groups, each CPU in one."""
+    count = draw(st.integers(1, 4))
+    groups: list[list[int]] = [[] for _ in range(count)]
+    for cpu in cpus:
+        groups[draw(st.integers(0, count - 1))].append(cpu)
+    return [CPUSet(group) for group in groups if group]
+
+
+@st.composite
+def topologies(draw: st.DrawFn) -> Topology:
+    """Machines that need not be regular; any level above the cores may be untold."""
+    online = draw(st.frozensets(st.integers(0, 40), min_size=1, max_size=24).map(CPUSet))
+    cores = draw(partitions(online))
+    caches = draw(st.none() | partitions(online))
+    nodes = draw(st.none() | partitions(online).map(lambda sets: dict(enumerate(sets, 1))))
+    packages = draw(st.none() | partitions(online).map(lambda sets: dict(enumerate(sets))))
+    return topology(cores=cores, caches=caches, nodes=nodes, packages=packages, isolated=draw(cpu_sets))
+
+
+demands = st.builds(
+    Demand,
+    container=container_ids,
+    name=names,
+    cpus=st.integers(1, 64),
+    shortage=st.sampled_from(Shortage),
+    quota=st.sampled_from(QuotaRule),
+    options=st.none() | st.lists(names, max_size=3).map(tuple),
+)
+
+originals = st.builds(
+    Originals,
+    cpuset=cpu_sets.map(str),
+    mems=st.sampled_from(["", "0", "0-1"]),
+    nano_cpus=st.integers(0, 64_000_000_000),
+    cpu_quota=st.integers(-1, 1_000_000),
+    cpu_period=st.integers(0, 1_000_000),
+)
+
+
+@st.composite
+def states(draw: st.DrawFn) -> State:
+    """Books after a random history of grants, refusals, releases and memories; lawful by construction."""
+    online = draw(cpu_sets.filter(bool))
+    reserved = draw(st.sets(st.sampled_from(sorted(online)), min_size=1, max_size=2).map(CPUSet))
+    state = State(policy=draw(st.sampled_from(["static", "dynamic"])), online=online, reserved=reserved, strict=False)
+    for demand in draw(st.lists(demands, max_size=8)):
+        free = sorted(state.assignable)
+        match draw(st.sampled_from(["grant", "refuse", "release", "remember", "forget"])):
+            case "grant" if len(free) >= demand.cpus and demand.container not in state.assignments:
+                state = state.granted(demand, CPUSet(free[: demand.cpus]))
+            case "refuse":
+                code = draw(st.sampled_from(RefusalCode))
+                state = state.refused(
+                    Refusal(container=demand.container, name=demand.name, code=code, reason="no", demand=demand)
+                )
+            case "release":
+                state = state.released(demand.container)
+            case "remember":
+                state = state.remembering(demand.container, draw(originals))
+            case _:
+                state = state.forgetting(demand.container)
+    return state

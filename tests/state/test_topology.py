@@ -1,0 +1,96 @@
+"""Topology: every online CPU is in exactly one core, cache, node and package."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state import codec
+from state.cpuset import EMPTY, CPUSet
+from state.errors import StateError
+from state.topology import Topology, topology, uniform
+from tests.state.strategies import cpu_sets, topologies
+
+
+def check_levels(machine: Topology) -> None:
+    """The law."""
+    for groups, index in (
+        (machine.cores, machine.core_of),
+        (machine.caches, machine.cache_of),
+        (machine.nodes, machine.node_of),
+        (machine.packages, machine.package_of),
+    ):
+        assert sorted(cpu for group in groups for cpu in group.cpus) == list(machine.online)
+        assert [group.id for group in groups] == sorted({group.id for group in groups})
+        assert set(index) == set(machine.online)
+        assert all(cpu in index[cpu].cpus for cpu in machine.online)
+
+
+@given(topologies())
+def test_every_cpu_is_once_in_every_level(machine: Topology) -> None:
+    check_levels(machine)
+    assert machine.isolated <= machine.online
+    assert all(core.id == core.cpus.lowest() for core in machine.cores)
+    assert machine.cpus_per_core >= 1
+
+
+@given(topologies(), cpu_sets)
+def test_whole_cores_are_what_is_touched(machine: Topology, cpus: CPUSet) -> None:
+    whole = machine.whole_cores(cpus)
+    assert whole >= cpus & machine.online
+    for core in machine.cores:
+        assert core.cpus <= whole or core.cpus.isdisjoint(whole)
+        assert core.cpus.isdisjoint(whole) == core.cpus.isdisjoint(cpus)
+
+
+@given(topologies())
+def test_a_machine_there_and_back(machine: Topology) -> None:
+    assert codec.decode(codec.encode(machine), Topology) == machine
+
+
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 4), st.integers(1, 4), st.booleans())
+def test_regular_machines_are_regular(packages: int, nodes: int, cores: int, threads: int, adjacent: bool) -> None:
+    machine = uniform(packages=packages, nodes=nodes, cores=cores, threads=threads, adjacent=adjacent)
+    check_levels(machine)
+    assert machine.online == CPUSet(range(packages * nodes * cores * threads))
+    assert len(machine.packages) == packages
+    assert len(machine.nodes) == len(machine.caches) == packages * nodes
+    assert len(machine.cores) == packages * nodes * cores
+    assert {len(core.cpus) for core in machine.cores} == {threads}
+    assert machine.cpus_per_core == threads
+    for core in machine.cores:
+        assert sum(core.cpus <= node.cpus for node in machine.nodes) == 1
+    for node in machine.nodes:
+        assert sum(node.cpus <= package.cpus for package in machine.packages) == 1
+
+
+def test_siblings_are_numbered_as_asked() -> None:
+    assert str(uniform(cores=4, threads=2).cores[0].cpus) == "0,4"
+    assert str(uniform(cores=4, threads=2, adjacent=True).cores[0].cpus) == "0-1"
+
+
+def test_untold_levels_fall_back_to_larger_ones() -> None:
+    cores = [CPUSet.of(0), CPUSet.of(1), CPUSet.of(2), CPUSet.of(3)]
+    bare = topology(cores=cores)
+    assert bare.caches == bare.nodes == bare.packages
+    assert len(bare.packages) == 1
+    two = topology(cores=cores, packages={0: CPUSet.of(0, 1), 1: CPUSet.of(2, 3)})
+    assert two.caches == two.nodes == two.packages
+    assert len(two.packages) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"cores": []}, "without an online CPU"),
+        ({"cores": [EMPTY]}, "without an online CPU"),
+        ({"cores": [CPUSet.of(0, 1), CPUSet.of(1)]}, "in two cores"),
+        ({"cores": [CPUSet.of(0)], "nodes": {0: CPUSet.of(0, 1)}}, "nodes cover CPUs 0-1, but 0 are online"),
+        ({"cores": [CPUSet.of(0, 1)], "caches": [CPUSet.of(0)]}, "caches cover CPUs 0, but 0-1 are online"),
+        ({"cores": [CPUSet.of(0)], "packages": {0: CPUSet.of(0), 1: CPUSet.of(0)}}, "a CPU in two"),
+    ],
+)
+def test_a_machine_that_is_not_one_is_refused(arguments: dict[str, object], words: str) -> None:
+    with pytest.raises(StateError, match=words):
+        topology(**arguments)  # type: ignore[arg-type]
