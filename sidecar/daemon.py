@@ -27,7 +27,7 @@ from sidecar.allocator import Allocator
 from sidecar.apply.executor import Executor
 from sidecar.board import Board
 from sidecar.config import Config, load_again
-from sidecar.decide.facts import EngineConnected, Fact, ReleaseRequested, SettingsChanged
+from sidecar.decide.facts import EngineConnected, EngineInfo, Fact, ReleaseRequested, SettingsChanged
 from sidecar.decide.reconcile import begin
 from sidecar.decide.world import World
 from sidecar.engines.docker import open_docker
@@ -178,8 +178,7 @@ class _Daemon:
                     log=self._log,
                 )
                 owner.start_soon(self._allocate, inbox, executor.start)
-                await outbox.send(EngineConnected(info))
-                code = await self._run_sources(sources, engine, looker, outbox, is_release=is_release)
+                code = await self._run_sources(sources, engine, info, looker, outbox, is_release=is_release)
                 sources.cancel_scope.cancel()
             executor.stop()
         self._write_status()
@@ -200,6 +199,7 @@ class _Daemon:
         self,
         sources: trio.Nursery,
         engine: Engine,
+        info: EngineInfo,
         looker: Looker,
         outbox: trio.MemorySendChannel[Fact],
         *,
@@ -208,6 +208,7 @@ class _Daemon:
         sources.start_soon(self._hear_signals, outbox)
         sources.start_soon(looker.keep_inventory, self._config.reconcile_seconds)
         if is_release:
+            await outbox.send(EngineConnected(info))
             looker.look_at_everything()
             return await self._release(outbox)
         follow = lambda: follow_events(engine, self._board, looker, outbox, rng=self._rng, log=self._log)  # noqa: E731
