@@ -114,14 +114,23 @@ class ProjectionDirectory:
 
     def write(self, projection: Projection) -> None:
         """Make the directory say this; files that say it already are left alone. ProjectionError."""
-        self._put(STATUS, codec.encode(projection) + b"\n")
-        if projection.cpus:
-            self._put(CPUSET, f"{projection.cpus}\n".encode())
-        else:
-            try:
-                files.remove(self._at, CPUSET)
-            except FileUnwritable as error:
-                raise ProjectionError(str(error)) from error
+        for name, content in _contents(projection):
+            if content:
+                self._put(name, content)
+            else:
+                self._remove(name)
+
+    def withhold_all_but(self, projection: Projection) -> None:
+        """Remove each file that says anything else than this, where this could not be written. ProjectionError."""
+        for name, content in _contents(projection):
+            if self._content(name) != content:
+                self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        try:
+            files.remove(self._at, name)
+        except FileUnwritable as error:
+            raise ProjectionError(str(error)) from error
 
     def _put(self, name: str, content: bytes) -> None:
         if self._content(name) == content:
@@ -163,6 +172,12 @@ def read(directory: str | os.PathLike[str]) -> Projection:
         return codec.decode(content, Projection)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ProjectionError(f"{where}/{STATUS} is not a projection: {error}") from error
+
+
+def _contents(projection: Projection) -> list[tuple[str, bytes]]:
+    """Rules 1 and 2: the files in the order in which they are written; empty for the one that may not be there."""
+    cpus = f"{projection.cpus}\n".encode() if projection.cpus else b""
+    return [(STATUS, codec.encode(projection) + b"\n"), (CPUSET, cpus)]
 
 
 def checked_name(name: str) -> str:

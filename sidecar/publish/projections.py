@@ -82,7 +82,8 @@ class Projections:
     def withdraw(self, container: str, cpus: CPUSet) -> None:
         """Before an order that takes CPUs away: let the files name none outside `cpus`. Costs nothing if they do not.
 
-        Where that leaves none, there is no `cpuset` file until the next `write`.
+        Where that leaves none, there is no `cpuset` file until the next `write`. Where a file cannot be written, on a
+        full disk for instance, it is removed, which needs no space: nothing is better than what is no longer true.
         """
         short = _short(container)
         told = self._told.get(short)
@@ -97,7 +98,7 @@ class Projections:
                 return
             tree = stack.enter_context(self._opened())
             narrowed = present if present.cpus <= cpus else present.within(cpus)
-            _raise(self._tell(tree, short, told.names, narrowed))
+            _raise(self._tell(tree, short, told.names, narrowed, or_withhold=True))
 
     def remove(self, container: str) -> None:
         """The container is gone, or no longer managed: take its directories away, and leave its names."""
@@ -116,7 +117,9 @@ class Projections:
         told = self._told.get(short)
         return told.names if told else frozenset()
 
-    def _tell(self, tree: _Tree, short: str, names: frozenset[str], projection: Projection) -> list[str]:
+    def _tell(
+        self, tree: _Tree, short: str, names: frozenset[str], projection: Projection, *, or_withhold: bool = False
+    ) -> list[str]:
         errors: list[str] = []
         others = {name: self._users(name) - {short} for name in names}
         paths: list[tuple[str, ...]] = [("by-id", short)]
@@ -135,7 +138,10 @@ class Projections:
             # Remembered before it is written: whatever happens then, the next number is higher.
             self._told[short] = _Told(stamped, names)
             for directory in opened:
-                errors += _attempt(partial(directory.write, stamped))
+                if failed := _attempt(partial(directory.write, stamped)):
+                    errors += failed
+                    if or_withhold:
+                        errors += _attempt(partial(directory.withhold_all_but, stamped))
         if not errors:
             self._told[short] = _Told(stamped, names, is_everywhere=True)
         return errors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -204,6 +205,29 @@ def test_a_withdrawal_that_failed_is_tried_again(projections: Projections, root:
     cpuset.write_text("2-5\n")
     projections.withdraw(A, CPUSet.parse("2-3"))
     assert cpuset.read_text() == "2-3\n"
+
+
+def test_what_cannot_be_rewritten_is_withheld(
+    projections: Projections, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk nothing can be written, but what is no longer true can be taken away."""
+    places = [root / f"by-id/{a}", root / "by-name/voice", root / f"by-name/voice/by-id/{a}"]
+    projections.write(A, ["voice"], told(A, "2-5"))
+
+    def is_full(*arguments: object, **named: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", is_full)
+        with pytest.raises(ProjectionError, match="no space left"):
+            projections.write(A, ["voice"], told(A, "2-7"))
+        assert {(place / "cpuset").read_text() for place in places} == {"2-5\n"}
+        with pytest.raises(ProjectionError, match="no space left"):
+            projections.withdraw(A, CPUSet.parse("2-3"))
+    assert [os.path.lexists(place / name) for place in places for name in ("cpuset", "status.json")] == [False] * 6
+    projections.withdraw(A, CPUSet.parse("2-3"))
+    assert {(place / "cpuset").read_text() for place in places} == {"2-3\n"}
+    assert {read(place).generation > 1 for place in places} == {True}
 
 
 def test_only_the_retained_stay(projections: Projections, root: Path) -> None:
