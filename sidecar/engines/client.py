@@ -9,7 +9,8 @@ requests; what is known to go wrong with it is met here:
   container's author may have made 40 MB.
 - Its event stream goes silently deaf after an end, raises when closed, queues without bound, and one event longer
   than its line limit kills the stream for ever. So the stream is read here as bytes, a fresh request each time.
-- It has no time limits, and a `connector` with a unix URL composes broken addresses: it is given a whole session.
+- It has no time limits, and a `connector` with a unix URL composes broken addresses: it is given a whole session,
+  and the address to compose with.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Client:
         self._session = aiohttp.ClientSession(
             connector=_connector(address), timeout=aiohttp.ClientTimeout(), raise_for_status=_raise_refusal
         )
-        # With a session of its own aiodocker makes up no connector; the host in its URLs is a mere dummy.
+        # The connector that aiodocker makes besides is never used; its close() closes that one, ours the session.
         self._docker = aiodocker.Docker(url=address.url, session=self._session, api_version="v1.41")
         self._docker.docker_host = address.base
         self._is_negotiated = False
