@@ -128,20 +128,21 @@ class Projections:
             if not others[name] or short < min(others[name]):
                 paths.append(("by-name", name))
         with ExitStack() as stack:
-            opened: list[ProjectionDirectory] = []
+            opened: dict[str, ProjectionDirectory] = {}
             for path in paths:
+                place = "/".join(path)
                 try:
-                    opened.append(stack.enter_context(tree.projection(path)))
+                    opened[place] = stack.enter_context(tree.projection(path))
                 except StateError as error:
-                    errors.append(f"{'/'.join(path)}: {error}")
-            stamped = self._stamped(short, projection, opened)
+                    errors.append(f"{place}: {error}")
+            stamped = self._stamped(short, projection, list(opened.values()))
             # Remembered before it is written: whatever happens then, the next number is higher.
             self._told[short] = _Told(stamped, names)
-            for directory in opened:
+            for place, directory in opened.items():
                 if failed := _attempt(partial(directory.write, stamped)):
-                    errors += failed
                     if or_withhold:
-                        errors += _attempt(partial(directory.withhold_all_but, stamped))
+                        failed += _attempt(partial(directory.withhold_all_but, stamped))
+                    errors += [f"{place}: {error}" for error in failed]
         if not errors:
             self._told[short] = _Told(stamped, names, is_everywhere=True)
         return errors
