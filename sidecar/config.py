@@ -27,6 +27,8 @@ from state.topology import Topology
 
 DEFAULT_FILE: Final = "/etc/cpuset-sidecar.toml"
 PREFIX: Final = "CPUSET_SIDECAR_"
+OTHER_VARIABLES: Final = (PREFIX + "CONFIG", PREFIX + "DIR")
+"""Variables that are no keys: where the file is, and where a workload finds its projection."""
 
 LATER_OPTIONS: Final = (
     "distribute-cpus-across-numa",
@@ -170,7 +172,7 @@ def _in_environ(environ: Mapping[str, str]) -> list[Given]:
     return [
         Given(name.removeprefix(PREFIX).lower(), environ[name], f"the variable {name}")
         for name in sorted(environ)
-        if name.startswith(PREFIX) and name != PREFIX + "CONFIG" and environ[name]
+        if name.startswith(PREFIX) and name not in OTHER_VARIABLES and environ[name]
     ]
 
 

@@ -121,6 +121,11 @@ def test_an_empty_variable_is_not_given() -> None:
     assert load(None, {"CPUSET_SIDECAR_POLICY": "", "CPUSET_SIDECAR_CONFIG": ""}, {}) == Config()
 
 
+def test_the_variable_of_workloads_is_no_key() -> None:
+    """CPUSET_SIDECAR_DIR is for `watch`, and does not end the daemon's start."""
+    assert load(None, {"CPUSET_SIDECAR_DIR": "/run/x"}, {}) == Config()
+
+
 FILE_MISTAKES = [
     ('# ours\n\nreservd = "0"', "c.toml, line 3: unknown key 'reservd'; did you mean 'reserved'?"),
     ("[cpuset]\nx = 1", "c.toml, line 1: unknown key 'cpuset'; there is policy, reserved, options"),

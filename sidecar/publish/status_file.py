@@ -32,6 +32,8 @@ def write_status(state_dir: str | Path, status: Status) -> None:
 
 def read_status(state_dir: str | Path) -> Status:
     """The last document. StateError, saying what to do, where there is none that can be understood."""
+    if not os.path.lexists(state_dir):
+        raise StateError(f"there is no {state_dir}: no daemon has run with this state_dir (--state-dir says another)")
     with files.directory(state_dir) as at:
         content = files.read_bounded(at, NAME, LIMIT)
     if content is None:

@@ -1,0 +1,85 @@
+"""The command `cpuset-sidecar`: finds the subcommand, and turns errors into a line on stderr and an exit code.
+
+0 done; 1 not done, with the reason on stderr; 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.metadata
+import os
+import sys
+from collections.abc import Sequence
+
+from sidecar.cli import doctor, explain, release, run, state, status, topology, watch
+from sidecar.errors import SidecarError
+from sidecar.log import printable
+from state.errors import StateError
+
+_COMMANDS = (run, status, topology, explain, watch, state, doctor, release)
+
+_DESCRIPTION = "Exclusive CPU cores for Docker containers: the kubelet's CPU manager, without Kubernetes."
+
+_EPILOG = """a container asks with a label:
+  docker run --label cpuset.exclusive=2 ...
+and the daemon gives it two CPUs that no other container runs on:
+  cpuset-sidecar run --policy static --reserved 0
+
+exit codes: 0 done, 1 not done (the reason is on stderr), 2 wrong usage
+"""
+
+DAEMON_PACKAGES = ("trio", "aiodocker", "aiohttp", "rich")
+"""What the extra `daemon` installs: the base install is the workload's side."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a subcommand; the exit code."""
+    args = parser().parse_args(argv)
+    try:
+        code: int = args.func(args)
+        sys.stdout.flush()
+    except (SidecarError, StateError) as error:
+        sys.stderr.write(f"cpuset-sidecar: {printable(str(error))}\n")
+    except ModuleNotFoundError as error:
+        if error.name not in DAEMON_PACKAGES:
+            raise
+        sys.stderr.write(f"cpuset-sidecar: {error.name} is missing: pip install 'cpuset-sidecar[daemon]'\n")
+    except KeyboardInterrupt:
+        # The prompt should begin on a line of its own.
+        with contextlib.suppress(OSError):
+            sys.stderr.write("\n")
+    except BrokenPipeError:
+        # The reader has seen enough, as `head` has. Python would complain at exit when it flushes stdout again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    else:
+        return code
+    return 1
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their arguments."""
+    made = argparse.ArgumentParser(
+        prog="cpuset-sidecar",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--version", action="version", version=f"cpuset-sidecar {version()}")
+    subparsers = made.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in _COMMANDS:
+        command.add_parser(subparsers)
+    return made
+
+
+def version() -> str:
+    """The version of the installed distribution."""
+    try:
+        return importlib.metadata.version("cpuset-sidecar")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown (not installed)"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""`explain`: why a container has these CPUs, and what it waits for."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+
+from sidecar.cli.flags import add_config, add_json, config_of, print_json
+from sidecar.errors import SidecarError
+from sidecar.log import printable
+from sidecar.publish.status import ContainerStatus, Status
+from sidecar.publish.status_file import is_daemon_running, read_status
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    parser = subparsers.add_parser(
+        "explain",
+        help="why a container has these CPUs, and what it waits for",
+        description="Why a container has these CPUs, and what it waits for.",
+        epilog="examples:\n  cpuset-sidecar explain web\n  cpuset-sidecar explain 3f2a9c\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("container", help="its name, or the beginning of its id")
+    add_json(parser)
+    add_config(parser)
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the sentences. SidecarError, with the nearest name, where there is no such container."""
+    state_dir = config_of(args).state_dir
+    status = read_status(state_dir)
+    found = find(status, args.container)
+    if args.json:
+        print_json(found)
+    else:
+        sys.stdout.write("\n".join(rendered(found)) + "\n")
+    if is_daemon_running(state_dir) is False:
+        sys.stderr.write(f"cpuset-sidecar: no daemon is running on {state_dir}: this is what it last knew\n")
+    return 0
+
+
+def find(status: Status, wanted: str) -> ContainerStatus:
+    """The container of this name, or whose id begins so. SidecarError where there is none, or more than one."""
+    named = [each for each in status.containers if each.name == wanted.removeprefix("/")]
+    found = named or [each for each in status.containers if wanted and each.id.startswith(wanted.lower())]
+    if len(found) == 1:
+        return found[0]
+    shown = printable(wanted)
+    if found:
+        names = ", ".join(sorted(printable(each.name) for each in found)[:10])
+        raise SidecarError(f"{shown!r} is the beginning of {len(found)} ids ({names}): give more of it")
+    near = difflib.get_close_matches(wanted, [each.name for each in status.containers], n=1)
+    hint = f"; did you mean {printable(near[0])!r}?" if near else "; `cpuset-sidecar status` lists them"
+    raise SidecarError(f"there is no container {shown!r}{hint}")
+
+
+def rendered(each: ContainerStatus) -> list[str]:
+    """The sentences below the container's name."""
+    head = f"{each.name} ({each.id[:12]}): {each.sharing}, {each.phase}, on {each.cpus or 'no CPUs'}"
+    return [printable(head), *(f"  {printable(sentence)}" for sentence in each.explanation)]

@@ -1,0 +1,40 @@
+"""What several commands share on the command line: the configuration's keys as flags, and `--json`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable
+
+from sidecar.config import DEFAULT_FILE, KEYS, Config, load
+from state import codec
+
+
+def add_config(parser: argparse.ArgumentParser, keys: Iterable[str] = ("state_dir",)) -> None:
+    """`--config`, and a flag for each of these keys."""
+    group = parser.add_argument_group(
+        "configuration", "Flags win over CPUSET_SIDECAR_* variables, which win over the file."
+    )
+    group.add_argument("--config", metavar="FILE", help=f"the TOML file (default: {DEFAULT_FILE}, if it exists)")
+    for key in keys:
+        name = f"--{key.replace('_', '-')}"
+        group.add_argument(
+            name, dest=f"config_{key}", metavar="VALUE", help=f"{KEYS[key].meaning} (like {KEYS[key].example})"
+        )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """`--json`."""
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def config_of(args: argparse.Namespace) -> Config:
+    """The configuration under these flags. ConfigError."""
+    flags = {key: getattr(args, f"config_{key}", None) for key in KEYS}
+    return load(args.config, os.environ, flags)
+
+
+def print_json(value: object) -> None:
+    """One JSON document on stdout."""
+    sys.stdout.write(codec.encode(value).decode() + "\n")

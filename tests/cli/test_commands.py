@@ -1,0 +1,281 @@
+"""The commands as people type them: what they print, what they return, and what they say when something is wrong."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from sidecar.__main__ import main
+from sidecar.cli.status import rendered
+from sidecar.decide.world import World, replace
+from sidecar.publish.status import Machine, Status, status_of
+from sidecar.publish.status_file import decode_status, write_status
+from state import codec
+from state.checkpoint import CheckpointFile
+from state.cpuset import CPUSet
+from state.model import State
+from state.topology import uniform
+from tests.cli.worlds import container, world
+
+NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
+BUSY = world(
+    uniform(cores=4),
+    container("web", exclusive=2, nano_cpus=2_000_000_000),
+    container("log"),
+    container("big", exclusive=5, labels={"cpuset.on-shortage": "wait"}),
+)
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A state directory with a status, books, and a lock that is held, as a running daemon has it."""
+    monkeypatch.setenv("CPUSET_SIDECAR_STATE_DIR", str(tmp_path))
+    _leave(tmp_path, BUSY)
+    held = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    yield tmp_path
+    os.close(held)
+
+
+def _leave(directory: Path, made: World) -> None:
+    write_status(directory, status_of(made, updated_at="2026-03-04T05:06:02Z"))
+    with CheckpointFile(directory) as checkpoint:
+        checkpoint.save(made.state)
+
+
+def test_status_is_a_table_and_a_map() -> None:
+    """Plain text, exactly this."""
+    lines = rendered(status_of(BUSY, updated_at="2026-03-04T05:06:02Z"), NOW, is_running=True)
+    assert lines[4].startswith("   big   626967000000  shared     0,3   settled; refused: 5 exclusive CPUs asked for")
+    assert max(map(len, lines)) <= 100
+    assert [*lines[:4], *lines[5:]] == [
+        "policy static on docker 26.1.5 | reserved 0 | shared 0,3 | exclusive 1-2",
+        "the daemon is running; the last change was 5 s ago",
+        "",
+        "   NAME  ID            KIND       CPUS  STATE",
+        "   log   6c6f67000000  shared     0,3   settled",
+        "A  web   776562000000  exclusive  1-2   settled, alone; quota lifted",
+        "",
+        "socket 0   [0r] [1A] [2A] [3.]",
+        "",
+        "A web   . shared   r reserved, shared",
+    ]
+
+
+def test_status_says_when_the_daemon_is_gone() -> None:
+    """What it last knew, and how long ago; and what it could not do."""
+    status = status_of(BUSY, updated_at="2026-03-04T02:06:07+00:00", problems=("the disk is full",))
+    lines = rendered(status, NOW, is_running=False)
+    assert lines[1:3] == ["THE DAEMON IS NOT RUNNING: this is what it last knew, 3 h ago", "problem: the disk is full"]
+    assert rendered(replace(status, is_ready=False), NOW, is_running=None)[1].startswith(
+        "the daemon was waiting for the engine 3 h"
+    )
+    assert rendered(replace(status, updated_at="?"), NOW, is_running=True)[1].endswith("some time ago")
+
+
+def test_status_of_an_empty_host() -> None:
+    """No containers is a lawful state."""
+    assert "no containers" in rendered(status_of(world(uniform(cores=2))), NOW, is_running=True)
+
+
+def test_the_status_command(state_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It reads what the daemon left, and is plain where nobody watches."""
+    assert main(["status"]) == 0
+    out = capsys.readouterr().out
+    assert "A  web" in out
+    assert "\x1b" not in out
+    assert main(["status", "--json"]) == 0
+    assert decode_status(capsys.readouterr().out.encode()) == decode_status((state_dir / "status.json").read_bytes())
+
+
+def test_without_a_daemon_status_fails_but_shows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1, with the reason on stderr."""
+    monkeypatch.setenv("CPUSET_SIDECAR_STATE_DIR", str(tmp_path))
+    _leave(tmp_path, BUSY)
+    assert main(["status"]) == 1
+    shown = capsys.readouterr()
+    assert "THE DAEMON IS NOT RUNNING" in shown.out
+    assert shown.err == f"cpuset-sidecar: no daemon is running on {tmp_path}\n"
+    assert main(["status", "--state-dir", str(tmp_path / "nowhere")]) == 1
+    assert capsys.readouterr().err == (
+        f"cpuset-sidecar: there is no {tmp_path}/nowhere: no daemon has run with this state_dir "
+        "(--state-dir says another)\n"
+    )
+
+
+@pytest.mark.usefixtures("state_dir")
+def test_watching_wants_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """A pipe cannot be redrawn."""
+    assert main(["status", "--watch"]) == 2
+    assert "--watch wants a terminal" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("state_dir")
+def test_explain_tells_by_name_and_by_id(capsys: pytest.CaptureFixture[str]) -> None:
+    """The sentences of the status document."""
+    for wanted in ("web", "/web", "776562"):
+        assert main(["explain", wanted]) == 0
+        assert capsys.readouterr().out == (
+            "web (776562000000): exclusive, running, on 1-2\n"
+            "  It asked for 2 exclusive CPUs and was granted 1-2.\n"
+            "  It runs on exactly these, and nobody else does.\n"
+            "  Its limit of 2 CPUs is lifted while it has CPUs of its own, and put back when it leaves them.\n"
+        )
+    assert main(["explain", "--json", "big"]) == 0
+    assert json.loads(capsys.readouterr().out)["asked"] == 5
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ("wep", "there is no container 'wep'; did you mean 'web'?"),
+        ("zzz", "there is no container 'zzz'; `cpuset-sidecar status` lists them"),
+        ("6", "'6' is the beginning of 2 ids (big, log): give more of it"),
+        ("\x1b[2J", "there is no container '\\x1b[2J'; `cpuset-sidecar status` lists them"),
+        ("", "there is no container ''; `cpuset-sidecar status` lists them"),
+    ],
+)
+@pytest.mark.usefixtures("state_dir")
+def test_explain_of_nobody_names_the_nearest(wanted: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """1, and a hint."""
+    assert main(["explain", wanted]) == 1
+    assert capsys.readouterr().err.replace("\\\\", "\\") == f"cpuset-sidecar: {message}\n"
+
+
+def test_state_prints_the_books(state_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Grants, refusals, and settings before; the file is left as it is."""
+    before = (state_dir / "checkpoint.json").read_bytes()
+    assert main(["state"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:5] == [
+        "policy static, 1 grants so far",
+        "online     0-3",
+        "reserved   0",
+        "exclusive  1-2",
+        "shared     0,3",
+    ]
+    assert "web      776562000000  2     1-2  1-2" in lines
+    assert "776562000000  nano_cpus 2000000000" in lines
+    assert any(line.startswith("big      626967000000  not-enough  5 exclusive CPUs") for line in lines)
+    assert main(["state", "--json"]) == 0
+    assert codec.decode(capsys.readouterr().out.encode(), State) == BUSY.state
+    (state_dir / "checkpoint.json").write_bytes(before[:-5])
+    assert main(["state"]) == 1
+    assert f"checkpoint.json in {state_dir} cannot be used: it is not a checkpoint" in capsys.readouterr().err
+    (state_dir / "checkpoint.json").unlink()
+    assert main(["state"]) == 1
+    assert "there are no books in" in capsys.readouterr().err
+
+
+def test_topology_shows_records_and_reads_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """This machine on paper is this machine."""
+    assert main(["topology"]) == 0
+    shown = capsys.readouterr().out
+    assert "CPUs online:" in shown or "CPU online:" in shown
+    assert main(["topology", "--record", str(tmp_path / "machine.txt")]) == 0
+    assert main(["topology", "--machine", str(tmp_path / "machine.txt")]) == 0
+    assert capsys.readouterr().out == shown
+    assert main(["topology", "--record"]) == 0
+    assert capsys.readouterr().out == (tmp_path / "machine.txt").read_text()
+    assert main(["topology", "--json"]) == 0
+    machine = codec.decode(capsys.readouterr().out.encode(), Machine)
+    assert CPUSet(os.sched_getaffinity(0)) <= machine.online
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--machine", "/nowhere"], "the record /nowhere cannot be read: No such file or directory"),
+        (["--machine", "/proc/self/exe"], "/proc/self/exe is not a recorded machine: it is not text"),
+        (["--machine", "/etc/passwd"], "line 1 of the record is"),
+        (["--record", "/proc/nowhere/x"], "the record cannot be written to /proc/nowhere/x: No such file"),
+        (["--sys", "/proc"], "no online CPU is told below devices/system/cpu"),
+    ],
+)
+def test_topology_of_no_machine(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """1, and why."""
+    assert main(["topology", *args]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_hostile_names_are_not_printed_raw(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A name is somebody else's text: it cannot drive the terminal."""
+    evil = "\x1b[2Jevil\x1b]0;title\x07\n\u202e"
+    made = world(uniform(cores=2), container(evil, exclusive=1), container("odd", labels={"cpuset.\x1b[31m": "x"}))
+    _leave(tmp_path, made)
+    for command in (["status"], ["explain", evil], ["explain", "odd"], ["state"]):
+        main([*command, "--state-dir", str(tmp_path)])
+        shown = capsys.readouterr()
+        assert all(line.isprintable() for line in (shown.out + shown.err).split("\n"))
+        assert "\\x1b" in shown.out
+
+
+def test_a_wrong_configuration_ends_the_start(capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything of the daemon is loaded."""
+    assert main(["run", "--policy", "stattic"]) == 1
+    assert capsys.readouterr().err == "cpuset-sidecar: the flag --policy: policy is 'stattic'; did you mean 'static'?\n"
+
+
+@pytest.mark.parametrize("args", [[], ["nonsense"], ["explain"], ["status", "--wach"]])
+def test_wrong_usage_is_2(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """As argparse tells it."""
+    with pytest.raises(SystemExit) as caught:
+        main(args)
+    assert caught.value.code == 2
+    assert "usage: cpuset-sidecar" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["run", "status", "topology", "explain", "watch", "state", "doctor", "release"])
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With what it does; and the list of commands names it."""
+    with pytest.raises(SystemExit) as caught:
+        main([command, "--help"])
+    assert caught.value.code == 0
+    assert f"usage: cpuset-sidecar {command}" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert f"    {command} " in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """The distribution's name and version, or that it is not installed."""
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out.startswith("cpuset-sidecar ")
+
+
+def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+    """`cpuset-sidecar topology | head -1` says nothing on stderr."""
+    command = [sys.executable, "-m", "sidecar", "topology", "--record"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        complaint = process.stderr.read()
+    assert (process.returncode, complaint) == (0, b"")
+
+
+def test_commands_do_not_load_the_daemon() -> None:
+    """trio, aiodocker and rich are imported by those commands alone that need them."""
+    code = (
+        "import sys, sidecar.__main__; print([m for m in ('trio', 'aiodocker', 'aiohttp', 'rich') if m in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown == "[]\n"
+
+
+def test_a_status_can_be_decoded_by_its_type() -> None:
+    """What `--json` prints is the document itself."""
+    status = status_of(BUSY)
+    assert codec.decode(codec.encode(status), Status) == status
