@@ -1,0 +1,36 @@
+"""A label of 40 MB, which a real engine accepts from anybody who may create containers."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from sidecar.decide.orders import Update
+from sidecar.engines.docker import open_docker
+from state.cpuset import CPUSet
+from tests.live.containers import Containers
+
+GIANT = 40_000_000
+
+
+@pytest.mark.live
+@pytest.mark.slow
+@pytest.mark.trio
+async def test_a_giant_label_stops_nothing(containers: Containers) -> None:
+    """Its events come, it is listed, described and updated, and so is its neighbour."""
+    labels = {"cpuset.exclusive": "1", "cpuset.near": "x" * GIANT, "other": "y" * 1000}
+    async with open_docker(f"unix://{containers.api.socket_path}") as engine, engine.events() as stream:
+        giant = await trio.to_thread.run_sync(lambda: containers.create("giant", labels=labels))
+        small = await trio.to_thread.run_sync(lambda: containers.create("small"))
+        with trio.fail_after(60):
+            seen: set[tuple[str, str]] = set()
+            while not {(giant, "create"), (small, "create")} <= seen:
+                event = await anext(stream)
+                assert not event.is_gap
+                seen.add((event.container, event.action))
+        assert {giant, small} <= set(await engine.containers())
+        view = await engine.inspect(giant)
+        assert view.labels == {"cpuset.exclusive": "1", "cpuset.near": "x" * 256}
+        for container in (giant, small):
+            await engine.update(container, Update(cpus=CPUSet.of(0)))
+            assert (await engine.inspect(container)).cpuset == "0"
