@@ -1,0 +1,242 @@
+"""Doctor names what will not work on this host, with its cure; and says nothing of what will."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from sidecar.__main__ import main
+from sidecar.cli.checks import (
+    EngineReport,
+    Finding,
+    Verdict,
+    check_cgroups,
+    check_config,
+    check_containers,
+    check_engine,
+    check_machine,
+    check_projections,
+    check_state_dir,
+    file_system,
+)
+from sidecar.cli.doctor import examine, look_at, rendered
+from sidecar.config import Config, load
+from sidecar.decide.facts import ContainerView, Mount
+from sidecar.decide.world import replace
+from sidecar.engines.simulated import SimulatedEngine
+from sidecar.engines.simulated_docker import SimulatedDocker
+from sidecar.errors import EngineUnavailable
+from sidecar.host.cgroups import Hierarchy
+from sidecar.ports import Engine
+from state.cpuset import CPUSet
+from state.errors import StateError
+from state.model import Originals
+from state.topology import Topology, topology, uniform
+from tests.cli.worlds import ENGINE, container
+
+ALL = CPUSet.parse("0-3")
+
+
+def told(findings: Iterator[Finding]) -> list[tuple[str, str, str]]:
+    """Question, verdict, and what it says; every fault has a cure, and nothing else has one."""
+    found = list(findings)
+    assert all(bool(each.cure) == (each.verdict is not Verdict.OK) for each in found)
+    return [(each.question, each.verdict.value, each.says) for each in found]
+
+
+def test_an_engine_that_answers_and_one_that_does_not() -> None:
+    """Who it is, whether it can do cpusets, and what to do if not."""
+    assert told(check_engine(EngineReport(info=ENGINE))) == [
+        ("engine", "ok", "docker 26.1.5 answers (API 1.45, 8 CPUs)"),
+        ("cpuset controller", "ok", "the engine has it (cgroup v2, driver systemd)"),
+    ]
+    assert told(check_engine(EngineReport(error="permission denied"))) == [("engine", "fail", "permission denied")]
+    rootless = replace(ENGINE, has_cpuset=False)
+    assert told(check_engine(EngineReport(info=rootless)))[1][:2] == ("cpuset controller", "fail")
+
+
+def test_the_kernels_word_on_containers() -> None:
+    """Without it orders cannot be verified, which is a warning."""
+    seen = EngineReport(views=(container("web", effective=ALL), container("log", effective=ALL)))
+    blind = EngineReport(views=(container("web", effective=ALL), container("log")))
+    hierarchy = Hierarchy(2, "/sys/fs/cgroup", ("cpuset.cpus.effective",))
+    assert told(check_cgroups(hierarchy, "/sys/fs/cgroup", seen))[1][1:] == (
+        "ok",
+        "readable for all 2 running containers",
+    )
+    assert told(check_cgroups(hierarchy, "/sys/fs/cgroup", blind))[1][1:] == (
+        "warn",
+        "the effective CPUs of log cannot be read",
+    )
+    assert told(check_cgroups(None, "/cg", seen)) == [
+        ("cgroups", "warn", "no cgroup hierarchy with cpusets at /cg: orders cannot be verified")
+    ]
+
+
+def test_machines_that_are_too_small_isolated_or_silent() -> None:
+    """One CPU is too few; isolcpus and missing levels are worth knowing."""
+    assert told(check_machine(uniform(cores=1)))[0][1] == "fail"
+    assert told(check_machine(uniform(cores=4)))[0] == ("machine", "ok", "4 CPUs in 4 cores, 1 NUMA nodes")
+    isolated = topology(
+        cores=[CPUSet.of(0), CPUSet.of(1)], isolated=CPUSet.of(1), notes=("nodes are missing: one node",)
+    )
+    found = told(check_machine(isolated))
+    assert found[0][1:] == ("warn", "2 CPUs in 2 cores, 1 NUMA nodes; nodes are missing: one node")
+    assert found[1][1:] == ("warn", "the kernel isolates CPUs 1 (isolcpus): it does not balance load on them")
+
+
+def test_a_configuration_that_does_nothing_or_does_not_fit() -> None:
+    """None is the default, and deserves a word; a reservation must fit the machine."""
+    siblings = uniform(cores=2, threads=2)
+    assert told(check_config(Config(), siblings)) == [
+        ("policy", "warn", "it is none (no file): no container is touched")
+    ]
+
+    def static(**flags: str) -> Config:
+        return load(None, {}, {"policy": "static", **flags})
+
+    assert [each[:2] for each in told(check_config(static(reserved="0,2"), siblings))] == [
+        ("policy", "ok"),
+        ("reserved CPUs", "ok"),
+        ("SMT", "warn"),
+    ]
+    assert told(check_config(static(reserved="0,9"), siblings))[1][1] == "fail"
+    split = told(check_config(static(reserved="0", options="full-pcpus-only"), siblings))
+    assert [each[:2] for each in split] == [("policy", "ok"), ("reserved CPUs", "warn")]
+    assert [each[:2] for each in told(check_config(static(reserved="count:1"), None))] == [("policy", "ok")]
+
+
+def test_containers_that_are_pinned_mounted_or_labelled_wrongly() -> None:
+    """Whom the sidecar pinned itself is not pinned by hand."""
+    ours = container("ours", cpuset="1-2", exclusive=2)
+    pinned = container("pinned", cpuset="3")
+    stale = container("stale", mounts=(Mount(source="/run/cpuset-sidecar/by-id/x/cpuset", target="/c"),))
+    odd = container("odd", labels={"cpuset.exclusiv": "2"})
+    report = EngineReport(views=(ours, pinned, stale, odd))
+    found = told(check_containers(Config(), report, {ours.id: Originals()}, ALL))
+    assert found == [
+        ("pinned by hand", "warn", "pinned have a cpuset of their own"),
+        ("mounts", "fail", "stale mount a single projected file, which stays stale for ever"),
+        ("labels", "warn", "odd: unknown label 'cpuset.exclusiv'; did you mean 'cpuset.exclusive'?"),
+    ]
+    many = EngineReport(views=tuple(container(f"p{n}", cpuset="3") for n in range(9)))
+    assert told(check_containers(Config(), many, {}, ALL))[0][2].startswith("p0, p1, p2, p3, p4 and 4 more have")
+
+
+DISK = "25 1 8:1 / / rw - ext4 /dev/sda1 rw"
+
+
+def test_directories_that_cannot_be_written_or_will_not_last(tmp_path: Path) -> None:
+    """Books belong on a disk, projections in memory."""
+    memory = f"{DISK}\n30 25 0:5 / {tmp_path} rw - tmpfs none rw"
+    path = str(tmp_path / "made" / "later")
+    assert told(check_state_dir(path, DISK, is_running=False))[0][1:] == ("ok", f"{path} can be written (ext4)")
+    assert told(check_state_dir(path, DISK, is_running=True))[1] == ("daemon", "ok", f"one is running on {path}")
+    assert told(check_state_dir(path, memory, is_running=None))[0][1] == "warn"
+    assert told(check_projections(path, memory))[0][1] == "ok"
+    assert told(check_projections(path, DISK))[0][1] == "warn"
+    (tmp_path / "file").write_text("")
+    for check in (check_projections(f"{tmp_path}/file/x", DISK), check_projections("/dev/null/x", DISK)):
+        assert told(check)[0][1] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/a", "ext4"),
+        ("/run", "tmpfs"),
+        ("/run/x", "tmpfs"),
+        ("/runner", "ext4"),
+        ("/run/a b/c", "xfs"),
+        ("/top", "zfs"),
+    ],
+)
+def test_the_file_system_of_a_path_is_that_of_the_deepest_mount(path: str, kind: str) -> None:
+    """Names with spaces are escaped there, and a later mount covers an earlier one."""
+    mounts = (
+        f"{DISK}\n26 25 0:2 / /run rw shared:1 - tmpfs none rw\n27 26 0:3 / /run/a\\040b rw - xfs x rw\n"
+        "28 25 0:4 / /top rw - ext4 x rw\n29 28 0:4 / /top rw - zfs x rw\nnonsense\n"
+    )
+    assert file_system(path, mounts) == kind
+    assert file_system(path, "") == "unknown"
+
+
+@pytest.mark.trio
+async def test_an_engine_is_asked_for_itself_and_its_containers() -> None:
+    """Those that vanish meanwhile are left out; one that is down is a report, not a crash."""
+    docker = SimulatedDocker(uniform(cores=4), chance=Random(1))
+    id = await docker.run("web")
+
+    class Forgetful(SimulatedEngine):
+        async def containers(self) -> tuple[str, ...]:
+            return (*await super().containers(), "0" * 64)
+
+    @asynccontextmanager
+    async def open_engine(address: str) -> AsyncIterator[Engine]:
+        if address != "auto":
+            raise EngineUnavailable("no engine there")
+        yield Forgetful(docker)
+
+    report = await look_at(open_engine, "auto")
+    assert report.info is not None
+    assert [view.id for view in report.views] == [id]
+    assert await look_at(open_engine, "unix:///nowhere") == EngineReport(error="no engine there")
+    await docker.go_down()
+    assert (await look_at(open_engine, "auto")).error.startswith("the engine at simulated: nobody answers")
+
+
+class OddKernel:
+    """A kernel of which nothing can be read."""
+
+    def effective_cpus(self, view: ContainerView) -> CPUSet | None:
+        return None
+
+    def topology(self) -> Topology:
+        raise StateError("no sysfs here")
+
+
+def test_a_host_where_nothing_works_gets_a_whole_report(tmp_path: Path) -> None:
+    """One failure does not hide the others."""
+    config = Config(state_dir=f"{tmp_path}/state", projections="/dev/null/x", cgroup=str(tmp_path))
+    findings = examine(config, OddKernel(), lambda address: EngineReport(error=f"no engine at {address}"))
+    verdicts = {each.question: each.verdict.value for each in findings}
+    assert verdicts == {
+        "engine": "fail",
+        "cgroups": "warn",
+        "machine": "fail",
+        "policy": "warn",
+        "state directory": "ok",
+        "projections": "fail",
+    }
+
+
+def test_findings_are_lines_with_their_cures() -> None:
+    """Aligned, escaped, and coloured only where asked."""
+    findings = [Finding("engine", Verdict.OK, "fine"), Finding("the disk", Verdict.FAIL, "full\x1b[2J", "delete")]
+    assert rendered(findings) == [
+        "ok    engine    fine",
+        "fail  the disk  full\\x1b[2J",
+        "                cure: delete",
+    ]
+    assert "\x1b[31mfail\x1b[0m" in rendered(findings, is_coloured=True)[1]
+
+
+def test_doctor_fails_with_a_reason_and_goes_on_after_a_wrong_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """1 if any check failed; `--json` prints the findings."""
+    args = ["doctor", "--engine", f"unix://{tmp_path}/nowhere.sock", "--state-dir", str(tmp_path)]
+    assert main([*args, "--json"]) == 1
+    shown = capsys.readouterr()
+    found = {each["question"]: each["verdict"] for each in json.loads(shown.out)}
+    assert found["engine"] == "fail"
+    assert shown.err.startswith("cpuset-sidecar: ")
+    assert main(["doctor", "--engine", "unix:///nowhere.sock", "--reserved", "x"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("fail  configuration ")
+    assert any(line.startswith(("ok    machine", "warn  machine")) for line in lines)
