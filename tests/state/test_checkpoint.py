@@ -194,6 +194,28 @@ def test_a_disk_that_fails_is_told_and_the_committed_books_stand(
         assert checkpoint.load() == Loaded(state=books("static"))
 
 
+def test_content_is_on_the_disk_before_the_rename_and_the_rename_before_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nothing is done that need not be: this is on the path of every placement."""
+    done: list[str] = []
+
+    def recorded(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: object, **named: object) -> object:
+            done.append(name)
+            return real(*args, **named)
+
+        return call
+
+    with CheckpointFile(tmp_path) as checkpoint:
+        checkpoint.save(books())
+        with monkeypatch.context() as patched:
+            for name in ("open", "write", "fchmod", "fsync", "close", "rename", "unlink", "link", "stat", "listdir"):
+                patched.setattr(os, name, recorded(name, getattr(os, name)))
+            checkpoint.save(books())
+    assert done == ["open", "fchmod", "write", "fsync", "close", "rename", "rename", "fsync"]
+
+
 class PowerLoss(BaseException):
     """The machine stops here: nothing that follows takes effect."""
 
