@@ -3,11 +3,13 @@
 1. Receive: whatever is waiting is one burst, up to `BURST`.
 2. Step: pure; the new world and the orders.
 3. Commit: the burst in the journal, and the books in the checkpoint, on disk, before any order leaves.
-4. Withdraw: what orders take from a live container, its files stop naming first.
-5. Post: readers see the new world.
-6. Start the orders. Starting never waits; outcomes come back as facts.
+4. Post: readers see the new world.
+5. Start the orders for containers that are not live: one that is about to start cannot wait.
+6. Withdraw, then start the orders for live ones: what an order takes, the container's files stop naming first.
 
-It waits for nothing but the inbox and the local writes of 3 and 4, so no cycle of waiting can form. A write that fails
+Starting never waits; outcomes come back as facts. The loop waits for nothing but the inbox and the local writes of 3
+and 6, so no cycle of waiting can form. The books are saved right here, not in a thread: every order waits for them
+anyway, a thread costs as much again as the write, and events are read in another thread meanwhile. A write that fails
 is loud on the board and is tried again with the next burst; deciding goes on, since the engine and an inventory can
 rebuild the books.
 """
@@ -78,16 +80,19 @@ class Allocator:
         if world is not before:
             self._write_down(burst)
         if world.state is not self._saved:
-            await self._commit(world.state)
-        # 4. Withdraw.
-        for order in orders:
-            if isinstance(order, ApplyCpuset) and order.live:
-                self._withdraw(order)
-        # 5. Post.
+            self._commit(world.state)
+        # 4. Post.
         if world is not before:
             self._board.post(world)
-        # 6. Start.
+        # 5. Start what cannot wait, and let it leave.
+        waiting = [order for order in orders if isinstance(order, ApplyCpuset) and order.live]
         for order in orders:
+            if order not in waiting:
+                self._start_order(order)
+        await trio.lowlevel.checkpoint()
+        # 6. Withdraw, and start the rest.
+        for order in waiting:
+            self._withdraw(order)
             self._start_order(order)
 
     def _write_down(self, burst: list[Fact]) -> None:
@@ -98,10 +103,9 @@ class Allocator:
         else:
             self._board.report("journal", None)
 
-    async def _commit(self, state: State) -> None:
-        """Save the books in a thread: a disk that hangs must not stop the reading of events."""
+    def _commit(self, state: State) -> None:
         try:
-            await trio.to_thread.run_sync(self._checkpoints.save, state)
+            self._checkpoints.save(state)
         except StateError as error:
             self._report("checkpoint", f"the books are not saved: {error}")
         else:

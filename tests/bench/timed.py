@@ -1,0 +1,87 @@
+"""The daemon as it is, with a stopwatch around its engine: `python -m tests.bench.timed ADDRESS STATE PROJECTIONS OUT`.
+
+Each update is written to OUT as a JSON line: the container, the wall clock in nanoseconds when the newest event of that
+container was stamped by the engine and when it was received, and when the update was sent and answered. On SIGTERM it
+ends as the daemon does.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TextIO
+
+import trio
+
+from sidecar.config import load
+from sidecar.daemon import serve
+from sidecar.decide.facts import ContainerView, EngineInfo
+from sidecar.decide.orders import Update
+from sidecar.engines.docker import DockerEngine, open_docker
+from sidecar.log import Level, Log
+from sidecar.ports import EngineEvent
+
+
+class TimedEngine:
+    """A DockerEngine whose events and updates are stamped."""
+
+    def __init__(self, engine: DockerEngine, out: TextIO) -> None:
+        self._engine = engine
+        self._out = out
+        self._created: dict[str, tuple[int, int]] = {}
+
+    async def info(self) -> EngineInfo:
+        """As the engine."""
+        return await self._engine.info()
+
+    async def containers(self) -> tuple[str, ...]:
+        """As the engine."""
+        return await self._engine.containers()
+
+    async def inspect(self, container: str) -> ContainerView:
+        """As the engine."""
+        return await self._engine.inspect(container)
+
+    async def stop(self, container: str) -> None:
+        """As the engine."""
+        await self._engine.stop(container)
+
+    async def update(self, container: str, update: Update) -> None:
+        """As the engine, with a line about it."""
+        sent = time.time_ns()
+        try:
+            await self._engine.update(container, update)
+        finally:
+            stamped, received = self._created.pop(container, (0, 0))
+            row = {"id": container, "cpus": str(update.cpus), "stamped": stamped, "received": received}
+            self._out.write(json.dumps({**row, "sent": sent, "answered": time.time_ns()}) + "\n")
+            self._out.flush()
+
+    @asynccontextmanager
+    async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
+        """As the engine, remembering when each `create` came."""
+        async with self._engine.events() as events:
+            yield self._stamped(events)
+
+    async def _stamped(self, events: AsyncIterator[EngineEvent]) -> AsyncIterator[EngineEvent]:
+        async for event in events:
+            if event.action == "create":
+                self._created[event.container] = (event.time_nano, time.time_ns())
+            yield event
+
+
+async def main(address: str, state: str, projections: str, out: str) -> int:
+    """Serve until told to stop."""
+    flags = {"policy": "static", "reserved": "0", "state_dir": state, "projections": projections, "engine": address}
+    config = load(None, {}, flags)
+    with open(out, "w", buffering=1) as lines:  # noqa: ASYNC230 - before anything runs
+        async with open_docker(address) as engine:
+            return await serve(config, Log(level=Level.WARNING), engine=TimedEngine(engine, lines))
+
+
+if __name__ == "__main__":
+    where, books, told, rows = sys.argv[1:5]
+    sys.exit(trio.run(main, where, books, told, rows))
