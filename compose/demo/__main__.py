@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from compose.demo.evidence import Line, Span, cpus_of, figures, intrusions, settled_spans, whole_seconds
+from compose.demo.evidence import Line, Span, Verdict, cpus_of, judge, settled_spans, whole_seconds
 from compose.demo.project import Project
 from compose.demo.screen import Screen
 from compose.demo.witness import Witness
@@ -59,11 +59,9 @@ def play(project: Project) -> int:
 
     screen.headline("The sidecar starts. CPU 0 is reserved for the host; the others may be given away.")
     if others := len(output("docker", "ps", "--quiet").split()):
-        screen.note(
-            f"{others} other containers run here: they are in the shared pool meanwhile, and get back what they had."
-        )
+        screen.note(f"{others} other containers are here: they join the shared pool, and get back what they had.")
     project.up("sidecar")
-    screen.until(lambda: project.ask("status").returncode == 0, "the sidecar is ready", SETTLE_SECONDS)
+    screen.until(lambda: is_ready(project), "the sidecar is ready", SETTLE_SECONDS)
 
     screen.headline(
         "A plain workload and a noisy neighbour, without labels: they share all CPUs but those that somebody owns."
@@ -100,57 +98,26 @@ def play(project: Project) -> int:
     screen.headline("The exclusive workload ends: after a moment (linger) its CPU goes back to all.")
     project.stop("exclusive")
     screen.until(lambda: released(project, plain), "the plain workload may use all CPUs again", SETTLE_SECONDS)
-    return judge(screen, witness, lines, beside, notes, until)
+    return tell(screen, judge(lines, beside, notes, witness.samples, until))
 
 
-def judge(
-    screen: Screen, witness: Witness, lines: list[Line], beside: list[Line], notes: dict[str, list[Line]], until: int
-) -> int:
+def tell(screen: Screen, verdict: Verdict) -> int:
     """Say what the evidence says. Returns 0 if all of it is as promised."""
-    spans = settled_spans(lines, until)
-    own = figures(whole_seconds(lines, spans))
-    other = figures(whole_seconds(beside, spans))
-    assert own is not None
-    granted = frozenset().union(*(span.cpus for span in spans))
-    seconds = sum(span.until - span.since for span in spans) / 1e9
+    seconds = verdict.settled_seconds
     screen.headline(f"What the workloads say about the {seconds:.1f} seconds in which the exclusive one was settled:")
-    screen.figures({"exclusive": own, "plain": other})
+    screen.figures({"exclusive": verdict.own, "plain": verdict.beside})
+    for finding in verdict.findings:
+        screen.verdict(finding.is_true, finding.text)
+    if verdict.late_ms:
+        screen.note(f"(a newborn neighbour was there for {verdict.late_ms:.0f} ms, until it was pinned)")
+    return 0 if verdict.is_true else 1
 
-    wrong = [
-        line for line in whole_seconds(lines, spans) if cpus_of(line["allowed"]) not in {span.cpus for span in spans}
-    ]
-    found = [intrusion for mine in notes.values() for intrusion in intrusions(mine, spans)]
-    late = [intrusion for intrusion in found if intrusion.is_late_start]
-    outside = sum((witness.seen(span.since, span.until) for span in spans), start=witness.seen(0, 0))
-    on_granted = sum(count for cpu, count in outside.items() if cpu in granted)
-    ran = sum(1 for mine in notes.values() for line in mine if line["kind"] == "ran")
 
-    findings = [
-        (
-            not wrong,
-            f"its own /proc/self/status allowed it CPU {' '.join(own.allowed)} alone, in each of {own.seconds} seconds",
-        ),
-        (
-            len(found) == len(late),
-            f"no noisy process was there, by {ran} notes of their own from {len(notes)} containers (sched_getcpu)",
-        ),
-        (
-            not on_granted or bool(late),
-            f"nor by the host's /proc: {on_granted} of {outside.total()} samples of their running threads",
-        ),
-        (
-            other is None or own.share > other.share,
-            "and it got more of its CPU than the plain workload got of the shared ones",
-        ),
-    ]
-    for is_true, text in findings:
-        screen.verdict(is_true, text)
-    if late:
-        longest = max(intrusion.length_ns for intrusion in late) / 1e6
-        screen.note(
-            f"(a newborn neighbour was there for at most {longest:.0f} ms, until pinned: the strict start closes this)"
-        )
-    return 0 if all(is_true for is_true, _ in findings) else 1
+def is_ready(project: Project) -> bool:
+    """Whether the sidecar answers. HostLacks if it ended."""
+    if project.has_failed("sidecar"):
+        raise HostLacks("the sidecar ended by itself")
+    return project.ask("status").returncode == 0
 
 
 def spans_of(project: Project, exclusive: str) -> list[Span]:
@@ -200,10 +167,11 @@ def _clean_project(project: Project) -> Iterator[None]:
         # From here on a second Ctrl-C would leave things behind.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         say("taking everything down")
-        if project.containers("sidecar", running_only=True):
-            done = project.ask("release")
-            if done.returncode != 0:
-                say(f"the sidecar could not give back what it took: {done.stderr.strip()}")
+        try:
+            if project.containers("sidecar") and project.strangers():
+                project.release()
+        except HostLacks as problem:
+            say(f"the sidecar could not give back what it took: {problem}")
         project.down()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -11,7 +11,7 @@ The claim: from the moment that the exclusive container was told `settled`, it r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
 from typing import Any
@@ -127,3 +127,81 @@ def intrusions(lines: Sequence[Line], spans: Sequence[Span]) -> list[Intrusion]:
                         ended = min(last, span.until)
                         found.append(Intrusion(int(cpu), max(1, span.overlap(first, last)), ended - birth))
     return found
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence of the claim, and whether the evidence bears it out."""
+
+    is_true: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the evidence says: the counters of both steady workloads, and the findings. All must be true."""
+
+    settled_seconds: float
+    own: Figures | None
+    beside: Figures | None
+    findings: tuple[Finding, ...]
+    late_ms: float
+    """How long at most a newborn neighbour was on a settled CPU, in milliseconds; 0 if none was."""
+
+    @property
+    def is_true(self) -> bool:
+        """Whether the claim holds."""
+        return all(finding.is_true for finding in self.findings)
+
+
+def judge(
+    exclusive: Sequence[Line],
+    plain: Sequence[Line],
+    noisy: Mapping[str, Sequence[Line]],
+    samples: Sequence[tuple[int, int]],
+    until: int,
+) -> Verdict:
+    """Weigh the lines of the exclusive, the plain and each noisy container, written before `until`.
+
+    `samples` are moments and CPUs at which /proc showed a running thread of a noisy container; there are none
+    if the engine is on another host.
+    """
+    spans = settled_spans(exclusive, until)
+    granted = frozenset[int]().union(*(span.cpus for span in spans))
+    seconds = whole_seconds(exclusive, spans)
+    own, beside = figures(seconds), figures(whole_seconds(plain, spans))
+    found = [intrusion for lines in noisy.values() for intrusion in intrusions(lines, spans)]
+    late = [intrusion for intrusion in found if intrusion.is_late_start]
+    notes = [line for lines in noisy.values() for line in lines if line["kind"] == "ran"]
+    before = sum(
+        1 for line in notes if spans and line["at"] < spans[0].since and granted & {int(c) for c in line["seen"]}
+    )
+    births = [line["at"] for lines in noisy.values() for line in lines if line["kind"] == "started"]
+    seen = [cpu for at, cpu in samples if any(span.since <= at < span.until for span in spans)]
+    there = [at for at, cpu in samples if any(span.since <= at < span.until and cpu in span.cpus for span in spans)]
+    unexcused = [at for at in there if not any(birth <= at <= birth + LATE_NS for birth in births)]
+
+    where = ",".join(map(str, sorted(granted)))
+    findings = [
+        Finding(bool(seconds), f"it was settled on CPU {where} for {len(seconds)} whole seconds"),
+        Finding(
+            all(cpus_of(line["allowed"]) in {span.cpus for span in spans} for line in seconds),
+            "its own /proc/self/status said so in each of them, and named no other CPU",
+        ),
+        Finding(
+            bool(notes) and len(found) == len(late),
+            f"no noisy process was there, by {len(notes)} notes of their own ({before} from before say that they were)",
+        ),
+    ]
+    if seen:
+        findings.append(Finding(not unexcused, f"nor by the host's /proc: {len(unexcused)} of {len(seen)} samples"))
+    if own and beside:
+        better = own.share > beside.share
+        findings.append(Finding(better, "it got more of its CPU than the plain workload got of the shared ones"))
+    return Verdict(
+        settled_seconds=sum(span.until - span.since for span in spans) / 1e9,
+        own=own,
+        beside=beside,
+        findings=tuple(findings),
+        late_ms=max((intrusion.length_ns for intrusion in late), default=0) / 1e6,
+    )

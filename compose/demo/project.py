@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -60,22 +59,33 @@ class Project:
         sidecars = self.containers("sidecar", running_only=True)
         if not sidecars:
             return subprocess.CompletedProcess(words, 1, "", "the sidecar does not run")
-        colours = ["--env=FORCE_COLOR=1", "--env=COLUMNS=100"] if terminal else []
+        colours = ["--tty", "--env=COLUMNS=100"] if terminal else []
         return attempt("docker", "exec", *colours, sidecars[0], "cpuset-sidecar", *words, timeout=30)
 
+    def release(self) -> None:
+        """Have the sidecar end and give everything back: containers of other people get the cpusets that they had."""
+        self.stop("sidecar")
+        self._run("give everything back", "run", "--rm", "-T", "--no-deps", "sidecar", "release")
+
+    def strangers(self) -> list[str]:
+        """The containers on this engine, running or not, that are not of this project."""
+        every = output("docker", "ps", "--all", "--quiet").split()
+        ours = output("docker", "ps", "--all", "--quiet", f"--filter=label=com.docker.compose.project={NAME}").split()
+        return [container for container in every if container not in ours]
+
+    def has_failed(self, service: str) -> bool:
+        """Whether a container of this service ended by itself, and was perhaps started again."""
+        form = "{{.RestartCount}} {{.State.Status}}"
+        ends = [attempt("docker", "inspect", "--format", form, each).stdout for each in self.containers(service)]
+        return any(not end.startswith("0 ") or "exited" in end for end in ends)
+
     def _run(self, what: str, *words: str) -> None:
+        # Docker Compose 1.29 is a Python program: it must not see modules of ours.
         quietly(
             what,
             [*self.compose, "--project-name", NAME, "--file", str(FILE), *words],
-            env=self.settings | clean_environment(),
+            env=self.settings | {"PYTHONPATH": ""},
         )
-
-
-def clean_environment() -> dict[str, str]:
-    """Docker Compose 1.29 is a Python program: it must not see modules of ours."""
-    return {"PYTHONPATH": "", "COMPOSE_IGNORE_ORPHANS": "1"} | {
-        name: os.environ[name] for name in ("DOCKER_HOST",) if name in os.environ
-    }
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:

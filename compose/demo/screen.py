@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 
@@ -21,7 +22,8 @@ class Screen:
     """`status` asks the sidecar for its status, as text with or without colours."""
 
     def __init__(self, status: Callable[[bool], str]) -> None:
-        self._console = Console(highlight=False, soft_wrap=True)
+        # A log has no width of its own: the tables need this much.
+        self._console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 100)
         self._status = status
         self._began = time.monotonic()
 
@@ -58,13 +60,12 @@ class Screen:
         """The counters of the steady workloads, side by side."""
         table = Table(
             "",
-            "may use CPUs",
-            "time on a CPU",
+            "CPUs",
+            "time on CPU",
             "stalls > 1 ms",
-            "longest stall",
-            "waited for a CPU",
+            "longest",
+            "waited",
             "preempted",
-            title=None,
         )
         for name, row in rows.items():
             if row is not None:

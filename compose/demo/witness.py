@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-
-from compose.host.commands import attempt
 
 PERIOD_SECONDS = 0.01
 STATE, PROCESSOR = 0, 36  # proc(5), /proc/PID/stat: fields 3 and 39, counted from behind the program's name
@@ -23,14 +20,12 @@ def last_cpu(stat: str) -> int | None:
 
 def members(container: str) -> list[int]:
     """The processes of a container, as this host numbers them; none if the engine runs on another host."""
-    found = attempt("docker", "top", container, "-eo", "pid").stdout.split()
-    pids = [int(word) for word in found if word.isdigit()]
-    return [pid for pid in pids if _belongs(pid, container)]
+    return [int(path.name) for path in Path("/proc").glob("[0-9]*") if _belongs(path, container)]
 
 
-def _belongs(pid: int, container: str) -> bool:
-    with suppress(OSError):
-        return container in Path(f"/proc/{pid}/cgroup").read_text()
+def _belongs(process: Path, container: str) -> bool:
+    with suppress(OSError):  # it ended while we looked
+        return container in (process / "cgroup").read_text()
     return False
 
 
@@ -57,9 +52,10 @@ class Witness:
         if self._thread.is_alive():
             self._thread.join()
 
-    def seen(self, since: int, until: int) -> Counter[int]:
-        """How often a running thread was seen on each CPU between two moments of CLOCK_MONOTONIC, in nanoseconds."""
-        return Counter(cpu for at, cpu in self._seen if since <= at < until)
+    @property
+    def samples(self) -> list[tuple[int, int]]:
+        """A moment of CLOCK_MONOTONIC in nanoseconds, and a CPU on which a running thread was seen then."""
+        return list(self._seen)
 
     def _sample(self) -> None:
         while not self._ending.wait(PERIOD_SECONDS):

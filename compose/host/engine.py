@@ -144,7 +144,7 @@ def _by_hand() -> Iterator[Path]:
         _end_leftover(run / "pid")
     for path in (run, PRIVATE):
         shutil.rmtree(path, ignore_errors=True)
-        path.mkdir(parents=True, mode=0o711)
+        path.mkdir(parents=True, exist_ok=True, mode=0o711)
     DEFAULT_SOCKET.unlink(missing_ok=True)
     command = [
         "dockerd",
@@ -165,9 +165,9 @@ def _by_hand() -> Iterator[Path]:
         say("stopping the engine that was started")
         _end(daemon)
         DEFAULT_SOCKET.unlink(missing_ok=True)
-        for path in (run, PRIVATE):
-            shutil.rmtree(path, ignore_errors=True)
-        for path in _traces() - traces:
+        # Where the file system below is not shared, dockerd mounts its folder on itself, and may leave it so.
+        attempt("umount", str(PRIVATE))
+        for path in (run, PRIVATE, *(_traces() - traces)):
             _remove(path)
 
 
@@ -204,14 +204,16 @@ def _end_leftover(pidfile: Path) -> None:
 
 
 def _traces() -> set[Path]:
-    """What any engine makes outside the folders that it is given: sockets, its key, and the cgroups of its containers."""
-    fixed = {Path("/run/docker"), Path("/run/containerd"), Path("/etc/docker"), CGROUPS / "docker"}
-    return {path for path in fixed.union(CGROUPS.glob("*/docker")) if path.is_dir()}
+    """What any engine makes outside the folders that it is given: sockets, its key, its containers' cgroups."""
+    fixed = {Path("/run/docker"), Path("/run/containerd"), Path("/etc/docker"), Path("/etc/docker/key.json")}
+    return {path for path in fixed.union([CGROUPS / "docker"], CGROUPS.glob("*/docker")) if path.exists()}
 
 
 def _remove(path: Path) -> None:
     if path.is_relative_to(CGROUPS):
         with suppress(OSError):  # the kernel refuses if anybody is in it
             path.rmdir()
+    elif path.is_file():
+        path.unlink()
     else:
         shutil.rmtree(path, ignore_errors=True)

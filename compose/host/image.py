@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WHEELS = ROOT / "compose" / "wheels"
 PUBLIC_BASE = "python:3-slim"
 TARGETS = {"sidecar": "cpuset-sidecar:local", "demo": "cpuset-sidecar-demo:local"}
-STAGE_LABEL = "cpuset-sidecar.stage=build"
+STAGE_LABEL = "cpuset-sidecar.stage"
 SILENCE_SECONDS = 30  # a pull that says nothing for so long is talking to a wall
 # The glibc of the base is at least that of Debian 12 (2.36): all older platform tags will do as well.
 GLIBC = ("2_36", "2_35", "2_34", "2_31", "2_28", "2_27", "2_24", "2_17", "2014", "2_12", "2010", "2_5", "1")
@@ -35,11 +35,13 @@ def build_images() -> list[str]:
     present = set(output("docker", "image", "ls", "--format", "{{.Repository}}:{{.Tag}}").split())
     base = find_base(present)
     fetch_wheels(base)
+    # The classic builder keeps the container of a step that failed, unless told otherwise.
+    buildkit = attempt("docker", "buildx", "version").returncode == 0
+    way = ["build"] if buildkit else ["build", "--force-rm"]
     for target, tag in TARGETS.items():
         say(f"building the image {tag}")
-        command = ["build", "--file", str(ROOT / "compose" / "Dockerfile"), "--build-arg", f"BASE={base}"]
+        command = [*way, "--file", str(ROOT / "compose" / "Dockerfile"), "--build-arg", f"BASE={base}"]
         command += ["--target", target, "--tag", tag, str(ROOT)]
-        buildkit = attempt("docker", "buildx", "version").returncode == 0
         quietly("build the image", ["docker", *command], env={"DOCKER_BUILDKIT": "1" if buildkit else "0"})
     return [tag for tag in (base, *TARGETS.values()) if tag not in present]
 
@@ -91,7 +93,8 @@ def pull(image: str) -> str | None:
         if process.poll() is None:
             process.kill()
         process.wait()
-    return None if process.returncode == 0 else (words[-1] if words else "no reason given")
+    # Of a chain of reasons, the first cause stands last.
+    return None if process.returncode == 0 else (words[-1].rpartition(": ")[2] if words else "no reason given")
 
 
 def fetch_wheels(base: str) -> None:

@@ -10,6 +10,7 @@ from compose.demo.evidence import (
     cpus_of,
     figures,
     intrusions,
+    judge,
     settled_spans,
     whole_seconds,
 )
@@ -92,3 +93,51 @@ def test_the_witness_reads_where_a_running_thread_is_and_ignores_a_sleeping_one(
     fields = " ".join(str(number) for number in range(4, 53))
     assert last_cpu(f"7 (a) R b) R {fields}") == 39
     assert last_cpu(f"7 (python) S {fields}") is None
+
+
+WORK: Line = {"share": 0.9, "stalls": 0, "longest_ms": 0.2, "waited_ms": 0.0, "preempted": 2}
+S = 1_000_000_000
+EXCLUSIVE: list[Line] = [
+    told(2 * S, "1", settled=True),
+    {"kind": "worked", "began": 3 * S, "at": 4 * S, "allowed": "1", **WORK},
+]
+PLAIN: list[Line] = [{"kind": "worked", "began": 3 * S, "at": 4 * S, "allowed": "0", **WORK, "share": 0.3}]
+NOISY: list[Line] = [{"kind": "started", "at": 0}, ran(1, 0, S), ran(0, 3 * S, 4 * S)]
+
+
+def test_the_claim_holds_when_everything_is_as_promised() -> None:
+    """A neighbour that was there before and left, and a workload that had its CPU to itself."""
+    verdict = judge(EXCLUSIVE, PLAIN, {"a": NOISY}, [(S, 1), (3 * S, 0)], 5 * S)
+    assert verdict.is_true
+    assert verdict.settled_seconds == 3
+    assert verdict.late_ms == 0
+
+
+def test_one_note_on_the_settled_cpu_refutes_the_claim() -> None:
+    """Whoever wrote it."""
+    intruder = [{"kind": "started", "at": 0}, ran(1, 3 * S, 3 * S + 1)]
+    assert not judge(EXCLUSIVE, PLAIN, {"a": NOISY, "b": intruder}, [], 5 * S).is_true
+
+
+def test_one_sample_from_outside_refutes_the_claim() -> None:
+    """Even if the neighbours say nothing of it; but not in the first moment after one is born."""
+    assert not judge(EXCLUSIVE, PLAIN, {"a": NOISY}, [(3 * S, 1)], 5 * S).is_true
+    born = [{"kind": "started", "at": 3 * S - MS}, ran(0, 3 * S, 4 * S)]
+    assert judge(EXCLUSIVE, PLAIN, {"a": NOISY, "b": born}, [(3 * S, 1)], 5 * S).is_true
+
+
+def test_silence_proves_nothing() -> None:
+    """Neither of the exclusive workload nor of the noisy ones."""
+    assert not judge([], PLAIN, {"a": NOISY}, [], 5 * S).is_true
+    assert not judge(EXCLUSIVE, PLAIN, {"a": []}, [], 5 * S).is_true
+
+
+def test_a_workload_that_may_run_elsewhere_is_not_exclusive() -> None:
+    """Its own /proc/self/status has the last word."""
+    wide = [EXCLUSIVE[0], EXCLUSIVE[1] | {"allowed": "0-1"}]
+    assert not judge(wide, PLAIN, {"a": NOISY}, [], 5 * S).is_true
+
+
+def test_a_workload_that_fares_no_better_was_not_alone() -> None:
+    """The counters must show what the CPU lists promise."""
+    assert not judge(EXCLUSIVE, [PLAIN[0] | {"share": 0.95}], {"a": NOISY}, [], 5 * S).is_true
