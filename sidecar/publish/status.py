@@ -224,18 +224,18 @@ def _waits_for(world: World, container: Container, assignment: Assignment | None
         return "another try, after a pause"
     if container.is_idle:
         return ""
-    missing = (wanted if assignment else wanted - container.seen).mask
+    # An exclusive container waits for anybody else on its CPUs; one of the shared pool only for exclusive ones.
+    missing = wanted if assignment else wanted - container.seen
+    candidates = world.containers if assignment else world.state.assignments
     others = sorted(
         other.view.name
-        for id, other in world.containers.items()
-        if id != container.view.id
+        for id in (candidates if missing and not _is_settled(world, container, assignment, wanted) else ())
+        if (other := world.containers.get(id))
+        and id != container.view.id
         and other.wish.standing is not Standing.UNMANAGED
-        and (assignment or id in world.state.assignments)
-        and other.footprint & missing
+        and other.footprint & missing.mask
     )
-    if not others:
-        return ""
-    return f"{_some(others)} to leave {CPUSet.from_mask(missing) if assignment else wanted - container.seen}"
+    return f"{_some(others)} to leave {missing}" if others else ""
 
 
 def _explanation(
