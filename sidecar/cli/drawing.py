@@ -78,7 +78,8 @@ def legend(status: Status, paint: Paint = plain, width: int = WIDTH) -> list[str
         if letters.get(each.id, MORE) != MORE
     ]
     reserved = "r reserved" if status.reserved.isdisjoint(status.shared) else "r reserved, shared"
-    others = ((MORE, "* others"), (".", ". shared"), ("r", reserved), ("#", "# pinned by hand"))
+    rest = ". shared" if status.policy != "none" else ". not managed"
+    others = ((MORE, "* others"), (".", rest), ("r", reserved), ("#", "# pinned by hand"))
     words += [(mark, text) for mark, text in others if mark in marks]
     return list(_wrapped("", [(paint(text, mark), len(text)) for mark, text in words], width, gap="   "))
 

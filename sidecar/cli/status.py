@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shutil
 import sys
@@ -157,10 +158,12 @@ def _watch(state_dir: str) -> int:
     if not console.is_terminal:
         sys.stderr.write("cpuset-sidecar: --watch wants a terminal\n")
         return 2
-    with Live(console=console, screen=True, auto_refresh=False) as live:
+    # Ctrl-C is how one leaves, so it is no failure.
+    with contextlib.suppress(KeyboardInterrupt), Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             is_running = is_daemon_running(state_dir)
             status, now = read_status(state_dir), datetime.now(UTC)
             lines = rendered(status, now, is_running=is_running, paint=coloured, width=console.width)
             live.update(Text.from_ansi("\n".join(lines)), refresh=True)
             time.sleep(_REFRESH_SECONDS)
+    return 0

@@ -105,3 +105,8 @@ def test_strict_reservation_is_no_part_of_the_pool() -> None:
     strict = Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0), options=("strict-cpu-reservation",))
     assert legend(status_of(world(MACHINES["two"], settings=strict))) == [". shared   r reserved"]
     assert legend(status_of(world(MACHINES["two"]))) == [". shared   r reserved, shared"]
+
+
+def test_without_a_policy_nothing_is_called_shared() -> None:
+    """Nobody keeps a pool then."""
+    assert legend(status_of(world(MACHINES["two"], settings=Settings()))) == [". not managed"]
