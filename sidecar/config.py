@@ -147,13 +147,13 @@ class Given(NamedTuple):
 
 def _in_file(file: str) -> list[Given]:
     try:
-        data = Path(file).read_bytes()
+        content = Path(file).read_bytes()
     except OSError as error:
         raise ConfigError(f"the configuration {file} cannot be read: {error.strerror}") from error
-    if len(data) > MAX_BYTES:
-        raise ConfigError(f"the configuration {file} has {len(data)} bytes: this is something else")
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"the configuration {file} has {len(content)} bytes: this is something else")
     try:
-        text = data.decode()
+        text = content.decode()
         table = tomllib.loads(text)
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"the configuration {file} is not TOML: {error}") from error

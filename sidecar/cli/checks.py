@@ -50,25 +50,25 @@ class Finding(msgspec.Struct, frozen=True):
 class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
     """What the engine answered: itself and its containers (`effective` filled in), or why it did not."""
 
-    info: EngineInfo | None = None
+    engine: EngineInfo | None = None
     views: tuple[ContainerView, ...] = ()
     error: str = ""
 
 
 def check_engine(report: EngineReport) -> Iterator[Finding]:
     """Does it answer, and can it do cpusets?"""
-    if report.info is None:
+    if report.engine is None:
         cure = (
             "start the engine, or say where it listens: --engine unix:///path/to/docker.sock; inside a container mount "
             "its socket; without permission, run as root or as a member of the socket's group"
         )
         yield Finding("engine", Verdict.FAIL, report.error, cure)
         return
-    info = report.info
+    engine = report.engine
     yield Finding(
-        "engine", Verdict.OK, f"{info.name} {info.version} answers (API {info.api_version}, {info.ncpu} CPUs)"
+        "engine", Verdict.OK, f"{engine.name} {engine.version} answers (API {engine.api_version}, {engine.ncpu} CPUs)"
     )
-    if not info.has_cpuset:
+    if not engine.has_cpuset:
         cure = (
             "enable the cpuset controller; for a rootless engine: Delegate=cpu cpuset io memory pids in "
             "/etc/systemd/system/user@.service.d/delegate.conf, then log in again"
@@ -77,7 +77,7 @@ def check_engine(report: EngineReport) -> Iterator[Finding]:
             "cpuset controller", Verdict.FAIL, "the engine has no cpuset controller: it would pin nobody", cure
         )
     else:
-        kind = f"cgroup v{info.cgroup_version or '?'}, driver {info.cgroup_driver or 'unknown'}"
+        kind = f"cgroup v{engine.cgroup_version or '?'}, driver {engine.cgroup_driver or 'unknown'}"
         yield Finding("cpuset controller", Verdict.OK, f"the engine has it ({kind})")
 
 

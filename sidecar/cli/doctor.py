@@ -110,14 +110,14 @@ async def look_at(open_engine: OpenEngine, address: str) -> EngineReport:
     """Ask an engine who it is and what containers it has."""
     try:
         async with open_engine(address) as engine:
-            info = await engine.info()
+            answer = await engine.info()
             views = []
             for id in await engine.containers():
                 try:
                     views.append(await engine.inspect(id))
                 except ContainerGone:
                     continue
-            return EngineReport(info=info, views=tuple(views))
+            return EngineReport(engine=answer, views=tuple(views))
     except SidecarError as error:
         return EngineReport(error=str(error))
 

@@ -174,9 +174,9 @@ def _read_cpus(path: str) -> CPUSet | None:
     try:
         opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            data = os.read(opened, _READ_BYTES)
+            content = os.read(opened, _READ_BYTES)
         finally:
             os.close(opened)
-        return CPUSet.parse(data.decode("ascii")) or None
+        return CPUSet.parse(content.decode("ascii")) or None
     except (OSError, UnicodeDecodeError, CPUSetError):
         return None

@@ -51,13 +51,13 @@ def told(findings: Iterator[Finding]) -> list[tuple[str, str, str]]:
 
 def test_an_engine_that_answers_and_one_that_does_not() -> None:
     """Who it is, whether it can do cpusets, and what to do if not."""
-    assert told(check_engine(EngineReport(info=ENGINE))) == [
+    assert told(check_engine(EngineReport(engine=ENGINE))) == [
         ("engine", "ok", "docker 26.1.5 answers (API 1.45, 8 CPUs)"),
         ("cpuset controller", "ok", "the engine has it (cgroup v2, driver systemd)"),
     ]
     assert told(check_engine(EngineReport(error="permission denied"))) == [("engine", "fail", "permission denied")]
     rootless = replace(ENGINE, has_cpuset=False)
-    assert told(check_engine(EngineReport(info=rootless)))[1][:2] == ("cpuset controller", "fail")
+    assert told(check_engine(EngineReport(engine=rootless)))[1][:2] == ("cpuset controller", "fail")
 
 
 def test_the_kernels_word_on_containers() -> None:
@@ -183,7 +183,7 @@ async def test_an_engine_is_asked_for_itself_and_its_containers() -> None:
         yield Forgetful(docker)
 
     report = await look_at(open_engine, "auto")
-    assert report.info is not None
+    assert report.engine is not None
     assert [view.id for view in report.views] == [id]
     assert await look_at(open_engine, "unix:///nowhere") == EngineReport(error="no engine there")
     await docker.go_down()
