@@ -155,7 +155,7 @@ def _whole(text: str, limit: float) -> int:
             reason = f"a limit of {limit:g} CPUs is a fraction: only whole CPUs can be exclusive, at least 1"
             raise _BadLabel(RefusalCode.NOT_WHOLE, reason)
         return int(limit)
-    if not (text.isascii() and text.isdigit() and len(text) <= 4):
+    if not (text.isascii() and text.isdigit() and len(text) <= 4 and int(text)):
         reason = f"cpuset.exclusive is {text[:40]!r}: write a whole number of CPUs, or true to take it from the limit"
         code = RefusalCode.NOT_WHOLE if re.fullmatch(r"\d+\.\d+", text[:40]) else RefusalCode.BAD_LABEL
         raise _BadLabel(code, reason)

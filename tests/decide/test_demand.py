@@ -1,0 +1,375 @@
+"""From labels and limits to a Wish: the label table, the kubelet's six examples, and text that means harm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.decide.demand import (
+    cpu_limit,
+    is_single_file_mount,
+    nearest,
+    originals_of,
+    projection_name,
+    wish_of,
+)
+from sidecar.decide.facts import ContainerView, Mount, Phase
+from sidecar.decide.world import OptIn, Settings, Standing, Wish
+from state.cpuset import CPUSet
+from state.model import Originals, QuotaRule, RefusalCode, Shortage
+
+GIGA = 10**9
+MIB = 1024**2
+ONLINE = CPUSet(range(8))
+GUARANTEED = Settings(opt_in=OptIn.GUARANTEED)
+
+
+def view(labels: dict[str, str] | None = None, **fields: Any) -> ContainerView:
+    return ContainerView(
+        id="a" * 64, name=fields.pop("name", "web"), phase=Phase.CREATED, labels=labels or {}, **fields
+    )
+
+
+def wish(labels: dict[str, str] | None = None, settings: Settings | None = None, **fields: Any) -> Wish:
+    one = view(labels, **fields)
+    return wish_of(one, settings or Settings(), originals_of(one), ONLINE)
+
+
+def asked(found: Wish) -> int:
+    """The CPUs of a demand."""
+    assert found.demand is not None, found.reason
+    return found.demand.cpus
+
+
+# How many.
+
+
+@pytest.mark.parametrize(
+    ("text", "limits", "cpus"),
+    [
+        ("1", {}, 1),
+        ("4", {}, 4),
+        (" 2 ", {}, 2),
+        ("2", {"nano_cpus": 2 * GIGA}, 2),
+        ("true", {"nano_cpus": 2 * GIGA}, 2),
+        ("TRUE", {"nano_cpus": 3 * GIGA}, 3),
+        ("yes", {"nano_cpus": GIGA}, 1),
+        ("true", {"cpu_quota": 200_000}, 2),
+        ("true", {"cpu_quota": 150_000, "cpu_period": 50_000}, 3),
+    ],
+)
+def test_a_whole_number_is_a_demand(text: str, limits: Any, cpus: int) -> None:
+    """`N`, or `true` with a limit of N CPUs, however the limit is written."""
+    found = wish({"cpuset.exclusive": text}, **limits)
+    assert asked(found) == cpus
+    assert found.standing is Standing.MANAGED
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize("text", ["", "0", "false", "no", "off", " Off "])
+def test_no_is_no_demand_and_no_trouble(text: str) -> None:
+    found = wish({"cpuset.exclusive": text})
+    assert (found.demand, found.trouble, found.warnings) == (None, None, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "limits", "code", "words"),
+    [
+        ("true", {}, RefusalCode.CONTRADICTION, "no CPU limit says how many"),
+        ("true", {"nano_cpus": 1_500_000_000}, RefusalCode.NOT_WHOLE, "1.5 CPUs is a fraction"),
+        ("true", {"cpu_quota": 50_000}, RefusalCode.NOT_WHOLE, "0.5 CPUs is a fraction"),
+        ("1.5", {}, RefusalCode.NOT_WHOLE, "whole number"),
+        ("2", {"nano_cpus": 3 * GIGA}, RefusalCode.CONTRADICTION, "the limit is 3"),
+        ("2", {"nano_cpus": 1_500_000_000}, RefusalCode.CONTRADICTION, "the limit is 1.5"),
+        ("two", {}, RefusalCode.BAD_LABEL, "'two'"),
+        ("-1", {}, RefusalCode.BAD_LABEL, "'-1'"),
+        ("+1", {}, RefusalCode.BAD_LABEL, "'+1'"),
+        ("1e2", {}, RefusalCode.BAD_LABEL, "'1e2'"),
+        ("0x2", {}, RefusalCode.BAD_LABEL, "'0x2'"),
+        ("00", {}, RefusalCode.BAD_LABEL, "'00'"),
+        ("٢", {}, RefusalCode.BAD_LABEL, "whole number"),
+        ("99999", {}, RefusalCode.BAD_LABEL, "'99999'"),
+    ],
+)
+def test_what_cannot_be_understood_is_refused_with_the_reason(
+    text: str, limits: Any, code: RefusalCode, words: str
+) -> None:
+    """It stays managed, in the shared pool, and the reason is a warning too."""
+    found = wish({"cpuset.exclusive": text}, **limits)
+    assert found.demand is None
+    assert found.standing is Standing.MANAGED
+    assert found.trouble is code
+    assert words in found.reason
+    assert found.reason in found.warnings
+
+
+@pytest.mark.parametrize(
+    ("originals", "cpus"),
+    [
+        (Originals(), 0.0),
+        (Originals(nano_cpus=2_500_000_000), 2.5),
+        (Originals(cpu_quota=50_000), 0.5),
+        (Originals(cpu_quota=50_000, cpu_period=25_000), 2.0),
+        (Originals(cpu_quota=-1), 0.0),
+        (Originals(cpu_period=50_000), 0.0),
+    ],
+)
+def test_the_limit_in_cpus(originals: Originals, cpus: float) -> None:
+    assert cpu_limit(originals) == cpus
+
+
+def test_the_limit_is_the_original_one_not_the_lifted_one() -> None:
+    """After the sidecar lifted the quota, `true` still means what the container was created with."""
+    one = view({"cpuset.exclusive": "true"}, nano_cpus=8 * GIGA, cpuset="2-3")
+    assert asked(wish_of(one, Settings(), Originals(nano_cpus=2 * GIGA), ONLINE)) == 2
+
+
+# The other labels.
+
+
+def test_the_labels_of_a_demand() -> None:
+    found = wish(
+        {
+            "cpuset.exclusive": "2",
+            "cpuset.on-shortage": "Wait",
+            "cpuset.quota": "keep",
+            "cpuset.options": " full-pcpus-only ,, ",
+        }
+    )
+    assert found.demand is not None
+    assert found.demand.shortage is Shortage.WAIT
+    assert found.demand.quota is QuotaRule.KEEP
+    assert found.demand.options == ("full-pcpus-only",)
+
+
+def test_the_shortage_of_the_node_holds_where_no_label_says_otherwise() -> None:
+    node = Settings(shortage=Shortage.STOP)
+    found = wish({"cpuset.exclusive": "1"}, node).demand
+    assert found is not None
+    assert found.shortage is Shortage.STOP
+    own = wish({"cpuset.exclusive": "1", "cpuset.on-shortage": "share"}, node).demand
+    assert own is not None
+    assert own.shortage is Shortage.SHARE
+
+
+@pytest.mark.parametrize(
+    ("label", "value", "words"),
+    [
+        ("cpuset.on-shortage", "die", "one of share, wait, stop"),
+        ("cpuset.quota", "drop", "one of lift, keep"),
+        ("cpuset.options", "full-pcpu-only", "did you mean 'full-pcpus-only'?"),
+        ("cpuset.options", "strict-cpu-reservation", "there is full-pcpus-only"),
+    ],
+)
+def test_a_bad_value_beside_a_good_number_is_refused(label: str, value: str, words: str) -> None:
+    found = wish({"cpuset.exclusive": "2", label: value})
+    assert (found.demand, found.trouble) == (None, RefusalCode.BAD_LABEL)
+    assert words in found.reason
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [
+        ("cpuset.exclusiv", "did you mean 'cpuset.exclusive'?"),
+        ("cpuset.on_shortage", "did you mean 'cpuset.on-shortage'?"),
+        ("cpuset.qouta", "did you mean 'cpuset.quota'?"),
+        ("cpuset.0123456789abcdefgh", "there is cpuset.exclusive"),
+        ("cpuset.min", "has no effect under this policy"),
+    ],
+)
+def test_an_unknown_label_is_a_warning_with_the_nearest_word(label: str, words: str) -> None:
+    """It costs the container nothing else."""
+    found = wish({"cpuset.exclusive": "2", label: "1"})
+    assert asked(found) == 2
+    assert len(found.warnings) == 1
+    assert words in found.warnings[0]
+
+
+def test_the_nearest_word_or_all_there_are() -> None:
+    assert nearest("lfit", ("lift", "keep")) == "; did you mean 'lift'?"
+    assert nearest("xyz", ("lift", "keep")) == "; there is lift, keep"
+
+
+# Strangers, and who is left alone.
+
+
+def test_pinned_by_hand_is_a_stranger() -> None:
+    found = wish(cpuset="2-3")
+    assert (found.standing, found.demand) == (Standing.STRANGER, None)
+
+
+def test_all_cpus_by_hand_is_no_pin() -> None:
+    """Engines cannot clear a cpuset: the whole machine, written out, is what not pinned looks like."""
+    assert wish(cpuset="0-7").standing is Standing.MANAGED
+    assert wish(cpuset="0-15").standing is Standing.MANAGED
+
+
+def test_a_pin_that_says_the_same_as_the_label_is_a_demand() -> None:
+    assert asked(wish({"cpuset.exclusive": "2"}, cpuset="2-3")) == 2
+
+
+def test_a_pin_that_contradicts_the_label_is_refused_and_respected() -> None:
+    found = wish({"cpuset.exclusive": "2"}, cpuset="4")
+    assert (found.standing, found.trouble) == (Standing.STRANGER, RefusalCode.CONTRADICTION)
+    assert "pinned by hand to 4" in found.reason
+
+
+def test_a_bad_label_beside_a_pin_leaves_a_stranger() -> None:
+    assert wish({"cpuset.exclusive": "two"}, cpuset="4").standing is Standing.STRANGER
+
+
+def test_manage_off_is_left_alone() -> None:
+    """Its other labels are not even read. If it is pinned by hand its CPUs are still respected."""
+    labels = {"cpuset.manage": "off", "cpuset.exclusive": "2"}
+    assert wish(labels) == Wish(standing=Standing.UNMANAGED, reason="left alone, as asked")
+    assert wish(labels, cpuset="2").standing is Standing.STRANGER
+
+
+@pytest.mark.parametrize("word", ["Off", "false", "no"])
+def test_another_word_for_off_is_told(word: str) -> None:
+    found = wish({"cpuset.manage": word})
+    assert found.standing is Standing.MANAGED
+    assert "the only word it knows is off" in found.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_left_alone"),
+    [
+        ("web", True),
+        ("w*", True),
+        ("W*", False),
+        ("db-*", False),
+        ("com.docker.compose.project=shop", True),
+        ("com.docker.compose.project=sh*", True),
+        ("com.docker.compose.project=web", False),
+        ("no.such.label=*", False),
+    ],
+)
+def test_patterns_of_the_unmanaged(pattern: str, is_left_alone: bool) -> None:
+    """By name, or by a label's value."""
+    found = wish({"com.docker.compose.project": "shop"}, Settings(unmanaged=("other", pattern)))
+    assert (found.standing is Standing.UNMANAGED) is is_left_alone
+
+
+# Guaranteed: the kubelet's six examples.
+
+
+@pytest.mark.parametrize(
+    ("number", "limits", "cpus"),
+    [
+        # 1. No requests or limits: best effort.
+        (1, {}, None),
+        # 2. Memory limit 200 MiB, request 100 MiB: burstable.
+        (2, {"memory": 200 * MIB, "memory_reservation": 100 * MIB}, None),
+        # 3. The same, with 2 CPUs limit and 1 requested: burstable. Docker has no request, so the memory says it.
+        (3, {"memory": 200 * MIB, "memory_reservation": 100 * MIB, "nano_cpus": 2 * GIGA}, None),
+        # 4. Memory and 2 CPUs, each limit equal to its request: guaranteed, exclusive.
+        (4, {"memory": 200 * MIB, "memory_reservation": 200 * MIB, "nano_cpus": 2 * GIGA}, 2),
+        # 5. The same with 1.5 CPUs: guaranteed, but a fraction, so shared.
+        (5, {"memory": 200 * MIB, "memory_reservation": 200 * MIB, "nano_cpus": 1_500_000_000}, None),
+        # 6. Limits only: requests are taken to be equal, so guaranteed, exclusive.
+        (6, {"memory": 200 * MIB, "nano_cpus": 2 * GIGA}, 2),
+    ],
+)
+def test_the_kubelets_examples_come_out_the_same(number: int, limits: dict[str, int], cpus: int | None) -> None:
+    """With `opt_in = guaranteed`. A pod's CPU and memory limits are Docker's `--cpus` and `--memory`, the memory
+    request is `--memory-reservation`; Docker has no CPU request, so the limit is the request wherever there is one.
+    """
+    found = wish(None, GUARANTEED, **limits)
+    assert (found.demand.cpus if found.demand else None) == cpus, f"example {number}"
+    assert found.trouble is None
+    assert wish(None, Settings(), **limits).demand is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "cpus"),
+    [
+        ({"nano_cpus": 2 * GIGA}, None),
+        ({"memory": MIB, "nano_cpus": 500_000_000}, None),
+        ({"memory": MIB, "cpu_quota": 300_000}, 3),
+        ({"memory": MIB, "memory_reservation": 2 * MIB, "nano_cpus": GIGA}, None),
+        ({"memory_reservation": MIB, "nano_cpus": GIGA}, None),
+    ],
+)
+def test_guaranteed_needs_both_limits_and_a_whole_cpu(limits: dict[str, int], cpus: int | None) -> None:
+    found = wish(None, GUARANTEED, **limits).demand
+    assert (found.cpus if found else None) == cpus
+
+
+def test_a_label_goes_before_the_limits() -> None:
+    """`cpuset.exclusive: "false"` keeps a guaranteed container in the shared pool."""
+    limits = {"memory": MIB, "nano_cpus": 2 * GIGA}
+    assert wish({"cpuset.exclusive": "false"}, GUARANTEED, **limits).demand is None
+    assert asked(wish({"cpuset.exclusive": "2"}, GUARANTEED, **limits)) == 2
+
+
+# Projection names.
+
+
+@pytest.mark.parametrize(
+    ("labels", "mounts", "name"),
+    [
+        ({}, (), None),
+        ({"cpuset.projection": "game"}, (), "game"),
+        ({}, (Mount(source="/run/cpuset-sidecar/by-name/game", target="/cpus"),), "game"),
+        ({}, (Mount(source="cpusets", target="/cpus", subpath="by-name/game"),), "game"),
+        ({}, (Mount(source="cpusets", target="/cpus", subpath="/by-name/game"),), "game"),
+        ({"cpuset.projection": "a"}, (Mount(source="/run/cpuset-sidecar/by-name/b", target="/c"),), "a"),
+        ({}, (Mount(source="/run/cpuset-sidecar", target="/cpus"),), None),
+        ({}, (Mount(source="/run/cpuset-sidecar/by-id/0123456789ab", target="/cpus"),), None),
+        ({}, (Mount(source="/run/cpuset-sidecar/by-name/a/b", target="/cpus"),), None),
+        ({}, (Mount(source="/run/cpuset-sidecar/by-name/..", target="/cpus"),), None),
+        ({}, (Mount(source="/elsewhere/by-name/game", target="/cpus"),), None),
+    ],
+)
+def test_the_name_of_a_projection(labels: dict[str, str], mounts: tuple[Mount, ...], name: str | None) -> None:
+    """By its label, or because it mounts this very directory, as a bind or a volume's subpath."""
+    assert projection_name(view(labels, mounts=mounts), Settings()) == name
+
+
+def test_a_root_with_a_slash_at_its_end_is_the_same_root() -> None:
+    one = view(mounts=(Mount(source="/srv/cpus/by-name/game", target="/cpus"),))
+    assert projection_name(one, Settings(projections="/srv/cpus/")) == "game"
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../up", "a/b", "/etc", "-x", "a\0b", "a\nb", "a" * 65, "é"])
+def test_a_name_that_leads_elsewhere_is_none(name: str) -> None:
+    """And it is told, with what would be right."""
+    labels = {"cpuset.projection": name}
+    assert projection_name(view(labels), Settings()) is None
+    assert any("cpuset.projection" in warning for warning in wish(labels).warnings)
+
+
+@pytest.mark.parametrize("file", ["cpuset", "status.json"])
+def test_a_single_file_mount_is_noticed(file: str) -> None:
+    one = view(mounts=(Mount(source=f"/run/cpuset-sidecar/by-name/game/{file}", target="/cpus"),))
+    assert is_single_file_mount(one, Settings())
+    assert not is_single_file_mount(view(), Settings())
+    assert not is_single_file_mount(view(mounts=(Mount(source="/etc/cpuset", target="/c"),)), Settings())
+
+
+# Text that means harm.
+
+hostile = st.text(max_size=300) | st.sampled_from(["9" * 5000, "\x1b[31m", "\u202e1", "1\n", "\ud800", "0" * 4])
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            ["cpuset.exclusive", "cpuset.on-shortage", "cpuset.quota", "cpuset.options", "cpuset.projection", "cpuset."]
+        )
+        | hostile.map(lambda text: f"cpuset.{text}"),
+        hostile,
+        max_size=5,
+    ),
+    st.sampled_from(["", "0", "junk", "0-99999999", "7-2", "3-5"]),
+)
+def test_no_text_fails_a_container(labels: dict[str, str], cpuset: str) -> None:
+    """Whatever a label says: a wish, of a whole number of CPUs if it is a demand, with warnings of bounded length."""
+    found = wish(labels, GUARANTEED, cpuset=cpuset)
+    assert found.demand is None or found.demand.cpus >= 1
+    # Escapes make a character up to ten long; 60 of them and the sentence around.
+    assert all(len(warning) < 1000 for warning in found.warnings)
