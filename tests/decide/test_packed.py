@@ -1,0 +1,192 @@
+"""Packed placement: the kubelet's own vectors, brute force on small machines, and properties on irregular ones."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.decide.placement.packed import packed
+from state.cpuset import EMPTY, CPUSet
+from state.topology import Topology, topology, uniform
+from tests.state.strategies import topologies
+
+VECTORS = Path(__file__).parents[2].parent / "shared" / "vectors"
+
+SMALL = (
+    uniform(cores=4),
+    uniform(cores=4, threads=2),
+    uniform(cores=3, threads=2, adjacent=True),
+    uniform(packages=2, cores=2, threads=2),
+    uniform(packages=1, nodes=2, cores=2, threads=2),
+    uniform(packages=2, nodes=2, cores=1, threads=2),
+    topology(cores=[CPUSet.of(0, 1), CPUSet.of(2), CPUSet.of(3, 4), CPUSet.of(5)]),
+)
+"""Machines of at most eight CPUs: every set of free CPUs can be tried."""
+
+
+def masks(groups: Any) -> list[int]:
+    return [group.cpus.mask for group in groups]
+
+
+def whole(groups: list[int], free: int) -> list[int]:
+    """Those that are entirely free."""
+    return [mask for mask in groups if mask & free == mask]
+
+
+def broken_into(groups: list[int], free: int, taken: int) -> int:
+    """How many groups that were entirely free are so no more, and were not taken whole."""
+    return sum(1 for mask in whole(groups, free) if mask & taken and mask & taken != mask)
+
+
+@pytest.mark.parametrize("machine", SMALL, ids=lambda m: f"{len(m.online)}-{len(m.cores)}-{len(m.nodes)}")
+def test_every_request_on_every_small_machine(machine: Topology) -> None:
+    """1. As many as asked for, all free, or None where there are not so many.
+    2. At most one free core is broken into; none, where the machine has but one node, and loose CPUs suffice. (With
+    several, the fuller node goes first, and that may break a core where another node has a loose CPU.)
+    """
+    cores = masks(machine.cores)
+    for free in range(1 << len(machine.online)):
+        for count in range(1, len(machine.online) + 1):
+            taken = packed(machine, CPUSet.from_mask(free), count)
+            if free.bit_count() < count:
+                assert taken is None
+                continue
+            assert taken is not None
+            assert len(taken) == count
+            assert taken.mask & ~free == 0
+            assert broken_into(cores, free, taken.mask) <= 1
+            if len(machine.nodes) == 1 and len({mask.bit_count() for mask in cores}) == 1:
+                assert broken_into(cores, free, taken.mask) == fewest_cores_broken(cores, free, count)
+
+
+def fewest_cores_broken(cores: list[int], free: int, count: int) -> int:
+    """By whole free cores first and loose CPUs after: 0 if that comes out even, else 1."""
+    size = cores[0].bit_count()
+    loose = free.bit_count() - size * len(whole(cores, free))
+    rest = max(0, count - size * len(whole(cores, free))) if count // size >= len(whole(cores, free)) else count % size
+    return 0 if rest <= loose else 1
+
+
+@pytest.mark.parametrize("machine", SMALL[3:6], ids=["2 packages", "2 nodes in 1", "2 packages of 2 nodes"])
+def test_a_node_that_fits_is_taken_whole(machine: Topology) -> None:
+    """Of a whole machine, a request of one node's size is one node, and of two, two."""
+    size = len(machine.nodes[0].cpus)
+    for nodes in range(1, len(machine.nodes) + 1):
+        taken = packed(machine, machine.online, size * nodes)
+        assert taken is not None
+        assert len(whole(masks(machine.nodes), taken.mask)) == nodes
+
+
+@pytest.mark.parametrize("machine", SMALL[3:6], ids=["2 packages", "2 nodes in 1", "2 packages of 2 nodes"])
+def test_the_fullest_node_that_serves_is_used_up_first(machine: Topology) -> None:
+    """A request for one core goes where fewest CPUs are free, as long as a whole core is there."""
+    for parts in combinations(machine.cores, len(machine.cores) - 1):
+        free = CPUSet.from_mask(sum(core.cpus.mask for core in parts))
+        taken = packed(machine, free, 2)
+        assert taken is not None
+        if len(machine.nodes) == len(machine.cores):
+            continue
+        gone = next(core for core in machine.cores if core not in parts)
+        home = machine.node_of[gone.cpus.lowest()]
+        assert taken <= home.cpus
+
+
+def test_half_used_cores_are_filled_first() -> None:
+    """A single CPU is a thread whose sibling is taken already."""
+    machine = uniform(cores=4, threads=2)
+    assert packed(machine, machine.online - CPUSet.of(2), 1) == CPUSet.of(6)
+    assert packed(machine, machine.online - CPUSet.of(2), 3) == CPUSet.of(0, 4, 6)
+
+
+def test_a_whole_core_goes_before_a_half_used_one() -> None:
+    machine = uniform(cores=4, threads=2)
+    assert packed(machine, machine.online - CPUSet.of(0), 2) == CPUSet.of(1, 5)
+
+
+def test_nothing_asked_for_is_nothing_taken() -> None:
+    machine = uniform(cores=2)
+    assert packed(machine, machine.online, 0) == EMPTY
+    assert packed(machine, machine.online, -1) == EMPTY
+
+
+def test_cpus_that_are_not_there_are_not_taken() -> None:
+    """Free CPUs that this machine has not online do not count."""
+    machine = uniform(cores=2)
+    assert packed(machine, CPUSet.of(0, 1, 2, 3), 3) is None
+    assert packed(machine, CPUSet.of(1, 7), 1) == CPUSet.of(1)
+
+
+@given(topologies(), st.integers(0, 2**41 - 1), st.integers(1, 24))
+def test_irregular_machines(machine: Topology, mask: int, count: int) -> None:
+    """Never more than asked for, only what is free, at most one free core broken into, and always the same."""
+    free = machine.online & CPUSet.from_mask(mask)
+    taken = packed(machine, free, count)
+    if len(free) < count:
+        assert taken is None
+        return
+    assert taken is not None
+    assert len(taken) == count
+    assert taken <= free
+    assert broken_into(masks(machine.cores), free.mask, taken.mask) <= 1
+    assert packed(machine, free, count) == taken
+
+
+@given(topologies(), st.data())
+def test_taking_in_pieces_never_hands_out_a_cpu_twice(machine: Topology, data: st.DataObject) -> None:
+    """Requests one after another use the machine up, each CPU once."""
+    free, total = machine.online, EMPTY
+    while free:
+        count = data.draw(st.integers(1, len(free)))
+        taken = packed(machine, free, count)
+        assert taken is not None
+        assert taken.isdisjoint(total)
+        free, total = free - taken, total | taken
+    assert total == machine.online
+
+
+# The kubelet's own answers.
+
+
+def recorded_machine(rows: list[list[int]]) -> Topology:
+    def by(column: int) -> dict[int, CPUSet]:
+        return {row[column]: CPUSet(each[0] for each in rows if each[column] == row[column]) for row in rows}
+
+    return topology(cores=list(by(1).values()), caches=list(by(4).values()), nodes=by(3), packages=by(2))
+
+
+def is_told_consistently(recorded: dict[str, Any]) -> bool:
+    """Whether the counts that the allocator divided by are those of the rows."""
+    rows, counts = recorded["cpus"], recorded["counts"]
+    columns = {"cpus": 0, "cores": 1, "sockets": 2, "numa": 3, "uncore": 4}
+    return all(counts[name] == len({row[column] for row in rows}) for name, column in columns.items())
+
+
+def vectors(name: str) -> list[dict[str, Any]]:
+    path = VECTORS / name
+    if not path.exists():
+        pytest.skip(f"no recorded vectors at {path}")
+    text = path.read_text()
+    return json.loads(text) if name.endswith(".json") else [json.loads(line) for line in text.splitlines()]
+
+
+def test_the_kubelets_own_answers() -> None:
+    """Every recorded call of the packed allocator gives the same CPUs, or is refused where it was refused."""
+    recorded = {each["name"]: each for each in vectors("topologies.json")}
+    built = {name: recorded_machine(each["cpus"]) for name, each in recorded.items() if is_told_consistently(each)}
+    played, wrong = 0, []
+    for case in vectors("take.jsonl"):
+        if case["algorithm"] != "packed" or case["topology"] not in built:
+            continue
+        played += 1
+        expected = case.get("expect_fixed", case["expect"])
+        taken = packed(built[case["topology"]], CPUSet.parse(case["available"]), case["num"])
+        if (str(taken) if taken is not None else None) != expected.get("cpus"):
+            wrong.append(f"{case['id']}: {taken} instead of {expected}")
+    assert wrong == []
+    assert played >= 228

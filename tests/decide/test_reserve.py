@@ -1,0 +1,95 @@
+"""reserve: a list or a count; whole low cores first; and what stays when CPUs go offline."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.decide.placement.reserve import reserve
+from sidecar.decide.world import Settings
+from state.cpuset import CPUSet
+from state.model import Demand, State
+from state.topology import Topology, topology, uniform
+from tests.state.strategies import topologies
+
+SMT = uniform(cores=4, threads=2)
+"""Cores 0,4 1,5 2,6 3,7."""
+
+
+def cpus(text: str) -> CPUSet:
+    return CPUSet.parse(text)
+
+
+def without(machine: Topology, offline: str) -> Topology:
+    cores = [core.cpus - cpus(offline) for core in machine.cores]
+    return topology(cores=[core for core in cores if core])
+
+
+def held(text: str) -> State:
+    demand = Demand(container="a", name="a", cpus=len(cpus(text)))
+    return State(online=SMT.online, reserved=cpus("0,4")).granted(demand, cpus(text))
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, "0"), (2, "0,4"), (3, "0-1,4"), (4, "0-1,4-5"), (8, "0-7")])
+def test_a_count_takes_the_lowest_cores_whole(count: int, expected: str) -> None:
+    assert reserve(SMT, Settings(reserved_count=count), State()) == cpus(expected)
+
+
+def test_a_count_beyond_the_machine_is_the_machine() -> None:
+    assert reserve(SMT, Settings(reserved_count=99), State()) == SMT.online
+
+
+def test_none_asked_for_is_none() -> None:
+    assert reserve(SMT, Settings(), State()) == CPUSet()
+
+
+def test_a_list_goes_before_a_count() -> None:
+    assert reserve(SMT, Settings(reserved_cpus=cpus("3,7"), reserved_count=4), State()) == cpus("3,7")
+
+
+def test_a_list_keeps_what_is_online() -> None:
+    """Some of it is left: that is the reservation, not something else in its place."""
+    machine = without(SMT, "7")
+    assert reserve(machine, Settings(reserved_cpus=cpus("3,7")), State()) == cpus("3")
+
+
+def test_a_list_that_is_all_offline_is_replaced_by_one_cpu() -> None:
+    """The machine always keeps at least one, from those that nobody holds, if there is any."""
+    machine = without(SMT, "3,7")
+    assert reserve(machine, Settings(reserved_cpus=cpus("3,7")), State()) == cpus("0")
+    assert reserve(machine, Settings(reserved_cpus=cpus("3,7")), held("0,4")) == cpus("1")
+
+
+def test_a_counted_reservation_stays_where_it_was() -> None:
+    """A CPU comes or goes elsewhere: the reserved ones stay the same ones."""
+    before = State(online=SMT.online, reserved=cpus("1,5"))
+    assert reserve(SMT, Settings(reserved_count=2), before) == cpus("1,5")
+
+
+def test_a_counted_reservation_that_lost_a_cpu_is_filled_up() -> None:
+    """First from CPUs that nobody holds."""
+    machine = without(SMT, "4")
+    assert reserve(machine, Settings(reserved_count=2), held("1,5")) == cpus("0,2")
+
+
+def test_a_counted_reservation_is_filled_from_grants_in_the_end() -> None:
+    machine = without(SMT, "4")
+    assert reserve(machine, Settings(reserved_count=2), held("1-3,5-7")) == cpus("0-1")
+
+
+def test_another_count_is_counted_anew() -> None:
+    before = State(online=SMT.online, reserved=cpus("1,5"))
+    assert reserve(SMT, Settings(reserved_count=1), before) == cpus("0")
+
+
+@given(topologies(), st.integers(1, 30), st.data())
+def test_a_reservation_is_online_and_as_large_as_asked(machine: Topology, count: int, data: st.DataObject) -> None:
+    """Whatever was reserved before; and asked again it stays."""
+    numbers = data.draw(st.frozensets(st.sampled_from(sorted(machine.online)), max_size=len(machine.online)))
+    before = State(online=machine.online, reserved=CPUSet(numbers))
+    settings = Settings(reserved_count=count)
+    found = reserve(machine, settings, before)
+    assert len(found) == min(count, len(machine.online))
+    assert found <= machine.online
+    assert reserve(machine, settings, State(online=machine.online, reserved=found)) == found
