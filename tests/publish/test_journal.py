@@ -133,6 +133,16 @@ def test_files_stay_bounded_and_nothing_recent_is_lost(
             at += len(line)
 
 
+def test_a_burst_beyond_the_limit_does_not_push_out_the_file_before_for_an_empty_one(
+    tmp_path: Path, worlds: Worlds
+) -> None:
+    (tmp_path / PREVIOUS).write_bytes(b"history")
+    with Journal(tmp_path, 10) as journal:
+        journal.start_with(worlds.now)
+        journal.append(FACTS)
+    assert (tmp_path / PREVIOUS).read_bytes() == b"history"
+
+
 def test_a_torn_last_line_is_left_out_and_cut_off_at_the_next_start(
     journal: Journal, tmp_path: Path, worlds: Worlds
 ) -> None:
