@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -11,6 +12,9 @@ from typing import Final
 from sidecar.errors import AlreadyRunning, StateUnwritable
 
 NAME: Final = "lock"
+
+TRIES: Final = 5
+TRY_SECONDS: Final = 0.05
 
 
 @contextmanager
@@ -28,16 +32,26 @@ def hold_lock(state_dir: str) -> Iterator[None]:
             f"the state directory {state_dir} cannot be used: {error.strerror}. Make it writable, or set state_dir"
         ) from error
     try:
-        try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not _locked(opened):
             holder = os.read(opened, 32).decode("ascii", "replace").strip() or "unknown"
             raise AlreadyRunning(
                 f"another sidecar (process {holder}) runs on {state_dir}. "
                 "Stop it first, or give this one a state_dir of its own"
-            ) from error
+            )
         os.ftruncate(opened, 0)
         os.write(opened, f"{os.getpid()}\n".encode())
         yield
     finally:
         os.close(opened)
+
+
+def _locked(opened: int) -> bool:
+    """Take the lock. Commands that ask whether a daemon runs hold it for an instant, so one refusal is not enough."""
+    for attempt in range(TRIES):
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(TRY_SECONDS if attempt < TRIES - 1 else 0)
+        else:
+            return True
+    return False

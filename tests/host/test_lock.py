@@ -1,0 +1,40 @@
+"""One sidecar for one state directory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sidecar.errors import AlreadyRunning, StateUnwritable
+from sidecar.host.lock import NAME, hold_lock
+from sidecar.publish.status_file import is_daemon_running
+
+
+def test_a_second_sidecar_is_refused_and_told_who_holds_the_lock(tmp_path: Path) -> None:
+    with (
+        hold_lock(str(tmp_path)),
+        pytest.raises(AlreadyRunning, match=f"process {os.getpid()}"),
+        hold_lock(str(tmp_path)),
+    ):
+        pytest.fail("two sidecars hold one lock")
+
+
+def test_the_lock_is_free_again_after_its_holder(tmp_path: Path) -> None:
+    for _ in range(2):
+        with hold_lock(str(tmp_path)):
+            assert is_daemon_running(tmp_path)
+        assert not is_daemon_running(tmp_path)
+
+
+def test_the_directory_is_made_and_is_nobody_elses_business(tmp_path: Path) -> None:
+    with hold_lock(str(tmp_path / "deep" / "state")):
+        assert (tmp_path / "deep" / "state").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / NAME).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StateUnwritable, match="state directory"), hold_lock(str(tmp_path)):
+        pytest.fail("followed a link")
+    assert not (tmp_path / "elsewhere").exists()
