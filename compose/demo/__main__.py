@@ -19,10 +19,10 @@ from compose.demo.project import Project
 from compose.demo.screen import Screen
 from compose.demo.witness import Witness
 from compose.host import packages
-from compose.host.commands import HostLacks, attempt, output, say, tail
+from compose.host.commands import HostLacks, attempt, now_undisturbed, output, say, tail
 from compose.host.composer import compose_command
 from compose.host.engine import engine
-from compose.host.image import build_images, remove_images
+from compose.host.image import build_images, remove_images, tags
 
 SETTLE_SECONDS = 20.0
 ALONE_SECONDS = 3  # whole seconds of work to judge by
@@ -55,7 +55,7 @@ def play(project: Project) -> int:
     if machine_size() < 2:
         raise HostLacks("one CPU is too few: one is for the host, and one to be given away")
     witness = Witness()
-    screen = Screen(lambda colours: project.ask("status", terminal=colours).stdout.rstrip())
+    screen = Screen(lambda colours: status(project, colours))
 
     screen.headline("The sidecar starts. CPU 0 is reserved for the host; the others may be given away.")
     if others := len(output("docker", "ps", "--quiet").split()):
@@ -113,6 +113,12 @@ def tell(screen: Screen, verdict: Verdict) -> int:
     return 0 if verdict.is_true else 1
 
 
+def status(project: Project, colours: bool) -> str:
+    """What the sidecar says, as a person would ask it."""
+    said = project.ask("status", terminal=colours)
+    return said.stdout.rstrip() if said.returncode == 0 else "the sidecar is not ready yet"
+
+
 def is_ready(project: Project) -> bool:
     """Whether the sidecar answers. HostLacks if it ended."""
     if project.has_failed("sidecar"):
@@ -143,13 +149,13 @@ def machine_size() -> int:
 
 @contextmanager
 def _images(keep: bool) -> Iterator[None]:
-    made: list[str] = []
+    present = tags()
     try:
-        made = build_images()
+        build_images()
         yield
     finally:
         if not keep:
-            remove_images(made)
+            remove_images(present)
 
 
 @contextmanager
@@ -164,8 +170,7 @@ def _clean_project(project: Project) -> Iterator[None]:
             print(f"the sidecar's last words:\n{tail(words.stdout + words.stderr, 20)}", file=sys.stderr)
         raise
     finally:
-        # From here on a second Ctrl-C would leave things behind.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        now_undisturbed()
         say("taking everything down")
         try:
             if project.containers("sidecar") and project.strangers():
@@ -173,7 +178,6 @@ def _clean_project(project: Project) -> Iterator[None]:
         except HostLacks as problem:
             say(f"the sidecar could not give back what it took: {problem}")
         project.down()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -59,7 +60,7 @@ class Project:
         sidecars = self.containers("sidecar", running_only=True)
         if not sidecars:
             return subprocess.CompletedProcess(words, 1, "", "the sidecar does not run")
-        colours = ["--tty", "--env=COLUMNS=100"] if terminal else []
+        colours = ["--tty", f"--env=COLUMNS={shutil.get_terminal_size().columns}"] if terminal else []
         return attempt("docker", "exec", *colours, sidecars[0], "cpuset-sidecar", *words, timeout=30)
 
     def release(self) -> None:

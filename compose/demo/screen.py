@@ -23,21 +23,21 @@ class Screen:
 
     def __init__(self, status: Callable[[bool], str]) -> None:
         # A log has no width of its own: the tables need this much.
-        self._console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 100)
+        self._console = Console(highlight=False, width=None if sys.stdout.isatty() else 100)
         self._status = status
         self._began = time.monotonic()
 
     def headline(self, text: str) -> None:
         """What happens now, with the seconds since the demo began."""
-        self._console.print(f"\n[bold]{time.monotonic() - self._began:5.1f} s  {text}[/bold]")
+        self._console.print(f"\n[bold]{time.monotonic() - self._began:5.1f} s  {text}[/bold]", soft_wrap=True)
 
     def note(self, text: str) -> None:
         """A line of explanation."""
-        self._console.print(f"         {text}", markup=False)
+        self._console.print(f"         {text}", markup=False, soft_wrap=True)
 
     def show(self) -> None:
         """The status as it is now."""
-        self._console.print(self._picture())
+        self._console.print(self._picture(), soft_wrap=True)
 
     def until(self, is_done: Callable[[], bool], what: str, seconds: float) -> None:
         """Wait for something to become true, with the status live in a terminal. HostLacks if it never does."""
@@ -72,8 +72,8 @@ class Screen:
                 cells = (
                     f"{row.share:.1%}",
                     f"{row.stalls:.0f}/s",
-                    f"{row.longest_ms:.1f} ms",
-                    f"{row.waited_ms:.1f} ms/s",
+                    f"{row.longest_ms:.0f} ms",
+                    f"{row.waited_ms:.0f} ms/s",
                     f"{row.preempted:.0f}/s",
                 )
                 table.add_row(name, " ".join(row.allowed), *cells)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -58,6 +59,12 @@ def quietly(what: str, command: Sequence[str], *, env: dict[str, str] | None = N
 def tail(text: str, lines: int = 15) -> str:
     """The last lines of a program's output, indented: where the reason usually stands."""
     return "\n".join("    " + line for line in text.strip().splitlines()[-lines:])
+
+
+def now_undisturbed() -> None:
+    """From here on this program only puts things back: a second Ctrl-C would leave some of them behind."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def has(program: str) -> bool:

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from compose.host.commands import HostLacks, attempt, has, quietly, say, tail
+from compose.host.commands import HostLacks, attempt, has, now_undisturbed, quietly, say, tail
 from compose.host.composer import compose_packages
 from compose.host.packages import candidate, install, installable
 
@@ -128,6 +128,7 @@ def _by_systemd(was_installed: bool) -> Iterator[None]:
         _wait_until_it_answers(None, "journalctl -u docker")
         yield
     finally:
+        now_undisturbed()
         say("stopping the engine that was started")
         attempt("systemctl", "stop", *UNITS, timeout=2 * STOP_SECONDS)
         if not was_installed:
@@ -162,6 +163,7 @@ def _by_hand() -> Iterator[Path]:
         yield log
         log.unlink(missing_ok=True)
     finally:
+        now_undisturbed()
         say("stopping the engine that was started")
         _end(daemon)
         DEFAULT_SOCKET.unlink(missing_ok=True)

@@ -30,10 +30,14 @@ GLIBC = ("2_36", "2_35", "2_34", "2_31", "2_28", "2_27", "2_24", "2_17", "2014",
 ALWAYS = ("pyasyncore", "typing_extensions", "pip")
 
 
-def build_images() -> list[str]:
-    """Build both images. Returns the tags that this made, base included, for who wants to remove them again."""
-    present = set(output("docker", "image", "ls", "--format", "{{.Repository}}:{{.Tag}}").split())
-    base = find_base(present)
+def tags() -> set[str]:
+    """The names of all images that are on the engine now."""
+    return set(output("docker", "image", "ls", "--format", "{{.Repository}}:{{.Tag}}").split())
+
+
+def build_images() -> None:
+    """Build both images. HostLacks if that fails."""
+    base = find_base(tags())
     fetch_wheels(base)
     # The classic builder keeps the container of a step that failed, unless told otherwise.
     buildkit = attempt("docker", "buildx", "version").returncode == 0
@@ -43,13 +47,13 @@ def build_images() -> list[str]:
         command = [*way, "--file", str(ROOT / "compose" / "Dockerfile"), "--build-arg", f"BASE={base}"]
         command += ["--target", target, "--tag", tag, str(ROOT)]
         quietly("build the image", ["docker", *command], env={"DOCKER_BUILDKIT": "1" if buildkit else "0"})
-    return [tag for tag in (base, *TARGETS.values()) if tag not in present]
 
 
-def remove_images(tags: list[str]) -> None:
-    """Remove images that were made here, and the stages that a classic builder leaves behind."""
-    for tag in tags:
-        attempt("docker", "image", "rm", tag)
+def remove_images(present: set[str]) -> None:
+    """Remove the images that `build_images` brought, but those that were `present` before, and what builders leave."""
+    for tag in (*TARGETS.values(), OWN_BASE, PUBLIC_BASE):
+        if tag not in present:
+            attempt("docker", "image", "rm", tag)
     attempt("docker", "image", "prune", "--force", f"--filter=label={STAGE_LABEL}")
 
 
