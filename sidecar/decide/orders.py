@@ -19,6 +19,11 @@ class Update(msgspec.Struct, frozen=True, kw_only=True):
     nano_cpus: int | None = None
     cpu_quota: int | None = None
 
+    @property
+    def leaves_limits(self) -> bool:
+        """Whether it changes CPUs only."""
+        return self.nano_cpus is None and self.cpu_quota is None
+
 
 class ApplyCpuset(msgspec.Struct, frozen=True, tag=True):
     """Write this onto the container. One at a time per container; `number` names it in the outcome.

@@ -87,9 +87,10 @@ def plan(world: World) -> tuple[World, tuple[Order, ...]]:
     busy = sum(1 for container in world.containers.values() if container.pending)
     containers = dict(world.containers)
     state, number = world.state, world.numbers
-    for (urgency, _), container, update in changes:
+    for (urgency, _), container, cpus in changes:
         if busy >= (SLOTS if urgency == 0 else SWEEP_SLOTS):
             break
+        update = _update(world, container, cpus)
         order = ApplyCpuset(container.view.id, number, update, live=not container.is_idle)
         state = state.remembering(container.view.id, originals_of(container.view))
         containers[container.view.id] = replace(container, pending=order, was_looked_at=False)
@@ -101,34 +102,37 @@ def plan(world: World) -> tuple[World, tuple[Order, ...]]:
     return world, (*orders, *waits)
 
 
-def _changes(world: World) -> list[tuple[tuple[int, int], Container, Update]]:
-    """Every change that is due, with its urgency and the container's arrival."""
+def _changes(world: World) -> list[tuple[tuple[int, int], Container, CPUSet]]:
+    """Every container that is not where it may be, or not limited as it should be, with its urgency and where to."""
     reached = world.reach
     found = []
     policy = policy_named(world.settings.policy)
-    for container in world.containers.values():
+    for id, container in world.containers.items():
         if container.pending or container.waits or container.view.phase in _HOPELESS:
             continue
         wanted = desired(world, container) if world.is_releasing else policy.desired(world, container)
         if wanted is None:
             continue
-        update = _update(world, container, target(world, container, wanted, reached))
-        if update is not None and update != container.refused:
-            found.append(((_urgency(container, update), container.arrival), container, update))
+        cpus = target(world, container, wanted, reached)
+        is_there = container.configured == cpus == container.seen and not container.is_lost
+        # Who was never changed and is granted nothing has its own limits, which need no comparing.
+        is_limited = id not in world.state.originals and id not in world.state.assignments
+        if is_there and (is_limited or _update(world, container, cpus).leaves_limits):
+            continue
+        if container.refused is None or container.refused != _update(world, container, cpus):
+            found.append(((_urgency(container, cpus), container.arrival), container, cpus))
     return found
 
 
-def _update(world: World, container: Container, cpus: CPUSet) -> Update | None:
-    """The call that brings a container there, or None where it is there already."""
+def _update(world: World, container: Container, cpus: CPUSet) -> Update:
+    """The call that brings a container there, with its limit as it should be there."""
     view = container.view
     nano, quota = _limits(world, container)
-    update = Update(
+    return Update(
         cpus=cpus,
         nano_cpus=nano if nano > 0 and nano != view.nano_cpus else None,
         cpu_quota=quota if quota != 0 and quota != view.cpu_quota else None,
     )
-    is_there = container.configured == cpus == container.seen and not container.is_lost
-    return None if is_there and update.nano_cpus is None and update.cpu_quota is None else update
 
 
 def _limits(world: World, container: Container) -> tuple[int, int]:
@@ -153,11 +157,11 @@ def _lifted(before: Originals, ncpu: int) -> tuple[int, int]:
     return 0, -1 if before.cpu_quota > 0 else 0
 
 
-def _urgency(container: Container, update: Update) -> int:
+def _urgency(container: Container, cpus: CPUSet) -> int:
     """0 newcomers, 1 who must leave CPUs, 2 who gains, 3 who only might start one day."""
     if container.is_idle:
         return 0 if container.view.phase in _SETTLING else 3
-    return 1 if container.seen.mask & ~update.cpus.mask else 2
+    return 1 if container.seen.mask & ~cpus.mask else 2
 
 
 def _waits(world: World) -> tuple[World, list[Order]]:

@@ -124,7 +124,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             mask &= doubt.mask
         return CPUSet.from_mask(mask)
 
-    @property
+    @cached_property
     def is_idle(self) -> bool:
         """Whether it runs nothing now, though it may start at any moment."""
         return not self.view.phase.is_live

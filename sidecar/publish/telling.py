@@ -2,7 +2,8 @@
 
 What orders take away was withdrawn before they left (the allocator does that); everything else is told here, after
 the kernel confirmed it. A container whose record and surroundings are the very same as last time is passed over, so a
-pass over five hundred of them costs little when one changed.
+pass over five hundred of them costs little when one changed. There is no waiting between reading the world and
+writing a directory.
 """
 
 from __future__ import annotations
@@ -49,15 +50,23 @@ class Teller:
         for id in [id for id in self._known if id not in world.containers]:
             del self._known[id]
             self._attempt(errors, partial(self._projections.remove, id))
-        for id, container in world.containers.items():
-            known = _known(world, id, container)
-            if _is_same(self._known.get(id), known):
-                continue
-            projection, names = projection_of(world, container), names_of(world, container)
-            if self._attempt(errors, partial(self._projections.write, id, names, projection)):
-                self._known[id] = known
+        for id in list(world.containers):
+            self._tell_one(id, errors)
             await trio.lowlevel.checkpoint()
         self._report("projections", "; ".join(errors[:5]) or None)
+
+    def _tell_one(self, id: str, errors: list[str]) -> None:
+        """Tell one container what the world says *now*: what was withdrawn meanwhile must not be told again."""
+        world = self._board.latest
+        container = world.containers.get(id)
+        if container is None:
+            return
+        known = _known(world, id, container)
+        if _is_same(self._known.get(id), known):
+            return
+        projection, names = projection_of(world, container), names_of(world, container)
+        if self._attempt(errors, partial(self._projections.write, id, names, projection)):
+            self._known[id] = known
 
     def _attempt(self, errors: list[str], write: Callable[[], None]) -> bool:
         try:
