@@ -9,8 +9,8 @@ requests; what is known to go wrong with it is met here:
   container's author may have made 40 MB.
 - Its event stream goes silently deaf after an end, raises when closed, queues without bound, and one event longer
   than its line limit kills the stream for ever. So the stream is read here as bytes, a fresh request each time.
-- It has no time limits, and a `connector` with a unix URL composes broken addresses: it is given a whole session,
-  and the address to compose with.
+- It has no time limits, and a `connector` with a unix URL composes broken addresses: it is given the address to
+  compose with.
 """
 
 from __future__ import annotations
@@ -62,11 +62,12 @@ class Client:
 
     def __init__(self, address: Address) -> None:
         self._address = address
+        connector = _connector(address)
         self._session = aiohttp.ClientSession(
-            connector=_connector(address), timeout=aiohttp.ClientTimeout(), raise_for_status=_raise_refusal
+            connector=connector, timeout=aiohttp.ClientTimeout(), raise_for_status=_raise_refusal
         )
-        # The connector that aiodocker makes besides is never used; its close() closes that one, ours the session.
-        self._docker = aiodocker.Docker(url=address.url, session=self._session, api_version="v1.41")
+        # Given both, aiodocker makes neither, and reads no DOCKER_TLS_VERIFY; both stay ours to close.
+        self._docker = aiodocker.Docker(address.url, connector, self._session, api_version="v1.41")
         self._docker.docker_host = address.base
         self._is_negotiated = False
 

@@ -88,8 +88,6 @@ def quota_after(change: Limits, stored: Limits, live: float | None) -> float | N
     """The same of a running container after a change: what the change says counts, whatever else is stored."""
     if change.nano_cpus:
         return change.nano_cpus / NANO
-    if change.cpu_quota < 0:
-        return None
     if change.cpu_quota or change.cpu_period:
         return quota_at_start(stored)
     return live

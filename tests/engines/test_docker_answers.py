@@ -104,6 +104,16 @@ async def test_a_hang_up_in_the_middle_is_unavailable(daemon: RawDaemon) -> None
 
 
 @pytest.mark.trio
+async def test_plain_tcp_is_spoken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the loopback, for an engine behind a proxy; TLS settings of the docker command do not matter."""
+    monkeypatch.setenv("DOCKER_TLS_VERIFY", "1")
+    monkeypatch.delenv("DOCKER_CERT_PATH", raising=False)
+    with RawDaemon(None) as daemon:
+        async with open_docker(daemon.address) as engine:
+            assert (await engine.info()).ncpu == 2
+
+
+@pytest.mark.trio
 async def test_no_socket_names_the_cure(tmp_path: Path) -> None:
     """Whoever reads the log must know what to do."""
     async with open_docker(f"unix://{tmp_path}/none.sock") as engine:

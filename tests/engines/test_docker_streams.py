@@ -96,6 +96,22 @@ async def test_a_new_stream_hears_again(daemon: RawDaemon) -> None:
 
 
 @pytest.mark.trio
+async def test_a_hundred_reconnections_leave_nothing_behind(daemon: RawDaemon) -> None:
+    """A flapping engine costs no file and no thread, and every stream hears its event."""
+    daemon.scripts["/events"] = sends(chunk(line(ONE, "start", 1)), END_OF_STREAM)
+    async with open_docker(daemon.address) as engine:
+        counts = []
+        for _ in range(100):
+            async with engine.events() as stream:
+                assert (await anext(stream)).container == ONE
+                with pytest.raises(EngineUnavailable):
+                    await anext(stream)
+            own = [thread for thread in threading.enumerate() if thread not in daemon.threads]
+            counts.append((len(own), daemon.open_connections()))
+    assert max(counts[10:]) <= max(counts[:10])
+
+
+@pytest.mark.trio
 async def test_only_what_matters_is_asked_for(daemon: RawDaemon) -> None:
     """The engine filters: exec and health noise would fill its buffers and ours."""
     daemon.scripts["/events"] = sends(END_OF_STREAM)

@@ -103,6 +103,38 @@ async def test_an_update_of_a_dying_container_is_rolled_back(autojump_clock: Moc
 
 
 @pytest.mark.trio
+async def test_a_container_that_dies_during_its_update_leaves_nothing_behind(autojump_clock: MockClock) -> None:
+    """500, rolled back, and no group of a dead container in the kernel."""
+    docker, engine = host()
+    one = await docker.run("one", Limits(cpuset="2"))
+    async with trio.open_nursery() as nursery:
+
+        async def update() -> None:
+            with pytest.raises(EngineFailed, match="cannot update a stopped container"):
+                await engine.update(one, Update(cpus=ONE))
+
+        nursery.start_soon(update)
+        await trio.sleep(0.001)
+        await docker.exit(one)
+    assert docker.effective(one) is None
+    assert (await engine.inspect(one)).cpuset == "2"
+
+
+@pytest.mark.trio
+async def test_an_order_that_waited_for_a_removal_finds_nobody(autojump_clock: MockClock) -> None:
+    """With --rm: it asked while the container was being stopped, and got the lock when it was gone."""
+    docker, engine = host()
+    one = await docker.create("one", removes_itself=True)
+    await docker.start(one)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(docker.stop, one)
+        await trio.sleep(0.001)
+        with pytest.raises(ContainerGone):
+            await engine.update(one, Update(cpus=ONE))
+    assert docker.kernel.effective(one) is None
+
+
+@pytest.mark.trio
 async def test_a_container_on_its_way_out_cannot_be_updated(autojump_clock: MockClock) -> None:
     """First 500, and then it is unknown."""
     docker, engine = host()

@@ -1,4 +1,4 @@
-"""RawDaemon: bytes over a Unix socket in place of an engine, for answers that no engine should give and some do.
+"""RawDaemon: bytes over a socket in place of an engine, for answers that no engine should give and some do.
 
 A thread accepts, and one thread a connection answers request after request. What is answered to a path is a script:
 bytes to send, or a function that is given the connection and may send, wait and hang up as it likes.
@@ -69,8 +69,8 @@ class Connection:
 class RawDaemon:
     """Answers by script; `with RawDaemon(path) as daemon`. Paths are without version and query: `/info`."""
 
-    def __init__(self, path: Path) -> None:
-        self.address = f"unix://{path}"
+    def __init__(self, path: Path | None) -> None:
+        """On a Unix socket at `path`, or on a port of the loopback."""
         self.requests: list[str] = []
         """Method and path of each request, with version and query."""
         self.scripts: dict[str, Script] = {
@@ -79,14 +79,20 @@ class RawDaemon:
             "/containers/" + "0" * 64 + "/update": answer(404, NO_CONTAINER),
         }
         self._closing = threading.Event()
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(str(path))
+        if path is not None:
+            self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self._listener.bind(str(path))
+            self.address = f"unix://{path}"
+        else:
+            self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            self._listener.bind(("127.0.0.1", 0))
+            self.address = f"tcp://127.0.0.1:{self._listener.getsockname()[1]}"
         self._listener.listen(64)
         self._sockets: list[socket.socket] = []
-        self._threads = [threading.Thread(target=self._accept)]
+        self.threads = [threading.Thread(target=self._accept)]
 
     def __enter__(self) -> RawDaemon:
-        self._threads[0].start()
+        self.threads[0].start()
         return self
 
     def __exit__(
@@ -94,13 +100,17 @@ class RawDaemon:
     ) -> None:
         self.kill()
 
+    def open_connections(self) -> int:
+        """How many clients are connected now."""
+        return sum(thread.is_alive() for thread in self.threads) - 1
+
     def kill(self) -> None:
         """Close everything and wait for the threads."""
         self._closing.set()
         for sock in [self._listener, *self._sockets]:
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
+        for thread in self.threads:
             thread.join(10)
         for sock in [self._listener, *self._sockets]:
             sock.close()
@@ -113,7 +123,7 @@ class RawDaemon:
                 return
             self._sockets.append(sock)
             thread = threading.Thread(target=self._serve, args=(sock,))
-            self._threads.append(thread)
+            self.threads.append(thread)
             thread.start()
 
     def _serve(self, sock: socket.socket) -> None:
