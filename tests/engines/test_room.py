@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 
@@ -40,7 +41,7 @@ async def test_a_cancelled_call_waits_for_its_cleanup() -> None:
         try:
             await asyncio.sleep(60)
         finally:
-            time.sleep(0.05)  # noqa: ASYNC251  (cleanup does not await)
+            await asyncio.sleep(0.05)
             done.append("cleaned up")
 
     async with open_room() as room:
@@ -48,6 +49,46 @@ async def test_a_cancelled_call_waits_for_its_cleanup() -> None:
             await room.call(works)
         assert scope.cancelled_caught
         assert done == ["cleaned up"]
+
+
+@pytest.mark.trio
+async def test_a_result_that_comes_in_spite_of_a_cancellation_counts() -> None:
+    """An order that was carried out must not be taken for one that was not."""
+
+    async def stubborn() -> str:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        return "done"
+
+    got = ""
+    async with open_room() as room:
+        with trio.move_on_after(0.05):
+            got = await room.call(stubborn)
+    assert got == "done"
+
+
+@pytest.mark.trio
+async def test_a_call_that_cannot_even_begin_is_an_error() -> None:
+    """It does not hang: a mistake in the program surfaces in the trio task."""
+
+    async def takes_none() -> None:
+        await asyncio.sleep(0)
+
+    async with open_room() as room:
+        with pytest.raises(TypeError), trio.fail_after(20):
+            await room.call(takes_none, 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.trio
+async def test_a_call_that_is_cancelled_in_the_room_is_unavailable() -> None:
+    """Nobody here asked for it: asyncio's own cancellation does not leak into trio."""
+
+    async def cancelled() -> None:
+        raise asyncio.CancelledError
+
+    async with open_room() as room:
+        with pytest.raises(EngineUnavailable, match="closed meanwhile"):
+            await room.call(cancelled)
 
 
 @pytest.mark.trio
