@@ -17,12 +17,23 @@ venv:  ## make .venv: Python 3.11 or newer with everything that is needed
 	@compose/host/venv.sh
 
 check: venv  ## format, lint, types, import contracts, spelling, and the fast tests; no engine needed
-	$(call step,format,.venv/bin/ruff format --check .)
-	$(call step,lint,.venv/bin/ruff check .)
-	$(call step,types,.venv/bin/mypy)
-	$(call step,imports,.venv/bin/lint-imports --no-cache)
-	$(call step,spelling,.venv/bin/codespell)
+	@$(MAKE) --no-print-directory --keep-going --output-sync --jobs=2 $(CHECKS)
+
+# The longest first: two run at a time.
+CHECKS := check-tests check-types check-format check-lint check-imports check-spelling
+.PHONY: $(CHECKS)
+check-tests:
 	@$(PY) -m pytest -q -m 'not live and not slow'
+check-types:
+	$(call step,types,.venv/bin/mypy)
+check-format:
+	$(call step,format,.venv/bin/ruff format --check .)
+check-lint:
+	$(call step,lint,.venv/bin/ruff check .)
+check-imports:
+	$(call step,imports,.venv/bin/lint-imports --no-cache)
+check-spelling:
+	$(call step,spelling,.venv/bin/codespell)
 
 test: venv  ## all tests, with a real container engine: the one here, or one that is installed, started and stopped again
 	@$(PY) -m compose.host with-engine -- $(PY) -m pytest -q $(ARGS)
