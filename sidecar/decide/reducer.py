@@ -17,6 +17,7 @@ from sidecar.decide.demand import cpus_of
 from sidecar.decide.facts import (
     ContainerRemoved,
     ContainerSeen,
+    ContainerView,
     CpusetApplied,
     CpusetFailed,
     EngineConnected,
@@ -34,7 +35,7 @@ from sidecar.decide.facts import (
 from sidecar.decide.orders import LookAgain, Order, ReadTopology
 from sidecar.decide.plan import plan
 from sidecar.decide.policies.registry import policy_named
-from sidecar.decide.reconcile import counted, sighted, with_settings, with_topology
+from sidecar.decide.reconcile import believed, counted, differs, sighted, with_settings, with_topology
 from sidecar.decide.release import after_release, start_releasing
 from sidecar.decide.world import Container, Settings, World, replace
 from state.codec import convert
@@ -61,16 +62,21 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
 def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
     match fact:
         case ContainerSeen():
-            is_doubtful = fact.view.id not in world.containers and fact.began <= world.horizon
-            return (world, (LookAgain(fact.view.id),)) if is_doubtful else (sighted(world, fact.view, fact.began), ())
+            return _seen(world, fact.view, fact.began)
         case ContainerRemoved():
             container = world.containers.get(fact.container)
-            is_news = container is None or container.known < fact.began
-            return world.without_container(fact.container, fact.began) if is_news else world, ()
+            if container is None or container.known < fact.began:
+                return world.without_container(fact.container, fact.began), ()
+            # Old news, but an order may just have been answered after the removal: nobody else would tell.
+            return world, (LookAgain(fact.container),)
         case InventoryTaken():
+            doubts: list[Order] = []
             for view in fact.seen:
-                world = sighted(world, view, fact.began)
-            return counted(world, fact.gone, fact.began), ()
+                world, asked = _seen(world, view, fact.began)
+                doubts += asked
+                if view.id not in world.containers:
+                    world = believed(world, view, fact.began)
+            return counted(world, fact.gone, fact.began), tuple(doubts)
         case CpusetApplied():
             return _applied(world, fact)
         case CpusetFailed():
@@ -97,6 +103,15 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
         case ReleaseRequested():
             return start_releasing(world), ()
     assert_never(fact)
+
+
+def _seen(world: World, view: ContainerView, began: int) -> tuple[World, tuple[Order, ...]]:
+    """The world after a look. One that is old news, and says something else, may still hold news that nobody else will
+    tell (a start, while an order was being answered): then a fresh one is due.
+    """
+    after = sighted(world, view, began)
+    is_old_news = after is world
+    return after, (LookAgain(view.id),) if is_old_news and differs(world, view) else ()
 
 
 def _outstanding(world: World, id: str, number: int) -> Container | None:
