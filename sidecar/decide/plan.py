@@ -98,6 +98,8 @@ def plan(world: World) -> tuple[World, tuple[Order, ...]]:
         busy, number = busy + 1, number + 1
     if orders:
         world = replace(world, containers=containers, state=state, numbers=number)
+    if world.is_releasing:
+        world = _without_the_restored(world)
     world, waits = _waits(world)
     return world, (*orders, *waits)
 
@@ -114,7 +116,7 @@ def _changes(world: World) -> list[tuple[tuple[int, int], Container, CPUSet]]:
         if wanted is None:
             continue
         cpus = target(world, container, wanted, reached)
-        is_there = container.configured == cpus == container.seen and not container.is_lost
+        is_there = _is_there(container, cpus)
         # Who was never changed and is granted nothing has its own limits, which need no comparing.
         is_limited = id not in world.state.originals and id not in world.state.assignments
         if is_there and (is_limited or _update(world, container, cpus).leaves_limits):
@@ -122,6 +124,10 @@ def _changes(world: World) -> list[tuple[tuple[int, int], Container, CPUSet]]:
         if container.refused is None or container.refused != _update(world, container, cpus):
             found.append(((_urgency(container, cpus), container.arrival), container, cpus))
     return found
+
+
+def _is_there(container: Container, cpus: CPUSet) -> bool:
+    return container.configured == cpus == container.seen and not container.is_lost
 
 
 def _update(world: World, container: Container, cpus: CPUSet) -> Update:
@@ -155,6 +161,20 @@ def _lifted(before: Originals, ncpu: int) -> tuple[int, int]:
     if before.nano_cpus > 0:
         return max(before.nano_cpus, ncpu * 1_000_000_000), 0
     return 0, -1 if before.cpu_quota > 0 else 0
+
+
+def _without_the_restored(world: World) -> World:
+    """While everything is given back: who is back already, or is just going, needs no order and no remembering."""
+    state = world.state
+    for id in state.originals:
+        container = world.containers.get(id)
+        wanted = released_to(world, container) if container and not container.pending else None
+        if container is None or wanted is None:
+            continue
+        is_back = _is_there(container, wanted) and _update(world, container, wanted).leaves_limits
+        if is_back or container.view.phase in _HOPELESS:
+            state = state.forgetting(id)
+    return world if state is world.state else replace(world, state=state)
 
 
 def _urgency(container: Container, cpus: CPUSet) -> int:

@@ -1,0 +1,114 @@
+"""Giving everything back: original cpusets and limits, and nothing remembered once they are back."""
+
+from __future__ import annotations
+
+from sidecar.decide.facts import CpusetFailed, Failure, Phase
+from tests.decide.stories import GIGA, Story, where
+
+
+def test_everything_is_given_back() -> None:
+    """Original cpusets where there were any, all CPUs where there were none, and the limits that were lifted."""
+    story = Story()
+    plain = story.arrive("plain")
+    rt = story.arrive("rt", 2, nano_cpus=2 * GIGA)
+    story.settle()
+    story.release()
+    story.settle()
+    assert (where(plain), where(rt), rt.nano_cpus) == ("0-7", "0-7", 2 * GIGA)
+    assert story.world.state.originals == {}
+    assert story.world.state.assignments == {}
+
+
+def test_a_cpuset_that_it_was_created_with_is_restored() -> None:
+    story = Story()
+    rt = story.unseen("rt", 2, cpuset="0,7")
+    story.take_inventory()
+    story.settle()
+    assert where(rt) == "1-2"
+    story.release()
+    story.settle()
+    assert where(rt) == "0,7"
+
+
+def test_a_container_that_is_back_already_is_forgotten_too() -> None:
+    """The pool is the whole machine again, so nothing is left to be ordered for it, nor to be waited for."""
+    story = Story()
+    plain, rt = story.arrive("plain"), story.arrive("rt", 2)
+    story.settle()
+    story.away(rt)
+    story.settle()
+    assert where(plain) == "0-7"
+    assert plain.id in story.world.state.originals
+    story.release()
+    story.settle()
+    assert story.world.state.originals == {}
+
+
+def test_a_container_that_is_being_removed_is_not_waited_for() -> None:
+    story = Story()
+    plain, rt = story.arrive("plain"), story.arrive("rt", 2)
+    story.settle()
+    plain.phase, plain.effective = Phase.REMOVING, None
+    story.look(plain)
+    story.release()
+    story.settle()
+    assert (story.world.state.originals, where(rt)) == ({}, "0-7")
+
+
+def test_who_was_never_changed_is_not_touched() -> None:
+    story = Story()
+    stranger, alone = story.arrive("stranger", cpuset="5"), story.arrive("alone", labels={"cpuset.manage": "off"})
+    story.arrive("rt", 2)
+    story.settle()
+    story.release()
+    story.settle()
+    assert story.updates(stranger) == story.updates(alone) == []
+
+
+def test_a_stopped_container_is_given_back_too() -> None:
+    story = Story()
+    rt = story.arrive("rt", 2)
+    story.settle()
+    story.end(rt)
+    story.release()
+    story.settle()
+    assert where(rt) == "stopped 0-7"
+
+
+def test_arrivals_are_left_alone_while_everything_is_given_back() -> None:
+    story = Story()
+    story.arrive("rt", 2)
+    story.settle()
+    story.release()
+    late = story.arrive("late", 2)
+    story.settle()
+    assert (story.granted(late), story.updates(late)) == (None, [])
+
+
+def test_a_failure_is_remembered_and_tried_again() -> None:
+    story = Story()
+    rt = story.arrive("rt", 2)
+    story.settle()
+    story.release()
+    order = story.flight.pop()
+    story.feed(CpusetFailed(rt.id, order.number, Failure.FAILED, "500", story.ticket()))
+    story.settle()
+    assert rt.id in story.world.state.originals
+    story.retries.append(rt.id)
+    story.retry(0)
+    story.settle()
+    assert where(rt) == "0-7"
+    assert story.world.state.originals == {}
+
+
+def test_a_release_under_the_policy_none_restores_what_static_changed() -> None:
+    story = Story()
+    plain, rt = story.arrive("plain"), story.arrive("rt", 2)
+    story.settle()
+    story.settings = type(story.settings)()
+    story.crash([True])
+    assert story.world.state.originals.keys() == {plain.id, rt.id}
+    story.release()
+    story.settle()
+    assert (where(plain), where(rt)) == ("0-7", "0-7")
+    assert story.world.state.originals == {}
