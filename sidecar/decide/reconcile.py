@@ -52,6 +52,15 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
     return world.with_container(container)
 
 
+def believed(world: World, view: ContainerView, began: int) -> World:
+    """The world with a container that an inventory saw, though somebody was removed since, and it may have been this.
+
+    Until a fresh look says, it is there: a container that is there and not known would lose its books, and would be in
+    nobody's way.
+    """
+    return replace(sighted(replace(world, horizon=began - 1), view, began), horizon=world.horizon)
+
+
 def _lingers(view: ContainerView) -> bool:
     """Whether a container in this phase waits for a start that may never come."""
     return not view.phase.is_live and view.phase is not Phase.RESTARTING

@@ -1,0 +1,51 @@
+"""An inventory that was overtaken: what it saw is believed until a look says otherwise, and nobody's books are lost."""
+
+from __future__ import annotations
+
+from sidecar.decide.facts import ContainerRemoved, ContainerView, EngineConnected, EngineInfo, InventoryTaken, Phase
+from sidecar.decide.orders import LookAgain
+from sidecar.decide.reconcile import begin
+from sidecar.decide.reducer import step
+from sidecar.decide.world import PolicyName, Settings, Standing, World
+from state.cpuset import CPUSet
+from state.model import Demand, Originals, State
+from state.topology import uniform
+
+ID = "a" * 64
+OTHER = "b" * 64
+ENGINE = EngineConnected(EngineInfo(name="docker", version="26.1.5", api_version="1.45", ncpu=4))
+
+
+def _view(id: str, **fields: object) -> ContainerView:
+    labels = {"cpuset.exclusive": "1"}
+    return ContainerView(id=id, name=id[:4], phase=Phase.RUNNING, labels=labels, **fields)  # type: ignore[arg-type]
+
+
+def _world_with_books() -> World:
+    """Just started, with the books of an earlier run: a container that holds CPU 1, and was not pinned before."""
+    settings = Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0))
+    state = State(policy="static", online=CPUSet.parse("0-3"), reserved=CPUSet.of(0))
+    state = state.granted(Demand(container=ID, name=ID[:4], cpus=1), CPUSet.of(1)).remembering(ID, Originals())
+    return begin(state, uniform(cores=4), settings)
+
+
+def test_books_survive_an_inventory_during_which_somebody_else_was_removed() -> None:
+    """The first inventory after a start is slow, and a removal overtakes it: grants and originals stay as they are."""
+    pinned = _view(ID, cpuset="1", effective=CPUSet.of(1))
+    facts = (ENGINE, ContainerRemoved(OTHER, 5), InventoryTaken((pinned,), (), 1))
+    world, orders = step(_world_with_books(), facts)
+    assert world.state.assignments[ID].cpus == CPUSet.of(1)
+    assert world.state.originals[ID] == Originals()
+    assert world.containers[ID].wish.standing is Standing.MANAGED
+    assert LookAgain(ID) in orders
+
+
+def test_a_container_that_was_removed_during_the_inventory_is_gone_with_the_next_look() -> None:
+    """It is believed for a moment, and the look that was asked for takes it away, books and all."""
+    seen = _view(ID, cpuset="1", effective=CPUSet.of(1))
+    world, orders = step(_world_with_books(), (ENGINE, ContainerRemoved(ID, 5), InventoryTaken((seen,), (), 1)))
+    assert LookAgain(ID) in orders
+    world, _ = step(world, (ContainerRemoved(ID, 6),))
+    assert not world.containers
+    assert not world.state.assignments
+    assert not world.state.originals
