@@ -20,12 +20,15 @@ class EngineEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     `action` is in Docker's words (create, start, die, pause, unpause, update, rename, destroy, ...); `time_nano` is the
     engine's clock in nanoseconds. `is_gap` marks the one event that says: some were lost here; look at everything.
+    `view` comes with a `create` where the adapter looked at once: a container that is about to be started is locked
+    within milliseconds, and a look that comes later waits for the whole start.
     """
 
     container: str
     action: str
     time_nano: int
     is_gap: bool = False
+    view: ContainerView | None = None
 
 
 class Engine(Protocol):

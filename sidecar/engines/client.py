@@ -18,12 +18,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import time
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import aiodocker
 import aiohttp
 import msgspec
 
+from sidecar.decide.facts import ContainerView
 from sidecar.engines import refusals, wire
 from sidecar.engines.address import Address
 from sidecar.engines.feed import Feed
@@ -39,6 +41,9 @@ _EVENT_BYTES: Final = 1024 * 1024
 
 _CONNECTIONS: Final = 64
 """Requests at once. The executor allows itself 4 updates and the inventory its looks; the rest is margin."""
+
+_GLANCES: Final = 16
+"""New containers inspected at once by the event reader; of more, only the events are handed over."""
 
 _OVERLAP_SECONDS: Final = 2.0
 """How far back the stream asks for. The engine answers before it has subscribed, and its ring may hold events slightly
@@ -143,12 +148,21 @@ class Client:
         return EngineUnavailable(f"the engine at {self._address.url}: {refusals.shown(text)}")
 
 
-class Reader:
-    """Reads one event stream into a feed. `open` it, and `close` it whatever `open` did."""
+Inspect = Callable[[str], Awaitable[ContainerView]]
 
-    def __init__(self, client: Client, feed: Feed[EngineEvent]) -> None:
+
+class Reader:
+    """Reads one event stream into a feed. `open` it, and `close` it whatever `open` did.
+
+    Each container that is created is inspected from right here, and its event handed over with the view: the way
+    through trio and back takes long enough for a start to take the container's lock first.
+    """
+
+    def __init__(self, client: Client, feed: Feed[EngineEvent], inspect: Inspect) -> None:
         self._client = client
         self._feed = feed
+        self._inspect = inspect
+        self._glances: set[asyncio.Task[None]] = set()
         self._response: aiohttp.ClientResponse | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -166,9 +180,11 @@ class Reader:
 
     async def close(self) -> None:
         """Stop reading and give the connection up."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        tasks = [*self._glances, *([self._task] if self._task else [])]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
         if self._response is not None:
             self._response.close()
 
@@ -185,8 +201,22 @@ class Reader:
     def _push(self, line: bytes | Torn) -> None:
         if isinstance(line, Torn):
             self._feed.push(wire.torn_event_of(line.head, line.tail) or GAP)
-        elif (event := wire.event_of(line)) is not None:
+        elif (event := wire.event_of(line)) is None:
+            return
+        elif event.action == "create" and len(self._glances) < _GLANCES:
+            glance = asyncio.create_task(self._push_with_view(event))
+            self._glances.add(glance)
+            glance.add_done_callback(self._glances.discard)
+        else:
             self._feed.push(event)
+
+    async def _push_with_view(self, event: EngineEvent) -> None:
+        try:
+            view = await self._inspect(event.container)
+        except EngineError:
+            self._feed.push(event)
+        else:
+            self._feed.push(msgspec.structs.replace(event, view=view))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """Whatever ended the reading is the reader's to know, a fault in the code here included."""

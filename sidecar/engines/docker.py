@@ -75,7 +75,7 @@ class DockerEngine:
 
     async def inspect(self, container: str) -> ContainerView:
         """The engine's view of one container."""
-        return wire.view_of(await self._ask("GET", f"containers/{_name(container)}/json", most=_INSPECT_BYTES))
+        return await self._room.call(self._inspect_from_the_room, container)
 
     async def update(self, container: str, update: Update) -> None:
         """Change CPUs and quota in one call."""
@@ -96,13 +96,17 @@ class DockerEngine:
     async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
         """The event stream: subscribed when entered, with the last two seconds again."""
         feed = Feed(size=_BACKLOG, gap=GAP)
-        reader = Reader(self._client, feed)
+        reader = Reader(self._client, feed, self._inspect_from_the_room)
         try:
             await self._room.call(reader.open, self._patience.look)
             yield feed
         finally:
             with trio.CancelScope(shield=True):
                 await self._room.call(reader.close)
+
+    async def _inspect_from_the_room(self, container: str) -> ContainerView:
+        path, seconds = f"containers/{_name(container)}/json", self._patience.look
+        return wire.view_of(await self._client.ask("GET", path, seconds, most=_INSPECT_BYTES))
 
     async def _ask(
         self,

@@ -14,7 +14,7 @@ import trio
 from sidecar.board import Board
 from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, Fact, InventoryTaken
 from sidecar.decide.reconcile import differs
-from sidecar.errors import ContainerGone, EngineError
+from sidecar.errors import ContainerGone, EngineError, EngineUnavailable
 from sidecar.log import Log
 from sidecar.ports import Engine, Kernel, Tickets
 
@@ -55,9 +55,20 @@ class Looker:
         self._under_way[container] = False
         self._nursery.start_soon(self._look_until_calm, container)
 
+    def seen(self, view: ContainerView) -> None:
+        """The engine's adapter looked at a container that nobody has looked at before."""
+        self._tell(ContainerSeen(self._complete(view), self._tickets()))
+
     def removed(self, container: str) -> None:
         """The engine says that this container is gone."""
-        self._nursery.start_soon(self._outbox.send, ContainerRemoved(container, self._tickets()))
+        self._tell(ContainerRemoved(container, self._tickets()))
+
+    def _tell(self, fact: Fact) -> None:
+        """Send a fact without waiting: at once if there is room, or else as soon as there is."""
+        try:
+            self._outbox.send_nowait(fact)
+        except trio.WouldBlock:
+            self._nursery.start_soon(self._outbox.send, fact)
 
     def look_at_everything(self) -> None:
         """Take an inventory soon."""
@@ -87,15 +98,18 @@ class Looker:
     async def _views(self, containers: tuple[str, ...]) -> list[ContainerView]:
         """All containers side by side. An error waits until all have ended, so that it comes out as it is."""
         found: list[ContainerView] = []
-        errors: list[EngineError] = []
+        errors: list[EngineUnavailable] = []
 
         async def add(container: str) -> None:
             try:
                 found.append(await self._view(container))
             except ContainerGone:
                 pass
-            except EngineError as error:
+            except EngineUnavailable as error:
                 errors.append(error)
+            except EngineError as error:
+                # One container that cannot be looked at must not hide all the others.
+                self._log.warning("a container cannot be looked at", container=container[:12], reason=error)
 
         async with trio.open_nursery() as nursery:
             for container in containers:
@@ -129,5 +143,8 @@ class Looker:
 
     async def _view(self, container: str) -> ContainerView:
         async with self._limit:
-            view = await self._engine.inspect(container)
+            return self._complete(await self._engine.inspect(container))
+
+    def _complete(self, view: ContainerView) -> ContainerView:
+        """The engine's view with the kernel's word."""
         return msgspec.structs.replace(view, effective=self._kernel.effective_cpus(view))

@@ -3,6 +3,9 @@
 Events are only hints that a container changed. The reader does nothing but ask for a look: an engine drops events for
 readers that are slow, and holds its own containers' locks while it waits for them.
 
+Where a new container's event comes with a view, that is the first look. For a container that is known already the view
+may be older than what is known, so it is looked at anew.
+
 An event that says that the engine updated a container is mostly the echo of an order that is just being answered; a
 container that has an order outstanding is looked at by whoever awaits the answer.
 """
@@ -52,6 +55,8 @@ def _hear(event: EngineEvent, board: Board, looker: Looker) -> None:
         looker.look_at_everything()
     elif event.action in REMOVED:
         looker.removed(event.container)
+    elif event.view is not None and event.container not in board.latest.containers:
+        looker.seen(event.view)
     elif event.action == "update" and _awaits_an_answer(board, event.container):
         return
     else:

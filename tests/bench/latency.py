@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -106,11 +107,10 @@ def report(bench: Bench, launcher: str, printed: dict[str, str]) -> None:
     confirmed = [(row["answered"] - row["stamped"]) / 1e6 for row in firsts]
     in_time, late = 0, []
     for text in printed.values():
-        words = text.split()
-        if "first" in words and words[words.index("first") + 1] == "1":
+        if re.search(r"first 1 ", text):
             in_time += 1
-        elif "changed" in words:
-            late.append(float(words[words.index("changed") + 2]) / 1e3)
+        elif changed := re.search(r"changed \d+ (\d+)", text):
+            late.append(float(changed[1]) / 1e3)
     print(line(f"{launcher}: event stamped to received", received))
     print(line(f"{launcher}: event stamped to update sent", sent))
     print(line(f"{launcher}: event stamped to confirmed", confirmed))
