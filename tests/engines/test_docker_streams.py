@@ -56,7 +56,7 @@ def sends(*parts: bytes) -> Script:
 @pytest.mark.trio
 async def test_events_come_in_order_whatever_the_pieces(daemon: RawDaemon) -> None:
     """A line may come in pieces, and a piece may hold many lines."""
-    lines = b"".join(line(ONE, "create", n) for n in range(1, 200))
+    lines = b"".join(line(ONE, "start", n) for n in range(1, 200))
     daemon.scripts["/events"] = sends(*(chunk(lines[n : n + 777]) for n in range(0, len(lines), 777)), END_OF_STREAM)
     events, error = await collected(daemon)
     assert [event.time_nano for event in events] == list(range(1, 200))
@@ -228,3 +228,49 @@ async def test_the_body_s_own_error_comes_out_as_it_is(daemon: RawDaemon) -> Non
     with pytest.raises(EngineUnavailable, match="ours"):
         async with open_docker(daemon.address) as engine, engine.events():
             raise EngineUnavailable("ours")
+
+
+@pytest.mark.trio
+async def test_a_new_container_s_event_comes_with_its_view(daemon: RawDaemon) -> None:
+    """It is inspected by the reader at once; where that fails, and for other actions, the event comes alone."""
+    inspected = {
+        "Id": ONE,
+        "Name": "/web",
+        "State": {"Status": "created"},
+        "Config": {"Labels": {"cpuset.exclusive": "2"}},
+    }
+    daemon.scripts[f"/containers/{ONE}/json"] = answer(200, {**inspected, "HostConfig": {"NanoCpus": 2}})
+    daemon.scripts[f"/containers/{TWO}/json"] = answer(404, {"message": "No such container"})
+    found: dict[tuple[str, str], EngineEvent] = {}
+
+    def script(connection: Connection) -> None:
+        lines = line(ONE, "create", 1) + line(TWO, "create", 2) + line(ONE, "start", 3)
+        connection.send(STREAM + chunk(lines))
+        connection.hang()
+
+    daemon.scripts["/events"] = script
+    with trio.fail_after(20):
+        async with open_docker(daemon.address) as engine, engine.events() as stream:
+            for _ in range(3):
+                event = await anext(stream)
+                found[event.container, event.action] = event
+    view = found[ONE, "create"].view
+    assert view is not None
+    assert (view.name, view.nano_cpus, view.labels) == ("web", 2, {"cpuset.exclusive": "2"})
+    assert found[TWO, "create"].view is None
+    assert found[ONE, "start"].view is None
+
+
+@pytest.mark.trio
+async def test_a_look_that_waits_holds_up_no_other_event_and_ends_with_the_stream(daemon: RawDaemon) -> None:
+    """An engine locks a container while it starts it."""
+    daemon.scripts[f"/containers/{ONE}/json"] = lambda connection: connection.hang()
+
+    def script(connection: Connection) -> None:
+        connection.send(STREAM + chunk(line(ONE, "create", 1) + line(ONE, "start", 2)))
+        connection.hang()
+
+    daemon.scripts["/events"] = script
+    with trio.fail_after(20):
+        async with open_docker(daemon.address) as engine, engine.events() as stream:
+            assert (await anext(stream)).action == "start"
