@@ -26,6 +26,9 @@ from compose.host.packages import candidate, install, installable
 
 DEFAULT_SOCKET = Path("/var/run/docker.sock")
 PRIVATE = Path("/var/lib/cpuset-sidecar-engine")
+RUN = Path("/run/cpuset-sidecar-engine")
+LOG = Path("/var/log/cpuset-sidecar-engine.log")
+SYSTEMD = Path("/run/systemd/system")  # sd_booted(3)
 CGROUPS = Path("/sys/fs/cgroup")
 UNITS = ("docker.service", "docker.socket", "containerd.service")
 READY_SECONDS = 60  # a first start makes keys, a network database and a graph driver: seconds on a slow disk
@@ -113,7 +116,7 @@ def _explain(problem: str) -> None:
 
 @contextmanager
 def _running(was_installed: bool) -> Iterator[str]:
-    if Path("/run/systemd/system").is_dir():
+    if SYSTEMD.is_dir():
         with _by_systemd(was_installed):
             yield "systemd: docker.service"
     else:
@@ -138,12 +141,10 @@ def _by_systemd(was_installed: bool) -> Iterator[None]:
 
 @contextmanager
 def _by_hand() -> Iterator[Path]:
-    run = Path("/run/cpuset-sidecar-engine")
-    log = Path("/var/log/cpuset-sidecar-engine.log")
     traces = _traces()
-    if (run / "pid").exists():
-        _end_leftover(run / "pid")
-    for path in (run, PRIVATE):
+    if (RUN / "pid").exists():
+        _end_leftover(RUN / "pid")
+    for path in (RUN, PRIVATE):
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(parents=True, exist_ok=True, mode=0o711)
     DEFAULT_SOCKET.unlink(missing_ok=True)
@@ -151,17 +152,17 @@ def _by_hand() -> Iterator[Path]:
         "dockerd",
         f"--host=unix://{DEFAULT_SOCKET}",
         f"--data-root={PRIVATE}",
-        f"--exec-root={run}",
-        f"--pidfile={run / 'pid'}",
+        f"--exec-root={RUN}",
+        f"--pidfile={RUN / 'pid'}",
     ]
     command += ["--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false"]
-    with log.open("wb") as sink:
+    with LOG.open("wb") as sink:
         # A session of its own: Ctrl-C must reach the demo first and the engine last.
         daemon = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, start_new_session=True)
     try:
-        _wait_until_it_answers(daemon, str(log))
-        yield log
-        log.unlink(missing_ok=True)
+        _wait_until_it_answers(daemon, str(LOG))
+        yield LOG
+        LOG.unlink(missing_ok=True)
     finally:
         now_undisturbed()
         say("stopping the engine that was started")
@@ -169,7 +170,7 @@ def _by_hand() -> Iterator[Path]:
         DEFAULT_SOCKET.unlink(missing_ok=True)
         # Where the file system below is not shared, dockerd mounts its folder on itself, and may leave it so.
         attempt("umount", str(PRIVATE))
-        for path in (run, PRIVATE, *(_traces() - traces)):
+        for path in (RUN, PRIVATE, *(_traces() - traces)):
             _remove(path)
 
 

@@ -14,6 +14,7 @@ import sys
 import threading
 import tomllib
 from pathlib import Path
+from typing import IO
 
 from compose.host.base import OWN_BASE, make_base
 from compose.host.commands import HostLacks, attempt, output, quietly, say
@@ -74,29 +75,31 @@ def find_base(present: set[str]) -> str:
 
 def pull(image: str) -> str | None:
     """Pull an image. None if that worked, else why not, in one line. Gives up after SILENCE_SECONDS of silence."""
-    process = subprocess.Popen(["docker", "pull", image], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     words: list[str] = []
     spoke = threading.Event()
 
-    def listen() -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
+    def listen(lines: IO[str]) -> None:
+        for line in lines:
             words.append(line.strip())
             spoke.set()
 
-    listener = threading.Thread(target=listen, daemon=True)
-    listener.start()
-    try:
-        while process.poll() is None:
-            spoke.clear()
-            listener.join(SILENCE_SECONDS)
-            if listener.is_alive() and not spoke.is_set():
-                return f"no answer in {SILENCE_SECONDS} s"
-        listener.join()
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
+    command = ["docker", "pull", image]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        listener = threading.Thread(target=listen, args=(process.stdout,))
+        listener.start()
+        try:
+            while listener.is_alive():
+                # Once a registry has answered, a slow line may take its time over a layer, of which nothing is said.
+                patience = SILENCE_SECONDS * (10 if words else 1)
+                spoke.clear()
+                listener.join(patience)
+                if listener.is_alive() and not spoke.is_set():
+                    return f"no answer in {patience:g} s"
+        finally:
+            if listener.is_alive():
+                process.kill()
+                listener.join()
     # Of a chain of reasons, the first cause stands last.
     return None if process.returncode == 0 else (words[-1].rpartition(": ")[2] if words else "no reason given")
 
