@@ -107,7 +107,7 @@ async def serve(
         host = kernel or HostKernel(cgroup=config.cgroup)
         board = Board(_first_world(config, checkpoints, host, log))
         journal.start_with(lambda: encode(board.latest))
-        daemon = _Daemon(config, log, board, checkpoints, journal, host, stop or trio.Event())
+        daemon = _Daemon(config, log, board, checkpoints, journal, host, trio.Event() if stop is None else stop)
         if engine is not None:
             return await daemon.run(engine, is_release=is_release)
         async with open_engine(config.engine) as real:

@@ -1,0 +1,195 @@
+"""Host: a whole daemon on a simulated engine in virtual time, and a witness of every change on either side."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any, Literal, TypeVar
+
+import pytest
+import trio
+
+from sidecar import daemon
+from sidecar.config import Config
+from sidecar.decide.world import PolicyName
+from sidecar.engines.simulated import SimulatedEngine
+from sidecar.engines.simulated_docker import Pace, SimulatedDocker
+from sidecar.engines.simulated_kernel import SimulatedKernel
+from sidecar.log import Level, Log
+from sidecar.publish.projections import Projections
+from state.checkpoint import CheckpointFile
+from state.cpuset import EMPTY, CPUSet
+from state.errors import StateError
+from state.model import State
+from state.projection import Projection, Sharing, read
+from state.topology import Topology, uniform
+
+T = TypeVar("T")
+
+
+async def inline(work: Callable[..., T], *args: Any, **options: Any) -> T:
+    """In place of `trio.to_thread.run_sync`: a clock that jumps knows nothing of threads."""
+    await trio.lowlevel.checkpoint()
+    return work(*args)
+
+
+class WatchedKernel(SimulatedKernel):
+    """Calls the witness after every change of where somebody may run."""
+
+    def __init__(self, machine: Topology, version: Literal[1, 2], witness: Callable[[], None]) -> None:
+        super().__init__(machine, cgroup_version=version)
+        self._witness = witness
+
+    def enter(self, container: str, cpus: CPUSet) -> None:
+        super().enter(container, cpus)
+        self._witness()
+
+    def write(self, container: str, cpus: CPUSet) -> None:
+        super().write(container, cpus)
+        self._witness()
+
+
+class Host:
+    """An engine, and a daemon that is started on it as often as one likes. `broken` is what the witness saw."""
+
+    def __init__(
+        self,
+        path: Path,
+        patch: pytest.MonkeyPatch,
+        *,
+        machine: Topology | None = None,
+        seed: int = 1,
+        version: Literal[1, 2] = 1,
+        pace: Pace | None = None,
+        live_restore: bool = False,
+        **config: Any,
+    ) -> None:
+        machine = machine or uniform(cores=8)
+        self.path = path
+        self.docker = SimulatedDocker(
+            machine, chance=Random(seed), cgroup_version=version, pace=pace, live_restore=live_restore
+        )
+        self.docker.kernel = WatchedKernel(machine, version, self.see)
+        self.engine = SimulatedEngine(self.docker)
+        self.config = Config(
+            **{
+                "policy": PolicyName.STATIC,
+                "reserved": CPUSet.of(0),
+                "state_dir": str(path / "state"),
+                "projections": str(path / "cpus"),
+                **config,
+            }
+        )
+        self.lines = io.StringIO()
+        self.broken: list[str] = []
+        self.surprised: set[str] = set()
+        """Containers that somebody else changed: the files are allowed to learn of it afterwards."""
+        patch.setattr(trio.to_thread, "run_sync", inline)
+        patch.setattr(daemon, "Projections", self._watched_projections)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[trio.Event]:
+        """The daemon, for as long as the block lasts; then it is stopped, and must end with 0. Gives its `stop`."""
+        stop, codes = trio.Event(), []
+
+        async def serve() -> None:
+            codes.append(await self.serve(stop))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve)
+            yield stop
+            stop.set()
+        assert codes == [0]
+
+    async def serve(self, stop: trio.Event | None = None, *, is_release: bool = False) -> int:
+        """Run the daemon; its exit code."""
+        log = Log(self.lines, level=Level.DEBUG)
+        kernel = self.docker.kernel
+        return await daemon.serve(self.config, log, engine=self.engine, kernel=kernel, stop=stop, is_release=is_release)
+
+    async def until(self, condition: Callable[[], object], *, seconds: float = 60) -> None:
+        """Wait until it holds, in steps of a virtual millisecond."""
+        with trio.move_on_after(seconds):
+            while not condition():  # noqa: ASYNC110 - whatever changes, on either side
+                await trio.sleep(0.001)
+            return
+        raise AssertionError(f"not within {seconds} s\n{self.lines.getvalue()[-3000:]}")
+
+    async def settled(self, *containers: str) -> None:
+        """Wait until these run on CPUs of their own, and are told so."""
+        await self.until(lambda: all(self.is_settled(each) for each in containers))
+
+    # What is true, and what is told.
+
+    def is_settled(self, container: str) -> bool:
+        """Whether it runs, and is told that it does so on CPUs of its own."""
+        told = self.told(container)
+        is_told = told is not None and told.settled and told.sharing is Sharing.EXCLUSIVE
+        return is_told and self.where(container) != ""
+
+    def where(self, container: str) -> str:
+        """Where the kernel lets it run; "" where it does not run."""
+        return str(self.docker.effective(container) or "")
+
+    def configured(self, container: str) -> str:
+        """What the engine has stored."""
+        return self.docker.container(container).limits.cpuset
+
+    def told(self, container: str) -> Projection | None:
+        """What its directory by id says."""
+        try:
+            return read(self.path / "cpus" / "by-id" / container[:12])
+        except StateError:
+            return None
+
+    def file(self, container: str) -> CPUSet:
+        """Its `cpuset` file; empty where there is none."""
+        try:
+            return CPUSet.parse((self.path / "cpus" / "by-id" / container[:12] / "cpuset").read_text())
+        except FileNotFoundError:
+            return EMPTY
+
+    def books(self) -> State:
+        """The checkpoint on disk."""
+        with CheckpointFile(self.config.state_dir) as checkpoints:
+            return checkpoints.load().state or State()
+
+    def live(self) -> list[str]:
+        """Ids of all that run."""
+        return [id for id in self.docker.ids() if self.docker.kernel.effective(id) is not None]
+
+    def see(self) -> None:
+        """The witness: settled exclusive containers are apart, and no file names a CPU that its container lacks."""
+        settled: list[tuple[str, CPUSet]] = []
+        for id in self.live() if self.docker.is_up else []:
+            effective, told = self.docker.kernel.effective(id) or EMPTY, self.told(id)
+            name = self.docker.container(id).name
+            if told is None or id in self.surprised:
+                continue
+            if not self.file(id) <= effective or not told.cpus <= effective:
+                self._breaks(f"{name} is told {told.cpus} (file {self.file(id)}) and has {effective}")
+            if told.settled and told.sharing is Sharing.EXCLUSIVE:
+                settled.append((name, effective))
+        for index, (name, cpus) in enumerate(settled):
+            for other, others in settled[:index]:
+                if not cpus.isdisjoint(others):
+                    self._breaks(f"{name} on {cpus} and {other} on {others} are settled")
+
+    def _breaks(self, what: str) -> None:
+        self.broken.append(f"at {trio.current_time():.3f}: {what}")
+
+    def _watched_projections(self, root: str, *, clock: Callable[[], float]) -> Projections:
+        return _WatchedProjections(root, clock=clock, witness=self.see)
+
+
+class _WatchedProjections(Projections):
+    def __init__(self, root: str, *, clock: Callable[[], float], witness: Callable[[], None]) -> None:
+        super().__init__(root, clock=clock)
+        self._witness = witness
+
+    def write(self, container: str, names: Iterable[str], projection: Projection) -> None:
+        super().write(container, names, projection)
+        self._witness()
