@@ -74,7 +74,7 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
             for view in fact.seen:
                 world, asked = _seen(world, view, fact.began)
                 doubts += asked
-                if view.id not in world.containers:
+                if view.id not in world.containers and not world.is_ready:
                     world = believed(world, view, fact.began)
             return counted(world, fact.gone, fact.began), tuple(doubts)
         case CpusetApplied():

@@ -53,6 +53,8 @@ def rest(reality: Reality) -> None:
             reality.deliver(0, "ok")
         elif reality.looks:
             reality.deliver_look(0)
+        elif reality.inventories:
+            reality.deliver_inventory(0)
         elif reality.retries:
             reality.retry(0)
         elif reality.lingers:
@@ -161,18 +163,19 @@ def _toggle(reality: Reality, who: int, how: int) -> None:
 
 
 def _crash(reality: Reality, who: int, how: int) -> None:
-    reality.crash([bool(who >> bit & 1) for bit in range(5)])
+    reality.crash([bool(who >> bit & 1) for bit in range(5)], is_slow=how % 3 == 0)
 
 
 def _reconnect(reality: Reality, who: int, how: int) -> None:
     reality.disconnect()
     if how % 2:
-        reality.connect()
+        reality.connect(is_slow=how % 3 == 0)
 
 
 _deliver = _pick(lambda r: r.flight, lambda r, i, how: r.deliver(i, _FATES[how % len(_FATES)]))
 _land = _pick(lambda r: r.flight, lambda r, i, how: r.land(i))
 _look = _pick(lambda r: r.looks, lambda r, i, how: r.deliver_look(i if how % 4 == 0 else 0))
+_inventory = _pick(lambda r: r.inventories, lambda r, i, how: r.deliver_inventory(i))
 _retry = _pick(lambda r: r.retries, lambda r, i, how: r.retry(i))
 _linger = _pick(lambda r: r.lingers, lambda r, i, how: r.linger_out(i))
 
@@ -188,6 +191,8 @@ _VERBS: list[Callable[[Reality, int, int], None]] = [
     *[_retry] * 2,
     _linger,
     lambda reality, who, how: reality.take_inventory(),
+    lambda reality, who, how: reality.begin_inventory(),
+    *[_inventory] * 2,
     lambda reality, who, how: reality.land_late(),
     _toggle,
     _crash,

@@ -20,6 +20,7 @@ def broken(reality: Reality) -> list[str]:
         *_settled_means_alone(reality),
         *_projections_are_true(reality),
         *_one_order_each(reality),
+        *_originals_are_remembered(reality),
     ]
 
 
@@ -37,7 +38,7 @@ def _footprints_are_honest(reality: Reality) -> list[str]:
 
 
 def _is_being_looked_at(reality: Reality, id: str) -> bool:
-    return any(look.container == id for look in reality.looks)
+    return bool(reality.inventories) or any(look.container == id for look in reality.looks)
 
 
 def _orders_are_safe(reality: Reality) -> list[str]:
@@ -134,11 +135,21 @@ def _projections_are_true(reality: Reality) -> list[str]:
 
 
 def _one_order_each(reality: Reality) -> list[str]:
-    busy = [order.container for order in reality.flight]
+    busy = [order.container for order in reality.flight if order.container in reality.containers]
     found = [f"{id[-4:]} has two orders outstanding" for id in set(busy) if busy.count(id) > 1]
     known = sum(1 for container in reality.world.containers.values() if container.pending)
     if known > SLOTS:
         found.append(f"{known} orders are outstanding at once")
+    return found
+
+
+def _originals_are_remembered(reality: Reality) -> list[str]:
+    """What the engine forgets at the first update stands in the books for as long as the container exists."""
+    found = []
+    for real in reality.containers.values():
+        known = reality.world.state.originals.get(real.id)
+        if real.is_ours and (known is None or (known.nano_cpus, known.cpu_quota) != real.limits):
+            found.append(f"{real.name} had limits {real.limits}, and the books say {known}")
     return found
 
 

@@ -55,6 +55,10 @@ class Real:
     starts: int = 0
     is_dirty: bool = True
     created: int = 0
+    limits: tuple[int, int] = (0, 0)
+    """Nano CPUs and quota as it was created."""
+    is_ours: bool = False
+    """Whether an order of the daemon ever took effect on it."""
 
     def configured(self, online: CPUSet) -> CPUSet:
         """Where it would run if it started now; nowhere if all its CPUs are offline, since then it cannot start."""
@@ -82,6 +86,14 @@ class Real:
 
 
 @dataclasses.dataclass
+class Inventory:
+    """An inventory under way: taken, not yet delivered."""
+
+    views: tuple[ContainerView, ...]
+    began: int
+
+
+@dataclasses.dataclass
 class Look:
     """A look under way: taken, not yet delivered."""
 
@@ -105,6 +117,7 @@ class Reality:
         self.landed: set[int] = set()
         self.late: list[ApplyCpuset] = []
         self.looks: list[Look] = []
+        self.inventories: list[Inventory] = []
         self.retries: list[str] = []
         self.lingers: list[StartLinger] = []
         self.checkpoint = State()
@@ -150,7 +163,7 @@ class Reality:
         self.created += 1
         id = f"{self.created:064x}"
         real = Real(id=id, name=f"c{self.created}", labels=labels, cpuset=cpuset, nano_cpus=nano_cpus, cpu_quota=quota)
-        real.created = self.created
+        real.created, real.limits = self.created, (nano_cpus, quota)
         self.containers[id] = real
         return real
 
@@ -221,13 +234,23 @@ class Reality:
             self.feed(ContainerSeen(look.view, look.began))
 
     def take_inventory(self) -> None:
-        """Look at everything, and tell."""
+        """Look at everything, and tell at once."""
+        self.begin_inventory()
+        self.deliver_inventory(len(self.inventories) - 1)
+
+    def begin_inventory(self) -> None:
+        """Look at everything; what was seen is told later, when others may have told other things."""
         began = self.ticket()
         for real in self.containers.values():
             real.is_dirty = False
-        views = tuple(real.view() for real in self.containers.values())
-        gone = tuple(id for id in self.world.containers if id not in self.containers)
-        self.feed(InventoryTaken(views, gone, began))
+        self.inventories.append(Inventory(tuple(real.view() for real in self.containers.values()), began))
+
+    def deliver_inventory(self, index: int) -> None:
+        """The allocator hears of an inventory."""
+        taken = self.inventories.pop(index)
+        listed = {view.id for view in taken.views}
+        gone = tuple(id for id in self.world.containers if id not in listed)
+        self.feed(InventoryTaken(taken.views, gone, taken.began))
 
     def read_topology(self) -> None:
         """Hotplug was noticed."""
@@ -285,7 +308,7 @@ class Reality:
         real = self.containers.get(order.container)
         if real is None or not order.update.cpus <= self.online:
             return
-        real.cpuset = str(order.update.cpus)
+        real.cpuset, real.is_ours = str(order.update.cpus), True
         if order.update.nano_cpus is not None:
             real.nano_cpus = order.update.nano_cpus
         if order.update.cpu_quota is not None:
@@ -306,25 +329,27 @@ class Reality:
         timer = self.lingers.pop(index)
         self.feed(LingerEnded(timer.container, timer.timer))
 
-    def connect(self) -> None:
-        """The engine is reached, and everything is looked at."""
+    def connect(self, *, is_slow: bool = False) -> None:
+        """The engine is reached, and everything is looked at; other news may come before all of that is told."""
         self.feed(EngineConnected(EngineInfo(name="reality", version="1", api_version="1.41", ncpu=NCPU)))
-        self.take_inventory()
+        self.begin_inventory()
+        if not is_slow:
+            self.deliver_inventory(len(self.inventories) - 1)
 
     def disconnect(self) -> None:
         """The engine is lost; orders on their way end unknown."""
         self.feed(EngineDisconnected("gone"))
 
-    def crash(self, fates: Sequence[bool]) -> None:
+    def crash(self, fates: Sequence[bool], *, is_slow: bool = False) -> None:
         """The daemon dies; each order on its way took effect, or never will. It starts again from its checkpoint."""
         for index, order in enumerate([*self.late, *self.flight]):
             if order.number not in self.landed and fates[index % len(fates)]:
                 self._take_effect(order)
         self.flight, self.late, self.looks, self.retries, self.lingers = [], [], [], [], []
-        self.landed, self.bursts = set(), []
+        self.landed, self.inventories, self.bursts = set(), [], []
         saved = decode(encode(self.checkpoint), State)
         self.first = self.world = begin(saved, self.machine_now(), self.settings)
-        self.connect()
+        self.connect(is_slow=is_slow)
 
     def replayed(self) -> World:
         """The world that the journal of this life gives."""

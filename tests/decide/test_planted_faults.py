@@ -20,7 +20,7 @@ from tests.decide.long_run import history
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 HISTORIES = 10_000
-"""How many histories a fault gets to show itself; the shyest needs about two thousand."""
+"""How many histories a fault gets to show itself; the shyest needs about three thousand."""
 
 
 def enters_without_looking(patch: pytest.MonkeyPatch) -> None:
@@ -157,6 +157,10 @@ def gives_two_orders_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plan_module, "_changes", changes)
 
 
+def forgets_who_was_seen_before_a_removal(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reducer, "believed", lambda world, view, began: world)
+
+
 FAULTS: tuple[Plant, ...] = (
     enters_without_looking,
     never_leaves,
@@ -175,6 +179,7 @@ FAULTS: tuple[Plant, ...] = (
     grants_the_last_shared_cpu,
     keeps_cpus_that_went_offline,
     gives_two_orders_at_once,
+    forgets_who_was_seen_before_a_removal,
 )
 
 
