@@ -1,0 +1,155 @@
+"""The reference says what the code says: labels, keys, commands, fields, messages; all of them, and no others."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from sidecar.__main__ import parser
+from sidecar.config import KEYS, LATER_KEYS, LATER_OPTIONS, Config
+from sidecar.decide.demand import LABELS, LATER_LABELS, OPTIONS
+from sidecar.decide.facts import EngineInfo
+from sidecar.publish.status import ContainerStatus, Machine, Status
+from state.model import Assignment, Originals, Refusal, RefusalCode, State
+from state.projection import Projection
+from tests.docs.pages import PAGES, ROOT, headings, names, present, rows, section, shown
+
+REFERENCE = ROOT / "docs" / "reference"
+OTHER_CPUSET_WORDS = {"cpuset.cpus", "cpuset.mems", "cpuset.effective_cpus", "cpuset.cpus.effective", "cpuset.exclusiv"}
+"""Files of the kernel, and a slip that is shown as one."""
+
+
+def first_column(text: str) -> list[str]:
+    return [name for row in rows(text) for name in names(row[0])]
+
+
+def test_every_label_is_documented_and_no_other() -> None:
+    """The table of labels has the labels that are read, in their order."""
+    page = REFERENCE / "labels.md"
+    labels = [row for row in rows(page.read_text()) if row[0].startswith("`cpuset.")]
+    assert [names(row[0])[0] for row in labels] == list(LABELS)
+    assert sorted(names(section(page, "Not yet"))) == sorted(LATER_LABELS)
+
+
+def test_every_refusal_code_is_documented() -> None:
+    """The table of codes has all of them, and no other."""
+    assert first_column(section(REFERENCE / "labels.md", "When something is wrong")) == [
+        code.value for code in RefusalCode
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=shown)
+def test_no_page_shows_a_label_that_is_not_read(page: Path) -> None:
+    """Whatever looks like a label of ours is one, or a file of the kernel."""
+    found = set(re.findall(r"(?<![\w/-])cpuset\.[a-z][a-z_.-]*[a-z]", present(page)))
+    assert found - set(LABELS) <= OTHER_CPUSET_WORDS
+
+
+@pytest.mark.parametrize("page", PAGES, ids=shown)
+def test_no_page_shows_what_is_not_there_yet(page: Path) -> None:
+    """Options, keys and policies of later versions stand under "Not yet" alone."""
+    text = present(page)
+    assert [word for word in (*LATER_OPTIONS, 'policy = "dynamic"', "--policy dynamic") if word in text] == []
+    assert [key for key in LATER_KEYS if re.search(rf"--{key}\b|^{key} =|_{key.upper()}\b", text, re.MULTILINE)] == []
+
+
+def test_every_key_is_documented_with_its_default() -> None:
+    """The table of keys has all keys in order; each default, read as the configuration reads it, is the default."""
+    table = [row for row in rows((REFERENCE / "configuration.md").read_text()) if len(row) == 4]
+    assert [names(row[0])[0] for row in table] == list(KEYS)
+    for row in table:
+        key, default = names(row[0])[0], names(row[1])
+        if not default:
+            assert row[1] == "none"
+            assert not getattr(Config(), key)
+            continue
+        for field, value in KEYS[key].read(default[0]).items():
+            assert getattr(Config(), field) == value, key
+
+
+def test_every_placement_option_is_documented() -> None:
+    """And no other."""
+    page = REFERENCE / "configuration.md"
+    assert first_column(section(page, "Placement")) == list(OPTIONS)
+    later = names(section(page, "Not yet"))
+    assert sorted(later) == sorted(("dynamic", *LATER_OPTIONS, *LATER_KEYS))
+
+
+def commands() -> dict[str, argparse.ArgumentParser]:
+    [action] = [each for each in parser()._actions if isinstance(each, argparse._SubParsersAction)]
+    return dict(action.choices)
+
+
+def test_every_command_is_documented_and_no_other() -> None:
+    """In the order of `--help`."""
+    assert headings(REFERENCE / "commands.md", 2) == [*commands(), "Not yet"]
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_flag_of_a_command_is_documented_and_no_other(name: str) -> None:
+    """A command's section names its flags."""
+    there = {flag for action in commands()[name]._actions for flag in action.option_strings if flag.startswith("--")}
+    told = set(re.findall(r"--[a-z][a-z-]*", section(REFERENCE / "commands.md", name)))
+    assert told == there - {"--help"}
+
+
+def test_every_field_of_a_projection_is_documented() -> None:
+    """In the order of the file."""
+    fields = first_column(section(REFERENCE / "projection.md", "Fields of status.json"))
+    assert fields == list(Projection.__struct_fields__)
+
+
+def test_every_field_of_the_status_document_is_documented() -> None:
+    """Of the document and of its containers."""
+    text = section(REFERENCE / "files.md", "status.json")
+    assert sorted(first_column(text)) == sorted((*Status.__struct_fields__, *ContainerStatus.__struct_fields__))
+    for kind in (EngineInfo, Machine):
+        assert set(kind.__struct_fields__) <= set(names(text))
+
+
+def test_every_field_of_the_checkpoint_is_documented() -> None:
+    """Of the books, and of what stands in them."""
+    text = section(REFERENCE / "files.md", "checkpoint.json")
+    assert first_column(text) == list(State.__struct_fields__)
+    kinds: tuple[type[msgspec.Struct], ...] = (Assignment, Refusal, Originals)
+    for kind in kinds:
+        assert set(kind.__struct_fields__) <= set(names(text))
+
+
+@pytest.fixture(scope="module")
+def words() -> str:
+    """Every text in the code, a line each; what is filled in is left out."""
+    found = []
+    for folder in ("sidecar", "state"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            found += [
+                node.value
+                for node in ast.walk(ast.parse(path.read_text()))
+                if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            ]
+    return "\n".join(found)
+
+
+def test_every_message_that_is_explained_is_one_that_the_code_says(words: str) -> None:
+    """The first column of the tables of troubleshooting is found in the code's texts."""
+    page = ROOT / "docs" / "troubleshooting.md"
+    messages = [
+        name
+        for heading in ("The daemon does not start", "A container does not get its CPUs")
+        for row in rows(section(page, heading))
+        for name in re.findall(r"`(.+?)`", row[0])
+    ]
+    assert len(messages) > 25
+    assert [message for message in messages if message not in words] == []
+
+
+def test_every_log_line_that_is_explained_is_one_that_the_code_writes(words: str) -> None:
+    """The table of log lines quotes the code."""
+    lines = [names(row[1])[0] for row in rows(section(REFERENCE / "files.md", "Log lines"))]
+    assert len(lines) > 10
+    assert [line for line in lines if line not in words] == []
