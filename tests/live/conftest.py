@@ -1,5 +1,18 @@
 """What live tests stand on."""
 
 from tests.live.fixtures import api, containers, engine_address, image
+from tests.live.sidecarfixtures import ground, kernel, own_engine, private_engine, running, sidecar, workloads
 
-__all__ = ["api", "containers", "engine_address", "image"]
+__all__ = [
+    "api",
+    "containers",
+    "engine_address",
+    "ground",
+    "image",
+    "kernel",
+    "own_engine",
+    "private_engine",
+    "running",
+    "sidecar",
+    "workloads",
+]

@@ -1,0 +1,233 @@
+"""Churn: containers come and go in many threads while the sidecar, or the engine, is killed; the kernel is watched.
+
+    python -m tests.live.churn --kills 200 [--seed N]
+    python -m tests.live.churn --engine-restarts 10
+
+`tests.live.users` do what users do, by the engine's API alone. `tests.live.watcher` compares what the sidecar tells
+with what the kernel says. At the end everything must come to rest, the books must be the kernel's, and `release` must
+bring every original back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+
+from sidecar.host.sysfs import read_topology
+from state.errors import StateError
+from state.invariants import violations
+from tests.live.containers import Containers
+from tests.live.engineapi import EngineApi
+from tests.live.image import ensure_image
+from tests.live.kernelview import KernelView, online
+from tests.live.privateengine import PrivateEngine, opened
+from tests.live.sidecarprocess import SidecarProcess
+from tests.live.users import Kind, User
+from tests.live.waiting import eventually
+from tests.live.watcher import Watcher
+
+_USERS = 3
+_REST_SECONDS = 30.0
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What a churn came to. `answers` are the engine's errors to the users, and how often."""
+
+    seed: int
+    kills: int = 0
+    engine_restarts: int = 0
+    containers: int = 0
+    actions: int = 0
+    samples: int = 0
+    judged: int = 0
+    owners: int = 0
+    exposures: int = 0
+    longest_exposure_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    violations: list[str] = []
+    answers: dict[str, int] = {}
+
+
+class Churn:
+    """One churn on one engine. `seed` decides all that chance decides here, but not how the threads race."""
+
+    def __init__(self, api: EngineApi, folder: Path, *, seed: int, unmanaged: tuple[str, ...] = ()) -> None:
+        self.sidecar = SidecarProcess(folder, api.socket_path, unmanaged)
+        self.sidecar.configure(linger="200ms")
+        self._api = api
+        self._rng = random.Random(seed)
+        self._containers = Containers(api, ensure_image(api))
+        self._watcher = Watcher(self.sidecar.projections)
+        self._over = threading.Event()
+        self._kinds: dict[str, Kind] = {}
+        self._report = Report(seed=seed)
+        self._users = [
+            User(self._containers, seed * 100 + number, self._over, self._made, self._watcher.forget)
+            for number in range(_USERS)
+        ]
+
+    def run(self, *, kills: int = 0, engine_restarts: int = 0, engine: PrivateEngine | None = None) -> Report:
+        """Churn, with so many kills of the sidecar and restarts of the engine, and look at what is left."""
+        began = time.monotonic()
+        try:
+            self.sidecar.start()
+            self._watcher.start()
+            for user in self._users:
+                user.start()
+            for _ in range(kills):
+                self._kill_sidecar()
+            if engine is not None:
+                for number in range(engine_restarts):
+                    self._restart(engine, number)
+            self._come_to_rest()
+            self._release()
+        finally:
+            self._over.set()
+            self._watcher.stop()
+            self.sidecar.kill()
+            self._containers.remove_all()
+        self._count(time.monotonic() - began)
+        return self._report
+
+    def _made(self, id: str, kind: Kind) -> None:
+        self._kinds[id] = kind
+        self._watcher.watch(id)
+
+    def _kill_sidecar(self) -> None:
+        """At any moment: one in four while it starts, the others while it works. Whatever the moment, the books are
+        whole and lawful afterwards, and the journal reads."""
+        if self._rng.random() < 0.25:
+            time.sleep(self._rng.uniform(0, 0.6))
+        else:
+            self.sidecar.until_ready()
+            time.sleep(self._rng.uniform(0, 1.5))
+        assert self.sidecar.is_running, f"the sidecar ended by itself: {self.sidecar.log()}"
+        self.sidecar.kill()
+        self._report.kills += 1
+        try:
+            for broken in violations(self.sidecar.books(), read_topology()):
+                self._report.violations.append(f"the books after kill {self._report.kills}: {broken}")
+            self.sidecar.journal()
+        except FileNotFoundError:
+            # Between two renames, or before the first grant: the file before it is there, or none was needed yet.
+            pass
+        except StateError as error:
+            self._report.violations.append(f"the files after kill {self._report.kills}: {error}")
+        if self._rng.random() < 0.5:
+            time.sleep(self._rng.uniform(0, 0.5))
+        self.sidecar.start(until_ready=False)
+
+    def _restart(self, engine: PrivateEngine, number: int) -> None:
+        """SIGTERM and SIGKILL in turn, two of each with live-restore and then two without."""
+        time.sleep(self._rng.uniform(1.0, 3.0))
+        if number % 2:
+            engine.kill()
+        else:
+            engine.stop()
+        time.sleep(self._rng.uniform(0, 0.5))
+        engine.start(live_restore=number % 4 < 2)
+        self._report.engine_restarts += 1
+        assert self.sidecar.is_running, f"the sidecar ended: {self.sidecar.log()[-3000:]}"
+
+    def _come_to_rest(self) -> None:
+        """The users stop; then the books, what is told, and the kernel say the same, and no CPU is lost."""
+        self._over.set()
+        for user in self._users:
+            user.join(120)
+        self.sidecar.until_ready()
+        for id in self._ours():
+            state = self._api.inspect(id)["State"]
+            if state["Paused"]:
+                self._api.act(id, "unpause")
+            if state["Restarting"] or self._kinds[id].limits.get("RestartPolicy"):
+                self._containers.api.act(id, "stop", t="0")
+        try:
+            eventually(lambda: not self._unlike(), "the books are the kernel's", seconds=_REST_SECONDS)
+        except AssertionError:
+            self._report.violations += [f"at rest: {each}" for each in self._unlike()]
+        self._watcher.stop()
+
+    def _unlike(self) -> list[str]:
+        """What differs between status, books, what is told, and the kernel."""
+        status, books, kernel = self.sidecar.status(), self.sidecar.books(), KernelView()
+        found = [f"{each.name} is not settled" for each in status.containers if not each.is_settled]
+        if status.shared | status.exclusive != online():
+            found.append(f"CPUs are lost: shared {status.shared}, exclusive {status.exclusive}")
+        for each in status.containers:
+            grant = books.assignments.get(each.id)
+            wanted = grant.cpus if grant else status.shared
+            runs = kernel.allowed(each.id)
+            told = self.sidecar.projection(each.id)
+            if runs and runs != wanted:
+                found.append(f"{each.name} runs on {runs}, and the books say {wanted}")
+            if runs and (told is None or told.cpus != runs or not told.settled):
+                found.append(f"{each.name} runs on {runs}, and is told {told}")
+        ids = {each.id for each in status.containers}
+        if missing := set(self._ours()) ^ ids:
+            found.append(f"the engine and the sidecar know different containers: {sorted(missing)}")
+        found += [f"{id[:12]} stands in the books and is gone" for id in {*books.assignments, *books.originals} - ids]
+        return found
+
+    def _release(self) -> None:
+        """Nobody here was pinned by hand, so everybody gets all CPUs, and the limits with which they were made."""
+        code = self.sidecar.terminate()
+        done = self.sidecar.command("release")
+        if code or done.returncode:
+            self._report.violations.append(f"SIGTERM: {code}; release: {done.returncode} {done.stderr[-600:]}")
+        for id in self._ours():
+            host, limits = self._api.inspect(id)["HostConfig"], self._kinds[id].limits
+            if host["CpusetCpus"] not in ("", str(online())):
+                self._report.violations.append(f"{id[:12]} was left with the cpuset {host['CpusetCpus']}")
+            for key in ("NanoCpus", "CpuQuota"):
+                if host[key] != limits.get(key, 0):
+                    self._report.violations.append(f"{id[:12]}: {key} is {host[key]}, and was {limits.get(key, 0)}")
+        left = self.sidecar.books()
+        if left.assignments or left.originals:
+            self._report.violations.append(f"the books are not empty after release: {left}")
+
+    def _ours(self) -> list[str]:
+        listed = self._api.ask("GET", "containers/json", all="1")
+        return [each["Id"] for each in listed if each["Id"] in self._kinds]
+
+    def _count(self, seconds: float) -> None:
+        report, watcher = self._report, self._watcher
+        report.violations += watcher.violations
+        report.containers = len(self._kinds)
+        report.actions = sum(sum(user.actions.values()) for user in self._users)
+        report.samples, report.judged = watcher.samples, watcher.judged
+        report.owners = len(watcher.owners)
+        report.exposures, report.longest_exposure_seconds = watcher.exposures, round(watcher.longest_exposure, 3)
+        report.answers = dict(sum((user.answers for user in self._users), Counter()).most_common())
+        report.wall_seconds = round(seconds, 1)
+
+
+def main() -> int:
+    """The long run, on an engine of its own; 0 if nothing was violated."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--engine-restarts", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--keep", action="store_true", help="keep the folder with logs and books")
+    args = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="cpuset-churn-"))
+    engine = opened()
+    try:
+        churn = Churn(engine.api, folder, seed=args.seed)
+        report = churn.run(kills=args.kills, engine_restarts=args.engine_restarts, engine=engine)
+    finally:
+        engine.close()
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n")
+    sys.stdout.write(f"logs: {folder}\n")
+    return 1 if report.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""The truth, from the kernel: where each container's processes may run. Independent of the sidecar's own reading.
+
+What counts is Cpus_allowed_list of the processes (proc_pid_status(5)). A container's cgroup is found by its id below
+the cpuset hierarchy, v1 or v2. While a container starts, the first process in its cgroup is still the runtime's own,
+which runs nothing of the container and is put there before the cpuset is: it is told by its program, and left out.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from state.cpuset import EMPTY, CPUSet, union
+from tests.live.waiting import eventually
+
+_MOUNT: Final = Path("/sys/fs/cgroup")
+_RUNTIMES: Final = ("runc", "crun", "containerd", "conmon")
+"""In the path of the program that a process of a runtime runs; runc also runs a sealed copy of itself (memfd)."""
+_DEAD: Final = ("Z", "X")
+"""States of processes that run nothing any more."""
+
+
+class Process(NamedTuple):
+    """A process of a container, at one instant."""
+
+    pid: int
+    name: str
+    allowed: CPUSet
+
+
+class KernelView:
+    """Looks at containers by their full id. Paths are remembered, so that a look is a few small reads."""
+
+    def __init__(self) -> None:
+        first = _MOUNT / "cpuset"
+        self._root = first if (first / "cpuset.cpus").exists() else _MOUNT
+        self._cpus = "cpuset.cpus" if self._root == first else "cpuset.cpus.effective"
+        self._known: dict[str, Path] = {}
+
+    def processes(self, id: str) -> tuple[Process, ...]:
+        """Its living processes, without those of the runtime; none where it does not run."""
+        folder = self._folder(id)
+        if folder is None:
+            return ()
+        found = (_process(pid) for pid in _pids(folder))
+        return tuple(each for each in found if each is not None)
+
+    def allowed(self, id: str) -> CPUSet:
+        """All CPUs that any of its processes may run on; empty where none lives."""
+        return union(process.allowed for process in self.processes(id))
+
+    def once_running(self, id: str) -> CPUSet:
+        """The same, as soon as one lives: an engine calls a container started just before its program is loaded."""
+        return eventually(lambda: self.allowed(id), f"a process of {id[:12]} lives")
+
+    def cpuset(self, id: str) -> CPUSet | None:
+        """The CPUs in force in its cgroup; None where there is none, or none are set there."""
+        folder = self._folder(id)
+        if folder is None:
+            return None
+        try:
+            return CPUSet.parse((folder / self._cpus).read_text()) or None
+        except OSError:
+            return None
+
+    def all_allowed(self, ids: Iterable[str]) -> dict[str, CPUSet]:
+        """`allowed` of each container that runs."""
+        found = {id: self.allowed(id) for id in ids}
+        return {id: cpus for id, cpus in found.items() if cpus}
+
+    def write_cpuset(self, id: str, cpus: CPUSet) -> bool:
+        """Change it behind the engine's back; False where that is not allowed."""
+        folder = self._folder(id)
+        try:
+            if folder is not None:
+                (folder / "cpuset.cpus").write_text(str(cpus))
+        except OSError:
+            return False
+        return folder is not None
+
+    def end(self, id: str) -> None:
+        """Kill all processes of a container whose engine is no more."""
+        for process in self.processes(id):
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+
+    def _folder(self, id: str) -> Path | None:
+        known = self._known.get(id)
+        if known is not None and known.is_dir():
+            return known
+        for folder in (self._root / "docker" / id, self._root / "system.slice" / f"docker-{id}.scope"):
+            if folder.is_dir():
+                self._known[id] = folder
+                return folder
+        return None
+
+
+def online() -> CPUSet:
+    """The machine's CPUs that are online."""
+    return CPUSet.parse(Path("/sys/devices/system/cpu/online").read_text())
+
+
+def allowed_of(status: str) -> CPUSet:
+    """Cpus_allowed_list in the text of a /proc/PID/status."""
+    for line in status.splitlines():
+        if line.startswith("Cpus_allowed_list:"):
+            return CPUSet.parse(line.partition(":")[2])
+    return EMPTY
+
+
+def _pids(folder: Path) -> list[int]:
+    try:
+        return [int(pid) for pid in (folder / "cgroup.procs").read_text().split()]
+    except OSError:
+        return []
+
+
+def _process(pid: int) -> Process | None:
+    """The program first: what is no runtime then, was the container's own when the CPUs were read."""
+    try:
+        program = os.readlink(f"/proc/{pid}/exe")
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return None
+    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    name = fields.get("Name", "")
+    if fields.get("State", "X")[0] in _DEAD or any(each in program for each in _RUNTIMES):
+        return None
+    return Process(pid, name, allowed_of(status))

@@ -1,0 +1,152 @@
+"""A Docker engine of the tests' own: a sidecar confines all containers of its engine, and this one may be killed.
+
+A second `dockerd` runs well beside the system's when it has its own socket, folders and containerd namespace, and
+leaves the network alone. That takes root and the program; where either is missing, tests that need it skip.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import uuid
+from pathlib import Path
+from typing import Final
+
+from tests.live.engineapi import ApiError, EngineApi
+from tests.live.kernelview import KernelView
+from tests.live.waiting import eventually
+
+_START_SECONDS: Final = 60.0
+"""A killed engine first waits for its own containerd, and kills what it had left running."""
+
+_STOP_SECONDS: Final = 60.0
+
+
+class NoPrivateEngine(Exception):
+    """Why there can be none here, as a sentence."""
+
+
+class PrivateEngine:
+    """One engine below one new folder. Make it, `start` it; `close` removes every trace. Every method blocks."""
+
+    def __init__(self) -> None:
+        if os.geteuid() != 0:
+            raise NoPrivateEngine("an engine of the tests' own needs root")
+        if shutil.which("dockerd") is None:
+            raise NoPrivateEngine("an engine of the tests' own needs the program dockerd, which is not here")
+        # Not below pytest's folders: a socket's path has at most 107 characters.
+        self.folder = Path(tempfile.mkdtemp(prefix="cpuset-engine-"))
+        self._namespace = f"cpuset-engine-{uuid.uuid4().hex[:8]}"
+        self.socket_path = str(self.folder / "docker.sock")
+        self.api = EngineApi(self.socket_path)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *, live_restore: bool = False) -> None:
+        """Start it, and wait until it answers. NoPrivateEngine, with the end of its log, where it does not."""
+        command = [
+            *("dockerd", "-H", f"unix://{self.socket_path}", "-p", f"{self.folder}/pid"),
+            *("--data-root", f"{self.folder}/data", "--exec-root", f"{self.folder}/exec"),
+            *("--containerd-namespace", self._namespace, "--containerd-plugins-namespace", f"{self._namespace}-p"),
+            *("--bridge=none", "--iptables=false", "--ip-forward=false", "--ip-masq=false"),
+            *("--config-file", str(self._configuration(live_restore))),
+        ]
+        with open(self.folder / "log", "ab") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            eventually(self._answers_or_died, "the engine answers", seconds=_START_SECONDS)
+        except AssertionError as error:
+            raise NoPrivateEngine(f"{error}: {self._end_of_log()}") from error
+        if self._process.poll() is not None:
+            raise NoPrivateEngine(f"dockerd ended with {self._process.returncode}: {self._end_of_log()}")
+
+    def stop(self) -> None:
+        """SIGTERM, and wait for the end. Containers stop, unless it runs with live-restore."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL. Containers run on; the next engine re-attaches them with live-restore, or else kills them."""
+        self._end(signal.SIGKILL)
+
+    def close(self) -> None:
+        """Remove every container, end the engine, and remove its folder."""
+        if self._process is not None and self._process.poll() is None:
+            with contextlib.suppress(ApiError, OSError):
+                for each in self.api.ask("GET", "containers/json", all="1"):
+                    self.api.remove(each["Id"])
+            self.stop()
+        self._end_what_was_left()
+        self._unmount()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _configuration(self, live_restore: bool) -> Path:
+        """The system's own configuration file is not for this one."""
+        path = self.folder / "daemon.json"
+        path.write_text('{"live-restore": true}' if live_restore else "{}")
+        return path
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is None or self._process.poll() is not None:
+            return
+        self._process.send_signal(number)
+        self._process.wait(_STOP_SECONDS)
+        self._await_containerd()
+
+    def _await_containerd(self) -> None:
+        """Its own containerd dies with it, a moment later; an engine that starts meanwhile takes it for alive."""
+        note = self.folder / "exec/containerd/containerd.pid"
+        with contextlib.suppress(FileNotFoundError):
+            dying = Path(f"/proc/{int(note.read_text())}")
+            eventually(lambda: not dying.exists() or _is_dead(dying), "containerd ended", seconds=_STOP_SECONDS)
+            note.unlink(missing_ok=True)
+
+    def _answers_or_died(self) -> bool:
+        if self._process is None or self._process.poll() is not None:
+            return True
+        try:
+            self.api.ask("GET", "_ping")
+        except (ApiError, OSError):
+            return False
+        return True
+
+    def _end_of_log(self) -> str:
+        lines = (self.folder / "log").read_text(errors="replace").splitlines()
+        return " | ".join(lines[-3:])[-600:]
+
+    def _end_what_was_left(self) -> None:
+        """An engine that did not come back leaves containers behind, each with a process that watches it."""
+        kernel = KernelView()
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError, ValueError):
+                words = (entry / "cmdline").read_text(errors="replace").split("\0")
+                if self._namespace in words and "-id" in words:
+                    os.kill(int(entry.name), signal.SIGKILL)
+                    kernel.end(words[words.index("-id") + 1])
+
+    def _unmount(self) -> None:
+        """An engine that was killed leaves mounts behind."""
+        points = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+        for point in sorted((each for each in points if each.startswith(f"{self.folder}/")), reverse=True):
+            subprocess.run(["umount", "-l", point], check=False, capture_output=True)
+
+
+def _is_dead(process: Path) -> bool:
+    """Whether it ended, and only waits for whoever started it to notice."""
+    try:
+        return "\nState:\tZ" in (process / "status").read_text()
+    except OSError:
+        return True
+
+
+def opened() -> PrivateEngine:
+    """A private engine that runs. NoPrivateEngine."""
+    engine = PrivateEngine()
+    try:
+        engine.start()
+    except NoPrivateEngine:
+        engine.close()
+        raise
+    return engine

@@ -1,0 +1,92 @@
+"""Fixtures of live tests that run a sidecar: an engine that it may have for itself, workloads, and the daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from sidecar.host.cgroups import find_hierarchy
+from tests.live.containers import Containers
+from tests.live.engineapi import EngineApi
+from tests.live.image import ensure_image
+from tests.live.kernelview import KernelView, online
+from tests.live.privateengine import NoPrivateEngine, PrivateEngine, opened
+from tests.live.sidecarprocess import SidecarProcess, all_but
+
+PREFIX = "cpuset-test-"
+"""What the names of the tests' containers begin with."""
+
+
+class Ground(msgspec.Struct, frozen=True):
+    """The engine under test, and whose containers on it a sidecar must leave alone."""
+
+    api: EngineApi
+    image: str
+    unmanaged: tuple[str, ...]
+
+
+@pytest.fixture(scope="session")
+def private_engine() -> Iterator[PrivateEngine | str]:
+    """An engine of the tests' own, or the reason why there is none."""
+    try:
+        engine = opened()
+    except NoPrivateEngine as error:
+        yield str(error)
+        return
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def own_engine(private_engine: PrivateEngine | str) -> Iterator[PrivateEngine]:
+    """An engine that the test may restart and kill; skips, saying why, where there is none."""
+    if isinstance(private_engine, str):
+        pytest.skip(private_engine)
+    yield private_engine
+    private_engine.stop()
+    private_engine.start()
+
+
+@pytest.fixture(scope="session")
+def ground(private_engine: PrivateEngine | str, request: pytest.FixtureRequest) -> Ground:
+    """The private engine; else the one that is found, where all containers but the tests' own are left alone."""
+    if len(online()) < 2:
+        pytest.skip("a machine with one CPU has none to give")
+    if find_hierarchy() is None:
+        pytest.skip("no cgroup hierarchy with cpusets is visible here")
+    if isinstance(private_engine, PrivateEngine):
+        return Ground(private_engine.api, ensure_image(private_engine.api), ())
+    api = EngineApi(request.getfixturevalue("engine_address"))
+    return Ground(api, ensure_image(api), all_but(PREFIX))
+
+
+@pytest.fixture
+def workloads(ground: Ground) -> Iterator[Containers]:
+    """Makes containers on the engine under test, and removes them at the end of the test."""
+    made = Containers(ground.api, ground.image)
+    yield made
+    made.remove_all()
+
+
+@pytest.fixture
+def sidecar(ground: Ground, workloads: Containers, tmp_path: Path) -> Iterator[SidecarProcess]:
+    """A daemon that is configured and not started; killed at the end, before the containers are removed."""
+    process = SidecarProcess(tmp_path, ground.api.socket_path, ground.unmanaged)
+    yield process
+    process.kill()
+
+
+@pytest.fixture
+def running(sidecar: SidecarProcess) -> SidecarProcess:
+    """A daemon that is ready."""
+    sidecar.start()
+    return sidecar
+
+
+@pytest.fixture
+def kernel() -> KernelView:
+    """The kernel's word."""
+    return KernelView()

@@ -1,0 +1,206 @@
+"""The daemon as a real process: configured, started, killed, stopped, and read as anybody could read it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from sidecar.config import PREFIX
+from sidecar.publish.journal import read_journal
+from sidecar.publish.status import ContainerStatus, Status
+from sidecar.publish.status_file import read_status
+from state.checkpoint import NAME as CHECKPOINT
+from state.checkpoint import decode_checkpoint
+from state.cpuset import CPUSet
+from state.errors import StateError
+from state.model import State
+from state.projection import Projection
+from state.projection import read as read_projection
+from tests.live.kernelview import online
+from tests.live.waiting import eventually
+
+ROOT: Final = Path(__file__).parents[2]
+
+LAST: Final = CPUSet.of(max(online()))
+"""The one CPU that is ever granted in these tests, whatever the size of the machine."""
+
+REST: Final = online() - LAST
+"""All others: reserved, so that shortage is one container away."""
+
+
+class SidecarProcess:
+    """A daemon below one folder. `configure` and `start` it; `kill` it at the end."""
+
+    def __init__(self, folder: Path, engine_socket: str, unmanaged: tuple[str, ...] = ()) -> None:
+        self.folder = folder
+        self.state_dir = folder / "state"
+        self.projections = folder / "projections"
+        self._settings: dict[str, Any] = {
+            "policy": "static",
+            "reserved": str(REST),
+            "engine": f"unix://{engine_socket}",
+            "state_dir": str(self.state_dir),
+            "projections": str(self.projections),
+            "linger": "300ms",
+            "reconcile_period": "500ms",
+            "log_format": "json",
+            "unmanaged": list(unmanaged),
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+        self._starts = 0
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def configure(self, **settings: Any) -> None:
+        """Change keys of its configuration file: for the next start, or for `reload`."""
+        self._settings.update(settings)
+        lines = [f"{key} = {json.dumps(value)}\n" for key, value in self._settings.items()]
+        (self.folder / "sidecar.toml").write_text("".join(lines))
+
+    def start(self, *, until_ready: bool = True) -> None:
+        """Start it, and mostly wait until it is ready and has told everybody."""
+        self.configure()
+        self._starts += 1
+        with open(self._log_path, "wb") as log:
+            self._process = subprocess.Popen(
+                self._command("run"), env=_environment(), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        if until_ready:
+            self.until_ready()
+
+    def until_ready(self) -> None:
+        """Wait until this start has taken its first inventory; AssertionError with its log if it ends instead."""
+        eventually(lambda: self.has_logged("ready") or not self.is_running, "the sidecar is ready")
+        assert self.is_running, f"the sidecar ended: {self.log()}"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def kill(self) -> None:
+        """SIGKILL, at any moment. Nothing happens if it is not there."""
+        self._send(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait(30)
+
+    def terminate(self) -> int:
+        """SIGTERM, and its exit code."""
+        self._send(signal.SIGTERM)
+        assert self._process is not None
+        return self._process.wait(30)
+
+    def hang_up(self) -> None:
+        """SIGHUP."""
+        self._send(signal.SIGHUP)
+
+    def reload(self) -> None:
+        """SIGHUP, and wait until it has read the configuration again."""
+        before = self.log().count("the configuration was read again")
+        self._send(signal.SIGHUP)
+        eventually(lambda: self.log().count("the configuration was read again") > before, "it was read again")
+
+    def command(self, name: str) -> subprocess.CompletedProcess[str]:
+        """Run another command on the same configuration, such as `release` or a second `run`."""
+        self.configure()
+        return subprocess.run(
+            self._command(name), env=_environment(), cwd=ROOT, capture_output=True, text=True, timeout=90, check=False
+        )
+
+    def status(self) -> Status:
+        """The status document."""
+        return read_status(self.state_dir)
+
+    def container(self, id: str) -> ContainerStatus | None:
+        """What the status says of one container."""
+        try:
+            return next((each for each in self.status().containers if each.id == id), None)
+        except StateError:
+            return None
+
+    def until(self, id: str, check: Callable[[ContainerStatus], object], what: str) -> ContainerStatus:
+        """Wait until the status says so of a container; what it says then."""
+
+        def look() -> ContainerStatus | None:
+            found = self.container(id)
+            return found if found and check(found) else None
+
+        try:
+            return eventually(look, what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\nstatus: {self.container(id)}\nlog: {self.log()[-3000:]}") from None
+
+    def until_quiet(self) -> Status:
+        """Wait until everybody is where they should be and nothing is on its way; the status then."""
+
+        def look() -> Status | None:
+            found = self.status()
+            return found if found.is_ready and all(each.is_settled for each in found.containers) else None
+
+        try:
+            return eventually(look, "everybody is settled", seconds=30)
+        except AssertionError as error:
+            restless = [each for each in self.status().containers if not each.is_settled]
+            raise AssertionError(f"{error}\nnot settled: {restless}\nlog: {self.log()[-3000:]}") from None
+
+    def projection(self, id: str) -> Projection | None:
+        """What a container is told; None where it is told nothing."""
+        try:
+            return read_projection(self.projections / "by-id" / id[:12])
+        except StateError:
+            return None
+
+    def books(self) -> State:
+        """The checkpoint. StateError if it is not whole."""
+        return decode_checkpoint((self.state_dir / CHECKPOINT).read_bytes())
+
+    def journal(self) -> list[object]:
+        """All lines of the journal's present file. StateError if one is not whole."""
+        return list(read_journal(self.state_dir / "journal.jsonl"))
+
+    def log(self) -> str:
+        """What this start has logged."""
+        try:
+            return self._log_path.read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def logged(self) -> list[Mapping[str, Any]]:
+        """The lines of the log, but for half a one at the end."""
+        return [
+            json.loads(line)
+            for line in self.log().splitlines(keepends=True)
+            if line.startswith("{") and line[-1] == "\n"
+        ]
+
+    def has_logged(self, message: str) -> bool:
+        """Whether this start has logged a line that begins so."""
+        return any(line["message"].startswith(message) for line in self.logged())
+
+    @property
+    def _log_path(self) -> Path:
+        return self.folder / f"log-{self._starts}.jsonl"
+
+    def _command(self, name: str) -> list[str]:
+        return [sys.executable, "-m", "sidecar", name, "--config", str(self.folder / "sidecar.toml")]
+
+    def _send(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without what would configure a sidecar."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith((PREFIX, "DOCKER_"))}
+    return kept | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+
+
+def all_but(prefix: str) -> tuple[str, ...]:
+    """Name patterns for every container whose name does not begin so: on an engine that is not only the tests' own."""
+    cut = [prefix[:length] for length in range(len(prefix))]
+    return (*(f"{start}[!{prefix[len(start)]}]*" for start in cut), *(start for start in cut if start))

@@ -1,0 +1,231 @@
+"""The daemon on a real engine: what it finds when it starts, what it leaves when it ends, and who meddles meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.publish.status import Sharing
+from state.checkpoint import NAME
+from state.cpuset import EMPTY
+from tests.live.containers import Containers
+from tests.live.kernelview import KernelView, online
+from tests.live.sidecarfixtures import Ground
+from tests.live.sidecarprocess import LAST, REST, SidecarProcess
+from tests.live.waiting import eventually, stays
+
+pytestmark = pytest.mark.live
+
+ONE = {"cpuset.exclusive": "1"}
+
+
+def until_alone(sidecar: SidecarProcess, id: str) -> None:
+    sidecar.until(id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+
+
+def test_containers_that_ran_before_are_adopted(
+    sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """A labelled one gets its CPUs, a plain one leaves them, and one that sits lawfully on its CPUs keeps them."""
+    plain = workloads.run("plain")
+    first = workloads.run("first", labels={**ONE, "cpuset.on-shortage": "wait"})
+    pinned = workloads.run("pinned", labels=ONE, CpusetCpus=str(LAST))
+    sidecar.start()
+    until_alone(sidecar, pinned)
+    status = sidecar.until_quiet()
+    assert kernel.allowed(pinned) == LAST
+    assert kernel.allowed(first) == kernel.allowed(plain) == REST
+    assert [each.id for each in status.containers if each.sharing is Sharing.EXCLUSIVE] == [pinned]
+
+
+def test_sigterm_leaves_everything_as_it_is_and_the_next_start_goes_on(
+    running: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """An upgrade of the sidecar moves nobody: the grant in the books is the one from before."""
+    neighbour, id = workloads.run("neighbour"), workloads.run("exclusive", labels=ONE)
+    until_alone(running, id)
+    running.until_quiet()
+    before = running.books()
+    assert running.terminate() == 0
+    assert kernel.allowed(id) == LAST
+    assert kernel.allowed(neighbour) == REST
+    assert running.books() == before
+    running.start()
+    until_alone(running, id)
+    assert running.books().assignments == before.assignments
+    assert kernel.allowed(neighbour) == REST
+
+
+def test_what_happened_while_no_sidecar_ran_is_made_up_for(
+    running: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """Killed; its owner removed, a newcomer unpinned, a successor started: all in order after the next start."""
+    first = workloads.run("first", labels=ONE)
+    until_alone(running, first)
+    running.kill()
+    workloads.api.remove(first)
+    newcomer, successor = workloads.run("newcomer"), workloads.run("successor", labels=ONE)
+    running.start()
+    until_alone(running, successor)
+    running.until_quiet()
+    assert kernel.allowed(successor) == LAST
+    assert kernel.allowed(newcomer) == REST
+    assert set(running.books().assignments) == {successor}
+    assert running.projection(first) is None
+
+
+def test_release_gives_everything_back(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
+    """Original cpusets (all CPUs, where there was none), no grants, no projections; strangers were never touched."""
+    neighbour, id = workloads.run("neighbour"), workloads.run("exclusive", labels=ONE)
+    stopped = workloads.create("stopped", labels=ONE)
+    stranger = workloads.run("stranger", CpusetCpus="0")
+    until_alone(running, id)
+    running.until_quiet()
+    refused = running.command("release")
+    assert refused.returncode == 1
+    assert "another sidecar" in refused.stderr
+    running.terminate()
+    released = running.command("release")
+    assert released.returncode == 0, released.stderr
+    assert kernel.allowed(neighbour) == kernel.allowed(id) == online()
+    assert workloads.api.inspect(stopped)["HostConfig"]["CpusetCpus"] in ("", str(online()))
+    assert str(kernel.allowed(stranger)) == workloads.api.inspect(stranger)["HostConfig"]["CpusetCpus"] == "0"
+    assert not running.books().assignments
+    assert not running.books().originals
+    assert [running.projection(each) for each in (neighbour, id, stopped)] == [None] * 3
+
+
+def test_the_policy_none_touches_nothing(sidecar: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
+    """The default: labels or not, nobody is pinned, nobody is told anything, and no container is ever updated."""
+    sidecar.configure(policy="none")
+    sidecar.start()
+    ids = [workloads.run("plain"), workloads.run("labelled", labels=ONE)]
+    for id in ids:
+        sidecar.until(id, lambda it: it.phase == "running", "seen")
+        assert kernel.once_running(id) == online()
+        assert workloads.api.inspect(id)["HostConfig"]["CpusetCpus"] == ""
+        assert sidecar.projection(id) is None
+    assert not sidecar.books().originals
+
+
+def test_sighup_changes_the_policy(sidecar: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
+    """From none to static: who asks, gets. A configuration that is wrong changes nothing."""
+    sidecar.configure(policy="none")
+    sidecar.start()
+    plain, id = workloads.run("plain"), workloads.run("labelled", labels=ONE)
+    sidecar.until(id, lambda it: it.phase == "running", "seen")
+    sidecar.configure(policy="static")
+    sidecar.reload()
+    until_alone(sidecar, id)
+    eventually(lambda: kernel.allowed(plain) == REST, "the pool is confined")
+    sidecar.configure(policy="statik")
+    sidecar.hang_up()
+    eventually(lambda: sidecar.has_logged("the configuration stays as it was"), "said")
+    stays(lambda: kernel.allowed(id) == LAST, "alone", seconds=0.3)
+    assert sidecar.is_running
+
+
+def test_a_second_sidecar_is_refused(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
+    """On the same books; it names the process that runs, and the first is not disturbed."""
+    second = running.command("run")
+    assert second.returncode == 1
+    assert "another sidecar (process " in second.stderr
+    id = workloads.run("exclusive", labels=ONE)
+    until_alone(running, id)
+    assert kernel.allowed(id) == LAST
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b'{"version":1,"checksum":"sha256:00","state":{}}', b'{"version":99'], ids=len
+)
+def test_a_corrupt_checkpoint_is_set_aside_and_rebuilt(
+    running: SidecarProcess, workloads: Containers, kernel: KernelView, content: bytes
+) -> None:
+    """Both files unreadable: the engine and the kernel say who sits where, and nobody is moved."""
+    neighbour, id = workloads.run("neighbour"), workloads.run("exclusive", labels=ONE)
+    until_alone(running, id)
+    running.until_quiet()
+    running.kill()
+    names = [file.name for file in running.state_dir.glob("checkpoint*")]
+    for name in names:
+        (running.state_dir / name).write_bytes(content)
+    running.start()
+    until_alone(running, id)
+    running.until_quiet()
+    assert kernel.allowed(id) == LAST
+    assert kernel.allowed(neighbour) == REST
+    aside = [file for file in running.state_dir.glob("checkpoint*") if file.name not in (NAME, *names)]
+    assert any(file.read_bytes() == content for file in aside)
+    assert running.books().assignments[id].cpus == LAST
+
+
+def test_a_cpuset_that_somebody_else_changed_is_repaired(
+    running: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """`docker update --cpuset-cpus` on an owner, and on a neighbour that is thereby put onto the owner's CPU."""
+    neighbour, id = workloads.run("neighbour"), workloads.run("exclusive", labels=ONE)
+    until_alone(running, id)
+    running.until_quiet()
+    workloads.api.update(id, CpusetCpus="0")
+    eventually(lambda: kernel.allowed(id) == LAST, "the owner is back")
+    workloads.api.update(neighbour, CpusetCpus=str(online()))
+    eventually(lambda: kernel.allowed(neighbour) == REST, "the neighbour is out again")
+    until_alone(running, id)
+
+
+def test_a_cpuset_changed_behind_the_engine_is_repaired(
+    running: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """The engine knows nothing of it and sends no event: the next inventory reads the kernel, and repairs."""
+    id = workloads.run("exclusive", labels=ONE)
+    until_alone(running, id)
+    running.until_quiet()
+    if not kernel.write_cpuset(id, online()):
+        pytest.skip("this host's cgroup files cannot be written here")
+    assert kernel.allowed(id) == online()
+    eventually(lambda: kernel.allowed(id) == LAST, "repaired")
+
+
+def test_a_huge_label_on_a_neighbour_does_no_harm(
+    running: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """600 KiB, and 5 MB: longer than any line of events that is kept. Everybody is served as ever."""
+    for size in (600 * 1024, 5_000_000):
+        loud = workloads.run(f"loud-{size}", labels={"story": "x" * size})
+        eventually(lambda id=loud: running.container(id), "seen")  # type: ignore[misc]
+    id = workloads.run("exclusive", labels=ONE)
+    until_alone(running, id)
+    status = running.until_quiet()
+    assert kernel.allowed(id) == LAST
+    assert {kernel.allowed(each.id) for each in status.containers if each.id != id and kernel.allowed(each.id)} == {
+        REST
+    }
+    assert running.is_running
+
+
+def test_a_workload_reads_its_cpus_by_its_own_name(
+    running: SidecarProcess, workloads: Containers, ground: Ground
+) -> None:
+    """It mounts the root read-only and finds itself as by-id/$HOSTNAME; another mounts only the directory it named."""
+    root = running.projections
+    by_id = workloads.run("by-id", labels=ONE, Binds=[f"{root}:/run/cpuset-sidecar:ro"])
+    until_alone(running, by_id)
+    read = workloads.execute(by_id, "sh", "-c", "cat /run/cpuset-sidecar/by-id/$HOSTNAME/cpuset")
+    assert read.strip() == str(LAST)
+    assert "Read-only" in workloads.execute(by_id, "sh", "-c", "echo x > /run/cpuset-sidecar/by-id/$HOSTNAME/x 2>&1")
+    named = workloads.create("by-name", labels={"cpuset.projection": "web"}, Binds=[f"{root}/by-name/web:/cpus:ro"])
+    eventually(lambda: (root / "by-name/web/cpuset").exists(), "told by name before it starts")
+    workloads.api.act(named, "start")
+    running.until(named, lambda it: it.is_settled and it.phase == "running", "settled")
+    read = eventually(lambda: workloads.execute(named, "cat", "/cpus/cpuset"), "it reads")
+    assert read.strip() == str(REST)
+    assert workloads.execute(named, "ls", "/cpus").split() == ["by-id", "cpuset", "status.json"]
+    workloads.api.remove(by_id)
+    eventually(lambda: workloads.execute(named, "cat", "/cpus/cpuset").strip() == str(online()), "it reads the change")
+
+
+def test_nothing_is_granted_on_an_idle_machine(running: SidecarProcess) -> None:
+    """No containers: ready at once, everything shared, and no books but empty ones."""
+    status = running.until_quiet()
+    assert status.exclusive == EMPTY
+    assert status.shared == online()
+    assert running.journal()

@@ -1,0 +1,245 @@
+"""From label to exclusive cores and back, on a real engine, by the kernel's word: one container's life."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.publish.status import Sharing
+from state.cpuset import CPUSet
+from tests.live.containers import Containers
+from tests.live.kernelview import KernelView, allowed_of, online
+from tests.live.sidecarprocess import LAST, REST, SidecarProcess
+from tests.live.waiting import eventually, stays
+
+pytestmark = pytest.mark.live
+
+ONE = {"cpuset.exclusive": "1"}
+
+
+def configured(workloads: Containers, id: str) -> CPUSet:
+    """The cpuset with which the engine would start it."""
+    return CPUSet.parse(workloads.api.inspect(id)["HostConfig"]["CpusetCpus"])
+
+
+def output(workloads: Containers, id: str) -> str:
+    """What a container wrote to stdout. The engine frames each line: eight bytes, the last four its length."""
+    rest: bytes = workloads.api.ask("GET", f"containers/{id}/logs", stdout="1")
+    lines = b""
+    while rest:
+        end = 8 + int.from_bytes(rest[4:8], "big")
+        lines, rest = lines + rest[8:end], rest[end:]
+    return lines.decode("ascii", "replace")
+
+
+def until_alone(running: SidecarProcess, id: str) -> None:
+    running.until(id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled and it.phase == "running", "alone")
+
+
+def until_shared(running: SidecarProcess, id: str) -> None:
+    running.until(id, lambda it: it.sharing is Sharing.SHARED and it.is_settled, "in the shared pool")
+
+
+def test_the_first_instruction_of_a_labelled_container_sees_its_cpus(
+    running: SidecarProcess, workloads: Containers
+) -> None:
+    """Created, pinned, then started: what its very first program reads of itself is its grant."""
+    id = workloads.create("first", "cat", "/proc/self/status", labels=ONE)
+    eventually(lambda: configured(workloads, id) == LAST, "pinned when created")
+    workloads.api.act(id, "start")
+    assert eventually(lambda: allowed_of(output(workloads, id)), "it told what it saw") == LAST
+
+
+def test_a_container_started_at_once_is_alone_soon(
+    running: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """Created and started without a pause: verified at its start, moved if it was too early, and then settled."""
+    neighbour = workloads.run("neighbour")
+    id = workloads.run("quick", labels=ONE)
+    until_alone(running, id)
+    assert kernel.once_running(id) == kernel.cpuset(id) == LAST
+    assert kernel.once_running(neighbour) == REST
+    told = running.projection(id)
+    assert told is not None
+    assert told.settled
+    assert told.cpus == told.desired == told.original == LAST
+
+
+def test_unlabelled_containers_are_confined_to_the_pool_and_get_it_back(
+    running: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """They run on all CPUs while nobody is exclusive, beside the exclusive one while there is one, and on all after."""
+    before = workloads.run("before")
+    running.until_quiet()
+    assert kernel.once_running(before) == online()
+    exclusive = workloads.run("exclusive", labels=ONE)
+    until_alone(running, exclusive)
+    after = workloads.run("after")
+    eventually(lambda: kernel.allowed(after) == REST == kernel.allowed(before), "both are confined")
+    workloads.api.remove(exclusive)
+    eventually(lambda: kernel.allowed(after) == online() == kernel.allowed(before), "the pool is whole again")
+
+
+def test_a_container_pinned_by_hand_is_a_stranger(
+    running: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """It is never moved, and nobody gets its CPUs; when it is gone, they are to be had."""
+    stranger = workloads.run("stranger", CpusetCpus=str(LAST))
+    wants = workloads.run("wants", labels={**ONE, "cpuset.on-shortage": "wait"})
+    refused = running.until(wants, lambda it: it.refusal, "refused")
+    assert "pinned by hand" in refused.refusal
+    running.until_quiet()
+    assert kernel.once_running(stranger) == LAST
+    assert running.container(stranger).sharing is Sharing.STRANGER  # type: ignore[union-attr]
+    workloads.api.remove(stranger)
+    until_alone(running, wants)
+
+
+def test_a_container_that_is_left_alone_is_not_touched(
+    running: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """`cpuset.manage: off`, beside an exclusive container."""
+    free = workloads.run("free", labels={"cpuset.manage": "off"})
+    until_alone(running, workloads.run("exclusive", labels=ONE))
+    running.until_quiet()
+    assert kernel.once_running(free) == online()
+    assert workloads.api.inspect(free)["HostConfig"]["CpusetCpus"] == ""
+
+
+def test_a_stopped_container_keeps_its_cpus_for_a_while_and_is_then_parked(
+    sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """Within `linger` they wait for its return; afterwards it cannot start on what may be somebody else's."""
+    sidecar.configure(linger="2s")
+    sidecar.start()
+    neighbour = workloads.run("neighbour")
+    id = workloads.run("stops", labels=ONE)
+    until_alone(sidecar, id)
+    workloads.api.act(id, "stop")
+    sidecar.until(id, lambda it: it.phase == "exited", "seen as stopped")
+    assert kernel.once_running(neighbour) == REST
+    assert configured(workloads, id) == LAST
+    workloads.api.act(id, "start")
+    assert kernel.once_running(id) == LAST
+    workloads.api.act(id, "stop")
+    eventually(lambda: kernel.allowed(neighbour) == online(), "given back after the linger")
+    eventually(lambda: configured(workloads, id) == online(), "parked in the shared pool")
+    workloads.api.act(id, "start")
+    until_alone(sidecar, id)
+
+
+def test_a_parked_container_cannot_start_on_the_cpus_of_another(
+    running: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """The first stops, its linger ends, the second takes over: the first one's return shares nothing with it."""
+    first = workloads.run("first", labels=ONE)
+    until_alone(running, first)
+    workloads.api.act(first, "stop")
+    until_shared(running, first)
+    second = workloads.run("second", labels=ONE)
+    until_alone(running, second)
+    eventually(lambda: configured(workloads, first) == REST, "parked beside the second")
+    workloads.api.act(first, "start")
+    assert kernel.once_running(first) == REST
+    running.until(first, lambda it: it.refusal, "refused")
+    assert kernel.once_running(second) == LAST
+
+
+def test_a_restart_keeps_the_cpus(sidecar: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
+    """`docker restart` is a stop and a start within the linger: the same grant, in force at once."""
+    sidecar.configure(linger="1m")
+    sidecar.start()
+    id = workloads.run("restarts", labels=ONE)
+    until_alone(sidecar, id)
+    grant = sidecar.books().assignments[id].since
+    for _ in range(2):
+        workloads.api.act(id, "restart", t="0")
+        assert kernel.once_running(id) == LAST
+    until_alone(sidecar, id)
+    assert sidecar.books().assignments[id].since == grant
+
+
+def test_a_restart_policy_keeps_the_cpus(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
+    """A container that dies and is restarted by the engine comes back on its own CPUs."""
+    id = workloads.run("dies", labels=ONE, RestartPolicy={"Name": "always"})
+    until_alone(running, id)
+    before = workloads.api.inspect(id)["State"]["Pid"]
+    kernel.end(id)
+    eventually(lambda: workloads.api.inspect(id)["State"]["Pid"] not in (0, before), "the engine restarted it")
+    eventually(lambda: kernel.allowed(id), "it runs again")
+    assert kernel.once_running(id) == LAST
+    until_alone(running, id)
+
+
+def test_a_container_that_removes_itself_gives_back_at_once(
+    running: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """`--rm`: when it ends it is gone, and nothing is remembered of it."""
+    neighbour = workloads.run("neighbour")
+    id = workloads.run("brief", labels=ONE, AutoRemove=True)
+    until_alone(running, id)
+    kernel.end(id)
+    eventually(lambda: kernel.allowed(neighbour) == online(), "the pool is whole again")
+    eventually(lambda: id not in running.books().originals, "forgotten")
+    eventually(lambda: running.projection(id) is None, "told no more")
+    eventually(lambda: running.container(id) is None, "gone from the status")
+
+
+def test_a_paused_container_keeps_its_cpus(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
+    """Frozen processes still sit on their CPUs: nothing is given back, whatever the linger."""
+    neighbour = workloads.run("neighbour")
+    id = workloads.run("pauses", labels=ONE)
+    until_alone(running, id)
+    workloads.api.act(id, "pause")
+    running.until(id, lambda it: it.phase == "paused", "seen as paused")
+    stays(lambda: kernel.allowed(id) == LAST and kernel.allowed(neighbour) == REST, "alone, paused", seconds=0.6)
+    workloads.api.act(id, "unpause")
+    until_alone(running, id)
+
+
+def test_a_paused_neighbour_leaves_too(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
+    """A paused container could go on at any moment, so it is moved while it is frozen."""
+    neighbour = workloads.run("frozen")
+    running.until_quiet()
+    workloads.api.act(neighbour, "pause")
+    until_alone(running, workloads.run("exclusive", labels=ONE))
+    assert kernel.once_running(neighbour) == REST
+
+
+def test_a_renamed_container_keeps_its_cpus_under_its_new_name(
+    running: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """The id is what it is known by; the name is for people."""
+    id = workloads.run("old", labels=ONE)
+    until_alone(running, id)
+    name = f"{workloads.prefix}-new"
+    workloads.api.act(id, "rename", name=name)
+    running.until(id, lambda it: it.name == name and it.is_settled, "renamed")
+    eventually(lambda: (told := running.projection(id)) is not None and told.name == name, "told under its new name")
+    assert kernel.once_running(id) == LAST
+
+
+def test_a_container_removed_while_it_runs_gives_back_at_once(
+    sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """`docker rm -f`: no linger is waited for."""
+    sidecar.configure(linger="1m")
+    sidecar.start()
+    neighbour = workloads.run("neighbour")
+    id = workloads.run("removed", labels=ONE)
+    until_alone(sidecar, id)
+    workloads.api.remove(id)
+    eventually(lambda: kernel.allowed(neighbour) == online(), "the pool is whole again")
+    successor = workloads.run("successor", labels=ONE)
+    until_alone(sidecar, successor)
+
+
+def test_a_burst_of_neighbours_is_out_before_anybody_is_called_alone(
+    running: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """When the exclusive container is told that it is settled, no neighbour is on its CPUs any more."""
+    neighbours = [workloads.run(f"neighbour-{n}") for n in range(6)]
+    running.until_quiet()
+    id = workloads.run("exclusive", labels=ONE)
+    eventually(lambda: (told := running.projection(id)) is not None and told.settled and told.cpus == LAST, "settled")
+    assert [kernel.allowed(each) for each in neighbours] == [REST] * len(neighbours)
+    assert kernel.once_running(id) == LAST

@@ -1,0 +1,147 @@
+"""Who gets nothing, and why, on a real engine: shortage, bad labels, limits that contradict, and quotas."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.publish.status import Sharing
+from tests.live.containers import Containers
+from tests.live.kernelview import KernelView, online
+from tests.live.sidecarprocess import LAST, REST, SidecarProcess
+from tests.live.waiting import eventually
+
+pytestmark = pytest.mark.live
+
+ONE = {"cpuset.exclusive": "1"}
+NANO = 1_000_000_000
+
+
+def limits(workloads: Containers, id: str) -> tuple[int, int, int]:
+    """Nano CPUs, quota and period, as the engine has them."""
+    host = workloads.api.inspect(id)["HostConfig"]
+    return host["NanoCpus"], host["CpuQuota"], host["CpuPeriod"]
+
+
+def holder(running: SidecarProcess, workloads: Containers) -> str:
+    """A container that has the one CPU that is to be had."""
+    id = workloads.run("holder", labels=ONE)
+    running.until(id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "it has the CPU")
+    return id
+
+
+def test_who_shares_on_shortage_stays_in_the_pool(
+    running: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """Refused with the reason; and not upgraded behind its back when the CPU is free."""
+    first = holder(running, workloads)
+    second = workloads.run("second", labels=ONE)
+    said = running.until(second, lambda it: it.refusal and it.is_settled, "refused and in the pool")
+    assert "1 exclusive CPU" in said.refusal
+    assert kernel.once_running(second) == REST
+    workloads.api.remove(first)
+    eventually(lambda: kernel.allowed(second) == online(), "it has the whole pool")
+    eventually(lambda: not running.status().exclusive, "nobody is exclusive")
+    assert running.container(second).sharing is Sharing.SHARED  # type: ignore[union-attr]
+
+
+def test_who_waits_on_shortage_is_upgraded(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
+    """It runs in the pool, and gets the CPU as soon as its holder is gone, without a restart."""
+    first = holder(running, workloads)
+    second = workloads.run("second", labels={**ONE, "cpuset.on-shortage": "wait"})
+    running.until(second, lambda it: it.refusal and it.is_settled, "refused and in the pool")
+    assert kernel.once_running(second) == REST
+    before = kernel.processes(second)[0].pid
+    workloads.api.remove(first)
+    running.until(second, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "upgraded")
+    assert kernel.allowed(second) == LAST
+    assert kernel.processes(second)[0].pid == before
+
+
+def test_who_stops_on_shortage_is_stopped(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
+    """It had rather not run at all: the engine is told to stop it, and the log says why."""
+    holder(running, workloads)
+    second = workloads.run("second", labels={**ONE, "cpuset.on-shortage": "stop"})
+    eventually(lambda: workloads.api.inspect(second)["State"]["Status"] == "exited", "stopped")
+    assert not kernel.allowed(second)
+    assert running.has_logged("stopping a container for want of CPUs")
+
+
+@pytest.mark.parametrize(
+    ("labels", "host", "word"),
+    [
+        ({"cpuset.exclusive": "two"}, {}, "whole number"),
+        ({"cpuset.exclusive": "1.5"}, {}, "whole number"),
+        ({"cpuset.exclusive": "true"}, {}, "no CPU limit"),
+        ({"cpuset.exclusive": "true"}, {"NanoCpus": 3 * NANO // 2}, "fraction"),
+        ({"cpuset.exclusive": "1"}, {"NanoCpus": 2 * NANO}, "limit"),
+        ({"cpuset.exclusive": "1", "cpuset.on-shortage": "cry"}, {}, "share, wait, stop"),
+        ({"cpuset.exclusive": str(len(online()))}, {}, "exclusive CPUs"),
+    ],
+    ids=["word", "fraction", "no-limit", "fractional-limit", "contradiction", "shortage", "too-many"],
+)
+def test_a_wish_that_cannot_be_met_is_refused_with_its_reason(
+    running: SidecarProcess,
+    workloads: Containers,
+    kernel: KernelView,
+    labels: dict[str, str],
+    host: dict[str, int],
+    word: str,
+) -> None:
+    """It runs in the shared pool, and status and projection say why."""
+    id = workloads.run("wish", labels=labels, **host)
+    said = running.until(id, lambda it: it.refusal and it.is_settled, "refused")
+    assert word in said.refusal
+    assert kernel.once_running(id) == online()
+    told = eventually(lambda: running.projection(id), "told")
+    assert told is not None
+    assert said.refusal in told.reason
+
+
+def test_a_misspelt_label_is_a_warning_with_the_right_word(running: SidecarProcess, workloads: Containers) -> None:
+    """It is no wish, and it fails nothing."""
+    id = workloads.run("misspelt", labels={"cpuset.exclusiv": "1"})
+    said = running.until(id, lambda it: it.warnings, "warned")
+    assert "did you mean 'cpuset.exclusive'" in said.warnings[0]
+    assert said.sharing is Sharing.SHARED
+
+
+@pytest.mark.parametrize(
+    ("host", "lifted"),
+    [
+        ({"NanoCpus": NANO}, lambda ncpu: (ncpu * NANO, 0, 0)),
+        ({"CpuQuota": 100_000, "CpuPeriod": 100_000}, lambda ncpu: (0, -1, 100_000)),
+    ],
+    ids=["cpus", "quota"],
+)
+def test_a_quota_is_lifted_while_it_is_exclusive_and_put_back(
+    sidecar: SidecarProcess, workloads: Containers, host: dict[str, int], lifted: object
+) -> None:
+    """Lifted in the way that can be undone; put back when it leaves its CPUs, and by a release while it has them."""
+    sidecar.start()
+    before = workloads.api.ask("GET", "info")["NCPU"]
+    id = workloads.run("limited", labels={"cpuset.exclusive": "true"}, **host)
+    made = (host.get("NanoCpus", 0), host.get("CpuQuota", 0), host.get("CpuPeriod", 0))
+    sidecar.until(id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+    assert limits(workloads, id) == lifted(before)  # type: ignore[operator]
+    workloads.api.act(id, "stop")
+    eventually(lambda: limits(workloads, id) == made, "put back when it is parked")
+    workloads.api.act(id, "start")
+    sidecar.until(id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone again")
+    assert limits(workloads, id) == lifted(before)  # type: ignore[operator]
+    sidecar.terminate()
+    assert sidecar.command("release").returncode == 0
+    assert limits(workloads, id) == made
+
+
+def test_a_guaranteed_container_needs_no_label(
+    sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """With `opt_in = "guaranteed"` whole CPUs and a memory limit are enough; without the memory limit they are not."""
+    sidecar.configure(opt_in="guaranteed")
+    sidecar.start()
+    burstable = workloads.run("burstable", NanoCpus=NANO)
+    sidecar.until(burstable, lambda it: it.sharing is Sharing.SHARED and it.is_settled, "in the pool")
+    guaranteed = workloads.run("guaranteed", NanoCpus=NANO, Memory=64 << 20)
+    sidecar.until(guaranteed, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+    assert kernel.allowed(guaranteed) == LAST
+    assert kernel.allowed(burstable) == REST

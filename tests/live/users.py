@@ -1,0 +1,111 @@
+"""Users in a hurry: threads that create, start, stop, restart, kill, pause and remove containers of their own."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from tests.live.containers import SLEEP, Containers
+from tests.live.engineapi import ApiError
+
+NANO: Final = 1_000_000_000
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """A sort of container: labels, limits in the words of HostConfig, and what it runs."""
+
+    labels: Mapping[str, str] = {}
+    limits: Mapping[str, Any] = {}
+    command: tuple[str, ...] = SLEEP
+
+
+_ONE: Final = {"cpuset.exclusive": "1"}
+_WAITING: Final = {"cpuset.on-shortage": "wait"}
+
+KINDS: Final = (
+    Kind(),
+    Kind(limits={"NanoCpus": NANO // 2}),
+    Kind(command=("sh", "-c", "sleep 0.4; false"), limits={"RestartPolicy": {"Name": "on-failure"}}),
+    Kind(labels=_ONE),
+    Kind(labels=_ONE | _WAITING),
+    Kind(labels={"cpuset.exclusive": "true"} | _WAITING, limits={"NanoCpus": NANO}),
+    Kind(labels=_ONE, limits={"CpuQuota": 100_000, "CpuPeriod": 100_000}),
+    Kind(labels=_ONE, command=("sh", "-c", "sleep 0.4; false"), limits={"RestartPolicy": {"Name": "on-failure"}}),
+)
+"""Plain ones, and several ways to ask for one CPU: waiting for it, with either limit, and dying again and again."""
+
+_ACTIONS: Final = ("stop", "start", "start", "restart", "kill", "pause", "unpause", "unpause", *("remove",) * 4)
+"""Removing is what hands CPUs over, so it is the likeliest."""
+_AT_ONCE: Final = 4
+"""Containers of one user."""
+_PAUSE_SECONDS: Final = 0.1
+"""Most of the time between two actions."""
+
+
+class User(threading.Thread):
+    """One of them. `made` is called with each new container's id before it starts, `gone` when it is removed."""
+
+    def __init__(
+        self,
+        containers: Containers,
+        seed: int,
+        over: threading.Event,
+        made: Callable[[str, Kind], None],
+        gone: Callable[[str], None],
+    ) -> None:
+        super().__init__(name=f"user{seed}", daemon=True)
+        self.actions: Counter[str] = Counter()
+        self.answers: Counter[str] = Counter()
+        """Errors of the engine, in its words, without names: most are the user's own doing."""
+        self._containers = containers
+        self._rng = random.Random(seed)
+        self._over = over
+        self._made = made
+        self._gone = gone
+        self._mine: list[str] = []
+
+    def run(self) -> None:
+        """Act until it is over. An engine that is away is waited for."""
+        while not self._over.wait(self._rng.uniform(0, _PAUSE_SECONDS)):
+            try:
+                if len(self._mine) < _AT_ONCE and self._rng.random() < 0.5:
+                    self._create()
+                elif self._mine:
+                    self._act(self._rng.choice(_ACTIONS), self._rng.choice(self._mine))
+            except ApiError as error:
+                self.answers[f"{error.status} {_without_names(error.message)}"] += 1
+            except OSError:
+                self.answers["no engine"] += 1
+
+    def _create(self) -> None:
+        kind = self._rng.choice(KINDS)
+        name = f"{self.name}-{self.actions['create']}"
+        self.actions["create"] += 1
+        made = self._containers.create(name, *kind.command, labels=kind.labels, **kind.limits)
+        self._mine.append(made)
+        self._made(made, kind)
+        if self._rng.random() < 0.5:
+            self._over.wait(self._rng.uniform(0, _PAUSE_SECONDS))
+        self._containers.api.act(made, "start")
+
+    def _act(self, action: str, id: str) -> None:
+        self.actions[action] += 1
+        if action == "remove":
+            self._containers.api.remove(id)
+            self._mine.remove(id)
+            self._gone(id)
+        else:
+            self._containers.api.act(id, action, **({"t": "0"} if action in ("stop", "restart") else {}))
+
+
+def _without_names(message: str) -> str:
+    return " ".join(
+        word
+        for word in message.split()
+        if not any(mark in word for mark in ("cpuset-test-", "/")) and not (len(word) > 40)
+    )[:160]

@@ -1,0 +1,34 @@
+"""Waiting for what a real kernel, engine or daemon does in its own time: on a condition, with a deadline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+SECONDS: Final = 15.0
+"""Far beyond what anything here takes, even on a busy machine."""
+
+_PAUSE: Final = 0.005
+
+
+def eventually(look: Callable[[], T | None], what: str, *, seconds: float = SECONDS) -> T:
+    """Look until the answer is true, and return it; AssertionError, saying how it looked last, if it never is."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = look()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds:g} s: {what}; last seen: {found!r}")
+        time.sleep(_PAUSE)
+
+
+def stays(look: Callable[[], object], what: str, *, seconds: float) -> None:
+    """Look for so long, and see that the answer stays true: for what must not happen."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        assert look(), f"it did not stay so: {what}"
+        time.sleep(_PAUSE)

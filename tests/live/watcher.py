@@ -1,0 +1,162 @@
+"""Watches, while containers churn and daemons die, that nobody is told to be alone who is not.
+
+What is told and what the kernel says cannot be read in one instant. So what is told is read before and after the
+kernel, and a container is judged only if it was told the same both times. Then, at every instant, whether the sidecar
+lives or not:
+
+1. Two settled owners share no CPU, neither told nor in the kernel.
+2. A settled owner runs on exactly what it is told.
+3. Whoever is told that it is settled runs at least on what it is told: nothing told is ahead of the truth.
+4. Nobody who is settled runs on the CPUs of a settled owner.
+
+A newcomer that nobody has looked at yet has been told nothing, and may touch an owner's CPUs for as long as it takes to
+move it: that is measured, and not judged.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from itertools import combinations
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from state import codec
+from state.cpuset import CPUSet
+from state.projection import STATUS, Projection, Sharing
+from tests.live.kernelview import KernelView
+
+_PAUSE: Final = 0.001
+
+_SHOWN: Final = 20
+"""Violations that are kept in words."""
+
+
+class Watcher:
+    """Give it containers with `watch`; `start` it, `stop` it, and read what it counted."""
+
+    def __init__(self, projections: Path) -> None:
+        self.violations: list[str] = []
+        self.samples = 0
+        self.judged = 0
+        """Samples with a settled owner: those that could have shown a double grant."""
+        self.owners: list[str] = []
+        """Settled owners, one after another: each change of hands is an entry."""
+        self.exposures = 0
+        self.longest_exposure = 0.0
+        self._by_id = projections / "by-id"
+        self._kernel = KernelView()
+        self._watched: set[str] = set()
+        self._told: dict[str, tuple[bytes, Projection]] = {}
+        self._exposed: dict[tuple[str, str], float] = {}
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
+        self._error: BaseException | None = None
+
+    def watch(self, id: str) -> None:
+        """From now on this container too. From any thread."""
+        self._watched.add(id)
+
+    def forget(self, id: str) -> None:
+        """It was removed."""
+        self._watched.discard(id)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; may be called twice. A watcher that broke says so."""
+        self._is_over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            while not self._is_over.wait(_PAUSE):
+                self._sample()
+        except BaseException as error:
+            self._error = error
+            raise
+
+    def _sample(self) -> None:
+        ids = list(self._watched.copy())
+        before = {id: self._read(id) for id in ids}
+        running = self._kernel.all_allowed(ids)
+        told = {
+            id: found for id, found in before.items() if found is not None and id in running and found is self._read(id)
+        }
+        self.samples += 1
+        self._judge(told, running)
+
+    def _judge(self, told: dict[str, Projection], running: dict[str, CPUSet]) -> None:
+        settled = {id: each for id, each in told.items() if each.settled and each.sharing is not Sharing.UNMANAGED}
+        owners = {id: each for id, each in settled.items() if each.sharing is Sharing.EXCLUSIVE}
+        self.judged += bool(owners)
+        for id in owners:
+            if not self.owners or self.owners[-1] != id:
+                self.owners.append(id)
+        # 1. Apart from each other.
+        for (one, first), (two, second) in combinations(owners.items(), 2):
+            if first.cpus & second.cpus or running[one] & running[two]:
+                self._found("two owners share CPUs", first, running[one], second, running[two])
+        # 2. Exactly there.
+        for id, each in owners.items():
+            if running[id] != each.cpus:
+                self._found("an owner runs elsewhere", each, running[id])
+        # 3. Never ahead.
+        for id, each in settled.items():
+            if not each.cpus <= running[id]:
+                self._found("what is told is ahead of the truth", each, running[id])
+        # 4. Alone.
+        touched = {
+            (owner, id): (owners[owner], cpus)
+            for owner in owners
+            for id, cpus in running.items()
+            if id != owner and id not in owners and cpus & owners[owner].cpus
+        }
+        for (_, id), (owner, cpus) in touched.items():
+            if id in settled:
+                self._found("somebody settled is on an owner's CPUs", owner, None, settled[id], cpus)
+        self._measure(set(touched))
+
+    def _measure(self, touched: set[tuple[str, str]]) -> None:
+        """How long newcomers stay on an owner's CPUs, from sample to sample."""
+        now = time.monotonic()
+        for pair in touched - set(self._exposed):
+            self._exposed[pair] = now
+            self.exposures += 1
+        for pair in set(self._exposed) - touched:
+            self.longest_exposure = max(self.longest_exposure, now - self._exposed.pop(pair))
+
+    def _found(self, what: str, *who: Projection | CPUSet | None) -> None:
+        if len(self.violations) < _SHOWN:
+            described = [
+                f"{each.name} ({each.sharing}, told {each.cpus}, generation {each.generation})"
+                if isinstance(each, Projection)
+                else f"runs on {each}"
+                for each in who
+                if each is not None
+            ]
+            self.violations.append(f"sample {self.samples}: {what}: {', '.join(described)}")
+
+    def _read(self, id: str) -> Projection | None:
+        """What it is told now; the very same object for as long as the file is the same."""
+        try:
+            content = (self._by_id / id[:12] / STATUS).read_bytes()
+        except OSError:
+            return None
+        known = self._told.get(id)
+        if known is not None and known[0] == content:
+            return known[1]
+        try:
+            found = codec.decode(content, Projection)
+        except msgspec.MsgspecError as error:
+            self.violations.append(f"half a file for {id[:12]}: {error}")
+            return None
+        self._told[id] = (content, found)
+        return found
