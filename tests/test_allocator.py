@@ -1,0 +1,198 @@
+"""The allocator: bursts, and the order of journal, checkpoint, withdrawal, posting and orders."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from sidecar.allocator import BURST, Allocator
+from sidecar.board import Board
+from sidecar.decide.facts import (
+    ContainerSeen,
+    ContainerView,
+    EngineConnected,
+    EngineInfo,
+    Fact,
+    InventoryTaken,
+    Phase,
+    RetryDue,
+)
+from sidecar.decide.orders import ApplyCpuset, Order
+from sidecar.decide.reconcile import begin
+from sidecar.decide.world import World
+from sidecar.errors import StateUnwritable
+from sidecar.log import Log
+from state.cpuset import CPUSet
+from state.errors import FileUnwritable, ProjectionError
+from state.model import State
+from state.topology import uniform
+from tests.decide.stories import static
+from tests.fakes.host import inline
+
+INFO = EngineInfo(name="docker", version="20.10.24", api_version="1.41", ncpu=4)
+
+
+class Recorder(Board):
+    """A board that is also the checkpoint, the journal, the projections and the executor, and records who is called."""
+
+    def __init__(self) -> None:
+        super().__init__(begin(State(), uniform(cores=4), static()))
+        self.calls: list[str] = []
+        self.bursts: list[int] = []
+        self.saved: list[State] = []
+        self.orders: list[Order] = []
+        self.failing: set[str] = set()
+        self.lines = io.StringIO()
+
+    def append(self, facts: Sequence[Fact]) -> None:
+        self.calls.append("journal")
+        if "journal" in self.failing:
+            raise StateUnwritable("the journal cannot be written: disk full")
+        self.bursts.append(len(facts))
+
+    def save(self, state: State) -> None:
+        self.calls.append("checkpoint")
+        if "checkpoint" in self.failing:
+            raise FileUnwritable("cannot write the checkpoint: disk full")
+        self.saved.append(state)
+
+    def withdraw(self, container: str, cpus: CPUSet) -> None:
+        self.calls.append(f"withdraw {container[0]} {cpus}")
+        if "projections" in self.failing:
+            raise ProjectionError("by-id/a: disk full")
+
+    def post(self, world: World) -> None:
+        self.calls.append("post")
+        super().post(world)
+
+    def start(self, order: Order) -> None:
+        self.calls.append(f"order {order.container[0]}" if isinstance(order, ApplyCpuset) else "other")
+        self.orders.append(order)
+
+    async def take(self, *bursts: Sequence[Fact]) -> None:
+        """Run an allocator that takes these bursts and ends."""
+        outbox, inbox = trio.open_memory_channel[Fact](2000)
+        allocator = Allocator(
+            self,
+            inbox,
+            checkpoints=self,
+            journal=self,
+            projections=self,
+            start_order=self.start,
+            log=Log(self.lines),
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(allocator.run)
+            for burst in bursts:
+                for fact in burst:
+                    outbox.send_nowait(fact)
+                await wait_all_tasks_blocked()
+            outbox.close()
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    monkeypatch.setattr(trio.to_thread, "run_sync", inline)
+    return Recorder()
+
+
+def view(letter: str, *, exclusive: int = 0, phase: Phase = Phase.RUNNING) -> ContainerView:
+    return ContainerView(
+        id=letter * 64,
+        name=letter,
+        phase=phase,
+        labels={"cpuset.exclusive": str(exclusive)} if exclusive else {},
+        effective=CPUSet(range(4)) if phase.is_live else None,
+    )
+
+
+READY: tuple[Fact, ...] = (EngineConnected(INFO), InventoryTaken((), (), 1))
+
+pytestmark = pytest.mark.trio
+
+
+async def test_everything_is_on_disk_before_an_order_leaves(autojump_clock: MockClock, recorder: Recorder) -> None:
+    """Journal and checkpoint first; the world is posted, and what an order takes withdrawn, before that order."""
+    await recorder.take(READY, [ContainerSeen(view("a"), 2), ContainerSeen(view("b", exclusive=1), 3)])
+    assert recorder.calls[:3] == ["journal", "checkpoint", "post"]
+    calls = recorder.calls[3:]
+    assert calls[:2] == ["journal", "checkpoint"]
+    assert sorted(calls[2:]) == ["order a", "order b", "post", "withdraw a 0,2-3", "withdraw b 1"]
+    assert calls.index("post") < calls.index("order a")
+    assert calls.index("withdraw a 0,2-3") < calls.index("order a")
+    assert calls.index("withdraw b 1") < calls.index("order b")
+    assert recorder.saved[-1].originals.keys() == {"a" * 64, "b" * 64}
+    assert recorder.saved[-1].assignments.keys() == {"b" * 64}
+
+
+async def test_what_is_not_live_is_not_withdrawn(autojump_clock: MockClock, recorder: Recorder) -> None:
+    await recorder.take(READY, [ContainerSeen(view("b", exclusive=1, phase=Phase.CREATED), 2)])
+    assert recorder.calls[3:] == ["journal", "checkpoint", "post", "order b", "other"]
+    assert isinstance(recorder.orders[0], ApplyCpuset)
+    assert not recorder.orders[0].live
+
+
+async def test_what_waits_is_one_burst(autojump_clock: MockClock, recorder: Recorder) -> None:
+    """Up to its bound."""
+    facts = [ContainerSeen(view("a"), number + 2) for number in range(BURST + 5)]
+    await recorder.take(READY, facts)
+    assert recorder.bursts == [2, BURST, 5]
+
+
+async def test_no_news_is_not_written_down(autojump_clock: MockClock, recorder: Recorder) -> None:
+    await recorder.take(READY, [ContainerSeen(view("a"), 2)])
+    recorder.calls.clear()
+    await recorder.take([RetryDue("f" * 64)])
+    assert recorder.calls == ["checkpoint"]  # once for a new allocator, to know that it can be written
+    recorder.calls.clear()
+    await recorder.take([ContainerSeen(view("a"), 5)], [RetryDue("f" * 64)])
+    assert recorder.calls == ["journal", "checkpoint", "post"]
+
+
+async def test_a_checkpoint_that_cannot_be_written_is_told_once_and_tried_again(
+    autojump_clock: MockClock, recorder: Recorder
+) -> None:
+    """Deciding goes on: the engine and an inventory can rebuild the books."""
+    recorder.failing = {"checkpoint"}
+    await recorder.take(READY, [ContainerSeen(view("b", exclusive=1), 2)], [ContainerSeen(view("a"), 3)])
+    assert len(recorder.orders) == 2
+    assert recorder.saved == []
+    assert recorder.problems == {"checkpoint": "the books are not saved: cannot write the checkpoint: disk full"}
+    assert recorder.lines.getvalue().count("the books are not saved") == 1
+    assert recorder.calls.count("checkpoint") == 3
+    recorder.failing = set()
+    await recorder.take([ContainerSeen(view("c"), 4)])
+    assert recorder.problems == {}
+    assert recorder.saved[-1] is recorder.latest.state
+
+
+async def test_a_checkpoint_is_tried_again_though_nothing_changed(
+    autojump_clock: MockClock, recorder: Recorder
+) -> None:
+    recorder.failing = {"checkpoint"}
+    await recorder.take(READY)
+    recorder.failing = set()
+    await recorder.take([RetryDue("f" * 64)])
+    assert recorder.saved == [recorder.latest.state]
+
+
+async def test_a_journal_that_cannot_be_written_is_told(autojump_clock: MockClock, recorder: Recorder) -> None:
+    recorder.failing = {"journal"}
+    await recorder.take(READY)
+    assert recorder.problems == {"journal": "the journal cannot be written: disk full"}
+    recorder.failing = set()
+    await recorder.take([ContainerSeen(view("a"), 2)])
+    assert recorder.problems == {}
+
+
+async def test_a_projection_that_cannot_be_withdrawn_is_told_and_the_order_leaves(
+    autojump_clock: MockClock, recorder: Recorder
+) -> None:
+    recorder.failing = {"projections"}
+    await recorder.take(READY, [ContainerSeen(view("a"), 2), ContainerSeen(view("b", exclusive=1), 3)])
+    assert recorder.problems == {"projections": "by-id/a: disk full"}
+    assert len(recorder.orders) == 2
