@@ -1,7 +1,8 @@
 """A Docker engine of the tests' own: a sidecar confines all containers of its engine, and this one may be killed.
 
 A second `dockerd` runs well beside the system's when it has its own socket, folders and containerd namespace, and
-leaves the network alone. That takes root and the program; where either is missing, tests that need it skip.
+leaves the network alone: it gets a network namespace of its own, since an engine without a bridge deletes the bridge
+that it finds. That takes root and the program; where either is missing, tests that need it skip.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class PrivateEngine:
     def start(self, *, live_restore: bool = False) -> None:
         """Start it, and wait until it answers. NoPrivateEngine, with the end of its log, where it does not."""
         command = [
-            *("dockerd", "-H", f"unix://{self.socket_path}", "-p", f"{self.folder}/pid"),
+            *("unshare", "--net", "dockerd", "-H", f"unix://{self.socket_path}", "-p", f"{self.folder}/pid"),
             *("--data-root", f"{self.folder}/data", "--exec-root", f"{self.folder}/exec"),
             *("--containerd-namespace", self._namespace, "--containerd-plugins-namespace", f"{self._namespace}-p"),
             *("--bridge=none", "--iptables=false", "--ip-forward=false", "--ip-masq=false"),
