@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 import pytest
 
 from sidecar.publish.status import Sharing
@@ -66,35 +68,29 @@ def test_who_stops_on_shortage_is_stopped(running: SidecarProcess, workloads: Co
     assert running.has_logged("stopping a container for want of CPUs")
 
 
-@pytest.mark.parametrize(
-    ("labels", "host", "word"),
-    [
-        ({"cpuset.exclusive": "two"}, {}, "whole number"),
-        ({"cpuset.exclusive": "1.5"}, {}, "whole number"),
-        ({"cpuset.exclusive": "true"}, {}, "no CPU limit"),
-        ({"cpuset.exclusive": "true"}, {"NanoCpus": 3 * NANO // 2}, "fraction"),
-        ({"cpuset.exclusive": "1"}, {"NanoCpus": 2 * NANO}, "limit"),
-        ({"cpuset.exclusive": "1", "cpuset.on-shortage": "cry"}, {}, "share, wait, stop"),
-        ({"cpuset.exclusive": str(len(online()))}, {}, "exclusive CPUs"),
-    ],
-    ids=["word", "fraction", "no-limit", "fractional-limit", "contradiction", "shortage", "too-many"],
-)
+BAD_WISHES: Final[dict[str, tuple[dict[str, str], dict[str, Any], str]]] = {
+    "word": ({"cpuset.exclusive": "two"}, {}, "whole number"),
+    "fraction": ({"cpuset.exclusive": "1.5"}, {}, "whole number"),
+    "no-limit": ({"cpuset.exclusive": "true"}, {}, "no CPU limit"),
+    "fractional-limit": ({"cpuset.exclusive": "true"}, {"NanoCpus": 3 * NANO // 2}, "fraction"),
+    "contradiction": ({"cpuset.exclusive": "1"}, {"NanoCpus": 2 * NANO}, "limit"),
+    "shortage": ({"cpuset.exclusive": "1", "cpuset.on-shortage": "cry"}, {}, "share, wait, stop"),
+    "too-many": ({"cpuset.exclusive": str(len(online()))}, {}, "exclusive CPUs"),
+}
+"""Labels, limits, and a word of the reason."""
+
+
 def test_a_wish_that_cannot_be_met_is_refused_with_its_reason(
-    running: SidecarProcess,
-    workloads: Containers,
-    kernel: KernelView,
-    labels: dict[str, str],
-    host: dict[str, int],
-    word: str,
+    running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
     """It runs in the shared pool, and status and projection say why."""
-    id = workloads.run("wish", labels=labels, **host)
-    said = running.until(id, lambda it: it.refusal and it.is_settled, "refused")
-    assert word in said.refusal
-    assert kernel.once_running(id) == online()
-    told = eventually(lambda: running.projection(id), "told")
-    assert told is not None
-    assert said.refusal in told.reason
+    made = {name: workloads.run(name, labels=labels, **host) for name, (labels, host, _) in BAD_WISHES.items()}
+    for name, id in made.items():
+        said = running.until(id, lambda it: it.refusal and it.is_settled, f"{name} is refused")
+        assert BAD_WISHES[name][2] in said.refusal, name
+        assert kernel.once_running(id) == online(), name
+        told = eventually(lambda id=id: running.projection(id), f"{name} is told")  # type: ignore[misc]
+        assert said.refusal in told.reason
 
 
 def test_a_misspelt_label_is_a_warning_with_the_right_word(running: SidecarProcess, workloads: Containers) -> None:

@@ -1,0 +1,79 @@
+"""Daemons that die: the sidecar and the engine are killed under churn, and what is told stays true all the while."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sidecar.publish.status import Sharing
+from tests.live.churn import Churn, Report
+from tests.live.containers import Containers
+from tests.live.kernelview import KernelView
+from tests.live.privateengine import PrivateEngine
+from tests.live.sidecarfixtures import Ground
+from tests.live.sidecarprocess import LAST, REST, SidecarProcess
+from tests.live.waiting import eventually
+
+pytestmark = pytest.mark.live
+
+ONE = {"cpuset.exclusive": "1"}
+
+
+def checked(report: Report) -> None:
+    """Nothing was violated, and there was something to see."""
+    assert report.violations == []
+    assert report.containers > 5
+    assert report.samples > 50
+
+
+@pytest.mark.slow
+def test_no_cpu_is_granted_twice_while_the_sidecar_is_killed(ground: Ground, tmp_path: Path) -> None:
+    """Killed at random moments of a churn and started again: the books are whole each time, nobody who is told to be
+    alone is not, and at the end the books are the kernel's and everything can be given back."""
+    churn = Churn(ground.api, tmp_path, seed=20, unmanaged=ground.unmanaged)
+    report = churn.run(kills=5)
+    checked(report)
+    assert report.kills == 5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_no_cpu_is_granted_twice_while_the_engine_is_killed(
+    ground: Ground, own_engine: PrivateEngine, tmp_path: Path
+) -> None:
+    """Stopped and killed in turn, with live-restore and without: the sidecar reconnects each time, and looks anew."""
+    report = Churn(own_engine.api, tmp_path, seed=21).run(engine_restarts=4, engine=own_engine)
+    checked(report)
+    assert report.engine_restarts == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("live_restore", [False, True], ids=["restarted", "live-restore"])
+def test_an_owner_is_alone_again_after_its_engine_was_killed(
+    own_engine: PrivateEngine,
+    sidecar: SidecarProcess,
+    workloads: Containers,
+    kernel: KernelView,
+    live_restore: bool,
+) -> None:
+    """The sidecar waits for the engine, reconnects, and finds everybody where they were, or brings them back there."""
+    own_engine.stop()
+    own_engine.start(live_restore=live_restore)
+    sidecar.configure(linger="1m")
+    sidecar.start()
+    neighbour, id = workloads.run("neighbour"), workloads.run("owner", labels=ONE)
+    sidecar.until(id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+    own_engine.kill()
+    eventually(lambda: not sidecar.status().is_ready, "the sidecar knows")
+    assert kernel.allowed(id) == LAST
+    own_engine.start(live_restore=live_restore)
+    eventually(lambda: sidecar.status().is_ready, "the sidecar is back")
+    if not live_restore:
+        # Without live-restore the new engine kills what the old one left.
+        for each in (neighbour, id):
+            eventually(lambda each=each: not kernel.allowed(each), "ended")  # type: ignore[misc]
+            workloads.api.act(each, "start")
+    assert kernel.once_running(id) == LAST
+    sidecar.until(id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone again")
+    assert kernel.once_running(neighbour) == REST
