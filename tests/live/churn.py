@@ -29,7 +29,7 @@ from tests.live.engineapi import EngineApi
 from tests.live.image import ensure_image
 from tests.live.kernelview import KernelView, online
 from tests.live.privateengine import PrivateEngine, opened
-from tests.live.sidecarprocess import SidecarProcess
+from tests.live.sidecarprocess import SidecarProcess, all_but
 from tests.live.users import Kind, User
 from tests.live.waiting import eventually
 from tests.live.watcher import Watcher
@@ -59,12 +59,13 @@ class Report(msgspec.Struct, kw_only=True):
 class Churn:
     """One churn on one engine. `seed` decides all that chance decides here, but not how the threads race."""
 
-    def __init__(self, api: EngineApi, folder: Path, *, seed: int, unmanaged: tuple[str, ...] = ()) -> None:
-        self.sidecar = SidecarProcess(folder, api.socket_path, unmanaged)
-        self.sidecar.configure(linger="200ms")
+    def __init__(self, api: EngineApi, folder: Path, *, seed: int, is_private: bool) -> None:
         self._api = api
         self._rng = random.Random(seed)
         self._containers = Containers(api, ensure_image(api))
+        unmanaged = () if is_private else all_but(self._containers.prefix)
+        self.sidecar = SidecarProcess(folder, api.socket_path, unmanaged)
+        self.sidecar.configure(linger="200ms")
         self._watcher = Watcher(self.sidecar.projections)
         self._over = threading.Event()
         self._kinds: dict[str, Kind] = {}
@@ -89,6 +90,9 @@ class Churn:
                     self._restart(engine, number)
             self._come_to_rest()
             self._release()
+        except AssertionError as error:
+            # What was seen until then is worth knowing too.
+            self._report.violations.append(str(error))
         finally:
             self._over.set()
             self._watcher.stop()
@@ -158,10 +162,11 @@ class Churn:
     def _unlike(self) -> list[str]:
         """What differs between status, books, what is told, and the kernel."""
         status, books, kernel = self.sidecar.status(), self.sidecar.books(), KernelView()
-        found = [f"{each.name} is not settled" for each in status.containers if not each.is_settled]
+        known = [each for each in status.containers if each.name.startswith(self._containers.prefix)]
+        found = [f"{each.name} is not settled" for each in known if not each.is_settled]
         if status.shared | status.exclusive != online():
             found.append(f"CPUs are lost: shared {status.shared}, exclusive {status.exclusive}")
-        for each in status.containers:
+        for each in known:
             grant = books.assignments.get(each.id)
             wanted = grant.cpus if grant else status.shared
             runs = kernel.allowed(each.id)
@@ -170,7 +175,7 @@ class Churn:
                 found.append(f"{each.name} runs on {runs}, and the books say {wanted}")
             if runs and (told is None or told.cpus != runs or not told.settled):
                 found.append(f"{each.name} runs on {runs}, and is told {told}")
-        ids = {each.id for each in status.containers}
+        ids = {each.id for each in known}
         if missing := set(self._ours()) ^ ids:
             found.append(f"the engine and the sidecar know different containers: {sorted(missing)}")
         found += [f"{id[:12]} stands in the books and is gone" for id in {*books.assignments, *books.originals} - ids]
@@ -220,7 +225,7 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="cpuset-churn-"))
     engine = opened()
     try:
-        churn = Churn(engine.api, folder, seed=args.seed)
+        churn = Churn(engine.api, folder, seed=args.seed, is_private=True)
         report = churn.run(kills=args.kills, engine_restarts=args.engine_restarts, engine=engine)
     finally:
         engine.close()

@@ -16,16 +16,13 @@ from tests.live.kernelview import KernelView, online
 from tests.live.privateengine import NoPrivateEngine, PrivateEngine, opened
 from tests.live.sidecarprocess import SidecarProcess, all_but
 
-PREFIX = "cpuset-test-"
-"""What the names of the tests' containers begin with."""
-
 
 class Ground(msgspec.Struct, frozen=True):
-    """The engine under test, and whose containers on it a sidecar must leave alone."""
+    """The engine under test. Where it is not private, a sidecar must leave everybody else's containers alone."""
 
     api: EngineApi
     image: str
-    unmanaged: tuple[str, ...]
+    is_private: bool
 
 
 @pytest.fixture(scope="session")
@@ -58,9 +55,9 @@ def ground(private_engine: PrivateEngine | str, request: pytest.FixtureRequest) 
     if find_hierarchy() is None:
         pytest.skip("no cgroup hierarchy with cpusets is visible here")
     if isinstance(private_engine, PrivateEngine):
-        return Ground(private_engine.api, ensure_image(private_engine.api), ())
+        return Ground(private_engine.api, ensure_image(private_engine.api), is_private=True)
     api = EngineApi(request.getfixturevalue("engine_address"))
-    return Ground(api, ensure_image(api), all_but(PREFIX))
+    return Ground(api, ensure_image(api), is_private=False)
 
 
 @pytest.fixture
@@ -74,7 +71,8 @@ def workloads(ground: Ground) -> Iterator[Containers]:
 @pytest.fixture
 def sidecar(ground: Ground, workloads: Containers, tmp_path: Path) -> Iterator[SidecarProcess]:
     """A daemon that is configured and not started; killed at the end, before the containers are removed."""
-    process = SidecarProcess(tmp_path, ground.api.socket_path, ground.unmanaged)
+    unmanaged = () if ground.is_private else all_but(workloads.prefix)
+    process = SidecarProcess(tmp_path, ground.api.socket_path, unmanaged)
     yield process
     process.kill()
 

@@ -31,7 +31,7 @@ def checked(report: Report) -> None:
 def test_no_cpu_is_granted_twice_while_the_sidecar_is_killed(ground: Ground, tmp_path: Path) -> None:
     """Killed at random moments of a churn and started again: the books are whole each time, nobody who is told to be
     alone is not, and at the end the books are the kernel's and everything can be given back."""
-    churn = Churn(ground.api, tmp_path, seed=20, unmanaged=ground.unmanaged)
+    churn = Churn(ground.api, tmp_path, seed=20, is_private=ground.is_private)
     report = churn.run(kills=5)
     checked(report)
     assert report.kills == 5
@@ -43,7 +43,7 @@ def test_no_cpu_is_granted_twice_while_the_engine_is_killed(
     ground: Ground, own_engine: PrivateEngine, tmp_path: Path
 ) -> None:
     """Stopped and killed in turn, with live-restore and without: the sidecar reconnects each time, and looks anew."""
-    report = Churn(own_engine.api, tmp_path, seed=21).run(engine_restarts=4, engine=own_engine)
+    report = Churn(own_engine.api, tmp_path, seed=21, is_private=True).run(engine_restarts=4, engine=own_engine)
     checked(report)
     assert report.engine_restarts == 4
 
