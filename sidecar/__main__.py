@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.metadata
 import os
 import sys
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from collections.abc import Sequence
 from sidecar.cli import doctor, explain, release, run, state, status, topology, watch
 from sidecar.errors import SidecarError
 from sidecar.log import printable
+from sidecar.version import version
 from state.errors import StateError
 
 _COMMANDS = (run, status, topology, explain, watch, state, doctor, release)
@@ -71,14 +71,6 @@ def parser() -> argparse.ArgumentParser:
     for command in _COMMANDS:
         command.add_parser(subparsers)
     return made
-
-
-def version() -> str:
-    """The version of the installed distribution."""
-    try:
-        return importlib.metadata.version("cpuset-sidecar")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown (not installed)"
 
 
 if __name__ == "__main__":

@@ -39,10 +39,12 @@ from sidecar.observe.looking import Looker
 from sidecar.observe.stream import follow_events
 from sidecar.ports import Engine, Kernel, StartOrder
 from sidecar.publish.journal import Journal
+from sidecar.publish.news import news
 from sidecar.publish.projections import Projections
 from sidecar.publish.status import status_of
 from sidecar.publish.status_file import write_status
 from sidecar.publish.telling import Teller
+from sidecar.version import version
 from state.checkpoint import CheckpointFile
 from state.codec import encode, to_builtins
 from state.errors import StateError
@@ -215,7 +217,7 @@ class _Daemon:
         sources.start_soon(follow)
         sources.start_soon(Teller(self._board, self._projections, self._report).run)
         sources.start_soon(self._keep_status)
-        sources.start_soon(self._announce)
+        sources.start_soon(self._narrate)
         await self._stop.wait()
         self._log.info("stopping: containers stay as they are")
         return 0
@@ -239,10 +241,15 @@ class _Daemon:
             self._log.error("not given back", container=known.view.name if known else id[:12], reason=reason)
         return 1 if self._board.latest.state.originals else 0
 
-    async def _announce(self) -> None:
-        """Say once that the daemon is ready."""
+    async def _narrate(self) -> None:
+        """Log what changes, and once that the daemon is ready."""
+        before = self._board.latest
+        is_announced = False
         async for world in self._board.worlds():
-            if world.is_ready:
+            for line in news(before, world):
+                self._log.say(line.level, line.message, line.fields)
+            if world.is_ready and not is_announced:
+                is_announced = True
                 self._log.info(
                     "ready",
                     policy=world.settings.policy,
@@ -250,7 +257,7 @@ class _Daemon:
                     reserved=world.state.reserved,
                     shared=world.state.shared,
                 )
-                return
+            before = world
 
     async def _hear_signals(self, outbox: trio.MemorySendChannel[Fact]) -> None:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
@@ -284,7 +291,10 @@ class _Daemon:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         problems = tuple(problem for where, problem in self._board.problems.items() if where != "status")
         try:
-            write_status(self._config.state_dir, status_of(self._board.latest, updated_at=now, problems=problems))
+            write_status(
+                self._config.state_dir,
+                status_of(self._board.latest, program=version(), updated_at=now, problems=problems),
+            )
         except StateError as error:
             self._report("status", str(error))
         else:

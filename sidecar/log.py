@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
@@ -61,21 +61,22 @@ class Log:
 
     def debug(self, message: str, **fields: object) -> None:
         """For whoever debugs the sidecar."""
-        self._write(Level.DEBUG, message, fields)
+        self.say(Level.DEBUG, message, fields)
 
     def info(self, message: str, **fields: object) -> None:
         """What an operator may want to read later."""
-        self._write(Level.INFO, message, fields)
+        self.say(Level.INFO, message, fields)
 
     def warning(self, message: str, **fields: object) -> None:
         """Something is not as it should be, and the sidecar copes."""
-        self._write(Level.WARNING, message, fields)
+        self.say(Level.WARNING, message, fields)
 
     def error(self, message: str, **fields: object) -> None:
         """Somebody should look."""
-        self._write(Level.ERROR, message, fields)
+        self.say(Level.ERROR, message, fields)
 
-    def _write(self, level: Level, message: str, fields: dict[str, object]) -> None:
+    def say(self, level: Level, message: str, fields: Mapping[str, object]) -> None:
+        """A line of any level."""
         if level < self._level:
             return
         stream = self._stream or sys.stderr
@@ -94,18 +95,18 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text)
 
 
-def _text(time: str, level: Level, message: str, fields: dict[str, object]) -> str:
+def _text(time: str, level: Level, message: str, fields: Mapping[str, object]) -> str:
     shown = "".join(f" {key}={_value(value)}" for key, value in fields.items())
     return f"{time} {level.name.lower():<7} {printable(_cut(message))}{shown}\n"
 
 
-def _coloured(time: str, level: Level, message: str, fields: dict[str, object]) -> str:
+def _coloured(time: str, level: Level, message: str, fields: Mapping[str, object]) -> str:
     colour = _COLOURS[level]
     line = _text(time, level, message, fields)
     return f"{colour}{line[:-1]}{_RESET}\n" if colour else line
 
 
-def _json(time: str, level: Level, message: str, fields: dict[str, object]) -> str:
+def _json(time: str, level: Level, message: str, fields: Mapping[str, object]) -> str:
     record: dict[str, object] = {"time": time, "level": level.name.lower(), "message": _cut(message)}
     for key, value in fields.items():
         name = f"{key}_" if key in record else key

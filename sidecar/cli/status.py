@@ -135,7 +135,7 @@ def _state(each: ContainerStatus) -> str:
     elif each.waits_for:
         words.append(f"waits for {each.waits_for}")
     elif each.is_settled and each.sharing is Sharing.EXCLUSIVE:
-        words.append("settled, alone")
+        words.append("settled, alone" if each.phase in ("running", "paused") else "keeps its CPUs")
     elif each.is_settled and each.sharing is Sharing.SHARED:
         words.append("settled")
     if each.refusal:

@@ -95,7 +95,7 @@ def begin(state: State, topology: Topology, settings: Settings) -> World:
 
 def with_settings(world: World, settings: Settings) -> World:
     """The world under other settings: the books fitted, and everybody's wish read again."""
-    state, notes = restore(world.state, world.topology, settings)
+    state, notes = restore(world.state, world.topology, settings, world.strangers)
     world = replace(world, state=state, settings=settings, notes=notes)
     containers = {
         id: replace(container, wish=_wish(world, container.view), refused=None)
@@ -111,8 +111,12 @@ def with_topology(world: World, topology: Topology) -> World:
     return with_settings(replace(world, topology=topology), world.settings)
 
 
-def restore(state: State, topology: Topology, settings: Settings) -> tuple[State, tuple[str, ...]]:
+def restore(
+    state: State, topology: Topology, settings: Settings, strangers: CPUSet = EMPTY
+) -> tuple[State, tuple[str, ...]]:
     """Books that are lawful on this machine under these settings, and what had to change, as sentences.
+
+    Replacements are never taken from `strangers`, the CPUs of containers pinned by hand.
 
     1. Under the policy none the books stand still, but for the machine.
     2. The reservation is the settings'; it wins over grants.
@@ -132,7 +136,7 @@ def restore(state: State, topology: Topology, settings: Settings) -> tuple[State
         kept = assignment.cpus & fitted.assignable
         missing = assignment.demand.cpus - len(kept)
         later = _wanted_later(state, assignment)
-        extra = _nearest(topology, fitted.assignable - kept, later, missing)
+        extra = _nearest(topology, fitted.assignable - strangers - kept, later, missing)
         # 4. Whole, or not at all.
         if extra is None or not len(fitted.shared - kept - extra) >= max(1, settings.shared_min):
             reason = f"it held CPUs {assignment.cpus}, and the machine no longer has {assignment.demand.cpus} for it"

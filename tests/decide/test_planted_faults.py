@@ -140,8 +140,8 @@ def grants_the_last_shared_cpu(patch: pytest.MonkeyPatch) -> None:
 def keeps_cpus_that_went_offline(patch: pytest.MonkeyPatch) -> None:
     honest = reconcile.restore
 
-    def restore(state: State, topology: object, settings: object) -> object:
-        fitted, notes = honest(state, topology, settings)  # type: ignore[arg-type]
+    def restore(state: State, topology: object, settings: object, strangers: CPUSet) -> object:
+        fitted, notes = honest(state, topology, settings, strangers)  # type: ignore[arg-type]
         return replace(fitted, assignments=state.assignments), notes
 
     patch.setattr(reconcile, "restore", restore)
