@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import sys
 import tempfile
 import threading
@@ -230,7 +231,10 @@ def main() -> int:
     finally:
         engine.close()
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n")
-    sys.stdout.write(f"logs: {folder}\n")
+    if args.keep or report.violations:
+        sys.stdout.write(f"logs and books: {folder}\n")
+    else:
+        shutil.rmtree(folder)
     return 1 if report.violations else 0
 
 
