@@ -100,6 +100,9 @@ class Executor:
                 self._nursery.start_soon(self._read_topology)
 
     async def _apply(self, order: ApplyCpuset) -> None:
+        if self._is_stopping:
+            # Started an instant before the end, and not sent yet.
+            return
         outcome = None
         with trio.CancelScope(shield=True) as shield:
             self._shields.add(shield)

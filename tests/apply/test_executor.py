@@ -1,0 +1,269 @@
+"""The executor: outcomes as facts, pauses that end in facts, and last answers when the daemon ends."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from sidecar.apply.executor import LAST_ANSWER_SECONDS, REFUSED_PAUSE, Executor
+from sidecar.board import Board
+from sidecar.decide.facts import (
+    CpusetApplied,
+    CpusetFailed,
+    Fact,
+    Failure,
+    LingerEnded,
+    RetryDue,
+    StopFailed,
+    TopologyRead,
+)
+from sidecar.decide.orders import ApplyCpuset, LookAgain, ReadTopology, StartLinger, StopContainer, Update
+from sidecar.decide.reconcile import begin, sighted
+from sidecar.engines.simulated import Fault, SimulatedEngine
+from sidecar.engines.simulated_docker import SimulatedDocker
+from sidecar.log import Log
+from state.cpuset import CPUSet
+from state.errors import StateError
+from state.model import State
+from state.topology import Topology, uniform
+from tests.decide.stories import static
+from tests.fakes.host import inline
+
+ONE, TWO = CPUSet.of(1), CPUSet.of(2)
+
+pytestmark = pytest.mark.trio
+
+
+class Bench:
+    """An executor on a simulated engine; facts come out of `inbox`."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self.docker = SimulatedDocker(uniform(cores=4), chance=Random(1), cgroup_version=2)
+        self.engine = SimulatedEngine(self.docker)
+        self.board = Board(begin(State(), uniform(cores=4), static()))
+        self.looks: list[str] = []
+        self.lines = io.StringIO()
+        self.outbox, self.inbox = trio.open_memory_channel[Fact](100)
+        self.tickets = itertools.count(1).__next__
+        self.executor = Executor(
+            nursery,
+            self.board,
+            self.outbox,
+            engine=self.engine,
+            kernel=self.docker.kernel,
+            tickets=self.tickets,
+            look=self.looks.append,
+            rng=Random(1),
+            log=Log(self.lines),
+        )
+
+    async def run(self, name: str = "one") -> str:
+        """A running container that the board knows."""
+        made = await self.docker.run(name)
+        self.board.post(sighted(self.board.latest, self.docker.container(made).view(), self.tickets()))
+        return made
+
+    def order(self, container: str, cpus: CPUSet = ONE, *, number: int = 7) -> ApplyCpuset:
+        order = ApplyCpuset(container, number, Update(cpus=cpus), live=True)
+        self.executor.start(order)
+        return order
+
+    async def next(self, seconds: float = 100) -> Fact:
+        with trio.fail_after(seconds):
+            return await self.inbox.receive()
+
+
+@pytest.fixture
+def bench(nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.setattr(trio.to_thread, "run_sync", inline)
+    return Bench(nursery)
+
+
+async def test_an_order_that_took_effect(autojump_clock: MockClock, bench: Bench) -> None:
+    """With the kernel's word, and a ticket that is drawn when the outcome is known."""
+    one = await bench.run()
+    before = bench.tickets()
+    bench.order(one)
+    fact = await bench.next()
+    assert fact == CpusetApplied(one, 7, ONE, before + 1)
+    assert bench.docker.effective(one) == ONE
+
+
+@pytest.mark.parametrize(
+    ("fault", "failure"),
+    [
+        (Fault.REFUSED, Failure.REFUSED),
+        (Fault.FAILED, Failure.FAILED),
+        (Fault.LOST_BEFORE, Failure.LOST),
+        (Fault.LOST_AFTER, Failure.LOST),
+        (Fault.CUT_BEFORE, Failure.LOST),
+        (Fault.CUT_AFTER, Failure.LOST),
+    ],
+)
+async def test_an_order_that_failed_is_told_and_its_pause_ends_in_a_fact(
+    autojump_clock: MockClock, bench: Bench, fault: Fault, failure: Failure
+) -> None:
+    """Never repeated by the executor itself; one that the engine called wrong waits longest."""
+    one = await bench.run()
+    bench.engine.fail_updates(fault)
+    bench.order(one)
+    fact = await bench.next()
+    assert isinstance(fact, CpusetFailed)
+    assert (fact.container, fact.order, fact.failure) == (one, 7, failure)
+    assert fact.reason
+    began = trio.current_time()
+    assert await bench.next() == RetryDue(one)
+    paused = trio.current_time() - began
+    low, high = (REFUSED_PAUSE, REFUSED_PAUSE) if failure is Failure.REFUSED else (0.1, 0.2)
+    assert low <= round(paused, 6) <= high
+    assert len(bench.engine.updates) == 1
+    assert "an order failed container=one" in bench.lines.getvalue()
+
+
+async def test_a_container_that_is_gone_needs_no_retry(autojump_clock: MockClock, bench: Bench) -> None:
+    one = await bench.run()
+    await bench.docker.remove(one)
+    bench.order(one)
+    fact = await bench.next()
+    assert isinstance(fact, CpusetFailed)
+    assert fact.failure is Failure.GONE
+    with trio.move_on_after(100) as scope:
+        await bench.inbox.receive()
+    assert scope.cancelled_caught
+
+
+async def test_an_order_without_effect(autojump_clock: MockClock, bench: Bench) -> None:
+    """cgroup v2 takes CPUs outside the parent's, and does nothing."""
+    one = await bench.run()
+    bench.docker.kernel.confine(TWO)
+    bench.order(one)
+    fact = await bench.next()
+    assert isinstance(fact, CpusetFailed)
+    assert (fact.failure, fact.effective) == (Failure.INEFFECTIVE, TWO)
+    assert fact.reason == "the engine accepted CPUs 1, and the kernel shows 2"
+
+
+async def test_pauses_grow_with_every_failure_and_begin_anew_after_a_success(
+    autojump_clock: MockClock, bench: Bench
+) -> None:
+    one = await bench.run()
+    pauses = []
+    for fault in [Fault.FAILED] * 5 + [None, Fault.FAILED]:
+        if fault:
+            bench.engine.fail_updates(fault)
+        bench.order(one)
+        await bench.next()
+        began = trio.current_time()
+        if fault:
+            await bench.next()
+            pauses.append(trio.current_time() - began)
+    for pause, longest in zip(pauses, [0.2, 0.4, 0.8, 1.6, 3.2, 0.2], strict=True):
+        assert longest / 2 <= round(pause, 6) <= longest
+
+
+async def test_a_slow_start_holds_up_its_own_update_and_no_other(autojump_clock: MockClock, bench: Bench) -> None:
+    one, two = await bench.run("one"), await bench.run("two")
+    await bench.docker.stop(one)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.docker.start, one)
+        await trio.sleep(0.001)
+        began = trio.current_time()
+        bench.order(one)
+        bench.order(two)
+        first, second = await bench.next(), await bench.next()
+        assert isinstance(first, CpusetApplied)
+        assert isinstance(second, CpusetApplied)
+        assert (first.container, second.container) == (two, one)
+        assert trio.current_time() - began > bench.docker.pace.start
+
+
+async def test_the_other_orders(autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look is asked for, a timer fires, the machine is read, a container is stopped."""
+    one = await bench.run()
+    bench.executor.start(LookAgain(one))
+    assert bench.looks == [one]
+    began = trio.current_time()
+    bench.executor.start(StartLinger(one, 3, 7.5))
+    assert await bench.next() == LingerEnded(one, 3)
+    assert trio.current_time() - began == pytest.approx(7.5)
+    bench.executor.start(ReadTopology())
+    assert await bench.next() == TopologyRead(bench.docker.kernel.topology())
+    bench.executor.start(StopContainer(one, "no CPUs"))
+    await trio.sleep(1)
+    assert bench.docker.effective(one) is None
+
+    def broken() -> Topology:
+        raise StateError("sysfs is not there")
+
+    monkeypatch.setattr(bench.docker.kernel, "topology", broken)
+    bench.executor.start(ReadTopology())
+    await trio.sleep(1)
+    assert "the machine cannot be read" in bench.lines.getvalue()
+
+
+async def test_a_stop_that_fails_is_told(autojump_clock: MockClock, bench: Bench) -> None:
+    one = await bench.run()
+    await bench.docker.go_down()
+    bench.executor.start(StopContainer(one, "no CPUs"))
+    fact = await bench.next()
+    assert isinstance(fact, StopFailed)
+    assert "it could not be stopped" in fact.reason
+    await bench.docker.come_up()
+    bench.executor.start(StopContainer("f" * 64, "no CPUs"))
+    with trio.move_on_after(5) as scope:
+        await bench.inbox.receive()
+    assert scope.cancelled_caught
+
+
+# The end.
+
+
+async def ended(bench: Bench, orders: Sequence[str], *, after: float) -> None:
+    """Orders in a nursery of their own, which is stopped a while later."""
+    async with trio.open_nursery() as nursery:
+        bench.executor._nursery = nursery
+        for container in orders:
+            bench.order(container)
+        if after:
+            await trio.sleep(after)
+        bench.executor.stop()
+
+
+async def test_an_order_already_sent_is_learnt_at_the_end(autojump_clock: MockClock, bench: Bench) -> None:
+    one = await bench.run()
+    await ended(bench, [one], after=0.001)
+    assert isinstance(bench.inbox.receive_nowait(), CpusetApplied)
+
+
+async def test_an_answer_that_does_not_come_is_not_waited_for_for_ever(autojump_clock: MockClock, bench: Bench) -> None:
+    one = await bench.run()
+    bench.engine.fail_updates(Fault.LOST_BEFORE)
+    began = trio.current_time()
+    await ended(bench, [one], after=0.001)
+    assert trio.current_time() - began == pytest.approx(LAST_ANSWER_SECONDS, abs=0.1)
+
+
+async def test_an_order_that_is_not_begun_is_not_sent(autojump_clock: MockClock, bench: Bench) -> None:
+    """Whether it was started an instant before the end, or after."""
+    one = await bench.run()
+    await ended(bench, [one], after=0)
+    bench.order(one)
+    await trio.sleep(1)
+    assert bench.engine.updates == []
+
+
+async def test_a_pause_does_not_hold_up_the_end(autojump_clock: MockClock, bench: Bench) -> None:
+    one = await bench.run()
+    bench.engine.fail_updates(Fault.REFUSED)
+    began = trio.current_time()
+    await ended(bench, [one], after=1)
+    assert trio.current_time() - began == pytest.approx(1)
+    assert isinstance(bench.inbox.receive_nowait(), CpusetFailed)
+    with pytest.raises(trio.WouldBlock):
+        bench.inbox.receive_nowait()
