@@ -303,7 +303,7 @@ class SimulatedDocker:
         self.breaks += 1
         self.bus.end_all("the engine ended its event stream", forget=True)
         if not self.live_restore:
-            for one in self._containers.values():
+            for one in list(self._containers.values()):
                 if one.phase.is_live or one.phase is Phase.RESTARTING:
                     await self._die(one)
 

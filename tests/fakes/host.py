@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any, Literal, TypeVar
 
 import pytest
@@ -89,6 +90,7 @@ class Host:
         """Containers that somebody else changed: the files are allowed to learn of it afterwards."""
         patch.setattr(trio.to_thread, "run_sync", inline)
         patch.setattr(daemon, "Projections", self._watched_projections)
+        patch.setattr(daemon, "random", SimpleNamespace(Random=lambda: Random(seed)))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[trio.Event]:
@@ -100,6 +102,8 @@ class Host:
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(serve)
+            before = self.lines.tell()
+            await self.until(lambda: " ready " in self.lines.getvalue()[before:])
             yield stop
             stop.set()
         assert codes == [0]
@@ -169,7 +173,8 @@ class Host:
             name = self.docker.container(id).name
             if told is None or id in self.surprised:
                 continue
-            if not self.file(id) <= effective or not told.cpus <= effective:
+            # A CPU that has just gone offline is nobody's, and nobody was told yet.
+            if not (self.file(id) | told.cpus) & self.docker.kernel.online <= effective:
                 self._breaks(f"{name} is told {told.cpus} (file {self.file(id)}) and has {effective}")
             if told.settled and told.sharing is Sharing.EXCLUSIVE:
                 settled.append((name, effective))
