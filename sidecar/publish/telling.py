@@ -20,9 +20,10 @@ from sidecar.decide.world import Container, PolicyName, World
 from sidecar.publish.projections import Projections
 from state.cpuset import CPUSet
 from state.errors import ProjectionError
+from state.model import Refusal
 
-_Known = tuple[Container, CPUSet, bool, bool]
-"""All that a projection depends on: the container, the shared pool, whether it is settled, whether it was refused."""
+_Known = tuple[Container, CPUSet, bool, Refusal | None]
+"""All that a projection depends on: the container, the shared pool, whether it is settled, and why it was refused."""
 
 
 class Teller:
@@ -80,7 +81,7 @@ class Teller:
 def _known(world: World, id: str, container: Container) -> _Known:
     is_granted = id in world.state.assignments
     settled = is_granted and is_settled(world, container)
-    return container, world.state.shared, settled, id in world.state.refusals
+    return container, world.state.shared, settled, world.state.refusals.get(id)
 
 
 def _is_same(before: _Known | None, now: _Known) -> bool:

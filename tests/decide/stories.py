@@ -37,13 +37,23 @@ class Story(Reality):
 
     def feed(self, *facts: Fact) -> None:
         super().feed(*facts)
-        assert broken(self) == []
+        found = broken(self)
+        # Who is given back needs no remembering any more.
+        assert [law for law in found if not (self.world.is_releasing and "the books say None" in law)] == []
 
     def _start(self, order: Order) -> None:
         self.given.append(order)
         super()._start(order)
 
     # What happens.
+
+    def create(self, labels: dict[str, str], *, cpuset: str = "", nano_cpus: int = 0, quota: int = 0) -> Real:
+        """As a Reality does, with an id whose first twelve digits are its own."""
+        real = super().create(labels, cpuset=cpuset, nano_cpus=nano_cpus, quota=quota)
+        del self.containers[real.id]
+        real.id = f"{self.created:012x}".ljust(64, "0")
+        self.containers[real.id] = real
+        return real
 
     def arrive(self, name: str, exclusive: object = None, *, starts: bool = True, **fields: Any) -> Real:
         """A container is created, and started; both are looked at."""
