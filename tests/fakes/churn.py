@@ -175,7 +175,8 @@ def unfinished(host: Host) -> list[str]:
     with CheckpointFile(host.config.state_dir) as checkpoints:
         books = checkpoints.load().state
     assert books is not None
-    found = violations(books, host.docker.kernel.topology())
+    # A CPU that goes offline is noticed where somebody should run on it; if nobody does, the books may still name it.
+    found = [law for law in violations(books, host.docker.kernel.topology()) if "not online" not in law]
     ids = set(host.docker.ids())
     # Whom somebody pinned before the daemon first saw it: never moved, and nobody there is settled.
     strangers = union(
