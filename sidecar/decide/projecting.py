@@ -9,7 +9,7 @@ from __future__ import annotations
 from sidecar.decide.demand import projection_name
 from sidecar.decide.plan import desired, is_settled
 from sidecar.decide.world import Container, Standing, World
-from state.cpuset import EMPTY
+from state.cpuset import EMPTY, CPUSet
 from state.projection import Projection, Sharing
 
 
@@ -26,11 +26,16 @@ def projection_of(world: World, container: Container) -> Projection:
         desired=wanted,
         original=assignment.original if assignment else EMPTY,
         arriving=wanted - container.sure,
-        settled=is_settled(world, container) if assignment else container.sure == wanted,
+        settled=is_settled(world, container) if assignment else _is_there(container, wanted),
         shared_pool=world.state.shared,
         mems=container.view.mems,
         reason=reason_of(world, container),
     )
+
+
+def _is_there(container: Container, wanted: CPUSet) -> bool:
+    """Whether a container without a grant is where it should be, for certain: an order on its way is not yet obeyed."""
+    return container.pending is None and container.seen == container.sure == wanted
 
 
 def names_of(world: World, container: Container) -> tuple[str, ...]:
