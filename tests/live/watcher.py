@@ -46,6 +46,8 @@ class Watcher:
         """Settled owners, one after another: each change of hands is an entry."""
         self.exposures = 0
         self.longest_exposure = 0.0
+        self.pause = threading.Lock()
+        """Held by whoever does not want to be watched for a moment."""
         self._by_id = projections / "by-id"
         self._kernel = KernelView()
         self._watched: set[str] = set()
@@ -78,7 +80,8 @@ class Watcher:
     def _run(self) -> None:
         try:
             while not self._is_over.wait(_PAUSE):
-                self._sample()
+                with self.pause:
+                    self._sample()
         except BaseException as error:
             self._error = error
             raise
