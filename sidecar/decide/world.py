@@ -21,7 +21,7 @@ from functools import cached_property
 
 import msgspec
 
-from sidecar.decide.facts import ContainerView, EngineInfo
+from sidecar.decide.facts import ContainerView, EngineInfo, Phase
 from sidecar.decide.orders import ApplyCpuset, Update
 from state.cpuset import EMPTY, CPUSet
 from state.model import Demand, RefusalCode, Shortage, State
@@ -111,6 +111,9 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def footprint(self) -> int:
         """Mask of everywhere that it may be running."""
+        if self.view.phase is Phase.DEAD:
+            # Half removed: it can neither be started nor updated, so what it is configured for holds no CPU.
+            return 0
         mask = self.seen.mask | self.configured.mask | (self.pending.update.cpus.mask if self.pending else 0)
         for doubt in self.doubts:
             mask |= doubt.mask

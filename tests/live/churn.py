@@ -22,6 +22,7 @@ from pathlib import Path
 
 import msgspec
 
+from sidecar.decide.facts import Phase
 from sidecar.host.sysfs import read_topology
 from state.errors import StateError
 from state.invariants import violations
@@ -185,7 +186,11 @@ class Churn:
     def _unlike(self) -> list[str]:
         """What differs between status, books, what is told, and the kernel."""
         status, books, kernel = self.sidecar.status(), self.sidecar.books(), KernelView()
-        known = [each for each in status.containers if each.name.startswith(self._containers.prefix)]
+        known = [
+            each
+            for each in status.containers
+            if each.name.startswith(self._containers.prefix) and each.phase != Phase.DEAD
+        ]
         found = [f"{each.name} is not settled" for each in known if not each.is_settled]
         if status.shared | status.exclusive != online():
             found.append(f"CPUs are lost: shared {status.shared}, exclusive {status.exclusive}")
@@ -226,7 +231,12 @@ class Churn:
         """By name: an engine that is killed may have made a container without an answer to whoever asked for it."""
         listed = self._api.ask("GET", "containers/json", all="1")
         start = f"/{self._containers.prefix}-"
-        return [each["Id"] for each in listed if any(name.startswith(start) for name in each["Names"])]
+        return [
+            each["Id"]
+            for each in listed
+            # "dead": half removed when the engine was killed. It never runs again, and takes no update.
+            if each["State"] != "dead" and any(name.startswith(start) for name in each["Names"])
+        ]
 
     def _count(self, seconds: float) -> None:
         report, watcher = self._report, self._watcher

@@ -1,0 +1,33 @@
+"""A container that an engine removed by half, as a killed one does, holds no CPU: it can neither start nor be moved."""
+
+from __future__ import annotations
+
+from sidecar.decide.facts import ContainerView, CpusetApplied, EngineConnected, EngineInfo, InventoryTaken, Phase
+from sidecar.decide.orders import ApplyCpuset
+from sidecar.decide.plan import is_settled
+from sidecar.decide.reconcile import begin
+from sidecar.decide.reducer import step
+from sidecar.decide.world import PolicyName, Settings
+from state.cpuset import CPUSet
+from state.model import State
+from state.topology import uniform
+
+DEAD = "d" * 64
+LIVE = "a" * 64
+LAST = CPUSet.of(1)
+
+
+def test_a_dead_container_is_in_nobodys_way() -> None:
+    """It was on CPU 1 when the engine died: another container gets that CPU, and is alone there."""
+    settings = Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0))
+    world = begin(State(), uniform(cores=2), settings)
+    dead = ContainerView(id=DEAD, name="dead", phase=Phase.DEAD, cpuset="1")
+    asks = {"cpuset.exclusive": "1"}
+    live = ContainerView(id=LIVE, name="live", phase=Phase.RUNNING, labels=asks, effective=CPUSet.parse("0-1"))
+    engine = EngineInfo(name="docker", version="26.1.5", api_version="1.45", ncpu=2)
+    world, orders = step(world, (EngineConnected(engine), InventoryTaken((dead, live), (), 1)))
+    (order,) = (each for each in orders if isinstance(each, ApplyCpuset))
+    assert (order.container, order.update.cpus) == (LIVE, LAST)
+    world, orders = step(world, (CpusetApplied(LIVE, order.number, LAST, 2),))
+    assert is_settled(world, world.containers[LIVE])
+    assert not orders
