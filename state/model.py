@@ -112,7 +112,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The books: every CPU of the host, and who holds it. Container ids are the full 64 hex digits.
 
     `online` is what may be used at all; `reserved` is never granted, and is in the shared pool unless `strict`.
-    `grants` counts all grants ever made, and numbers the next.
+    `lifts` says to which values, in 1e-9 CPUs, the limit of a container was lifted: what stands at one of them is ours
+    to put back. `grants` counts all grants ever made, and numbers the next.
     """
 
     policy: str = "none"
@@ -122,6 +123,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     assignments: Mapping[str, Assignment] = {}
     refusals: Mapping[str, Refusal] = {}
     originals: Mapping[str, Originals] = {}
+    lifts: Mapping[str, tuple[int, ...]] = {}
     grants: int = 0
 
     @cached_property
@@ -179,9 +181,22 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return self
         return msgspec.structs.replace(self, originals={**self.originals, container: originals})
 
+    def lifting(self, container: str, nano_cpus: int) -> State:
+        """The books with one more value that a container's limit is lifted to, before it is."""
+        known = self.lifts.get(container, ())
+        if nano_cpus in known:
+            return self
+        return msgspec.structs.replace(self, lifts={**self.lifts, container: (*known, nano_cpus)})
+
+    def put_back(self, container: str) -> State:
+        """The books once a container has its own limit again."""
+        if container not in self.lifts:
+            return self
+        return msgspec.structs.replace(self, lifts=_without(self.lifts, container))
+
     def forgetting(self, container: str) -> State:
         """The books without any trace of a container that no longer exists."""
-        state = self.released(container)
+        state = self.released(container).put_back(container)
         if container not in state.originals:
             return state
         return msgspec.structs.replace(state, originals=_without(state.originals, container))

@@ -210,7 +210,7 @@ def _warnings(labels: Mapping[str, str]) -> list[str]:
         if label in LATER_LABELS:
             found.append(f"the label {label} has no effect under this policy")
         else:
-            found.append(f"unknown label {label[:60]!r}{nearest(label, LABELS)}")
+            found.append(f"unknown label {label[:60]!r}{_nearest_label(label)}")
     name = labels.get("cpuset.projection")
     if name is not None and not _NAME.fullmatch(name):
         found.append(f"cpuset.projection is {name[:40]!r}: use letters, digits, _ . - and at most 64 of them")
@@ -235,6 +235,13 @@ def nearest(word: str, words: tuple[str, ...]) -> str:
     """`; did you mean "x"?`, or the list of what there is."""
     close = difflib.get_close_matches(word, words, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; there is {', '.join(words)}"
+
+
+def _nearest_label(label: str) -> str:
+    """The same for a label, whose prefix is like that of all others and says nothing."""
+    words = tuple(known.removeprefix(PREFIX) for known in LABELS)
+    close = difflib.get_close_matches(label.removeprefix(PREFIX), words, n=1)
+    return f"; did you mean {PREFIX + close[0]!r}?" if close else f"; there is {', '.join(LABELS)}"
 
 
 def cpus_of(cpuset: str, without: CPUSet) -> CPUSet:

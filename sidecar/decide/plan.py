@@ -24,14 +24,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from sidecar.decide.demand import originals_of
+from sidecar.decide.demand import NANO, originals_of
 from sidecar.decide.facts import Phase
 from sidecar.decide.orders import ApplyCpuset, Order, StartLinger, StopContainer, Update
 from sidecar.decide.policies.registry import policy_named
 from sidecar.decide.release import released_to
 from sidecar.decide.world import Container, PolicyName, Reach, World, replace
 from state.cpuset import CPUSet
-from state.model import Originals, QuotaRule, Shortage
+from state.model import QuotaRule, Shortage
 
 SLOTS: Final = 4
 """Orders outstanding at once. Beyond that the engine only adds latency: 50 updates take 0.3 s at 2, 4 and 8 at once."""
@@ -93,6 +93,8 @@ def plan(world: World) -> tuple[World, tuple[Order, ...]]:
         update = _update(world, container, cpus)
         order = ApplyCpuset(container.view.id, number, update, live=not container.is_idle)
         state = state.remembering(container.view.id, originals_of(container.view))
+        if update.nano_cpus not in (None, state.originals[container.view.id].nano_cpus):
+            state = state.lifting(container.view.id, update.nano_cpus)
         containers[container.view.id] = replace(container, pending=order, was_looked_at=False)
         orders.append(order)
         busy, number = busy + 1, number + 1
@@ -144,23 +146,24 @@ def _update(world: World, container: Container, cpus: CPUSet) -> Update:
 def _limits(world: World, container: Container) -> tuple[int, int]:
     """The CPU limit that a container should be given now, as (nano CPUs, quota); 0 where there is nothing to do.
 
-    A limit set in nano CPUs is lifted to the engine's own ceiling, one set as a quota to -1: any other way cannot be
-    undone (an engine forgets the difference at the next start). Only what was lifted is put back: a limit that
-    somebody else changed since is theirs.
+    A limit set in nano CPUs is lifted to the most that the engine takes, one set as a quota to -1: any other way cannot
+    be undone (an engine forgets the difference at the next start). Only what was lifted is put back: a limit that
+    somebody else changed since is theirs. An original that is more than the engine takes now is put back in part.
     """
     view = container.view
     before = world.state.originals.get(view.id) or originals_of(view)
-    nano, quota = _lifted(before, world.engine.ncpu if world.engine else 0)
+    most = _ceiling(world) * NANO
     assignment = world.state.assignments.get(view.id)
     if assignment is not None and assignment.demand.quota is QuotaRule.LIFT:
-        return nano, quota
-    return before.nano_cpus if view.nano_cpus == nano else 0, before.cpu_quota if view.cpu_quota == quota else 0
+        return most if before.nano_cpus > 0 else 0, -1 if before.cpu_quota > 0 else 0
+    is_ours = view.nano_cpus in world.state.lifts.get(view.id, ())
+    return min(before.nano_cpus, most) if is_ours else 0, before.cpu_quota if view.cpu_quota == -1 else 0
 
 
-def _lifted(before: Originals, ncpu: int) -> tuple[int, int]:
-    if before.nano_cpus > 0:
-        return max(before.nano_cpus, ncpu * 1_000_000_000), 0
-    return 0, -1 if before.cpu_quota > 0 else 0
+def _ceiling(world: World) -> int:
+    """CPUs that a limit may have at most. An engine counts them when it starts, or when it is asked."""
+    online = len(world.topology.online)
+    return min(world.engine.ncpu, online) if world.engine else online
 
 
 def _without_the_restored(world: World) -> World:

@@ -135,6 +135,9 @@ def _applied(world: World, fact: CpusetApplied) -> tuple[World, tuple[Order, ...
         refused=None,
         known=fact.ended,
     )
+    originals = world.state.originals.get(fact.container)
+    if originals and container.pending.update.nano_cpus == originals.nano_cpus:
+        world = replace(world, state=world.state.put_back(fact.container))
     world = after_release(world.with_container(made), fact.container)
     return world, (LookAgain(fact.container),) if is_contradicted else ()
 

@@ -91,7 +91,7 @@ class Looker:
         listed = await self._engine.containers()
         views = await self._views(listed)
         world = self._board.latest
-        seen = tuple(sorted((view for view in views if differs(world, view)), key=lambda view: view.created_at))
+        seen = tuple(sorted((view for view in views if differs(world, view)), key=_age))
         gone = tuple(sorted(set(world.containers) - set(listed)))
         await self._outbox.send(InventoryTaken(seen, gone, began))
 
@@ -148,3 +148,8 @@ class Looker:
     def _complete(self, view: ContainerView) -> ContainerView:
         """The engine's view with the kernel's word."""
         return msgspec.structs.replace(view, effective=self._kernel.effective_cpus(view))
+
+
+def _age(view: ContainerView) -> str:
+    """A time stamp as text that sorts: its fraction is cut of trailing zeros, and ends in a letter."""
+    return view.created_at.rstrip("Z")

@@ -39,8 +39,16 @@ class Teller:
     async def run(self) -> None:
         """Tell for ever."""
         async for world in self._board.worlds():
-            if world.is_ready and world.settings.policy is not PolicyName.NONE:
+            if not world.is_ready:
+                continue
+            if world.settings.policy is not PolicyName.NONE:
                 await self.tell(world)
+            elif self._known:
+                # Nobody keeps to what was told any more.
+                self._known.clear()
+                errors: list[str] = []
+                self._attempt(errors, partial(self._projections.retain, ()))
+                self._report("projections", "; ".join(errors) or None)
 
     async def tell(self, world: World) -> None:
         """Make every directory say what this world says."""
@@ -49,8 +57,8 @@ class Teller:
             self._has_swept = True
             self._attempt(errors, partial(self._projections.retain, world.containers))
         for id in [id for id in self._known if id not in world.containers]:
-            del self._known[id]
-            self._attempt(errors, partial(self._projections.remove, id))
+            if self._attempt(errors, partial(self._projections.remove, id)):
+                del self._known[id]
         for id in list(world.containers):
             self._tell_one(id, errors)
             await trio.lowlevel.checkpoint()

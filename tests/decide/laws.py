@@ -173,6 +173,10 @@ def unfinished(reality: Reality) -> list[str]:
         granted = world.state.assignments.get(id)
         if granted and real.phase.is_live and granted.cpus.isdisjoint(strangers) and not is_settled(world, container):
             found.append(f"{real.name} never settled on {granted.cpus}")
+        most = min(len(reality.online), len(reality.present)) * 10**9
+        limits = (min(real.limits[0], most), real.limits[1])
+        if not granted and container.pending is None and (real.nano_cpus, real.cpu_quota) not in (limits, real.limits):
+            found.append(f"{real.name} had limits {real.limits} and keeps {real.nano_cpus}, {real.cpu_quota}")
         if not granted and real.phase.is_live and (both := (real.effective or EMPTY) & world.state.exclusive):
             found.append(f"{real.name} still runs on {both}, which is exclusive")
     if set(world.containers) != set(reality.containers):

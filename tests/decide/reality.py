@@ -36,8 +36,6 @@ from state.cpuset import CPUSet
 from state.model import State
 from state.topology import Topology, topology
 
-NCPU = 64
-
 
 @dataclasses.dataclass
 class Real:
@@ -278,7 +276,7 @@ class Reality:
             how = "landed" if how == "ok" else "lost"
         if real is None:
             self._failed(order, Failure.GONE)
-        elif not order.update.cpus <= self.online:
+        elif not order.update.cpus <= self.online or (order.update.nano_cpus or 0) > len(self.online) * 10**9:
             self._failed(order, Failure.REFUSED)
         elif how in ("ok", "landed"):
             if how == "ok":
@@ -331,7 +329,7 @@ class Reality:
 
     def connect(self, *, is_slow: bool = False) -> None:
         """The engine is reached, and everything is looked at; other news may come before all of that is told."""
-        self.feed(EngineConnected(EngineInfo(name="reality", version="1", api_version="1.41", ncpu=NCPU)))
+        self.feed(EngineConnected(EngineInfo(name="reality", version="1", api_version="1.41", ncpu=len(self.present))))
         self.begin_inventory()
         if not is_slow:
             self.deliver_inventory(len(self.inventories) - 1)
