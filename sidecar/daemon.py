@@ -27,6 +27,7 @@ from sidecar.allocator import Allocator
 from sidecar.apply.executor import Executor
 from sidecar.board import Board
 from sidecar.config import Config, load_again
+from sidecar.decide.demand import label_keys
 from sidecar.decide.facts import EngineConnected, EngineInfo, Fact, ReleaseRequested, SettingsChanged
 from sidecar.decide.reconcile import begin
 from sidecar.decide.world import World
@@ -61,9 +62,12 @@ RELEASE_SECONDS: Final = 60.0
 
 
 @asynccontextmanager
-async def open_engine(address: str) -> AsyncIterator[Engine]:
-    """The engine at this address, or the one that `auto` finds. EngineUnavailable where there is none to try."""
-    async with open_docker(address) as engine:
+async def open_engine(address: str, labels: frozenset[str] = frozenset()) -> AsyncIterator[Engine]:
+    """The engine at this address, or the one that `auto` finds; `labels` are read of containers besides our own.
+
+    EngineUnavailable where there is none to try.
+    """
+    async with open_docker(address, labels=labels) as engine:
         yield engine
 
 
@@ -112,7 +116,7 @@ async def serve(
         daemon = _Daemon(config, log, board, checkpoints, journal, host, trio.Event() if stop is None else stop)
         if engine is not None:
             return await daemon.run(engine, is_release=is_release)
-        async with open_engine(config.engine) as real:
+        async with open_engine(config.engine, label_keys(config.unmanaged)) as real:
             return await daemon.run(real, is_release=is_release)
 
 
@@ -278,6 +282,8 @@ class _Daemon:
         for key in ("engine", "state_dir", "projections", "cgroup", "reconcile_seconds", "log_level", "log_format"):
             if getattr(config, key) != getattr(self._config, key):
                 self._log.warning(f"{key} changes only with a restart")
+        if label_keys(config.unmanaged) - label_keys(self._config.unmanaged):
+            self._log.warning("labels that are new in unmanaged are read only after a restart")
         self._log.info("the configuration was read again", policy=config.policy)
         await outbox.send(SettingsChanged(to_builtins(config.settings())))
 

@@ -231,6 +231,11 @@ def _is_unmanaged(view: ContainerView, settings: Settings) -> bool:
     return False
 
 
+def label_keys(patterns: tuple[str, ...]) -> frozenset[str]:
+    """The labels that `label=value` patterns of the configuration speak of."""
+    return frozenset(pattern.partition("=")[0] for pattern in patterns if "=" in pattern)
+
+
 def nearest(word: str, words: tuple[str, ...]) -> str:
     """`; did you mean "x"?`, or the list of what there is."""
     close = difflib.get_close_matches(word, words, n=1)

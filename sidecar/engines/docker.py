@@ -50,8 +50,9 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
 class DockerEngine:
     """A Docker engine. Made by `open_docker`; every call is bounded in time."""
 
-    def __init__(self, room: Room, client: Client, patience: Patience) -> None:
+    def __init__(self, room: Room, client: Client, patience: Patience, labels: frozenset[str]) -> None:
         self._room = room
+        self._labels = labels
         self._client = client
         self._patience = patience
 
@@ -106,7 +107,7 @@ class DockerEngine:
 
     async def _inspect_from_the_room(self, container: str) -> ContainerView:
         path, seconds = f"containers/{_name(container)}/json", self._patience.look
-        return wire.view_of(await self._client.ask("GET", path, seconds, most=_INSPECT_BYTES))
+        return wire.view_of(await self._client.ask("GET", path, seconds, most=_INSPECT_BYTES), self._labels)
 
     async def _ask(
         self,
@@ -127,16 +128,19 @@ class DockerEngine:
 
 
 @asynccontextmanager
-async def open_docker(address: str | None = None, patience: Patience | None = None) -> AsyncIterator[DockerEngine]:
+async def open_docker(
+    address: str | None = None, patience: Patience | None = None, *, labels: frozenset[str] = frozenset()
+) -> AsyncIterator[DockerEngine]:
     """A Docker engine at this address; None or "auto" looks for it. Connects when first asked, and again when lost.
 
-    EngineUnavailable where no address is to be had.
+    Of a container's labels, views have those that matter to the sidecar, and the given ones. EngineUnavailable where no
+    address is to be had.
     """
     where = choose(address, os.environ, os.path.exists)
     async with open_room() as room:
         client = await room.call(_client_at, where)
         try:
-            yield DockerEngine(room, client, patience or Patience())
+            yield DockerEngine(room, client, patience or Patience(), labels)
         finally:
             with trio.CancelScope(shield=True):
                 await room.call(client.close)

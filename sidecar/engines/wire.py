@@ -186,7 +186,7 @@ def ids_of(body: bytes | bytearray) -> tuple[str, ...]:
     return tuple(each.id for each in _decoded(body, list[_Listed]) if _ID.fullmatch(each.id))
 
 
-def view_of(body: bytes | bytearray) -> ContainerView:
+def view_of(body: bytes | bytearray, keep: frozenset[str] = frozenset()) -> ContainerView:
     """The engine's view of a container, from the answer of the inspect route. EngineFailed if it is not one."""
     read = _decoded(body, _Container)
     if not _ID.fullmatch(read.id):
@@ -196,7 +196,7 @@ def view_of(body: bytes | bytearray) -> ContainerView:
         id=read.id,
         name=(read.name or "").removeprefix("/")[:_NAME_LENGTH],
         phase=_phase(state),
-        labels=_labels(read.config.labels or {}),
+        labels=_labels(read.config.labels or {}, keep),
         cpuset=(limits.cpuset_cpus or "")[:_PATH_LENGTH],
         mems=(limits.cpuset_mems or "")[:_PATH_LENGTH],
         nano_cpus=limits.nano_cpus or 0,
@@ -284,8 +284,8 @@ _PHASES: Final = {
 }
 
 
-def _labels(labels: Mapping[str, msgspec.Raw]) -> dict[str, str]:
-    wanted = sorted(key for key in labels if key.startswith(_OUR_LABELS) or key in _LABELS)
+def _labels(labels: Mapping[str, msgspec.Raw], keep: frozenset[str]) -> dict[str, str]:
+    wanted = sorted(key for key in labels if key.startswith(_OUR_LABELS) or key in _LABELS or key in keep)
     return {key[:_LABEL_LENGTH]: _label(labels[key]) for key in wanted[:_LABEL_COUNT]}
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.decide.demand import (
+from sidecar.decide.demand import label_keys, (
     cpu_limit,
     is_single_file_mount,
     nearest,
@@ -373,3 +373,7 @@ def test_no_text_fails_a_container(labels: dict[str, str], cpuset: str) -> None:
     assert found.demand is None or found.demand.cpus >= 1
     # Escapes make a character up to ten long; 60 of them and the sentence around.
     assert all(len(warning) < 1000 for warning in found.warnings)
+
+
+def test_label_patterns_say_which_labels_are_to_be_read() -> None:
+    assert label_keys(("db-*", "team=db", "team=web", "tier=*")) == {"team", "tier"}

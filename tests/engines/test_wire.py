@@ -195,3 +195,12 @@ def test_only_whole_ids_are_listed() -> None:
     """Rows without one are passed over."""
     body = json.dumps([{"Id": ONE, "Labels": {"a": "b"}}, {"Id": "short"}, {}]).encode()
     assert wire.ids_of(body) == (ONE,)
+
+
+def test_labels_that_the_configuration_speaks_of_are_kept_too() -> None:
+    """And no others: a label of `unmanaged` may be anybody's."""
+    body = json.dumps(
+        {"Id": ONE, "Config": {"Labels": {"team": "db", "secret": "x", "cpuset.exclusive": "1"}}}
+    ).encode()
+    assert wire.view_of(body, frozenset({"team"})).labels == {"team": "db", "cpuset.exclusive": "1"}
+    assert wire.view_of(body).labels == {"cpuset.exclusive": "1"}
