@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.decide.demand import label_keys, (
+from sidecar.decide.demand import (
     cpu_limit,
     is_single_file_mount,
+    label_keys,
     nearest,
     originals_of,
     projection_name,
