@@ -3,8 +3,9 @@
 1. Receive: whatever is waiting is one burst, up to `BURST`.
 2. Step: pure; the new world and the orders.
 3. Commit: the burst in the journal, and the books in the checkpoint, on disk, before any order leaves.
-4. Post: readers see the new world.
-5. Start the orders for containers that are not live: one that is about to start cannot wait.
+4. Start the orders for containers that are not live, and let them leave: one that is about to start cannot wait for
+   readers to wake up and do their work.
+5. Post: readers see the new world.
 6. Withdraw, then start the orders for live ones: what an order takes, the container's files stop naming first.
 
 Starting never waits; outcomes come back as facts. The loop waits for nothing but the inbox and the local writes of 3
@@ -81,15 +82,16 @@ class Allocator:
             self._write_down(burst)
         if world.state is not self._saved:
             self._commit(world.state)
-        # 4. Post.
+        # 4. Start what cannot wait, and let it leave.
+        waiting = [order for order in orders if isinstance(order, ApplyCpuset) and order.live]
+        hurried = [order for order in orders if order not in waiting]
+        for order in hurried:
+            self._start_order(order)
+        if hurried:
+            await trio.lowlevel.checkpoint()
+        # 5. Post.
         if world is not before:
             self._board.post(world)
-        # 5. Start what cannot wait, and let it leave.
-        waiting = [order for order in orders if isinstance(order, ApplyCpuset) and order.live]
-        for order in orders:
-            if order not in waiting:
-                self._start_order(order)
-        await trio.lowlevel.checkpoint()
         # 6. Withdraw, and start the rest.
         for order in waiting:
             self._withdraw(order)

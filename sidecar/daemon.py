@@ -15,6 +15,7 @@ import itertools
 import os
 import random
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -54,6 +55,12 @@ from state.model import State
 INBOX: Final = 1024
 """Facts that may wait for the allocator. It takes bursts of 256, and senders wait, so this only evens out bursts."""
 
+SWITCH_SECONDS: Final = 0.0005
+"""How long one thread keeps the interpreter while the other wants it: Python's 5 ms are longer than a whole pinning."""
+
+READERS_PAUSE: Final = 0.005
+"""Seconds that log lines wait, so that what they tell of goes first."""
+
 STATUS_PAUSE: Final = 0.1
 """Seconds between two status documents at least: people read them, and a sweep makes a hundred worlds a second."""
 
@@ -87,6 +94,7 @@ def _trio_run(config: Config, main: Callable[[Log], Awaitable[int]]) -> int:
     async def root() -> int:
         return await main(log)
 
+    sys.setswitchinterval(SWITCH_SECONDS)
     try:
         return trio.run(root)
     except* (SidecarError, StateError) as expected:
@@ -250,6 +258,7 @@ class _Daemon:
         before = self._board.latest
         is_announced = False
         async for world in self._board.worlds():
+            await trio.sleep(READERS_PAUSE)
             for line in news(before, world):
                 self._log.say(line.level, line.message, line.fields)
             if world.is_ready and not is_announced:
@@ -290,8 +299,8 @@ class _Daemon:
     async def _keep_status(self) -> None:
         """Keep the status document true, not faster than anybody reads."""
         async for _ in self._board.worlds():
-            self._write_status()
             await trio.sleep(STATUS_PAUSE)
+            self._write_status()
 
     def _write_status(self) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 import trio
 
@@ -21,6 +22,9 @@ from sidecar.publish.projections import Projections
 from state.cpuset import CPUSet
 from state.errors import ProjectionError
 from state.model import Refusal
+
+PAUSE: Final = 0.001
+"""Seconds before telling, so that the orders of the same decision leave first: writing directories takes as long."""
 
 _Known = tuple[Container, CPUSet, bool, Refusal | None]
 """All that a projection depends on: the container, the shared pool, whether it is settled, and why it was refused."""
@@ -38,7 +42,9 @@ class Teller:
 
     async def run(self) -> None:
         """Tell for ever."""
-        async for world in self._board.worlds():
+        async for _ in self._board.worlds():
+            await trio.sleep(PAUSE)
+            world = self._board.latest
             if not world.is_ready:
                 continue
             if world.settings.policy is not PolicyName.NONE:

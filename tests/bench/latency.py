@@ -51,10 +51,27 @@ class Bench:
         self.probe = scratch / "first_instruction"
         source = HERE / "first_instruction.c"
         subprocess.run(["gcc", "-O2", "-static", "-o", str(self.probe), str(source)], check=True)
-        command = [sys.executable, "-m", "tests.bench.timed", f"unix://{socket}"]
-        command += [str(scratch / "state"), str(scratch / "projections"), str(self.out)]
+        self.daemon: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Begin to measure the sidecar."""
+        command = [sys.executable, "-m", "tests.bench.timed", f"unix://{self.socket}"]
+        command += [str(self.scratch / "state"), str(self.scratch / "projections"), str(self.out)]
         self.daemon = subprocess.Popen(command)
         self._wait_until_ready()
+
+    def race(self, rounds: int) -> None:
+        """How many starts a blind racer wins, and how late it is otherwise: what there is to be won by events."""
+        racer = subprocess.Popen([sys.executable, "-m", "tests.bench.racer", self.socket], stdout=subprocess.PIPE)
+        assert racer.stdout is not None
+        racer.stdout.readline()
+        try:
+            for launcher in ("run", "client"):
+                printed = [self.run_once(launcher, number)[1] for number in range(rounds)]
+                show_starts(f"{launcher}, the blind racer", printed)
+        finally:
+            racer.kill()
+            racer.wait()
 
     def _wait_until_ready(self) -> None:
         status = self.scratch / "state" / "status.json"
@@ -66,6 +83,8 @@ class Bench:
 
     def stop(self) -> None:
         """End the daemon."""
+        if self.daemon is None:
+            return
         self.daemon.send_signal(signal.SIGTERM)
         self.daemon.wait(10)
 
@@ -105,19 +124,24 @@ def report(bench: Bench, launcher: str, printed: dict[str, str]) -> None:
     sent = [(row["sent"] - row["stamped"]) / 1e6 for row in firsts]
     received = [(row["received"] - row["stamped"]) / 1e6 for row in firsts]
     confirmed = [(row["answered"] - row["stamped"]) / 1e6 for row in firsts]
-    in_time, late = 0, []
-    for text in printed.values():
-        if re.search(r"first 1 ", text):
-            in_time += 1
-        elif changed := re.search(r"changed \d+ (\d+)", text):
-            late.append(float(changed[1]) / 1e3)
     print(line(f"{launcher}: event stamped to received", received))
     print(line(f"{launcher}: event stamped to update sent", sent))
     print(line(f"{launcher}: event stamped to confirmed", confirmed))
     quick = [value for value in confirmed if value < 50]
     print(line(f"{launcher}: the same, where the update came before the start", quick))
-    print(line(f"{launcher}: exposed time where late", late))
-    print(f"| {launcher}: pinned before the first instruction | {in_time} of {len(printed)} | | | |")
+    show_starts(launcher, list(printed.values()))
+
+
+def show_starts(name: str, printed: list[str]) -> None:
+    """Print how often the first instruction was pinned, and how late it was otherwise."""
+    in_time, late = 0, []
+    for text in printed:
+        if re.search(r"first 1 ", text):
+            in_time += 1
+        elif changed := re.search(r"changed \d+ (\d+)", text):
+            late.append(float(changed[1]) / 1e3)
+    print(line(f"{name}: exposed time where late", late))
+    print(f"| {name}: pinned before the first instruction | {in_time} of {len(printed)} | | | |")
 
 
 def main() -> int:
@@ -129,13 +153,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(args.socket, Path(scratch))
         try:
+            print("| milliseconds | median | p90 | p99 | n |\n| --- | --- | --- | --- | --- |")
+            bench.race(args.rounds)
+            bench.start()
             printed: dict[str, dict[str, str]] = {"run": {}, "client": {}}
             for number in range(args.rounds):
                 for launcher, found in printed.items():
                     id, text = bench.run_once(launcher, number)
                     found[id] = text
                 bench.measure_bare(f"bench-bare-{number}")
-            print("| milliseconds | median | p90 | p99 | n |\n| --- | --- | --- | --- | --- |")
             print(line("the bare update call, created container", bench.bare))
             for launcher, found in printed.items():
                 report(bench, launcher, found)

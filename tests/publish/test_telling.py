@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from sidecar.board import Board
 from sidecar.decide.facts import ContainerRemoved, ContainerSeen
 from sidecar.decide.world import PolicyName
 from sidecar.publish.projections import Projections
-from sidecar.publish.telling import Teller
+from sidecar.publish.telling import PAUSE, Teller
 from state.cpuset import CPUSet
 from state.errors import ProjectionError, ProjectionMissing
 from state.projection import Projection, read
@@ -149,11 +149,11 @@ async def test_it_tells_as_the_world_changes(autojump_clock: MockClock, tmp_path
         nursery.start_soon(bench.teller.run)
         rt = bench.story.arrive("rt", 2)
         bench.board.post(bench.story.world)
-        await wait_all_tasks_blocked()
+        await trio.sleep(2 * PAUSE)
         assert not bench.told(rt).settled or bench.story.is_settled(rt)
         bench.story.settle()
         bench.board.post(bench.story.world)
-        await wait_all_tasks_blocked()
+        await trio.sleep(2 * PAUSE)
         assert bench.told(rt).settled
         nursery.cancel_scope.cancel()
 
@@ -168,6 +168,6 @@ async def test_it_is_silent_where_there_is_nothing_to_say(autojump_clock: MockCl
     bench.board.post(bench.story.world)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(bench.teller.run)
-        await wait_all_tasks_blocked()
+        await trio.sleep(2 * PAUSE)
         nursery.cancel_scope.cancel()
     assert bench.projections.written == []
