@@ -48,7 +48,9 @@ def rest(reality: Reality) -> None:
         reality.land_late()
     reality.read_topology()
     reality.take_inventory()
-    for _ in range(40 + 20 * len(reality.containers)):
+    told = sum(1 + 2 * len(inventory.views) for inventory in reality.inventories)
+    waiting = len(reality.flight) + len(reality.looks) + len(reality.retries) + len(reality.lingers) + told
+    for _ in range(40 + 20 * len(reality.containers) + 3 * waiting):
         if reality.flight:
             reality.deliver(0, "ok")
         elif reality.looks:
