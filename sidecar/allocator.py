@@ -3,13 +3,13 @@
 1. Receive: whatever is waiting is one burst, up to `BURST`.
 2. Step: pure; the new world and the orders.
 3. Commit: the burst in the journal, and the books in the checkpoint, on disk, before any order leaves.
-4. Start the orders for containers that are not live, and let them leave: one that is about to start cannot wait for
-   readers to wake up and do their work.
-5. Post: readers see the new world.
-6. Withdraw, then start the orders for live ones: what an order takes, the container's files stop naming first.
+4. Post: readers see the new world, and pause a little before they work on it.
+5. Withdraw: what an order takes, the container's files stop naming before it leaves.
+6. Start the orders; those of containers that are not live first, and they may leave before anything else is done: one
+   that is about to start cannot wait.
 
 Starting never waits; outcomes come back as facts. The loop waits for nothing but the inbox and the local writes of 3
-and 6, so no cycle of waiting can form. The books are saved right here, not in a thread: every order waits for them
+and 5, so no cycle of waiting can form. The books are saved right here, not in a thread: every order waits for them
 anyway, a thread costs as much again as the write, and events are read in another thread meanwhile. A write that fails
 is loud on the board and is tried again with the next burst; deciding goes on, since the engine and an inventory can
 rebuild the books.
@@ -17,13 +17,14 @@ rebuild the books.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import trio
 
 from sidecar.board import Board
 from sidecar.decide.facts import Fact
-from sidecar.decide.orders import ApplyCpuset
+from sidecar.decide.orders import ApplyCpuset, Order
 from sidecar.decide.reducer import step
 from sidecar.errors import StateUnwritable
 from sidecar.log import Log
@@ -82,19 +83,21 @@ class Allocator:
             self._write_down(burst)
         if world.state is not self._saved:
             self._commit(world.state)
-        # 4. Start what cannot wait, and let it leave.
-        waiting = [order for order in orders if isinstance(order, ApplyCpuset) and order.live]
-        hurried = [order for order in orders if order not in waiting]
-        for order in hurried:
-            self._start_order(order)
-        if hurried:
-            await trio.lowlevel.checkpoint()
-        # 5. Post.
+        # 4. Post.
         if world is not before:
             self._board.post(world)
-        # 6. Withdraw, and start the rest.
-        for order in waiting:
-            self._withdraw(order)
+        # 5. and 6. Withdraw and start what cannot wait, let it leave, and then the rest.
+        waiting = [order for order in orders if isinstance(order, ApplyCpuset) and order.live]
+        hurried = [order for order in orders if order not in waiting]
+        self._start(hurried)
+        if hurried and waiting:
+            await trio.lowlevel.checkpoint()
+        self._start(waiting)
+
+    def _start(self, orders: Sequence[Order]) -> None:
+        for order in orders:
+            if isinstance(order, ApplyCpuset):
+                self._withdraw(order)
             self._start_order(order)
 
     def _write_down(self, burst: list[Fact]) -> None:

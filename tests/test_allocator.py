@@ -129,10 +129,10 @@ async def test_everything_is_on_disk_before_an_order_leaves(autojump_clock: Mock
     assert recorder.saved[-1].assignments.keys() == {"b" * 64}
 
 
-async def test_what_is_not_live_is_not_withdrawn(autojump_clock: MockClock, recorder: Recorder) -> None:
-    """And its order leaves before readers are woken: it may be started any moment."""
+async def test_what_is_not_live_is_withdrawn_too(autojump_clock: MockClock, recorder: Recorder) -> None:
+    """It may be started any moment, and then reads what its files say."""
     await recorder.take(READY, [ContainerSeen(view("b", exclusive=1, phase=Phase.CREATED), 2)])
-    assert recorder.calls[3:] == ["journal", "checkpoint", "order b", "other", "post"]
+    assert recorder.calls[3:] == ["journal", "checkpoint", "post", "withdraw b 1", "order b", "other"]
     assert isinstance(recorder.orders[0], ApplyCpuset)
     assert not recorder.orders[0].live
 

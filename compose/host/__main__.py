@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from types import FrameType
 
 from compose.host import packages
@@ -36,6 +37,7 @@ def main() -> int:
 
 def with_engine(command: list[str]) -> int:
     """Run a command while an engine answers. Returns its exit code."""
+    bring_busybox()
     with engine():
         child = subprocess.Popen(command)
         # The terminal sends Ctrl-C to the child too: it ends by itself, and only then may the engine go.
@@ -47,6 +49,12 @@ def with_engine(command: list[str]) -> int:
             signal.signal(signal.SIGINT, before)
             signal.signal(signal.SIGTERM, _interrupt)
         return code if code >= 0 else 128 - code
+
+
+def bring_busybox() -> None:
+    """What the live tests make their images of, where it can be had; elsewhere they skip, saying what to install."""
+    if not Path("/bin/busybox").exists() and packages.installable():
+        packages.install(["busybox-static"], "the live tests make their own images")
 
 
 def forget() -> int:

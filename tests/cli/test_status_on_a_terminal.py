@@ -29,7 +29,9 @@ class Terminal:
         environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"}
         environ.pop("NO_COLOR", None)
         command = [sys.executable, "-m", "sidecar", *args]
-        self.process = subprocess.Popen(command, stdin=inner, stdout=inner, stderr=inner, env=environ)
+        self.process = subprocess.Popen(
+            command, stdin=inner, stdout=inner, stderr=inner, env=environ, preexec_fn=_hear_interrupts
+        )
         os.close(inner)
         self.written = ""
 
@@ -51,6 +53,11 @@ class Terminal:
         self.process.kill()
         self.process.wait()
         os.close(self._side)
+
+
+def _hear_interrupts() -> None:
+    """Whoever runs the tests in the background ignores Ctrl-C, and a child would inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_watch_follows_the_document_until_interrupted(tmp_path: Path) -> None:

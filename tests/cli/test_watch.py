@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,10 @@ def projections(tmp_path: Path) -> Projections:
 def watching(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
     """The command as a process, killed at the end if it is still there."""
     command = [sys.executable, "-W", "error", "-c", PROGRAM, "watch", *map(str, arguments)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    pipe = subprocess.PIPE
+    # Whoever runs the tests in the background ignores Ctrl-C, and a child would inherit that.
+    hear = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=hear) as process:
         try:
             yield process
         finally:
