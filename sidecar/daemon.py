@@ -59,7 +59,7 @@ SWITCH_SECONDS: Final = 0.0005
 """How long one thread keeps the interpreter while the other wants it: Python's 5 ms are longer than a whole pinning."""
 
 READERS_PAUSE: Final = 0.005
-"""Seconds that log lines wait, so that what they tell of goes first."""
+"""Seconds that log and status wait, so that what they tell of goes first."""
 
 STATUS_PAUSE: Final = 0.1
 """Seconds between two status documents at least: people read them, and a sweep makes a hundred worlds a second."""
@@ -263,6 +263,7 @@ class _Daemon:
                 self._log.say(line.level, line.message, line.fields)
             if world.is_ready and not is_announced:
                 is_announced = True
+                self._write_status()
                 self._log.info(
                     "ready",
                     policy=world.settings.policy,
@@ -299,8 +300,9 @@ class _Daemon:
     async def _keep_status(self) -> None:
         """Keep the status document true, not faster than anybody reads."""
         async for _ in self._board.worlds():
-            await trio.sleep(STATUS_PAUSE)
+            await trio.sleep(READERS_PAUSE)
             self._write_status()
+            await trio.sleep(STATUS_PAUSE)
 
     def _write_status(self) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
