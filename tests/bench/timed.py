@@ -17,7 +17,7 @@ from typing import TextIO
 import trio
 
 from sidecar.config import load
-from sidecar.daemon import serve
+from sidecar.daemon import SWITCH_SECONDS, serve
 from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.orders import Update
 from sidecar.engines.docker import DockerEngine, open_docker
@@ -83,5 +83,6 @@ async def main(address: str, state: str, projections: str, out: str) -> int:
 
 
 if __name__ == "__main__":
+    sys.setswitchinterval(SWITCH_SECONDS)  # as the daemon does
     where, books, told, rows = sys.argv[1:5]
     sys.exit(trio.run(main, where, books, told, rows))
