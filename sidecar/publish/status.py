@@ -21,6 +21,8 @@ from state.topology import Topology
 
 VERSION: Final = 1
 
+_GOING: Final = (Phase.REMOVING, Phase.DEAD)
+
 _SHOWN_NAMES: Final = 5
 """Names in one sentence; of more, their number."""
 
@@ -205,6 +207,9 @@ def _sharing(world: World, container: Container, assignment: Assignment | None) 
 def _is_settled(world: World, container: Container, assignment: Assignment | None, wanted: CPUSet | None) -> bool:
     if assignment and not container.is_idle:
         return is_settled(world, container)
+    if container.view.phase in _GOING:
+        # It will never run again, and cannot be moved either.
+        return True
     return wanted is None or (container.seen == container.configured == wanted and container.pending is None)
 
 
