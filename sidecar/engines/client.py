@@ -162,7 +162,7 @@ class Reader:
         self._client = client
         self._feed = feed
         self._inspect = inspect
-        self._glances: set[asyncio.Task[None]] = set()
+        self._glances: dict[str, asyncio.Task[None]] = {}
         self._response: aiohttp.ClientResponse | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -180,7 +180,7 @@ class Reader:
 
     async def close(self) -> None:
         """Stop reading and give the connection up."""
-        tasks = [*self._glances, *([self._task] if self._task else [])]
+        tasks = [*self._glances.values(), *([self._task] if self._task else [])]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -204,10 +204,11 @@ class Reader:
         elif (event := wire.event_of(line)) is None:
             return
         elif event.action == "create" and len(self._glances) < _GLANCES:
-            glance = asyncio.create_task(self._push_with_view(event))
-            self._glances.add(glance)
-            glance.add_done_callback(self._glances.discard)
+            self._glances[event.container] = asyncio.create_task(self._push_with_view(event))
         else:
+            if event.action == "destroy" and (glance := self._glances.pop(event.container, None)):
+                # What it saw is no more, and must not be told after its end.
+                glance.cancel()
             self._feed.push(event)
 
     async def _push_with_view(self, event: EngineEvent) -> None:
@@ -217,6 +218,8 @@ class Reader:
             self._feed.push(event)
         else:
             self._feed.push(msgspec.structs.replace(event, view=view))
+        finally:
+            self._glances.pop(event.container, None)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """Whatever ended the reading is the reader's to know, a fault in the code here included."""

@@ -274,3 +274,27 @@ async def test_a_look_that_waits_holds_up_no_other_event_and_ends_with_the_strea
     with trio.fail_after(20):
         async with open_docker(daemon.address) as engine, engine.events() as stream:
             assert (await anext(stream)).action == "start"
+
+
+@pytest.mark.trio
+async def test_a_view_of_what_was_destroyed_meanwhile_is_never_told(daemon: RawDaemon) -> None:
+    """It would bring back a container that is gone."""
+    inspected = threading.Event()
+
+    def slow(connection: Connection) -> None:
+        inspected.wait(20)
+        connection.send(answer(200, {"Id": ONE, "Name": "/gone", "State": {"Status": "created"}}))
+
+    def script(connection: Connection) -> None:
+        connection.send(STREAM + chunk(line(ONE, "create", 1) + line(ONE, "destroy", 2)))
+        inspected.set()
+        connection.send(chunk(line(TWO, "start", 3)))
+        connection.hang()
+
+    daemon.scripts[f"/containers/{ONE}/json"] = slow
+    daemon.scripts["/events"] = script
+    with trio.fail_after(20):
+        async with open_docker(daemon.address) as engine, engine.events() as stream:
+            assert [(await anext(stream)).action for _ in range(2)] == ["destroy", "start"]
+            with trio.move_on_after(0.3):
+                pytest.fail(f"told: {await anext(stream)}")
