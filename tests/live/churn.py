@@ -206,7 +206,9 @@ class Churn:
         ids = {each.id for each in known}
         if missing := set(self._ours()) ^ ids:
             found.append(f"the engine and the sidecar know different containers: {sorted(missing)}")
-        found += [f"{id[:12]} stands in the books and is gone" for id in {*books.assignments, *books.originals} - ids]
+        # A half-removed container is dead for good, but it is there.
+        there = {each.id for each in status.containers}
+        found += [f"{id[:12]} stands in the books and is gone" for id in {*books.assignments, *books.originals} - there]
         return found
 
     def _release(self) -> None:
