@@ -41,7 +41,7 @@ def test_no_cpu_is_granted_twice_while_the_sidecar_is_killed(ground: Ground, tmp
 @pytest.mark.xfail(
     raises=ApiError,
     strict=False,
-    reason="Docker 20.10, once killed, sometimes can neither stop nor remove a container: then nothing can come to rest",
+    reason="Docker 20.10, once killed, sometimes can neither stop nor remove a container: nothing comes to rest then",
 )
 @pytest.mark.slow
 @pytest.mark.timeout(300)
