@@ -91,7 +91,7 @@ class Churn:
             if engine is not None:
                 for number in range(engine_restarts):
                     self._restart(engine, number)
-            self._come_to_rest()
+            self._come_to_rest(engine)
             self._release()
         except AssertionError as error:
             # What was seen until then is worth knowing too.
@@ -165,7 +165,22 @@ class Churn:
         except ApiError:
             return True
 
-    def _come_to_rest(self) -> None:
+    def _stop(self, id: str, engine: PrivateEngine | None) -> None:
+        """Stop a container. Docker 20.10, killed before, may wait in vain for an exit that it missed, and can then
+        neither stop nor remove it: the cure is its owner's, a clean restart of the engine."""
+        try:
+            self._api.act(id, "stop", t="0")
+        except ApiError as error:
+            if engine is None or error.status != 500:
+                raise
+            with self._watcher.pause:
+                engine.stop()
+                engine.start()
+                self._end_orphans()
+            self.sidecar.until_ready()
+            self._api.act(id, "stop", t="0")
+
+    def _come_to_rest(self, engine: PrivateEngine | None) -> None:
         """The users stop; then the books, what is told, and the kernel say the same, and no CPU is lost."""
         self._over.set()
         for user in self._users:
@@ -176,7 +191,7 @@ class Churn:
             if state["Paused"]:
                 self._api.act(id, "unpause")
             if state["Restarting"] or self._kind(id).limits.get("RestartPolicy"):
-                self._containers.api.act(id, "stop", t="0")
+                self._stop(id, engine)
         try:
             eventually(lambda: not self._unlike(), "the books are the kernel's", seconds=_REST_SECONDS)
         except AssertionError:

@@ -9,7 +9,6 @@ import pytest
 from sidecar.publish.status import Sharing
 from tests.live.churn import Churn, Report
 from tests.live.containers import Containers
-from tests.live.engineapi import ApiError
 from tests.live.kernelview import KernelView
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarfixtures import Ground
@@ -38,11 +37,6 @@ def test_no_cpu_is_granted_twice_while_the_sidecar_is_killed(ground: Ground, tmp
     assert report.kills == 5
 
 
-@pytest.mark.xfail(
-    raises=ApiError,
-    strict=False,
-    reason="Docker 20.10, once killed, sometimes can neither stop nor remove a container: nothing comes to rest then",
-)
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_no_cpu_is_granted_twice_while_the_engine_is_killed(
