@@ -4,12 +4,16 @@ Read by `sidecar.host.sysfs`. Every level is a tuple of groups, ascending by id.
 offline CPU is nowhere but in `offline`. A level that the machine does not tell falls back to the next larger one it
 does tell, and `notes` says so; so every online CPU is in exactly one core, cache, node and package.
 
+What only some machines have is told as it is, and empty elsewhere: clusters, dies, the caches of each level, the
+distances between nodes, kinds of cores, and which CPUs are near which device.
+
 A core is its set of thread siblings, and its id is its lowest CPU number, never the kernel's (package, core_id), which
 repeats on real machines.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 
 import msgspec
@@ -25,14 +29,44 @@ class Group(msgspec.Struct, frozen=True):
     cpus: CPUSet
 
 
+class CacheLevel(msgspec.Struct, frozen=True):
+    """All data or unified caches of one level, 1 upwards, ascending by lowest CPU; each CPU is in one at most."""
+
+    level: int
+    groups: tuple[Group, ...]
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """The cores of one kind on a machine of several: its name, its capacity (the fastest is 1024), its CPUs.
+
+    The fastest kind is `performance`, the slowest `efficient`; kinds between them are `middle`.
+    """
+
+    name: str
+    capacity: int
+    cpus: CPUSet
+
+
 class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """The CPUs of a machine. Build with `topology()`, which checks that the levels cover each CPU exactly once."""
+    """The CPUs of a machine. Build with `topology()`, which checks that the levels cover each CPU exactly once.
+
+    `distances` are the firmware's, from node id to node id (10 is local). `memory` holds the ids of nodes with memory,
+    also of those without CPUs. `kinds` go from fastest to slowest, and there are none where all cores are alike.
+    `devices` maps a PCI address, network interface or block device to its local CPUs.
+    """
 
     online: CPUSet
     cores: tuple[Group, ...]
     caches: tuple[Group, ...]
     nodes: tuple[Group, ...]
     packages: tuple[Group, ...]
+    clusters: tuple[Group, ...] = ()
+    dies: tuple[Group, ...] = ()
+    cache_levels: tuple[CacheLevel, ...] = ()
+    distances: Mapping[int, Mapping[int, int]] = {}
+    memory: tuple[int, ...] = ()
+    kinds: tuple[Kind, ...] = ()
+    devices: Mapping[str, CPUSet] = {}
     offline: CPUSet = EMPTY
     isolated: CPUSet = EMPTY
     notes: tuple[str, ...] = ()

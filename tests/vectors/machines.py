@@ -1,0 +1,46 @@
+"""The machines that vectors speak of, as topologies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from state.cpuset import CPUSet
+from state.topology import Topology, topology
+from tests.vectors.verdict import Vector
+
+_CPU, _CORE, _SOCKET, _NODE, _CACHE = range(5)
+"""The columns of a machine's rows."""
+
+
+def machines_in(directory: Path) -> dict[str, Topology]:
+    """Every machine of the topology files in a directory, by name."""
+    found: dict[str, Topology] = {}
+    for file in sorted(directory.glob("*topologies.json")):
+        for machine in json.loads(file.read_text()):
+            found[machine["name"]] = machine_of(machine)
+    return found
+
+
+def machine_of(machine: Vector) -> Topology:
+    """The machine that these rows describe, with the counts that the kubelet divides by as they are given."""
+    rows = machine["cpus"]
+    made = topology(
+        cores=list(_grouped(rows, _CORE).values()),
+        caches=list(_grouped(rows, _CACHE).values()),
+        nodes=_grouped(rows, _NODE),
+        packages=_grouped(rows, _SOCKET),
+    )
+    counts: Mapping[str, int] = machine["counts"]
+    if counts["cores"]:
+        # Some of the kubelet's own fixtures have counts that contradict their rows, and answers that depend on them.
+        made.__dict__["cpus_per_core"] = counts["cpus"] // counts["cores"]
+    return made
+
+
+def _grouped(rows: Iterable[list[int]], column: int) -> dict[int, CPUSet]:
+    groups: dict[int, list[int]] = {}
+    for row in rows:
+        groups.setdefault(row[column], []).append(row[_CPU])
+    return {id: CPUSet(cpus) for id, cpus in groups.items()}
