@@ -104,7 +104,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 def topology(
     *,
     cores: list[CPUSet],
-    caches: list[CPUSet] | None = None,
+    caches: dict[int, CPUSet] | list[CPUSet] | None = None,
     nodes: dict[int, CPUSet] | None = None,
     packages: dict[int, CPUSet] | None = None,
     offline: CPUSet = EMPTY,
@@ -113,15 +113,18 @@ def topology(
 ) -> Topology:
     """Build a Topology from sets of online CPUs.
 
-    A missing level falls back: packages to one package, nodes to the packages, caches to the packages (as the kubelet
-    does). StateError if there is no CPU, or if a level misses a CPU or holds it twice.
+    Caches go by the kernel's ids where it tells them, else by their lowest CPUs. A missing level falls back: packages
+    to one package, nodes to the packages, caches to the packages (as the kubelet does). StateError if there is no CPU, or if a level misses a CPU or holds it twice.
     """
     online = union(cores)
     if not online:
         raise StateError("a machine without an online CPU is not a machine")
     package_groups = _groups(packages) if packages else (Group(0, online),)
     node_groups = _groups(nodes) if nodes else package_groups
-    cache_groups = _by_lowest(caches) if caches else package_groups
+    if not caches:
+        cache_groups = package_groups
+    else:
+        cache_groups = _groups(caches) if isinstance(caches, dict) else _by_lowest(caches)
     made = Topology(
         online=online,
         cores=_by_lowest(cores),

@@ -28,7 +28,7 @@ def machine_of(machine: Vector) -> Topology:
     rows = machine["cpus"]
     made = topology(
         cores=list(_grouped(rows, _CORE).values()),
-        caches=list(_grouped(rows, _CACHE).values()),
+        caches=_grouped(rows, _CACHE),
         nodes=_grouped(rows, _NODE),
         packages=_grouped(rows, _SOCKET),
     )
