@@ -114,17 +114,16 @@ def topology(
     """Build a Topology from sets of online CPUs.
 
     Caches go by the kernel's ids where it tells them, else by their lowest CPUs. A missing level falls back: packages
-    to one package, nodes to the packages, caches to the packages (as the kubelet does). StateError if there is no CPU, or if a level misses a CPU or holds it twice.
+    to one package, nodes to the packages, caches to the packages (as the kubelet does). StateError if there is no CPU,
+    or if a level misses a CPU or holds it twice.
     """
     online = union(cores)
     if not online:
         raise StateError("a machine without an online CPU is not a machine")
     package_groups = _groups(packages) if packages else (Group(0, online),)
     node_groups = _groups(nodes) if nodes else package_groups
-    if not caches:
-        cache_groups = package_groups
-    else:
-        cache_groups = _groups(caches) if isinstance(caches, dict) else _by_lowest(caches)
+    told = _groups(caches) if isinstance(caches, dict) else _by_lowest(caches or [])
+    cache_groups = told or package_groups
     made = Topology(
         online=online,
         cores=_by_lowest(cores),
