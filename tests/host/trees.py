@@ -14,12 +14,24 @@ NODE = "devices/system/node"
 
 def tree(directory: Path, text: str) -> Path:
     """A root with the files of `text`: `cpu0/online: 1` goes below the CPUs, `node0/cpulist: 0-1` below the nodes."""
-    lines = []
+    unpack(lines(text), directory)
+    return directory
+
+
+def lines(text: str) -> str:
+    """The record that `text` is short for."""
+    found = []
     for line in text.strip().splitlines():
         path = line.strip()
-        lines.append(f"{NODE if path.startswith('node') else CPU}/{path}")
-    unpack("\n".join(lines), directory)
-    return directory
+        whole = path.startswith(("devices/", "bus/", "class/", "block/"))
+        found.append(path if whole else f"{NODE if path.startswith('node') else CPU}/{path}")
+    return "\n".join(found)
+
+
+def bare(topology: Topology) -> tuple[object, ...]:
+    """What every machine has: the levels that `uniform` and `rendered` speak of."""
+    told = topology
+    return (told.online, told.cores, told.caches, told.nodes, told.packages, told.offline, told.isolated, told.notes)
 
 
 def rendered(topology: Topology) -> str:
