@@ -37,6 +37,27 @@ class QuotaRule(enum.StrEnum):
     KEEP = "keep"
 
 
+class NumaRule(enum.StrEnum):
+    """How CPUs must lie to NUMA nodes (label `cpuset.numa`): the kubelet's topology manager policies."""
+
+    NONE = "none"
+    """They may lie anywhere."""
+    BEST_EFFORT = "best-effort"
+    """On as few nodes as can be had now."""
+    RESTRICTED = "restricted"
+    """On as few nodes as the machine could do it with, or not at all."""
+    SINGLE = "single"
+    """On one node, or not at all (the kubelet's single-numa-node)."""
+
+
+class MemsRule(enum.StrEnum):
+    """What happens to the memory nodes of a container that has exclusive CPUs (label `cpuset.mems`)."""
+
+    KEEP = "keep"
+    FOLLOW = "follow"
+    """They are the nodes of its CPUs."""
+
+
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """A container's lawful wish for `cpus` whole CPUs of its own (at least 1)."""
 
@@ -47,6 +68,11 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     quota: QuotaRule = QuotaRule.LIFT
     options: tuple[str, ...] | None = None
     """Placement options for this container in place of the node's; None for the node's."""
+    numa: NumaRule | None = None
+    """None for the node's."""
+    near: str = ""
+    """The device whose local CPUs it prefers: PCI address, network interface or block device; "" for none."""
+    mems: MemsRule = MemsRule.KEEP
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +105,8 @@ class RefusalCode(enum.StrEnum):
     CONTRADICTION = "contradiction"
     NOT_ENOUGH = "not-enough"
     NOT_WHOLE_CORES = "not-whole-cores"
+    NOT_ALIGNED = "not-aligned"
+    """The CPUs are free, but not on as few NUMA nodes as asked."""
     POOL_WOULD_BE_EMPTY = "pool-would-be-empty"
     CPUS_LOST = "cpus-lost"
     """It had CPUs, and the machine lost them (hotplug, or a reservation that grew)."""
@@ -111,7 +139,8 @@ class Originals(msgspec.Struct, frozen=True, kw_only=True):
 class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The books: every CPU of the host, and who holds it. Container ids are the full 64 hex digits.
 
-    `online` is what may be used at all; `reserved` is never granted, and is in the shared pool unless `strict`.
+    `online` is what may be used at all; `reserved` is never granted, and is in the shared pool unless `strict`;
+    `isolated` may be granted, and is never in the shared pool.
     `lifts` says to which values, in 1e-9 CPUs, the limit of a container was lifted: what stands at one of them is ours
     to put back. `grants` counts all grants ever made, and numbers the next.
     """
@@ -120,6 +149,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     online: CPUSet = EMPTY
     reserved: CPUSet = EMPTY
     strict: bool = False
+    isolated: CPUSet = EMPTY
     assignments: Mapping[str, Assignment] = {}
     refusals: Mapping[str, Refusal] = {}
     originals: Mapping[str, Originals] = {}
@@ -137,13 +167,13 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         A strict reservation keeps the reserved CPUs out of it, unless there is nothing else: it is never empty.
         """
-        pool = self.online - self.exclusive
+        pool = self.online - self.exclusive - self.isolated
         return (pool - self.reserved if self.strict else pool) or self.reserved
 
     @cached_property
     def assignable(self) -> CPUSet:
-        """What could be granted now: the shared pool without the reserved CPUs."""
-        return self.shared - self.reserved
+        """What could be granted now: all that is neither granted nor reserved."""
+        return self.online - self.exclusive - self.reserved
 
     def granted(self, demand: Demand, cpus: CPUSet, original: CPUSet = EMPTY) -> State:
         """The books after granting `cpus`. An earlier refusal of the same container is forgotten."""

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.config import KEYS, Config, load, load_again
+from sidecar.config import Config, load, load_again
 from sidecar.decide.world import OptIn, PolicyName, Settings
 from sidecar.errors import ConfigError
+from sidecar.keys import KEYS
 from state.cpuset import CPUSet
 from state.model import Shortage
 from state.topology import topology, uniform
@@ -140,9 +141,14 @@ FILE_MISTAKES = [
     ("reserved = [-1]", "reserved is [-1]: write a CPU list"),
     ('options = ["full-pcpu-only"]', "unknown option 'full-pcpu-only'; did you mean 'full-pcpus-only'?"),
     (
-        'options = "align-by-socket"',
-        "this version does not have 'align-by-socket' yet; there is full-pcpus-only, strict",
+        'options = "full-pcpus-only,distribute-cpus-across-cores"',
+        "full-pcpus-only and distribute-cpus-across-cores cannot be used together: choose one",
     ),
+    ('options = "full-pcpus-only=maybe"', "full-pcpus-only is 'maybe': write true or false"),
+    ('options = "fast=true"', "unknown option 'fast'; there is full-pcpus-only, strict-cpu-reservation"),
+    ('numa = "together"', "there is none, best-effort, restricted, single"),
+    ("numa = 1", "there is none, best-effort, restricted, single"),
+    ('isolated = "yes"', "there is ignore, prefer, only"),
     ("options = 1", "options is 1: write a list of placement options, like"),
     ('shared_min = "-1"', "shared_min is '-1': write how many CPUs are never given exclusively"),
     ("shared_min = -1", "shared_min is -1: write how many CPUs"),

@@ -26,9 +26,10 @@ from sidecar.cli.checks import (
 )
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
 from sidecar.cli.state import read_books
-from sidecar.config import KEYS, Config
+from sidecar.config import Config
 from sidecar.errors import ConfigError, ContainerGone, SidecarError
 from sidecar.host.cgroups import HostKernel, find_hierarchy
+from sidecar.keys import KEYS
 from sidecar.log import printable
 from sidecar.ports import Engine, Kernel
 from sidecar.publish.status_file import is_daemon_running

@@ -7,7 +7,8 @@ import os
 import sys
 from collections.abc import Iterable
 
-from sidecar.config import DEFAULT_FILE, KEYS, Config, load
+from sidecar.config import DEFAULT_FILE, Config, load
+from sidecar.keys import KEYS
 from state import codec
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from sidecar.cli.flags import add_config, config_of
-from sidecar.config import KEYS
+from sidecar.keys import KEYS
 
 _EXAMPLES = """examples:
   cpuset-sidecar run --policy static --reserved 0

@@ -16,15 +16,20 @@ from typing import Final, TypeVar
 import msgspec
 
 from sidecar.decide.facts import ContainerView
+from sidecar.decide.options import CONTAINER_OPTIONS, conflict
 from sidecar.decide.world import OptIn, Settings, Standing, Wish
 from state.cpuset import EMPTY, CPUSet
 from state.errors import CPUSetError
-from state.model import Demand, Originals, QuotaRule, RefusalCode, Shortage
+from state.model import Demand, MemsRule, NumaRule, Originals, QuotaRule, RefusalCode, Shortage
 
 PREFIX: Final = "cpuset."
+MEMS_LABEL: Final = "cpuset.mems"
 LABELS: Final = (
     "cpuset.exclusive",
     "cpuset.options",
+    "cpuset.numa",
+    "cpuset.near",
+    MEMS_LABEL,
     "cpuset.on-shortage",
     "cpuset.quota",
     "cpuset.projection",
@@ -37,25 +42,20 @@ LATER_LABELS: Final = (
     "cpuset.weight",
     "cpuset.grace",
     "cpuset.signal",
-    "cpuset.near",
-    "cpuset.numa",
-    "cpuset.mems",
     "cpuset.move",
 )
 """Labels of other policies and options, which the static policy does not read."""
 
-OPTIONS: Final = ("full-pcpus-only", "strict-cpu-reservation")
-"""Placement options of the node. A container may ask for `full-pcpus-only` alone: the reservation is the node's."""
-
-CONTAINER_OPTIONS: Final = ("full-pcpus-only",)
-
 NANO: Final = 1_000_000_000
 """The engine counts CPU limits in 1e-9 CPUs."""
+
+_DEVICE_LENGTH: Final = 64
+"""Characters of a device's name: a network interface has 15 at most, a PCI address 12 or some more."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
-C = TypeVar("C", Shortage, QuotaRule)
+C = TypeVar("C", Shortage, QuotaRule, MemsRule)
 
 
 class _BadLabel(Exception):
@@ -65,8 +65,15 @@ class _BadLabel(Exception):
         self.reason = reason
 
 
-def wish_of(view: ContainerView, settings: Settings, originals: Originals, online: CPUSet) -> Wish:
-    """What this container is and asks for. `originals` are its settings before the sidecar first changed them.
+def wish_of(
+    view: ContainerView,
+    settings: Settings,
+    originals: Originals,
+    online: CPUSet,
+    devices: Mapping[str, CPUSet] | None = None,
+) -> Wish:
+    """What this container is and asks for. `originals` are its settings before the sidecar first changed them;
+    `devices` are those of the machine, with their local CPUs.
 
     A cpuset of all CPUs is not a pin: engines cannot clear a cpuset, so that is what "not pinned any more" looks like.
     """
@@ -88,6 +95,8 @@ def wish_of(view: ContainerView, settings: Settings, originals: Originals, onlin
         )
     if demand is None:
         return Wish(standing=_standing(originals), warnings=warnings)
+    if demand.near and demand.near not in (devices or {}):
+        warnings += (f"cpuset.near is {demand.near!r}, and this machine has no such device{_closest(demand, devices)}",)
     return Wish(standing=Standing.MANAGED, demand=demand, warnings=warnings)
 
 
@@ -142,6 +151,9 @@ def _demand(view: ContainerView, settings: Settings, originals: Originals) -> De
         shortage=_choice(labels, "cpuset.on-shortage", Shortage, settings.shortage),
         quota=_choice(labels, "cpuset.quota", QuotaRule, QuotaRule.LIFT),
         options=_options(labels),
+        numa=_numa(labels),
+        near=labels.get("cpuset.near", "").strip()[:_DEVICE_LENGTH],
+        mems=_choice(labels, MEMS_LABEL, MemsRule, MemsRule.KEEP),
     )
 
 
@@ -188,7 +200,31 @@ def _options(labels: Mapping[str, str]) -> tuple[str, ...] | None:
         if option not in CONTAINER_OPTIONS:
             reason = f"cpuset.options has {option[:40]!r}{nearest(option, CONTAINER_OPTIONS)}"
             raise _BadLabel(RefusalCode.BAD_LABEL, reason)
+    if problem := conflict(wanted):
+        raise _BadLabel(RefusalCode.CONTRADICTION, f"cpuset.options: {problem}")
     return wanted
+
+
+def numa_rule(text: str) -> NumaRule | None:
+    """The rule of this name, ours or the kubelet's; None for any other word."""
+    word = text.strip().lower()
+    return NumaRule.SINGLE if word == "single-numa-node" else next((each for each in NumaRule if each == word), None)
+
+
+def _numa(labels: Mapping[str, str]) -> NumaRule | None:
+    text = labels.get("cpuset.numa")
+    if text is None:
+        return None
+    rule = numa_rule(text)
+    if rule is None:
+        words = tuple(each.value for each in NumaRule)
+        raise _BadLabel(RefusalCode.BAD_LABEL, f"cpuset.numa is {text[:40]!r}{nearest(text, words)}")
+    return rule
+
+
+def _closest(demand: Demand, devices: Mapping[str, CPUSet] | None) -> str:
+    close = difflib.get_close_matches(demand.near, sorted(devices or {}), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _choice(labels: Mapping[str, str], label: str, kind: type[C], default: C) -> C:

@@ -10,8 +10,8 @@ from state.cpuset import CPUSet
 class Update(msgspec.Struct, frozen=True, kw_only=True):
     """One call of the engine's update route: only what is given is changed.
 
-    `nano_cpus` in 1e-9 CPUs, `cpu_quota` in microseconds (-1: unlimited). An engine cannot clear a cpuset, so `cpus` is
-    never empty.
+    `mems` are ids of memory nodes in the kernel's list syntax; `nano_cpus` is in 1e-9 CPUs, `cpu_quota` in microseconds
+    (-1: unlimited). An engine cannot clear a cpuset, so `cpus` is never empty.
     """
 
     cpus: CPUSet
@@ -22,7 +22,7 @@ class Update(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def leaves_limits(self) -> bool:
         """Whether it changes CPUs only."""
-        return self.nano_cpus is None and self.cpu_quota is None
+        return self.nano_cpus is None and self.cpu_quota is None and self.mems is None
 
 
 class ApplyCpuset(msgspec.Struct, frozen=True, tag=True):

@@ -24,14 +24,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from sidecar.decide.demand import NANO, originals_of
+from sidecar.decide.demand import originals_of
 from sidecar.decide.facts import Phase
-from sidecar.decide.orders import ApplyCpuset, Order, StartLinger, StopContainer, Update
+from sidecar.decide.limits import update_to
+from sidecar.decide.orders import ApplyCpuset, Order, StartLinger, StopContainer
 from sidecar.decide.policies.registry import policy_named
 from sidecar.decide.release import released_to
 from sidecar.decide.world import Container, PolicyName, Reach, World, replace
 from state.cpuset import CPUSet
-from state.model import QuotaRule, Shortage
+from state.model import Shortage
 
 SLOTS: Final = 4
 """Orders outstanding at once. Beyond that the engine only adds latency: 50 updates take 0.3 s at 2, 4 and 8 at once."""
@@ -90,7 +91,7 @@ def plan(world: World) -> tuple[World, tuple[Order, ...]]:
     for (urgency, _), container, cpus in changes:
         if busy >= (SLOTS if urgency == 0 else SWEEP_SLOTS):
             break
-        update = _update(world, container, cpus)
+        update = update_to(world, container, cpus)
         order = ApplyCpuset(container.view.id, number, update, live=not container.is_idle)
         state = state.remembering(container.view.id, originals_of(container.view))
         if update.nano_cpus not in (None, state.originals[container.view.id].nano_cpus):
@@ -121,49 +122,15 @@ def _changes(world: World) -> list[tuple[tuple[int, int], Container, CPUSet]]:
         is_there = _is_there(container, cpus)
         # Who was never changed and is granted nothing has its own limits, which need no comparing.
         is_limited = id not in world.state.originals and id not in world.state.assignments
-        if is_there and (is_limited or _update(world, container, cpus).leaves_limits):
+        if is_there and (is_limited or update_to(world, container, cpus).leaves_limits):
             continue
-        if container.refused is None or container.refused != _update(world, container, cpus):
+        if container.refused is None or container.refused != update_to(world, container, cpus):
             found.append(((_urgency(container, cpus), container.arrival), container, cpus))
     return found
 
 
 def _is_there(container: Container, cpus: CPUSet) -> bool:
     return container.configured == cpus == container.seen and not container.is_lost
-
-
-def _update(world: World, container: Container, cpus: CPUSet) -> Update:
-    """The call that brings a container there, with its limit as it should be there."""
-    view = container.view
-    nano, quota = _limits(world, container)
-    return Update(
-        cpus=cpus,
-        nano_cpus=nano if nano > 0 and nano != view.nano_cpus else None,
-        cpu_quota=quota if quota != 0 and quota != view.cpu_quota else None,
-    )
-
-
-def _limits(world: World, container: Container) -> tuple[int, int]:
-    """The CPU limit that a container should be given now, as (nano CPUs, quota); 0 where there is nothing to do.
-
-    A limit set in nano CPUs is lifted to the most that the engine takes, one set as a quota to -1: any other way cannot
-    be undone (an engine forgets the difference at the next start). Only what was lifted is put back: a limit that
-    somebody else changed since is theirs. An original that is more than the engine takes now is put back in part.
-    """
-    view = container.view
-    before = world.state.originals.get(view.id) or originals_of(view)
-    most = _ceiling(world) * NANO
-    assignment = world.state.assignments.get(view.id)
-    if assignment is not None and assignment.demand.quota is QuotaRule.LIFT:
-        return most if before.nano_cpus > 0 else 0, -1 if before.cpu_quota > 0 else 0
-    is_ours = view.nano_cpus in world.state.lifts.get(view.id, ())
-    return min(before.nano_cpus, most) if is_ours else 0, before.cpu_quota if view.cpu_quota == -1 else 0
-
-
-def _ceiling(world: World) -> int:
-    """CPUs that a limit may have at most. An engine counts them when it starts, or when it is asked."""
-    online = len(world.topology.online)
-    return min(world.engine.ncpu, online) if world.engine else online
 
 
 def _without_the_restored(world: World) -> World:
@@ -174,7 +141,7 @@ def _without_the_restored(world: World) -> World:
         wanted = released_to(world, container) if container and not container.pending else None
         if container is None or wanted is None:
             continue
-        is_back = _is_there(container, wanted) and _update(world, container, wanted).leaves_limits
+        is_back = _is_there(container, wanted) and update_to(world, container, wanted).leaves_limits
         if is_back or container.view.phase in _HOPELESS:
             state = state.forgetting(id)
     return world if state is world.state else replace(world, state=state)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from sidecar.decide.demand import cpus_of, originals_of, wish_of
 from sidecar.decide.facts import ContainerView, Phase
-from sidecar.decide.placement.choose import STRICT_CPU_RESERVATION
-from sidecar.decide.placement.packed import packed
+from sidecar.decide.options import STRICT_CPU_RESERVATION
+from sidecar.decide.placement.preferences import around
 from sidecar.decide.placement.reserve import reserve
-from sidecar.decide.world import Container, PolicyName, Settings, Wish, World, replace
+from sidecar.decide.placement.take import take
+from sidecar.decide.world import Container, IsolatedRule, PolicyName, Settings, Wish, World, replace
 from state.cpuset import EMPTY, CPUSet, union
 from state.model import Assignment, Refusal, RefusalCode, State
 from state.topology import Topology
@@ -68,7 +69,7 @@ def _lingers(view: ContainerView) -> bool:
 
 def _wish(world: World, view: ContainerView) -> Wish:
     originals = world.state.originals.get(view.id) or originals_of(view)
-    return wish_of(view, world.settings, originals, world.state.online)
+    return wish_of(view, world.settings, originals, world.state.online, world.topology.devices)
 
 
 def differs(world: World, view: ContainerView) -> bool:
@@ -98,7 +99,7 @@ def with_settings(world: World, settings: Settings) -> World:
     state, notes = restore(world.state, world.topology, settings, world.strangers)
     world = replace(world, state=state, settings=settings, notes=notes)
     containers = {
-        id: replace(container, wish=_wish(world, container.view), refused=None)
+        id: replace(container, wish=_wish(world, container.view), refused=None, keeps_mems=False)
         for id, container in world.containers.items()
     }
     return replace(world, containers=containers)
@@ -128,15 +129,24 @@ def restore(
     if settings.policy is PolicyName.NONE:
         return fitted, ()
     # 2. The reservation.
-    strict = STRICT_CPU_RESERVATION in settings.options
-    fitted = replace(fitted, reserved=reserve(topology, settings, fitted), strict=strict, assignments={})
+    fitted = replace(
+        fitted,
+        reserved=reserve(topology, settings, fitted),
+        strict=STRICT_CPU_RESERVATION in settings.options,
+        isolated=EMPTY if settings.isolated is IsolatedRule.IGNORE else topology.isolated,
+        assignments={},
+    )
     notes = []
     # 3. Grant by grant.
     for assignment in sorted(state.assignments.values(), key=lambda each: each.since):
         kept = assignment.cpus & fitted.assignable
         missing = assignment.demand.cpus - len(kept)
         later = _wanted_later(state, assignment)
-        extra = _nearest(topology, fitted.assignable - strangers - kept, later, missing)
+        options = settings.options if assignment.demand.options is None else assignment.demand.options
+        free = fitted.assignable - strangers - kept
+        extra = _replacement(topology, free - later, kept, missing, options)
+        if extra is None:
+            extra = _replacement(topology, free, kept, missing, options)
         # 4. Whole, or not at all.
         if extra is None or not len(fitted.shared - kept - extra) >= max(1, settings.shared_min):
             reason = f"it held CPUs {assignment.cpus}, and the machine no longer has {assignment.demand.cpus} for it"
@@ -163,8 +173,14 @@ def _wanted_later(state: State, assignment: Assignment) -> CPUSet:
     return union(each.cpus for each in state.assignments.values() if each.since > assignment.since)
 
 
-def _nearest(topology: Topology, available: CPUSet, avoided: CPUSet, count: int) -> CPUSet | None:
-    """`count` replacements, preferably not from `avoided`; None where there are not so many."""
-    if count <= 0:
-        return EMPTY
-    return packed(topology, available - avoided, count) or packed(topology, available, count)
+def _replacement(
+    topology: Topology, available: CPUSet, kept: CPUSet, count: int, options: tuple[str, ...]
+) -> CPUSet | None:
+    """`count` replacements, as near to what is kept as can be had; None where there are not so many."""
+    if count > len(available):
+        return None
+    chosen = EMPTY
+    for tier in around(topology, available, kept):
+        amount = min(count - len(chosen), len(tier))
+        chosen |= take(topology, tier, amount, options) or EMPTY
+    return chosen

@@ -153,6 +153,7 @@ def _configured(container: Container, effective: CPUSet | None) -> Container:
         effective=effective,
         nano_cpus=view.nano_cpus if update.nano_cpus is None else update.nano_cpus,
         cpu_quota=view.cpu_quota if update.cpu_quota is None else update.cpu_quota,
+        mems=view.mems if update.mems is None else update.mems,
     )
     return replace(container, view=view, configured=update.cpus, pending=None)
 
@@ -161,14 +162,16 @@ def _failed(world: World, fact: CpusetFailed) -> tuple[World, tuple[Order, ...]]
     container = _outstanding(world, fact.container, fact.order)
     if container is None or container.pending is None:
         return world, ()
-    told = container.pending.update.cpus
-    ended = replace(container, pending=None, waits=True, trouble=fact.reason, known=fact.ended)
+    update, told = container.pending.update, container.pending.update.cpus
+    # Whatever was wrong, its CPUs are not to fail again for its memory.
+    keeps_mems = container.keeps_mems or update.mems is not None
+    ended = replace(container, pending=None, waits=True, trouble=fact.reason, known=fact.ended, keeps_mems=keeps_mems)
     look = (LookAgain(fact.container),)
     match fact.failure:
         case Failure.GONE:
             return world.without_container(fact.container, fact.ended), ()
         case Failure.REFUSED:
-            kept = replace(ended, refused=container.pending.update, waits=False)
+            kept = replace(ended, refused=update, waits=False)
             return world.with_container(kept), (ReadTopology(), *look)
         case Failure.FAILED:
             return world.with_container(replace(ended, doubts=_also(container.doubts, told))), look

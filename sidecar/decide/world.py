@@ -24,7 +24,7 @@ import msgspec
 from sidecar.decide.facts import ContainerView, EngineInfo, Phase
 from sidecar.decide.orders import ApplyCpuset, Update
 from state.cpuset import EMPTY, CPUSet
-from state.model import Demand, RefusalCode, Shortage, State
+from state.model import Demand, NumaRule, RefusalCode, Shortage, State
 from state.topology import Topology
 
 replace = msgspec.structs.replace
@@ -44,6 +44,17 @@ class OptIn(enum.StrEnum):
     GUARANTEED = "guaranteed"
 
 
+class IsolatedRule(enum.StrEnum):
+    """What CPUs that the kernel isolates are to exclusive containers; the shared pool has them only under `ignore`."""
+
+    IGNORE = "ignore"
+    """CPUs like any other."""
+    PREFER = "prefer"
+    """The first to be given."""
+    ONLY = "only"
+    """The only ones to be given."""
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What of the configuration decisions need. `reserved_cpus` takes precedence over `reserved_count`."""
 
@@ -51,6 +62,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     reserved_cpus: CPUSet = EMPTY
     reserved_count: int = 0
     options: tuple[str, ...] = ()
+    numa: NumaRule = NumaRule.NONE
+    isolated: IsolatedRule = IsolatedRule.IGNORE
     shared_min: int = 0
     opt_in: OptIn = OptIn.LABEL
     shortage: Shortage = Shortage.SHARE
@@ -85,7 +98,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One container as last seen. `known` is the ticket of the newest news; `arrival` orders first sights.
 
     `waits` is true between a failed order and its `RetryDue`; `refused` is the update that the engine called wrong, not
-    to be repeated until then; `trouble` says in words what failed last, until an order succeeds.
+    to be repeated until then; `trouble` says in words what failed last, until an order succeeds. `keeps_mems` is true
+    once the engine refused its memory nodes: its CPUs are not to fail for them again.
     """
 
     view: ContainerView
@@ -102,6 +116,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     is_lost: bool = False
     waits: bool = False
     refused: Update | None = None
+    keeps_mems: bool = False
     trouble: str = ""
     linger: int | None = None
     has_lingered: bool = False

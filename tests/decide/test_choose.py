@@ -1,10 +1,12 @@
-"""choose: packed, and what full-pcpus-only forbids, with sentences that name what there is."""
+"""choose: what the options forbid and prefer, with sentences that name what there is and what would fit."""
 
 from __future__ import annotations
 
 import pytest
 
-from sidecar.decide.placement.choose import FULL_PCPUS_ONLY, Shortfall, choose
+from sidecar.decide.options import FULL_PCPUS_ONLY
+from sidecar.decide.placement.choose import Ask, choose
+from sidecar.decide.placement.shortfall import Shortfall
 from state.cpuset import EMPTY, CPUSet
 from state.model import RefusalCode
 from state.topology import Topology, topology, uniform
@@ -16,7 +18,7 @@ SMT = uniform(cores=4, threads=2)
 def chosen(
     count: int, available: CPUSet, *options: str, reserved: CPUSet = EMPTY, machine: Topology = SMT
 ) -> CPUSet | Shortfall:
-    return choose(machine, available, count, options=options, reserved=reserved)
+    return choose(machine, available, Ask(count=count, options=options), reserved=reserved)
 
 
 def test_without_options_it_is_packed() -> None:
@@ -24,19 +26,24 @@ def test_without_options_it_is_packed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("available", "listed"), [(CPUSet.of(1, 5), "2 free: 1,5"), (CPUSet.of(3), "1 free: 3"), (EMPTY, "0 free")]
+    ("available", "listed", "cure"),
+    [
+        (CPUSet.of(1, 5), "2 free: 1,5", "2 would fit"),
+        (CPUSet.of(3), "1 free: 3", "1 would fit"),
+        (EMPTY, "0 free", ""),
+    ],
 )
-def test_too_few_names_what_is_free(available: CPUSet, listed: str) -> None:
+def test_too_few_names_what_is_free_and_what_would_fit(available: CPUSet, listed: str, cure: str) -> None:
     reason = f"3 exclusive CPUs asked for, {listed}"
-    assert chosen(3, available) == Shortfall(RefusalCode.NOT_ENOUGH, reason)
+    assert chosen(3, available) == Shortfall(RefusalCode.NOT_ENOUGH, reason, cure)
 
 
 def test_whole_cores_only() -> None:
     """A multiple of a core's threads gets cores, and nothing else is given."""
     assert chosen(2, SMT.online, FULL_PCPUS_ONLY) == CPUSet.of(0, 4)
     found = chosen(3, SMT.online, FULL_PCPUS_ONLY)
-    reason = "3 CPUs asked for, not a multiple of the 2 threads of a core (full-pcpus-only)"
-    assert found == Shortfall(RefusalCode.NOT_WHOLE_CORES, reason)
+    reason = "3 exclusive CPUs asked for, not a multiple of the 2 threads of a core (full-pcpus-only)"
+    assert found == Shortfall(RefusalCode.NOT_WHOLE_CORES, reason, "2 or 4 would fit")
 
 
 def test_the_other_half_of_a_reserved_core_does_not_count() -> None:
@@ -44,8 +51,8 @@ def test_the_other_half_of_a_reserved_core_does_not_count() -> None:
     available, reserved = SMT.online - CPUSet.of(0), CPUSet.of(0)
     assert chosen(6, available, FULL_PCPUS_ONLY, reserved=reserved) == available - CPUSet.of(4)
     found = chosen(8, available, FULL_PCPUS_ONLY, reserved=reserved)
-    reason = "8 CPUs asked for, 6 free on cores without a reserved CPU: 1-3,5-7 (full-pcpus-only)"
-    assert found == Shortfall(RefusalCode.NOT_WHOLE_CORES, reason)
+    reason = "8 exclusive CPUs asked for, 6 free: 1-3,5-7 on cores without a reserved CPU (full-pcpus-only)"
+    assert found == Shortfall(RefusalCode.NOT_WHOLE_CORES, reason, "6 would fit")
     assert chosen(7, available, reserved=reserved) == available
 
 

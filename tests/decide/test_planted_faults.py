@@ -131,7 +131,7 @@ def lets_the_shared_pool_overlap(patch: pytest.MonkeyPatch) -> None:
 
 
 def grants_the_last_shared_cpu(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(static, "_leaves_a_pool", lambda world, state, cpus: True)
+    patch.setattr(static, "_emptied", lambda world, state, cpus: None)
     _replace_property(
         patch, State, "shared", lambda self: self.online - self.exclusive - (self.reserved if self.strict else CPUSet())
     )

@@ -42,7 +42,7 @@ def test_a_shortage_by_its_rule(rule: str, stops: list[str]) -> None:
     second = story.arrive("second", 2, labels={"cpuset.on-shortage": rule})
     refusal = story.refusal(second)
     assert refusal.code is RefusalCode.NOT_ENOUGH
-    assert refusal.reason == "2 exclusive CPUs asked for, 1 free: 7 (1 reserved: 0; 6 held by first)"
+    assert refusal.reason == "2 exclusive CPUs asked for, 1 free: 7 (1 reserved: 0; 6 held by first); 1 would fit"
     story.settle()
     assert where(first) == "1-6"
     assert story.stops() == stops
@@ -107,7 +107,8 @@ def test_the_pool_is_never_given_away_whole() -> None:
     rt = story.arrive("rt", 7)
     story.settle()
     assert story.refusal(rt).code is RefusalCode.POOL_WOULD_BE_EMPTY
-    assert story.refusal(rt).reason == "7 exclusive CPUs asked for; 7 are shared, and 1 must stay so"
+    reason = "7 exclusive CPUs asked for; 7 are shared, and 1 must stay so (1 reserved: 0); 6 would fit"
+    assert story.refusal(rt).reason == reason
     other = story.arrive("other", 6)
     story.settle()
     assert (where(other), where(plain)) == ("1-6", "7")

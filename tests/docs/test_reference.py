@@ -11,16 +11,25 @@ import msgspec
 import pytest
 
 from sidecar.__main__ import parser
-from sidecar.config import KEYS, LATER_KEYS, LATER_OPTIONS, Config
-from sidecar.decide.demand import LABELS, LATER_LABELS, OPTIONS
+from sidecar.config import LATER_KEYS, Config
+from sidecar.decide.demand import LABELS, LATER_LABELS
 from sidecar.decide.facts import EngineInfo
+from sidecar.decide.options import NODE_OPTIONS
+from sidecar.keys import KEYS
 from sidecar.publish.status import ContainerStatus, Machine, Status
 from state.model import Assignment, Originals, Refusal, RefusalCode, State
 from state.projection import Projection
 from tests.docs.pages import PAGES, ROOT, headings, names, present, rows, section, shown
 
 REFERENCE = ROOT / "docs" / "reference"
-OTHER_CPUSET_WORDS = {"cpuset.cpus", "cpuset.mems", "cpuset.effective_cpus", "cpuset.cpus.effective", "cpuset.exclusiv"}
+OTHER_CPUSET_WORDS = {
+    "cpuset.cpus",
+    "cpuset.mems",
+    "cpuset.memory_migrate",
+    "cpuset.effective_cpus",
+    "cpuset.cpus.effective",
+    "cpuset.exclusiv",
+}
 """Files of the kernel, and a slip that is shown as one."""
 
 
@@ -54,7 +63,7 @@ def test_no_page_shows_a_label_that_is_not_read(page: Path) -> None:
 def test_no_page_shows_what_is_not_there_yet(page: Path) -> None:
     """Options, keys and policies of later versions stand under "Not yet" alone."""
     text = present(page)
-    assert [word for word in (*LATER_OPTIONS, 'policy = "dynamic"', "--policy dynamic") if word in text] == []
+    assert [word for word in ('policy = "dynamic"', "--policy dynamic") if word in text] == []
     assert [key for key in LATER_KEYS if re.search(rf"--{key}\b|^{key} =|_{key.upper()}\b", text, re.MULTILINE)] == []
 
 
@@ -75,9 +84,9 @@ def test_every_key_is_documented_with_its_default() -> None:
 def test_every_placement_option_is_documented() -> None:
     """And no other."""
     page = REFERENCE / "configuration.md"
-    assert first_column(section(page, "Placement")) == list(OPTIONS)
+    assert first_column(section(page, "Placement")) == list(NODE_OPTIONS)
     later = names(section(page, "Not yet"))
-    assert sorted(later) == sorted(("dynamic", *LATER_OPTIONS, *LATER_KEYS))
+    assert sorted(later) == sorted(("dynamic", *LATER_KEYS))
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:

@@ -1,59 +1,129 @@
-"""Which CPUs a demand gets out of what is to be had, under the options in force; or the reason why none.
+"""Which CPUs a request gets out of what is to be had, under the options in force; or why none.
 
-New placement algorithms are files beside `packed`, and a line here.
+New algorithms are files beside `packed`, and a line in `take`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
-from sidecar.decide.placement.packed import packed
-from state.cpuset import CPUSet
-from state.model import RefusalCode
+from sidecar.decide.options import ALIGN_BY_SOCKET, EFFICIENT, FULL_PCPUS_ONLY, PERFORMANCE, misfit
+from sidecar.decide.placement.affinity import Affinity, affinity
+from sidecar.decide.placement.preferences import alternatives, tiers
+from sidecar.decide.placement.shortfall import Shortfall, not_aligned, not_enough, not_whole_cores, unfit
+from sidecar.decide.placement.take import take
+from sidecar.decide.world import IsolatedRule
+from state.cpuset import EMPTY, CPUSet, union
+from state.model import NumaRule
 from state.topology import Topology
 
-FULL_PCPUS_ONLY: Final = "full-pcpus-only"
-STRICT_CPU_RESERVATION: Final = "strict-cpu-reservation"
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """`count` CPUs (at least 1), and how they should lie. `near` is a device of the topology, "" for none."""
+
+    count: int
+    options: tuple[str, ...] = ()
+    numa: NumaRule = NumaRule.NONE
+    isolated: IsolatedRule = IsolatedRule.IGNORE
+    near: str = ""
 
 
-class Shortfall(msgspec.Struct, frozen=True):
-    """Why nothing was chosen."""
+Accept = Callable[[CPUSet], Shortfall | None]
+"""Why these CPUs may not be given although they are to be had; None if they may."""
 
-    code: RefusalCode
-    reason: str
+_ANY: Final[Accept] = lambda cpus: None  # noqa: E731, ARG005 - the shape of an Accept
 
 
 def choose(
-    topology: Topology, available: CPUSet, count: int, *, options: tuple[str, ...], reserved: CPUSet
+    topology: Topology, available: CPUSet, ask: Ask, *, reserved: CPUSet = EMPTY, accept: Accept = _ANY
 ) -> CPUSet | Shortfall:
-    """`count` CPUs out of `available` (which holds no reserved CPU), or why not.
+    """CPUs out of `available` (which holds no reserved CPU), or why none.
 
-    1. Under full-pcpus-only: a multiple of the threads of a core, and enough CPUs outside the cores that the
+    1. Options that cannot be had on this machine.
+    2. The first alternative that can serve the whole request (kinds of cores, isolated CPUs). In each:
+    3. The NUMA nodes that the rule allows, or prefers.
+    4. Under full-pcpus-only: a multiple of the threads of a core, and enough CPUs outside the cores that the
        reservation touches.
-    2. Packed.
+    5. The algorithm, first among the CPUs of those nodes, then among the others; in both, nearest to the device first.
     """
-    # 1. Whole physical cores only.
-    if FULL_PCPUS_ONLY in options:
-        width = topology.cpus_per_core
-        if count % width:
-            reason = f"{count} CPUs asked for, not a multiple of the {width} threads of a core (full-pcpus-only)"
-            return Shortfall(RefusalCode.NOT_WHOLE_CORES, reason)
-        physical = available - topology.whole_cores(reserved)
-        if count > len(physical):
-            reason = (
-                f"{count} CPUs asked for, {len(physical)} free on cores without a reserved CPU"
-                f"{_listed(physical)} (full-pcpus-only)"
-            )
-            return Shortfall(RefusalCode.NOT_WHOLE_CORES, reason)
-    # 2. Packed.
-    chosen = packed(topology, available, count)
-    if chosen is None:
-        reason = f"{count} exclusive CPUs asked for, {len(available)} free{_listed(available)}"
-        return Shortfall(RefusalCode.NOT_ENOUGH, reason)
+    # 1. Options that cannot be had.
+    if problem := misfit(ask.options, ask.numa, topology):
+        return unfit(problem)
+    # 2. The first alternative that can serve.
+    refused: Shortfall | None = None
+    for candidates in alternatives(topology, available, ask.options, ask.isolated):
+        found = _among(topology, candidates, ask, reserved)
+        if isinstance(found, CPUSet):
+            refused = accept(found)
+            if refused is None:
+                return found
+        else:
+            refused = found
+    refused = refused or not_enough(topology, EMPTY, ask.count)
+    return msgspec.structs.replace(refused, reason=refused.reason + _restricted(topology, ask))
+
+
+def _restricted(topology: Topology, ask: Ask) -> str:
+    """What of the free CPUs was not considered at all, as the end of a sentence."""
+    kinds = [word for word in (PERFORMANCE, EFFICIENT) if word in ask.options and topology.kinds]
+    parts = [f"{kind} cores only (cpuset.options)" for kind in kinds]
+    parts += ["isolated CPUs only (isolated)"] if ask.isolated is IsolatedRule.ONLY else []
+    return f"; {' and '.join(parts)}" if parts else ""
+
+
+def _among(topology: Topology, candidates: CPUSet, ask: Ask, reserved: CPUSet) -> CPUSet | Shortfall:
+    # 3. The nodes.
+    wanted = affinity(topology, candidates, ask.count, ask.numa, by_socket=ALIGN_BY_SOCKET in ask.options)
+    if not wanted.is_admitted:
+        return not_aligned(topology, candidates, ask.count, ask.numa)
+    # 4. Whole cores only.
+    if FULL_PCPUS_ONLY in ask.options:
+        width = width_of(topology, candidates)
+        physical = candidates - topology.whole_cores(reserved)
+        if ask.count % width or ask.count > len(physical):
+            return not_whole_cores(topology, physical, ask.count, width)
+    if ask.count > len(candidates):
+        return not_enough(topology, candidates, ask.count)
+    # 5. Node by node, near by near.
+    return laid_out(topology, candidates, ask, wanted)
+
+
+def laid_out(topology: Topology, candidates: CPUSet, ask: Ask, wanted: Affinity) -> CPUSet:
+    """The CPUs of a request that can be served: those of the wanted nodes first."""
+    aligned = candidates & _inside(topology, wanted, ask)
+    chosen = _nearest(topology, aligned, min(ask.count, len(aligned)), ask)
+    return chosen | _nearest(topology, candidates - chosen, ask.count - len(chosen), ask)
+
+
+def width_of(topology: Topology, candidates: CPUSet) -> int:
+    """Threads of a core, as full-pcpus-only counts them: those of the kind where all candidates are of one kind."""
+    for kind in topology.kinds:
+        if candidates and candidates <= kind.cpus:
+            return max(len(core.cpus) for core in topology.cores if not core.cpus.isdisjoint(kind.cpus))
+    return topology.cpus_per_core
+
+
+def _inside(topology: Topology, wanted: Affinity, ask: Ask) -> CPUSet:
+    """The CPUs of the wanted nodes; of their whole sockets under align-by-socket."""
+    if wanted.nodes is None:
+        return topology.online
+    inside = union(node.cpus for node in topology.nodes if node.id in wanted.nodes)
+    if ALIGN_BY_SOCKET in ask.options:
+        inside = union(package.cpus for package in topology.packages if not package.cpus.isdisjoint(inside))
+    return inside
+
+
+def _nearest(topology: Topology, candidates: CPUSet, count: int, ask: Ask) -> CPUSet:
+    """`count` of the candidates (there are so many), by the algorithm; from the nearest to the farthest."""
+    chosen = EMPTY
+    for tier in (*tiers(topology, candidates, ask.near), candidates) if ask.near else (candidates,):
+        free = tier - chosen
+        amount = min(count - len(chosen), len(free))
+        if FULL_PCPUS_ONLY in ask.options and tier != candidates:
+            amount -= amount % width_of(topology, candidates)
+        if amount:
+            chosen |= take(topology, free, amount, ask.options) or EMPTY
     return chosen
-
-
-def _listed(cpus: CPUSet) -> str:
-    return f": {cpus}" if cpus else ""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sidecar.decide.placement.packed import packed
-from sidecar.decide.world import Settings
+from sidecar.decide.placement.take import take
+from sidecar.decide.world import IsolatedRule, Settings
 from state.cpuset import EMPTY, CPUSet, union
 from state.model import State
 from state.topology import Topology
@@ -13,7 +13,8 @@ def reserve(topology: Topology, settings: Settings, before: State) -> CPUSet:
     """The CPUs to reserve now; empty only if the settings ask for none.
 
     1. A list: those of it that are online.
-    2. A count: the policy's own order over the whole machine.
+    2. A count: the policy's own order over the whole machine, under its own options, as the kubelet does. Isolated CPUs
+       that are meant for exclusive containers are not reserved while there are others.
     3. Where a CPU that was reserved went offline: what is left of it stays, filled up first from CPUs that nobody
        holds, then from any; the machine always keeps at least one.
     """
@@ -23,7 +24,7 @@ def reserve(topology: Topology, settings: Settings, before: State) -> CPUSet:
         wanted = max(1, len(kept))
     else:
         wanted = min(settings.reserved_count, len(topology.online))
-        fresh = packed(topology, topology.online, wanted) or EMPTY
+        fresh = _taken(topology, settings, topology.online, wanted)
         was_counted = before.reserved and len(before.reserved) == wanted
         if not was_counted or before.reserved == fresh:
             # 2. A count.
@@ -32,5 +33,11 @@ def reserve(topology: Topology, settings: Settings, before: State) -> CPUSet:
     # 3. Fill up.
     for source in (topology.online - before.exclusive - kept, topology.online - kept):
         missing = wanted - len(kept)
-        kept = union((kept, packed(topology, source, min(missing, len(source))) or EMPTY))
+        kept = union((kept, _taken(topology, settings, source, min(missing, len(source)))))
     return kept
+
+
+def _taken(topology: Topology, settings: Settings, source: CPUSet, count: int) -> CPUSet:
+    spared = EMPTY if settings.isolated is IsolatedRule.IGNORE else topology.isolated
+    first = take(topology, source - spared, min(count, len(source - spared)), settings.options) or EMPTY
+    return first | (take(topology, source - first, count - len(first), settings.options) or EMPTY)

@@ -12,8 +12,11 @@ from __future__ import annotations
 from typing import Final
 
 from sidecar.decide.facts import Phase
-from sidecar.decide.placement.choose import FULL_PCPUS_ONLY, Shortfall, choose
-from sidecar.decide.world import Container, Standing, World
+from sidecar.decide.options import FULL_PCPUS_ONLY
+from sidecar.decide.placement.choose import Ask, choose
+from sidecar.decide.placement.pool import emptied
+from sidecar.decide.placement.shortfall import Shortfall
+from sidecar.decide.world import Container, Standing, World, replace
 from state.cpuset import CPUSet
 from state.model import Demand, Refusal, RefusalCode, Shortage, State
 
@@ -45,7 +48,7 @@ def may_hold(world: World, state: State, demand: Demand, cpus: CPUSet) -> bool:
     return (
         len(cpus) == demand.cpus
         and cpus <= state.assignable - world.strangers
-        and _leaves_a_pool(world, state, cpus)
+        and _emptied(world, state, cpus) is None
         and (FULL_PCPUS_ONLY not in _options(world, demand) or cpus == world.topology.whole_cores(cpus))
     )
 
@@ -103,19 +106,35 @@ def _answer(world: World, state: State, container: Container) -> State:
 def place(world: World, state: State, demand: Demand) -> CPUSet | Shortfall:
     """CPUs for a demand out of what is assignable and not a stranger's, or why not."""
     strangers = world.strangers & state.assignable
-    available = state.assignable - strangers
-    found = choose(world.topology, available, demand.cpus, options=_options(world, demand), reserved=state.reserved)
-    if isinstance(found, Shortfall):
-        return Shortfall(found.code, found.reason + _why(world, state, strangers))
-    if not _leaves_a_pool(world, state, found):
-        keep = max(1, world.settings.shared_min)
-        reason = f"{demand.cpus} exclusive CPUs asked for; {len(state.shared)} are shared, and {keep} must stay so"
-        return Shortfall(RefusalCode.POOL_WOULD_BE_EMPTY, reason)
-    return found
+    found = choose(
+        world.topology,
+        state.assignable - strangers,
+        ask_of(world, demand),
+        reserved=state.reserved,
+        accept=lambda cpus: _emptied(world, state, cpus),
+    )
+    if isinstance(found, CPUSet):
+        return found
+    said = found.reason + _why(world, state, strangers) + (f"; {found.cure}" if found.cure else "")
+    return replace(found, reason=said)
 
 
-def _leaves_a_pool(world: World, state: State, cpus: CPUSet) -> bool:
-    return len(state.shared - cpus) >= max(1, world.settings.shared_min)
+def ask_of(world: World, demand: Demand) -> Ask:
+    """What a demand asks for on this node: its own options and rules, or the node's."""
+    settings = world.settings
+    return Ask(
+        count=demand.cpus,
+        options=_options(world, demand),
+        numa=settings.numa if demand.numa is None else demand.numa,
+        isolated=settings.isolated,
+        near=demand.near,
+    )
+
+
+def _emptied(world: World, state: State, cpus: CPUSet) -> Shortfall | None:
+    """Why these CPUs may not be given: where all is given by whole cores, and no reserved CPU is shared, one stays."""
+    by_cores = state.strict and FULL_PCPUS_ONLY in world.settings.options
+    return emptied(world.topology, state.shared, cpus, keep=world.settings.shared_min, by_cores=by_cores)
 
 
 def _why(world: World, state: State, strangers: CPUSet) -> str:

@@ -1,0 +1,90 @@
+"""The placement options: their names, which may be used together, and on which machines.
+
+They are the kubelet's static policy options, by its names and with its incompatibilities, and two words of our own for
+machines with several kinds of cores. A container's options stand in place of the node's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from state.model import NumaRule
+from state.topology import Topology
+
+FULL_PCPUS_ONLY: Final = "full-pcpus-only"
+STRICT_CPU_RESERVATION: Final = "strict-cpu-reservation"
+ACROSS_NUMA: Final = "distribute-cpus-across-numa"
+ACROSS_CORES: Final = "distribute-cpus-across-cores"
+ALIGN_BY_SOCKET: Final = "align-by-socket"
+ALONG_CACHES: Final = "prefer-align-cpus-by-uncorecache"
+PERFORMANCE: Final = "performance"
+EFFICIENT: Final = "efficient"
+
+NODE_OPTIONS: Final = (
+    FULL_PCPUS_ONLY,
+    STRICT_CPU_RESERVATION,
+    ACROSS_NUMA,
+    ACROSS_CORES,
+    ALIGN_BY_SOCKET,
+    ALONG_CACHES,
+)
+"""What the configuration may say: the kubelet's options."""
+
+CONTAINER_OPTIONS: Final = (
+    FULL_PCPUS_ONLY,
+    ACROSS_NUMA,
+    ACROSS_CORES,
+    ALIGN_BY_SOCKET,
+    ALONG_CACHES,
+    PERFORMANCE,
+    EFFICIENT,
+)
+"""What the label `cpuset.options` may say: the reservation is the node's, and the kind of cores a container's."""
+
+_EXCLUDE_EACH_OTHER: Final = (
+    (FULL_PCPUS_ONLY, ACROSS_CORES),
+    (ACROSS_NUMA, ACROSS_CORES),
+    (ALONG_CACHES, ACROSS_CORES),
+    (ALONG_CACHES, ACROSS_NUMA),
+    (PERFORMANCE, EFFICIENT),
+)
+"""In the kubelet's order of checking."""
+
+_TRUE: Final = ("1", "t", "T", "TRUE", "true", "True")
+_FALSE: Final = ("0", "f", "F", "FALSE", "false", "False")
+
+
+def conflict(options: Iterable[str]) -> str:
+    """Why these options cannot be used together, as a sentence; "" if they can."""
+    given = set(options)
+    for one, other in _EXCLUDE_EACH_OTHER:
+        if one in given and other in given:
+            return f"{one} and {other} cannot be used together: choose one"
+    return ""
+
+
+def misfit(options: Iterable[str], numa: NumaRule, topology: Topology) -> str:
+    """Why these options cannot be used on this machine under this NUMA rule, as a sentence; "" if they can."""
+    if ALIGN_BY_SOCKET not in options:
+        return ""
+    if numa is NumaRule.SINGLE:
+        return f"{ALIGN_BY_SOCKET} takes CPUs from a whole socket, and the NUMA rule {numa} from one node: choose one"
+    sockets, nodes = len(topology.packages), len(topology.nodes)
+    if sockets > nodes:
+        return f"{ALIGN_BY_SOCKET} needs no fewer NUMA nodes than sockets, and this machine has {sockets} and {nodes}"
+    return ""
+
+
+def from_switches(switches: Mapping[str, str]) -> tuple[str, ...] | str:
+    """The options that are on, from names and truth values as the kubelet takes them; or what is wrong, as a sentence.
+
+    The words for true and false are those of Go's ParseBool, to which an option of the kubelet's is copied unchanged.
+    """
+    for name, value in sorted(switches.items()):
+        if name not in NODE_OPTIONS:
+            return f"unknown option {name[:40]!r}"
+        if value not in _TRUE + _FALSE:
+            return f"{name} is {value[:40]!r}: write true or false"
+    given = tuple(sorted(name for name, value in switches.items() if value in _TRUE))
+    return conflict(given) or given

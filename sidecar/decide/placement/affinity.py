@@ -1,0 +1,183 @@
+"""NUMA affinity: which nodes a request should come from, as the kubelet's topology manager decides for CPUs alone.
+
+A set of nodes can serve a request if enough of its CPUs are free. It is *preferred* if no smaller set of this machine
+could serve it even with every CPU free; so what is preferred does not depend on who holds what. With `align-by-socket`
+a set is preferred, too, if it spans no more sockets than it must.
+
+The kubelet lists every set of nodes, and then merges the list: preferred before others, then the smallest, then the one
+whose nodes have the lowest numbers. With 64 nodes that list has 2^64 entries. What it would end with can be found
+without it:
+
+1. The size of the smallest sets that could ever serve: the largest nodes first, until their CPUs suffice.
+2. Of the sets of that size that can serve now, the first. All of these are preferred.
+3. With align-by-socket, the smallest set within the fewest sockets: it is preferred as well.
+4. Otherwise, the smallest set that can serve now: it is not preferred.
+
+The first of the sets of one size is the one whose highest node is lowest, then the next highest, and so on (the order
+of the bit masks as numbers): each node is chosen as low as the nodes below it can make up for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import heappush, heappushpop
+from itertools import combinations
+from math import comb
+from typing import Final
+
+import msgspec
+
+from state.cpuset import EMPTY, CPUSet, union
+from state.model import NumaRule
+from state.topology import Topology
+
+_MOST_SOCKET_SETS: Final = 1000
+"""Sets of sockets that are looked at, one by one: all of a machine with 12 sockets. Beyond, align-by-socket is not
+considered for what needs so many sockets.
+"""
+
+
+class Affinity(msgspec.Struct, frozen=True):
+    """The nodes that a request should come from, by their ids ascending; None for any. `is_admitted` is false where the
+    rule forbids to serve it now.
+    """
+
+    nodes: tuple[int, ...] | None
+    is_preferred: bool
+    is_admitted: bool = True
+
+
+ANYWHERE: Final = Affinity(None, is_preferred=True)
+
+
+def affinity(topology: Topology, available: CPUSet, count: int, rule: NumaRule, *, by_socket: bool = False) -> Affinity:
+    """The nodes that `count` CPUs should come from under this rule; `merged` of all `hints`, without listing them."""
+    if rule is NumaRule.NONE:
+        return ANYWHERE
+    return _under(rule, topology, _best(topology, available, count, by_socket=by_socket))
+
+
+def hints(
+    topology: Topology, available: CPUSet, count: int, *, by_socket: bool = False, held: CPUSet = EMPTY
+) -> Iterator[Affinity]:
+    """Every set of nodes that can serve, the smallest first, then by node ids. There may be 2^nodes of them.
+
+    `held` are CPUs that the request has already and keeps among the count: every set of nodes must have all of them.
+    """
+    least = _least_nodes(topology, count)
+    for size in range(1, len(topology.nodes) + 1):
+        for chosen in combinations(topology.nodes, size):
+            inside = union(node.cpus for node in chosen)
+            if held <= inside and len(available & inside) + len(held) >= count:
+                is_preferred = size == least or (
+                    by_socket and _sockets(topology, inside) <= _least_sockets(topology, least)
+                )
+                yield Affinity(tuple(node.id for node in chosen), is_preferred)
+
+
+def merged(topology: Topology, listed: Iterable[Affinity], rule: NumaRule) -> Affinity:
+    """What the kubelet's topology manager makes of a list of hints, with no other resource having a say."""
+    if rule is NumaRule.NONE:
+        return ANYWHERE
+    best = min(listed, key=lambda each: (not each.is_preferred, _rank(each.nodes or ())), default=None)
+    return _under(rule, topology, best)
+
+
+def _under(rule: NumaRule, topology: Topology, best: Affinity | None) -> Affinity:
+    """The best set of nodes as the rule takes it."""
+    nowhere = Affinity(None, is_preferred=False, is_admitted=rule is NumaRule.BEST_EFFORT)
+    if best is None or best.nodes is None:
+        return nowhere
+    if rule is NumaRule.SINGLE:
+        if not best.is_preferred or len(best.nodes) > 1:
+            return nowhere
+        # A machine of one node leaves nothing to say.
+        return ANYWHERE if len(topology.nodes) == 1 else best
+    return Affinity(best.nodes, best.is_preferred, best.is_preferred or rule is NumaRule.BEST_EFFORT)
+
+
+def _best(topology: Topology, available: CPUSet, count: int, *, by_socket: bool) -> Affinity | None:
+    free = {node.id: len(node.cpus & available) for node in topology.nodes}
+    # 1. The size of the smallest sets that could ever serve.
+    least = _least_nodes(topology, count)
+    # 2. The first of that size.
+    if found := _first_set(free, least, count):
+        return Affinity(found, is_preferred=True)
+    # 3. The smallest within the fewest sockets.
+    if by_socket and (found := _within_sockets(topology, free, least, count)):
+        return Affinity(found, is_preferred=True)
+    # 4. The smallest of all.
+    found = _smallest_set(free, count)
+    return Affinity(found, is_preferred=False) if found else None
+
+
+def _within_sockets(topology: Topology, free: Mapping[int, int], least: int, count: int) -> tuple[int, ...] | None:
+    sockets = _least_sockets(topology, least)
+    if comb(len(topology.packages), sockets) > _MOST_SOCKET_SETS:
+        return None
+    found = []
+    for chosen in combinations(topology.packages, sockets):
+        inside = union(package.cpus for package in chosen)
+        if smallest := _smallest_set({n.id: free[n.id] for n in topology.nodes if n.cpus <= inside}, count):
+            found.append(smallest)
+    return min(found, key=_rank, default=None)
+
+
+def _smallest_set(free: Mapping[int, int], count: int) -> tuple[int, ...] | None:
+    """The first of the smallest sets of nodes with `count` free CPUs; None where all of them have fewer."""
+    total = 0
+    for size, each in enumerate(sorted(free.values(), reverse=True), 1):
+        total += each
+        if total >= count:
+            return _first_set(free, size, count)
+    return None
+
+
+def _first_set(free: Mapping[int, int], size: int, count: int) -> tuple[int, ...] | None:
+    """The first set of `size` nodes with `count` free CPUs; None where no set of that size has so many."""
+    chosen: list[int] = []
+    below = sorted(free)
+    for others in range(size - 1, -1, -1):
+        # The next highest node: as low as the best `others` of the nodes below it can make up for it.
+        best: list[int] = []
+        total = 0
+        for position, id in enumerate(below):
+            if position >= others and free[id] + total >= count:
+                chosen.append(id)
+                count -= free[id]
+                below = below[:position]
+                break
+            # The best of the nodes below: a heap of their free CPUs, and its total.
+            total += free[id]
+            if len(best) < others:
+                heappush(best, free[id])
+            else:
+                total -= heappushpop(best, free[id])
+        else:
+            return None
+    return tuple(reversed(chosen))
+
+
+def _rank(nodes: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    """The smaller set first, then the one whose bit mask is the smaller number."""
+    return len(nodes), nodes[::-1]
+
+
+def _least_nodes(topology: Topology, count: int) -> int:
+    """How many nodes a request of this size needs with every CPU free; all of them where even these are too few."""
+    total = 0
+    for number, size in enumerate(sorted((len(node.cpus) for node in topology.nodes), reverse=True), 1):
+        total += size
+        if total >= count:
+            return number
+    return len(topology.nodes)
+
+
+def _least_sockets(topology: Topology, nodes: int) -> int:
+    """How many sockets so many nodes fill, as the kubelet counts: by the average of nodes in a socket."""
+    in_a_socket = max(1, len(topology.nodes) // len(topology.packages))
+    return -(-nodes // in_a_socket)
+
+
+def _sockets(topology: Topology, cpus: CPUSet) -> int:
+    return sum(1 for package in topology.packages if not package.cpus.isdisjoint(cpus))

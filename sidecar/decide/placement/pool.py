@@ -1,0 +1,28 @@
+"""What a grant must leave: the shared pool is never empty."""
+
+from __future__ import annotations
+
+from sidecar.decide.placement.shortfall import Shortfall
+from state.cpuset import CPUSet
+from state.model import RefusalCode
+from state.topology import Topology
+
+
+def emptied(topology: Topology, shared: CPUSet, cpus: CPUSet, *, keep: int, by_cores: bool) -> Shortfall | None:
+    """Why these CPUs may not be given; None if they may.
+
+    The shared pool keeps `keep` CPUs, and at least one; `by_cores`, a whole core. (The kubelet lets a strict
+    reservation leave nothing, and then neither moves shared containers nor starts again.)
+    """
+    left = shared - cpus
+    keep = max(1, keep)
+    if len(left) >= keep and (not by_cores or any(core.cpus <= left for core in topology.cores)):
+        return None
+    kept = "a whole core" if len(left) >= keep else str(keep)
+    asked = "1 exclusive CPU" if len(cpus) == 1 else f"{len(cpus)} exclusive CPUs"
+    fitting = len(cpus) - max(keep - len(left), topology.cpus_per_core if by_cores else 0)
+    return Shortfall(
+        RefusalCode.POOL_WOULD_BE_EMPTY,
+        f"{asked} asked for; {len(shared)} are shared, and {kept} must stay so",
+        f"{fitting} would fit" if fitting > 0 else "",
+    )

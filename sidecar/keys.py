@@ -1,0 +1,192 @@
+"""The keys of the configuration: how each one's value is read, and what would be right where it cannot be.
+
+A value comes from TOML with its type, from the environment and from flags as text: every reader takes both, and gives
+the fields of Config that it sets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from sidecar.decide.demand import nearest, numa_rule
+from sidecar.decide.options import NODE_OPTIONS, conflict, from_switches
+from sidecar.decide.world import IsolatedRule, OptIn, PolicyName
+from state.cpuset import CPUSet
+from state.errors import CPUSetError
+from state.model import NumaRule, Shortage
+
+
+class Wrong(Exception):
+    """What would be right instead, as the end of a sentence."""
+
+
+def _choice(field: str, words: tuple[str, ...], make: Callable[[str], Any] = str) -> Callable[[object], dict[str, Any]]:
+    def read(value: object) -> dict[str, Any]:
+        if value not in words or not isinstance(value, str):
+            if value == "dynamic" and field == "policy":
+                raise Wrong(f": this version does not have it yet; there is {', '.join(words)}")
+            raise Wrong(nearest(value, words) if isinstance(value, str) else f": there is {', '.join(words)}")
+        return {field: make(value)}
+
+    return read
+
+
+def _reserved(value: object) -> dict[str, Any]:
+    right = ': write a CPU list like "0" or "0-1,8", or a count like 2 (as text count:2)'
+    if isinstance(value, list):
+        if not value or not all(type(cpu) is int for cpu in value):
+            raise Wrong(right)
+        value = ",".join(str(cpu) for cpu in value)
+    if type(value) is int or (isinstance(value, str) and value.startswith("count:")):
+        count = value if isinstance(value, int) else _digits(str(value).removeprefix("count:"), right)
+        if not 1 <= count <= 8191:
+            raise Wrong(": a count of reserved CPUs is at least 1")
+        return {"reserved": None, "reserved_count": count}
+    if not isinstance(value, str) or not value.strip():
+        raise Wrong(right)
+    try:
+        return {"reserved": CPUSet.parse(value), "reserved_count": 0}
+    except CPUSetError as error:
+        raise Wrong(f"{right} ({error})") from error
+
+
+def _digits(text: str, right: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 6):
+        raise Wrong(right)
+    return int(text)
+
+
+def _options(value: object) -> dict[str, Any]:
+    """A list of options; or names with truth values, as the kubelet's configuration has them."""
+    switches = _switches(value)
+    if switches is not None:
+        wanted = from_switches(switches)
+        if isinstance(wanted, str):
+            raise Wrong(f": {wanted}; there is {', '.join(NODE_OPTIONS)}")
+        return {"options": wanted}
+    wanted = tuple(sorted(set(_words(value, "write a list of placement options"))))
+    for option in wanted:
+        if option not in NODE_OPTIONS:
+            raise Wrong(f": unknown option {option[:40]!r}{nearest(option, NODE_OPTIONS)}")
+    if problem := conflict(wanted):
+        raise Wrong(f": {problem}")
+    return {"options": wanted}
+
+
+def _switches(value: object) -> dict[str, str] | None:
+    """`full-pcpus-only=true,...` or a TOML table of the same; None where it is neither."""
+    if isinstance(value, Mapping):
+        return {
+            str(name): str(switch).lower() if switch in (True, False) else str(switch) for name, switch in value.items()
+        }
+    if isinstance(value, str) and "=" in value:
+        pairs = (word.partition("=") for word in value.split(",") if word.strip())
+        return {name.strip(): switch.strip() for name, _, switch in pairs}
+    return None
+
+
+def _numa(value: object) -> dict[str, Any]:
+    rule = numa_rule(value) if isinstance(value, str) else None
+    if rule is None:
+        words = tuple(each.value for each in NumaRule)
+        raise Wrong(nearest(value, words) if isinstance(value, str) else f": there is {', '.join(words)}")
+    return {"numa": rule}
+
+
+def _words(value: object, right: str) -> list[str]:
+    """A list of words from a TOML list, or from a text with commas."""
+    if isinstance(value, str):
+        value = [word.strip() for word in value.split(",")]
+        value = [word for word in value if word]
+    if not isinstance(value, list) or not all(isinstance(word, str) and word for word in value):
+        raise Wrong(f': {right}, like ["a", "b"] or a,b')
+    return value
+
+
+def _unmanaged(value: object) -> dict[str, Any]:
+    return {"unmanaged": tuple(_words(value, "write a list of name patterns (db-*) or label=value patterns"))}
+
+
+def _shared_min(value: object) -> dict[str, Any]:
+    right = ": write how many CPUs are never given exclusively, a whole number like 1"
+    count = value if type(value) is int else _digits(value, right) if isinstance(value, str) else -1
+    if count < 0:
+        raise Wrong(right)
+    return {"shared_min": count}
+
+
+def _duration(field: str, low: float, high: float) -> Callable[[object], dict[str, Any]]:
+    units = {"ms": 0.001, "s": 1.0, "m": 60.0, "": 1.0}
+
+    def read(value: object) -> dict[str, Any]:
+        right = f": write a duration between {low:g}s and {high:g}s, like 10s, 500ms or 1m"
+        text = str(value) if type(value) in (int, float) else value
+        match = re.fullmatch(r"(\d{1,7}(?:\.\d{1,6})?) ?(ms|s|m|)", text, re.ASCII) if isinstance(text, str) else None
+        if not match:
+            raise Wrong(right)
+        seconds = float(match[1]) * units[match[2]]
+        if not low <= seconds <= high:
+            raise Wrong(right)
+        return {field: seconds}
+
+    return read
+
+
+def _directory(field: str) -> Callable[[object], dict[str, Any]]:
+    def read(value: object) -> dict[str, Any]:
+        right = ": write the absolute path of a directory, like /run/cpuset-sidecar"
+        if not isinstance(value, str) or not value.startswith("/") or "\0" in value or ".." in value.split("/"):
+            raise Wrong(right)
+        path = "/" + value.strip("/")
+        if path == "/":
+            raise Wrong(right)
+        return {field: path}
+
+    return read
+
+
+def _engine(value: object) -> dict[str, Any]:
+    if isinstance(value, str) and (value == "auto" or re.fullmatch(r"(unix://)?/[^\0]+|(tcp|http)://[^/\s]+", value)):
+        return {"engine": f"unix://{value}" if value.startswith("/") else value}
+    raise Wrong(": write auto, or the address of an engine's socket, like unix:///var/run/docker.sock")
+
+
+class Key(NamedTuple):
+    """How one key is read, and what it means, for `--help` and the reference."""
+
+    read: Callable[[object], dict[str, Any]]
+    example: str
+    meaning: str
+
+
+def _named(
+    field: str, kind: type[PolicyName] | type[OptIn] | type[Shortage] | type[IsolatedRule]
+) -> Callable[[object], dict[str, Any]]:
+    return _choice(field, tuple(member.value for member in kind), kind)
+
+
+KEYS: Final[Mapping[str, Key]] = {
+    "policy": Key(_named("policy", PolicyName), "static", "who decides: none (touches nothing) or static"),
+    "reserved": Key(_reserved, "0", "CPUs that are never given exclusively: a list, or count:N"),
+    "options": Key(_options, "full-pcpus-only", f"placement options: {', '.join(NODE_OPTIONS)}"),
+    "numa": Key(_numa, "best-effort", "how exclusive CPUs lie to NUMA nodes: none, best-effort, restricted, single"),
+    "isolated": Key(
+        _named("isolated", IsolatedRule), "prefer", "CPUs that the kernel isolates: ignore, prefer, or only them"
+    ),
+    "shared_min": Key(_shared_min, "1", "how many CPUs the shared pool always keeps"),
+    "opt_in": Key(_named("opt_in", OptIn), "label", "who may be exclusive: label, or guaranteed (by limits, too)"),
+    "shortage": Key(_named("shortage", Shortage), "share", "without cpuset.on-shortage: share, wait or stop"),
+    "linger": Key(_duration("linger_seconds", 0, 3600), "10s", "how long a stopped container keeps its CPUs"),
+    "reconcile_period": Key(_duration("reconcile_seconds", 0.1, 3600), "10s", "how often everything is looked at"),
+    "engine": Key(_engine, "auto", "auto, or the address of the engine's socket"),
+    "state_dir": Key(_directory("state_dir"), "/var/lib/cpuset-sidecar", "where the books are kept"),
+    "projections": Key(_directory("projections"), "/run/cpuset-sidecar", "where workloads read their CPUs"),
+    "unmanaged": Key(_unmanaged, "db-*", "containers left alone: name patterns, or label=value patterns"),
+    "cgroup": Key(_directory("cgroup"), "/sys/fs/cgroup", "where the host's cgroup hierarchy is mounted"),
+    "log_level": Key(
+        _choice("log_level", ("debug", "info", "warning", "error")), "info", "debug, info, warning, error"
+    ),
+    "log_format": Key(_choice("log_format", ("text", "json")), "text", "text for people, json for machines"),
+}

@@ -1,0 +1,189 @@
+"""The kubelet's books around its placement: pods, their order, reuse by init containers, stale entries.
+
+A host of containers has no pods, so none of this is in the program. It is here to ask the program's own placement the
+questions that a kubelet would ask, in a kubelet's order: `choose` wherever a container stands for itself, and the parts
+that it is made of where a pod's init containers left CPUs that only this pod may use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sidecar.decide.options import ALIGN_BY_SOCKET, FULL_PCPUS_ONLY
+from sidecar.decide.placement.affinity import ANYWHERE, Affinity, hints, merged
+from sidecar.decide.placement.choose import Ask, choose, laid_out, width_of
+from sidecar.decide.placement.pool import emptied
+from sidecar.decide.placement.shortfall import Shortfall, not_enough, not_whole_cores
+from state.cpuset import EMPTY, CPUSet, union
+from state.model import NumaRule
+from state.topology import Topology
+
+Pod = dict[str, Any]
+Spec = dict[str, Any]
+
+
+@dataclass
+class Node:
+    """One kubelet's static policy. `default` is its shared pool."""
+
+    topology: Topology
+    options: tuple[str, ...]
+    reserved: CPUSet
+    strict: bool
+    rule: NumaRule
+    by_pod: bool
+    default: CPUSet
+    assignments: dict[str, dict[str, CPUSet]]
+    active: set[str] = field(default_factory=set)
+    reusable: dict[str, CPUSet] = field(default_factory=dict)
+    fixed_hint: Affinity | None = None
+
+    @property
+    def free(self) -> CPUSet:
+        """What may be given exclusively."""
+        return self.default - self.reserved
+
+    def sweep(self) -> None:
+        """Forget the pods that are not active."""
+        for pod in [pod for pod in self.assignments if pod not in self.active]:
+            self.default |= union(self.assignments.pop(pod).values())
+
+    def admit(self, pod: Pod) -> tuple[bool, dict[str, Affinity], Shortfall | None]:
+        """Init containers first, then the others, until one is refused: whether the pod was admitted, the nodes that
+        were chosen, and the refusal (None where the topology manager refused).
+        """
+        self.active.add(pod["name"])
+        self.sweep()
+        chosen: dict[str, Affinity] = {}
+        for container in containers_of(pod):
+            name = container["name"]
+            wanted = self.hint(pod, container)
+            if not wanted.is_admitted:
+                self.active.discard(pod["name"])
+                return False, {}, None
+            if wanted.nodes is not None:
+                chosen[name] = wanted
+            refused = self.allocate(pod, container, wanted)
+            if refused is not None:
+                self.active.discard(pod["name"])
+                return False, chosen, refused
+        return True, chosen, None
+
+    def hint(self, pod: Pod, container: Spec) -> Affinity:
+        """The nodes that the topology manager decides on."""
+        if self.fixed_hint is not None:
+            return self.fixed_hint
+        if self.rule is NumaRule.NONE:
+            return ANYWHERE
+        listed = self.hints(pod, None if self.by_pod else container)
+        return ANYWHERE if listed is None else merged(self.topology, listed, self.rule)
+
+    def hints(self, pod: Pod, container: Spec | None) -> list[Affinity] | None:
+        """The hints for a container, or for a whole pod; None where it asks for nothing."""
+        held = self.assignments.get(pod["name"], {})
+        count = exclusive_cpus(pod, container) if container else pod_cpus(pod)
+        if not count:
+            return None
+        by_socket = ALIGN_BY_SOCKET in self.options
+        own = held.get(container["name"]) if container else union(held.values()) if held else None
+        if own is not None:
+            return list(hints(self.topology, own, count, by_socket=by_socket)) if len(own) == count else []
+        reuse = self.reusable.get(pod["name"], EMPTY)
+        return list(hints(self.topology, self.free, count, by_socket=by_socket, held=reuse))
+
+    def allocate(self, pod: Pod, container: Spec, wanted: Affinity) -> Shortfall | None:
+        """Give a container its CPUs; why not, if not."""
+        count = exclusive_cpus(pod, container)
+        if not count:
+            return None
+        held = self.assignments.get(pod["name"], {})
+        cpus = held.get(container["name"])
+        if cpus is None:
+            found = self._choose(self.reusable.get(pod["name"], EMPTY), count, wanted)
+            if isinstance(found, Shortfall):
+                return found
+            cpus = found
+            self.assignments.setdefault(pod["name"], {})[container["name"]] = cpus
+            self.default -= cpus
+        self._remember(pod, container, cpus)
+        return None
+
+    def remove(self, pod: str, container: str) -> None:
+        """Forget one container of a pod: what its siblings do not hold is shared again."""
+        held = self.assignments.get(pod, {})
+        cpus = held.pop(container, EMPTY)
+        self.default |= cpus - union(held.values())
+        if not held:
+            self.assignments.pop(pod, None)
+
+    def _choose(self, reuse: CPUSet, count: int, wanted: Affinity) -> CPUSet | Shortfall:
+        stands_for_itself = not reuse and not self.by_pod and self.fixed_hint is None
+        ask = Ask(count=count, options=self.options, numa=self.rule if stands_for_itself else NumaRule.NONE)
+        if stands_for_itself:
+            return choose(self.topology, self.free, ask, reserved=self.reserved, accept=self._emptied)
+        candidates = self.free | reuse
+        if FULL_PCPUS_ONLY in self.options:
+            width, physical = width_of(self.topology, candidates), self.free - self.topology.whole_cores(self.reserved)
+            if count % width or count > len(physical):
+                return not_whole_cores(self.topology, physical, count, width)
+        if count > len(candidates):
+            return not_enough(self.topology, candidates, count)
+        found = laid_out(self.topology, candidates, ask, wanted)
+        return self._emptied(found) or found
+
+    def _emptied(self, cpus: CPUSet) -> Shortfall | None:
+        by_cores = self.strict and FULL_PCPUS_ONLY in self.options
+        return emptied(self.topology, self.default, cpus, keep=1, by_cores=by_cores)
+
+    def _remember(self, pod: Pod, container: Spec, cpus: CPUSet) -> None:
+        name = pod["name"]
+        before = self.reusable.get(name, EMPTY)
+        is_init = any(each["name"] == container["name"] for each in pod.get("init", []))
+        is_passing = is_init and not container.get("restartable")
+        self.reusable = {name: before | cpus if is_passing else before - cpus}
+
+
+def containers_of(pod: Pod) -> list[Spec]:
+    """Init containers, then the others."""
+    return [*pod.get("init", []), *pod["containers"]]
+
+
+def milli(text: str | None) -> int:
+    """`"2"`, `"1.5"` or `"500m"` as thousandths of a CPU; 0 for nothing."""
+    if not text or text == "none":
+        return 0
+    return int(text[:-1]) if text.endswith("m") else round(float(text) * 1000)
+
+
+def is_guaranteed(container: Spec) -> bool:
+    """Whether its limit is what it requests."""
+    request = milli(container.get("cpu"))
+    limit = container.get("cpu_limit", container.get("cpu"))
+    return request > 0 and milli(limit) == request
+
+
+def whole(container: Spec) -> int:
+    """The whole CPUs of a guaranteed container, 0 for a fraction or none."""
+    request = milli(container.get("cpu"))
+    return request // 1000 if is_guaranteed(container) and request % 1000 == 0 else 0
+
+
+def exclusive_cpus(pod: Pod, container: Spec) -> int:
+    """How many CPUs of its own a container gets: none unless its whole pod is guaranteed."""
+    if "pod_cpu" in pod or not all(is_guaranteed(each) for each in containers_of(pod)):
+        return 0
+    return whole(container)
+
+
+def pod_cpus(pod: Pod) -> int:
+    """What a whole pod needs at once: while it starts, or when it runs."""
+    running = most = 0
+    for container in pod.get("init", []):
+        count = exclusive_cpus(pod, container)
+        if container.get("restartable"):
+            running += count
+            most = max(most, running)
+        else:
+            most = max(most, running + count)
+    return max(most, running + sum(exclusive_cpus(pod, each) for each in pod["containers"]))
