@@ -20,6 +20,7 @@ import msgspec
 
 from state.cpuset import EMPTY, CPUSet, union
 from state.errors import StateError
+from state.tree import Tree, tree
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -95,6 +96,12 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def cpus_per_core(self) -> int:
         """Threads of a core, as the kubelet counts: all CPUs divided by all cores, rounded down; at least 1."""
         return max(1, len(self.online) // len(self.cores))
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The groups as masks, and which lie in which."""
+        levels = (self.cores, self.caches, self.nodes, self.packages)
+        return tree(*([(group.id, group.cpus.mask) for group in groups] for groups in levels))
 
     def whole_cores(self, cpus: CPUSet) -> CPUSet:
         """All CPUs of every core that `cpus` touches."""
