@@ -7,13 +7,14 @@ A group that reaches into several larger ones (firmware tells such machines) is 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 import msgspec
 
 Masks = tuple[int, ...]
 
 
-class Tree(msgspec.Struct, frozen=True, kw_only=True):
+class Tree(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The levels of a machine, and the two above cores in the order in which placement goes through them.
 
     With at least as many packages as nodes, `upper` are the nodes and `lower` the packages; else the other way round.
@@ -33,16 +34,25 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
     caches_in: dict[int, Masks]
     """By the mask of a node."""
 
-    @property
-    def is_numa_first(self) -> bool:
-        """Whether nodes stand above packages."""
-        return self.upper is self.nodes
+    is_numa_first: bool
+    """Whether nodes stand above packages."""
+
+    @cached_property
+    def parts(self) -> dict[int, Tree]:
+        """By the mask of a node: the same tree, without the upper and lower groups that have no CPU of the node."""
+
+        def part(node: int) -> Tree:
+            upper, lower = (tuple(mask for mask in level if mask & node) for level in (self.upper, self.lower))
+            return msgspec.structs.replace(self, upper=upper, lower=lower)
+
+        return {node: part(node) for node in self.nodes}
 
 
 def tree(cores: Iterable[Masks], caches: Iterable[Masks], nodes: Iterable[Masks], packages: Iterable[Masks]) -> Tree:
     """The tree of levels given as pairs of id and mask, in any order."""
     core, cache, node, package = (_by_id(level) for level in (cores, caches, nodes, packages))
-    upper, lower = (node, package) if len(package) >= len(node) else (package, node)
+    is_numa_first = len(package) >= len(node)
+    upper, lower = (node, package) if is_numa_first else (package, node)
     return Tree(
         online=sum(core),
         cores=core,
@@ -54,6 +64,7 @@ def tree(cores: Iterable[Masks], caches: Iterable[Masks], nodes: Iterable[Masks]
         lower_in=_inside(lower, upper),
         cores_in=_inside(core, node + package + cache),
         caches_in=_inside(cache, node),
+        is_numa_first=is_numa_first,
     )
 
 

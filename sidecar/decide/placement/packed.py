@@ -20,11 +20,16 @@ def packed(topology: Topology, available: CPUSet, count: int) -> CPUSet | None:
     # 1. Nothing to do, or not enough.
     if count < 1:
         return EMPTY
-    taking = Taking(topology, available, count)
+    taking = Taking(topology.tree, available.mask, count)
     if taking.free.bit_count() < count:
         return None
+    pack(taking)
+    return taking.result()
+
+
+def pack(taking: Taking) -> None:
+    """Take what is still needed, which is there, packed."""
     # 2. Whole nodes and packages. 3. Whole cores.
     if not (taking.whole_nodes_and_packages() or taking.whole_cores()):
         # 4. Single CPUs.
         taking.singles()
-    return taking.result()

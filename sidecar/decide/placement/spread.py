@@ -24,7 +24,7 @@ def spread(topology: Topology, available: CPUSet, count: int) -> CPUSet | None:
     # 1. Nothing to do, or not enough.
     if count < 1:
         return EMPTY
-    taking = Taking(topology, available, count)
+    taking = Taking(topology.tree, available.mask, count)
     if taking.free.bit_count() < count:
         return None
     # 2. Whole nodes and packages.

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from state.cpuset import CPUSet
-from state.topology import Topology
+from state.tree import Tree
 
 
 class Taking:
@@ -27,9 +27,9 @@ class Taking:
     A phase returns whether nothing more is needed.
     """
 
-    def __init__(self, topology: Topology, available: CPUSet, count: int) -> None:
-        self.tree = topology.tree
-        self.free = available.mask & self.tree.online
+    def __init__(self, tree: Tree, free: int, count: int) -> None:
+        self.tree = tree
+        self.free = free & tree.online
         self.taken = 0
         self.needed = count
 
