@@ -8,21 +8,51 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from sidecar.decide.world import Settings
+from sidecar.decide.world import IsolatedRule, PolicyName, Settings, replace
 from state.cpuset import CPUSet
-from state.topology import Topology, uniform
+from state.model import NumaRule
+from state.topology import Kind, Topology, uniform
 from tests.decide.laws import broken, unfinished
 from tests.decide.reality import Real, Reality
 
 Op = tuple[int, int, int]
 """What happens, and two numbers that say to whom and how."""
 
+RICH = replace(
+    uniform(packages=2, cores=3, threads=2),
+    isolated=CPUSet.of(1, 7, 4),
+    kinds=(
+        Kind("performance", 1024, CPUSet.of(0, 6, 1, 7, 3, 9, 4, 10)),
+        Kind("efficient", 512, CPUSet.of(2, 8, 5, 11)),
+    ),
+    memory=(0, 1),
+    distances={0: {0: 10, 1: 21}, 1: {0: 21, 1: 10}},
+    devices={"nic": CPUSet.of(3, 4, 5, 9, 10, 11)},
+)
+"""A machine that has everything: two nodes with memory, isolated CPUs, two kinds of cores, a device at node 1."""
+
 MACHINES = (
     uniform(cores=2),
     uniform(cores=4, threads=2),
     uniform(packages=2, cores=2, threads=2, adjacent=True),
     uniform(packages=1, nodes=2, cores=3),
+    RICH,
 )
+
+SETTINGS = (
+    Settings(policy=PolicyName.STATIC, reserved_count=1),
+    Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0)),
+    Settings(policy=PolicyName.STATIC, reserved_count=1, shared_min=2),
+    Settings(policy=PolicyName.STATIC, reserved_count=1, options=("strict-cpu-reservation",)),
+    Settings(policy=PolicyName.STATIC, reserved_count=2, options=("full-pcpus-only",)),
+    Settings(policy=PolicyName.STATIC, reserved_count=1, options=("full-pcpus-only", "strict-cpu-reservation")),
+    Settings(policy=PolicyName.STATIC, reserved_count=1, options=("distribute-cpus-across-numa",)),
+    Settings(policy=PolicyName.STATIC, reserved_count=1, options=("distribute-cpus-across-cores",)),
+    Settings(policy=PolicyName.STATIC, reserved_count=1, options=("prefer-align-cpus-by-uncorecache",)),
+    Settings(policy=PolicyName.STATIC, reserved_count=1, isolated=IsolatedRule.PREFER, numa=NumaRule.RESTRICTED),
+    Settings(policy=PolicyName.STATIC, reserved_count=1, isolated=IsolatedRule.ONLY, shared_min=1),
+)
+"""What the sidecar may be told, one of each kind."""
 
 _FATES = ("ok", "ok", "ok", "ok", "lost-before", "lost-after", "lost-late", "failed", "failed-after")
 
@@ -96,7 +126,10 @@ def _labels(how: int, cpus: int) -> dict[str, str]:
         {"cpuset.exclusive": "1", "cpuset.on-shortage": "stop"},
         {"cpuset.exclusive": "1.5"},
         {"cpuset.manage": "off"},
-    ][how % 9]
+        {**exclusive, "cpuset.numa": "single"},
+        {**exclusive, "cpuset.near": "nic", "cpuset.mems": "follow"},
+        {"cpuset.exclusive": "2", "cpuset.options": "efficient", "cpuset.mems": "follow"},
+    ][how % 12]
 
 
 def _create(reality: Reality, who: int, how: int) -> None:
@@ -109,7 +142,8 @@ def _create(reality: Reality, who: int, how: int) -> None:
     limited = asked and "." not in labels["cpuset.exclusive"]
     nano = asked * 10**9 if limited and who % 3 == 0 else 0
     quota = asked * 100_000 if limited and who % 3 == 1 else 0
-    real = reality.create(labels, cpuset=pinned, nano_cpus=nano, quota=quota)
+    mems = "1" if who % 5 == 0 and 1 in reality.machine.memory else ""
+    real = reality.create(labels, cpuset=pinned, nano_cpus=nano, quota=quota, mems=mems)
     if who % 4:
         reality.begin_look(real.id)
     if who % 3 == 0:

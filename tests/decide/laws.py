@@ -5,9 +5,10 @@ from __future__ import annotations
 from sidecar.decide.facts import Phase
 from sidecar.decide.orders import ApplyCpuset
 from sidecar.decide.plan import SLOTS, desired, is_settled
-from sidecar.decide.world import Standing, World
+from sidecar.decide.world import Container, IsolatedRule, Standing, World
 from state.cpuset import EMPTY, CPUSet, union
 from state.invariants import violations
+from state.model import MemsRule
 from tests.decide.reality import Real, Reality
 
 
@@ -55,8 +56,16 @@ def _orders_are_safe(reality: Reality) -> list[str]:
         holds = granted.cpus if granted else EMPTY
         if order.live and (lost := (container.seen & holds) - cpus):
             found.append(f"{name} was moved off {lost}, which it is granted")
+        if both := _shared_isolated(reality.world, cpus, holds):
+            found.append(f"{name} was ordered onto {both}, which are isolated, and shares them")
         found += _conflicts(reality.world, order, holds)
     return found
+
+
+def _shared_isolated(world: World, cpus: CPUSet, holds: CPUSet) -> CPUSet:
+    """Isolated CPUs that a container without a grant is sent to, where these are for exclusive containers."""
+    is_meant = world.settings.isolated is not IsolatedRule.IGNORE and not world.is_releasing
+    return cpus & world.topology.isolated - world.state.reserved if is_meant and not holds else EMPTY
 
 
 def _conflicts(world: World, order: ApplyCpuset, holds: CPUSet) -> list[str]:
@@ -177,8 +186,22 @@ def unfinished(reality: Reality) -> list[str]:
         limits = (min(real.limits[0], most), real.limits[1])
         if not granted and container.pending is None and (real.nano_cpus, real.cpu_quota) not in (limits, real.limits):
             found.append(f"{real.name} had limits {real.limits} and keeps {real.nano_cpus}, {real.cpu_quota}")
+        if container.pending is None and (wrong := _wrong_memory(world, container, real)):
+            found.append(wrong)
         if not granted and real.phase.is_live and (both := (real.effective or EMPTY) & world.state.exclusive):
             found.append(f"{real.name} still runs on {both}, which is exclusive")
     if set(world.containers) != set(reality.containers):
         found.append("the world and the engine disagree about who exists")
     return found
+
+
+def _wrong_memory(world: World, container: Container, real: Real) -> str:
+    """Memory nodes follow the CPUs where that is asked, as long as the engine takes them; else they are as created."""
+    granted = world.state.assignments.get(real.id)
+    follows = container.wish.demand is not None and container.wish.demand.mems is MemsRule.FOLLOW
+    if granted and follows and not container.keeps_mems:
+        nodes = {world.topology.node_of[cpu].id for cpu in granted.cpus} & set(world.topology.memory)
+        return "" if set(CPUSet.parse(real.mems)) == nodes else f"{real.name} has memory {real.mems}, not {nodes}"
+    everything = str(CPUSet(world.topology.memory))
+    is_back = real.mems in (real.memory_nodes, everything if not real.memory_nodes else real.memory_nodes)
+    return "" if is_back or container.keeps_mems else f"{real.name} keeps memory {real.mems}"

@@ -6,21 +6,13 @@ import random
 import sys
 import time
 
-from sidecar.decide.world import PolicyName, Settings
-from tests.decide.histories import MACHINES, Broken, play, random_history
-
-
-def settings_of(rng: random.Random) -> Settings:
-    """Settings for one history."""
-    options = rng.choice([(), (), ("full-pcpus-only",), ("strict-cpu-reservation",)])
-    shared_min = rng.choice([0, 0, 2]) if options else 0
-    return Settings(policy=PolicyName.STATIC, reserved_count=1, options=options, shared_min=shared_min)
+from tests.decide.histories import MACHINES, SETTINGS, Broken, play, random_history
 
 
 def history(seed: int, length: int = 60) -> None:
     """Play the history of one seed."""
     rng = random.Random(seed)
-    play(rng.choice(MACHINES), settings_of(rng), random_history(rng, length))
+    play(rng.choice(MACHINES), rng.choice(SETTINGS), random_history(rng, length))
 
 
 def main(count: int, first: int = 0) -> int:

@@ -30,7 +30,7 @@ from sidecar.decide.facts import (
 from sidecar.decide.orders import ApplyCpuset, LookAgain, Order, ReadTopology, StartLinger, StopContainer
 from sidecar.decide.reconcile import begin
 from sidecar.decide.reducer import step
-from sidecar.decide.world import Settings, World
+from sidecar.decide.world import Settings, World, replace
 from state.codec import decode, encode
 from state.cpuset import CPUSet
 from state.model import State
@@ -47,6 +47,7 @@ class Real:
     cpuset: str = ""
     nano_cpus: int = 0
     cpu_quota: int = 0
+    mems: str = ""
     memory: int = 0
     phase: Phase = Phase.CREATED
     effective: CPUSet | None = None
@@ -55,6 +56,8 @@ class Real:
     created: int = 0
     limits: tuple[int, int] = (0, 0)
     """Nano CPUs and quota as it was created."""
+    memory_nodes: str = ""
+    """As it was created."""
     is_ours: bool = False
     """Whether an order of the daemon ever took effect on it."""
 
@@ -76,6 +79,7 @@ class Real:
             cpuset=self.cpuset,
             nano_cpus=self.nano_cpus,
             cpu_quota=self.cpu_quota,
+            mems=self.mems,
             memory=self.memory,
             started_at=str(self.starts) if self.starts else "",
             created_at=str(self.created),
@@ -108,6 +112,7 @@ class Reality:
         self.settings = settings
         self.present = machine.online
         self.online = machine.online
+        self.engine_mems = CPUSet(machine.memory)
         self.containers: dict[str, Real] = {}
         self.tickets = 0
         self.created = 0
@@ -156,12 +161,15 @@ class Reality:
 
     # What users and the engine do.
 
-    def create(self, labels: dict[str, str], *, cpuset: str = "", nano_cpus: int = 0, quota: int = 0) -> Real:
+    def create(
+        self, labels: dict[str, str], *, cpuset: str = "", nano_cpus: int = 0, quota: int = 0, mems: str = ""
+    ) -> Real:
         """A new container, not started."""
         self.created += 1
         id = f"{self.created:064x}"
         real = Real(id=id, name=f"c{self.created}", labels=labels, cpuset=cpuset, nano_cpus=nano_cpus, cpu_quota=quota)
         real.created, real.limits = self.created, (nano_cpus, quota)
+        real.mems = real.memory_nodes = mems
         self.containers[id] = real
         return real
 
@@ -207,11 +215,20 @@ class Reality:
         nodes = {node.id: node.cpus & self.online for node in self.machine.nodes}
         packages = {package.id: package.cpus & self.online for package in self.machine.packages}
         caches = [cache.cpus & self.online for cache in self.machine.caches]
-        return topology(
+        made = topology(
             cores=[c for c in cores if c],
             caches=[c for c in caches if c],
             nodes={k: v for k, v in nodes.items() if v},
             packages={k: v for k, v in packages.items() if v},
+        )
+        kinds = [each for kind in self.machine.kinds if (each := replace(kind, cpus=kind.cpus & self.online)).cpus]
+        return replace(
+            made,
+            isolated=self.machine.isolated & self.online,
+            kinds=tuple(kinds) if len(kinds) > 1 else (),
+            memory=self.machine.memory,
+            distances=self.machine.distances,
+            devices={name: cpus & self.online for name, cpus in self.machine.devices.items()},
         )
 
     # What the edges of the daemon do.
@@ -276,7 +293,7 @@ class Reality:
             how = "landed" if how == "ok" else "lost"
         if real is None:
             self._failed(order, Failure.GONE)
-        elif not order.update.cpus <= self.online or (order.update.nano_cpus or 0) > len(self.online) * 10**9:
+        elif not self._is_possible(order) or (order.update.nano_cpus or 0) > len(self.online) * 10**9:
             self._failed(order, Failure.REFUSED)
         elif how in ("ok", "landed"):
             if how == "ok":
@@ -302,15 +319,20 @@ class Reality:
         if self.late:
             self._take_effect(self.late.pop(0))
 
+    def _is_possible(self, order: ApplyCpuset) -> bool:
+        return order.update.cpus <= self.online and CPUSet.parse(order.update.mems or "") <= self.engine_mems
+
     def _take_effect(self, order: ApplyCpuset) -> None:
         real = self.containers.get(order.container)
-        if real is None or not order.update.cpus <= self.online:
+        if real is None or not self._is_possible(order):
             return
         real.cpuset, real.is_ours = str(order.update.cpus), True
         if order.update.nano_cpus is not None:
             real.nano_cpus = order.update.nano_cpus
         if order.update.cpu_quota is not None:
             real.cpu_quota = order.update.cpu_quota
+        if order.update.mems is not None:
+            real.mems = order.update.mems
         if real.phase.is_live:
             real.effective = order.update.cpus
 

@@ -5,22 +5,12 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sidecar.decide.world import PolicyName, Settings
-from state.cpuset import CPUSet
-from tests.decide.histories import MACHINES, play
+from tests.decide.histories import MACHINES, SETTINGS, play
 from tests.decide.long_run import history
 
 numbers = st.integers(0, 999)
 ops = st.lists(st.tuples(numbers, numbers, numbers), max_size=60)
-node_settings = st.sampled_from(
-    [
-        Settings(policy=PolicyName.STATIC, reserved_count=1),
-        Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0)),
-        Settings(policy=PolicyName.STATIC, reserved_count=1, shared_min=2),
-        Settings(policy=PolicyName.STATIC, reserved_count=1, options=("strict-cpu-reservation",)),
-        Settings(policy=PolicyName.STATIC, reserved_count=2, options=("full-pcpus-only",)),
-    ]
-)
+node_settings = st.sampled_from(SETTINGS)
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))

@@ -7,8 +7,8 @@ from functools import cached_property
 
 import pytest
 
+from sidecar.decide import limits, reconcile, reducer
 from sidecar.decide import plan as plan_module
-from sidecar.decide import reconcile, reducer
 from sidecar.decide.facts import CpusetFailed, Fact, Failure, RetryDue
 from sidecar.decide.policies import static
 from sidecar.decide.world import Container, Reach, World, replace
@@ -161,6 +161,19 @@ def forgets_who_was_seen_before_a_removal(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reducer, "believed", lambda world, view, began: world)
 
 
+def shares_isolated_cpus(patch: pytest.MonkeyPatch) -> None:
+    _replace_property(patch, State, "shared", lambda self: self.online - self.exclusive or self.reserved)
+
+
+def never_gives_memory_back(patch: pytest.MonkeyPatch) -> None:
+    honest = limits._mems
+
+    def mems(world: World, container: Container) -> CPUSet:
+        return honest(world, container) if container.view.id in world.state.assignments else CPUSet()
+
+    patch.setattr(limits, "_mems", mems)
+
+
 FAULTS: tuple[Plant, ...] = (
     enters_without_looking,
     never_leaves,
@@ -180,6 +193,8 @@ FAULTS: tuple[Plant, ...] = (
     keeps_cpus_that_went_offline,
     gives_two_orders_at_once,
     forgets_who_was_seen_before_a_removal,
+    shares_isolated_cpus,
+    never_gives_memory_back,
 )
 
 

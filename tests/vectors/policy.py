@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 from sidecar.decide.options import ACROSS_CORES, FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION, from_switches, misfit
 from sidecar.decide.placement.affinity import Affinity
 from sidecar.decide.placement.reserve import reserve
@@ -110,6 +112,7 @@ class _Run:
         if not default and not assignments:
             default = everything
         if not self.vector.get("no_start"):
+            settings = msgspec.structs.replace(settings, reserved_cpus=reserved)
             self._check_books(settings, default, assignments, answer, at)
             if "start_error" in answer:
                 return None

@@ -117,9 +117,11 @@ def _inside(topology: Topology, wanted: Affinity, ask: Ask) -> CPUSet:
 
 
 def _nearest(topology: Topology, candidates: CPUSet, count: int, ask: Ask) -> CPUSet:
-    """`count` of the candidates (there are so many), by the algorithm; from the nearest to the farthest."""
+    """`count` of the candidates (there are so many), by the algorithm, tier by tier."""
     chosen = EMPTY
-    for tier in (*tiers(topology, candidates, ask.near), candidates) if ask.near else (candidates,):
+    in_turn = [tier for tier in tiers(topology, candidates, ask.near, ask.isolated) if tier]
+    # Whole cores are not cut at the edge of a tier; what that leaves open comes from anywhere.
+    for tier in (*in_turn, candidates) if len(in_turn) > 1 else (candidates,):
         free = tier - chosen
         amount = min(count - len(chosen), len(free))
         if FULL_PCPUS_ONLY in ask.options and tier != candidates:

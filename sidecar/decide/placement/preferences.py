@@ -5,7 +5,8 @@ that is possible. So the first alternative that can serve the whole request does
 
     isolated and performance, isolated and efficient, isolated, then the same of the others, then all
 
-Nearness is *gradual*: the CPUs local to the device first, then those of ever more distant nodes.
+Nearness is *gradual*: the CPUs local to the device first, then those of ever more distant nodes. So are isolated CPUs
+where they must be mixed with others.
 """
 
 from __future__ import annotations
@@ -34,7 +35,13 @@ def alternatives(
     return (*dict.fromkeys(each for each in tried[:-1] if each and each != allowed), allowed)
 
 
-def tiers(topology: Topology, cpus: CPUSet, near: str) -> Iterator[CPUSet]:
+def tiers(topology: Topology, cpus: CPUSet, near: str, isolated: IsolatedRule) -> Iterator[CPUSet]:
+    """These CPUs in the order in which they should be taken, in disjoint sets."""
+    for part in (cpus & topology.isolated, cpus - topology.isolated) if isolated is IsolatedRule.PREFER else (cpus,):
+        yield from by_distance(topology, part, near)
+
+
+def by_distance(topology: Topology, cpus: CPUSet, near: str) -> Iterator[CPUSet]:
     """These CPUs from nearest to farthest, in disjoint sets; all at once where nothing is known of the device."""
     local = topology.devices.get(near, EMPTY)
     homes = [node.id for node in topology.nodes if not node.cpus.isdisjoint(local)]
@@ -43,13 +50,13 @@ def tiers(topology: Topology, cpus: CPUSet, near: str) -> Iterator[CPUSet]:
         yield left & local
         left -= local
     if homes and topology.distances:
-        by_distance: dict[int, list[CPUSet]] = {}
+        rings: dict[int, list[CPUSet]] = {}
         for node in topology.nodes:
             known = [topology.distances.get(home, {}).get(node.id) for home in homes]
             distance = min((each for each in known if each is not None), default=None)
             if distance is not None:
-                by_distance.setdefault(distance, []).append(node.cpus)
-        for _, nodes in sorted(by_distance.items()):
+                rings.setdefault(distance, []).append(node.cpus)
+        for _, nodes in sorted(rings.items()):
             yield left & union(nodes)
             left -= union(nodes)
     yield left

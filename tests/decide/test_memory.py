@@ -1,0 +1,128 @@
+"""Memory nodes that follow exclusive CPUs, and come back; isolated CPUs and the shared pool."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.decide.facts import SettingsChanged
+from sidecar.decide.world import IsolatedRule, replace
+from state.codec import to_builtins
+from state.cpuset import CPUSet
+from state.topology import Topology, uniform
+from tests.decide.stories import Story, cpus, static
+
+TWO_NODES = replace(uniform(packages=2, cores=4), memory=(0, 1))
+"""Node 0 (0-3), node 1 (4-7)."""
+
+FOLLOW = {"cpuset.mems": "follow"}
+
+
+def story(machine: Topology = TWO_NODES, **settings: object) -> Story:
+    return Story(machine, **settings)
+
+
+def test_memory_follows_with_the_very_update_that_brings_the_cpus() -> None:
+    """One call of the engine, before the start."""
+    host = story()
+    rt = host.arrive("rt", 4, starts=False, labels=FOLLOW)
+    assert [(str(update.cpus), update.mems) for update in host.updates(rt)] == [("4-7", "1")]
+    host.settle()
+    assert rt.mems == "1"
+
+
+def test_memory_is_left_alone_unless_that_is_asked() -> None:
+    host = story()
+    rt = host.arrive("rt", 4)
+    host.settle()
+    assert rt.mems == ""
+    assert [update.mems for update in host.updates(rt)] == [None]
+
+
+@pytest.mark.parametrize(("before", "after"), [("", "0-1"), ("0", "0")])
+def test_memory_comes_back_when_the_container_leaves_its_cpus(before: str, after: str) -> None:
+    """An engine cannot clear it: all nodes stand for none."""
+    host = story()
+    rt = host.arrive("rt", 4, labels=FOLLOW, mems=before)
+    host.settle()
+    assert rt.mems == "1"
+    host.release()
+    host.settle()
+    assert rt.mems == after
+
+
+def test_cpus_do_not_fail_for_memory_that_the_engine_refuses() -> None:
+    """The refused order is given again without it, and it is not asked for again."""
+    host = story()
+    host.engine_mems = cpus("0")
+    rt = host.arrive("rt", 4, labels=FOLLOW)
+    host.settle()
+    assert [(str(update.cpus), update.mems) for update in host.updates(rt)] == [("4-7", "1"), ("4-7", None)]
+    assert host.is_settled(rt)
+    # New settings are a reason to try again, once.
+    host.engine_mems = cpus("0-1")
+    host.change_settings(linger_seconds=5.0)
+    host.settle()
+    assert rt.mems == "1"
+
+
+ISOLATED = replace(uniform(cores=8), isolated=cpus("5-7"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "grant", "pool"), [("ignore", "1-2", "0,3-7"), ("prefer", "5-6", "0-4"), ("only", "5-6", "0-4")]
+)
+def test_isolated_cpus_are_granted_and_never_shared(rule: str, grant: str, pool: str) -> None:
+    """But for `ignore`: then they are CPUs like any other."""
+    host = story(ISOLATED, isolated=IsolatedRule(rule))
+    plain, rt = host.arrive("plain"), host.arrive("rt", 2)
+    host.settle()
+    assert host.granted(rt) == grant
+    assert plain.effective == cpus(pool)
+    assert host.is_settled(rt)
+
+
+def test_isolated_cpus_count_for_the_shared_pool_only_under_ignore() -> None:
+    """All of the isolated CPUs may be given: the pool loses nothing."""
+    host = story(ISOLATED, isolated=IsolatedRule.PREFER, shared_min=5)
+    assert host.granted(host.arrive("rt", 3)) == "5-7"
+    assert host.granted(host.arrive("more", 1)) is None
+
+
+def test_changed_options_leave_what_is_held() -> None:
+    """Nobody is moved, and nobody has to delete a file: the rules are for those who come."""
+    host = story(ISOLATED)
+    rt = host.arrive("rt", 2)
+    host.settle()
+    changed = static(isolated=IsolatedRule.ONLY, options=("distribute-cpus-across-cores",))
+    host.settings = changed
+    host.feed(SettingsChanged(to_builtins(changed)))
+    host.settle()
+    assert host.granted(rt) == "1-2"
+    assert host.granted(host.arrive("late", 2)) == "5-6"
+    assert CPUSet.parse("5-7").isdisjoint(host.world.state.shared)
+
+
+def test_an_unknown_device_is_a_warning_with_the_nearest_name() -> None:
+    host = story(replace(TWO_NODES, devices={"eth0": cpus("4-7")}))
+    rt = host.arrive("rt", 1, labels={"cpuset.near": "eht0"})
+    assert host.granted(rt) == "1"
+    [warning] = host.known(rt).wish.warnings
+    assert warning == "cpuset.near is 'eht0', and this machine has no such device; did you mean 'eth0'?"
+    assert host.granted(host.arrive("near", 1, labels={"cpuset.near": "eth0"})) == "4"
+
+
+@pytest.mark.parametrize(
+    ("labels", "reason"),
+    [
+        ({"cpuset.numa": "sinlge"}, "cpuset.numa is 'sinlge'; did you mean 'single'?"),
+        ({"cpuset.options": "full-pcpu"}, "cpuset.options has 'full-pcpu'; did you mean 'full-pcpus-only'?"),
+        (
+            {"cpuset.options": "performance,efficient"},
+            "cpuset.options: performance and efficient cannot be used together: choose one",
+        ),
+        ({"cpuset.mems": "yes"}, "cpuset.mems is 'yes': one of keep, follow"),
+    ],
+)
+def test_a_bad_value_is_a_reason_and_the_nearest_right_word(labels: dict[str, str], reason: str) -> None:
+    host = story()
+    assert host.refusal(host.arrive("rt", 2, labels=labels)).reason == reason
