@@ -14,7 +14,8 @@ T = TypeVar("T")
 
 def encode(value: object) -> bytes:
     """JSON of a struct; keys in declaration order, dict keys sorted, so equal values give equal bytes."""
-    return msgspec.json.encode(value, enc_hook=_plain, order="deterministic")
+    # In two steps, since only the first one takes numbers as keys of dicts (distances by node).
+    return msgspec.json.encode(to_builtins(value))
 
 
 def decode(data: bytes, wanted: type[T]) -> T:
@@ -24,7 +25,7 @@ def decode(data: bytes, wanted: type[T]) -> T:
 
 def to_builtins(value: object) -> Any:
     """A struct as dicts, lists, strings and numbers."""
-    return msgspec.to_builtins(value, enc_hook=_plain, order="deterministic")
+    return msgspec.to_builtins(value, enc_hook=_plain, order="deterministic", str_keys=True)
 
 
 def convert(value: object, wanted: type[T], *, strict: bool = True) -> T:

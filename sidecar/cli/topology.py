@@ -8,9 +8,12 @@ from pathlib import Path
 
 from sidecar.cli.drawing import draw
 from sidecar.cli.flags import add_json, print_json
-from sidecar.host.record import read_record, record
+from sidecar.cli.levels import described
+from sidecar.host.machinefile import machine_in
+from sidecar.host.record import record
 from sidecar.host.sysfs import read_topology
-from sidecar.publish.status import Machine, machine_of
+from sidecar.publish.levels import whole_machine_of
+from sidecar.publish.status import Machine
 from state.errors import StateError
 from state.topology import Topology
 
@@ -18,6 +21,7 @@ _EXAMPLES = """examples:
   cpuset-sidecar topology
   cpuset-sidecar topology --record machine.txt    one reviewable text file, for a bug report
   cpuset-sidecar topology --machine machine.txt   the same machine, read elsewhere
+  cpuset-sidecar topology --machine cpus.json     one of which there is `lscpu -J -e`, or hwloc's XML
 """
 
 
@@ -26,14 +30,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "topology",
         help="the machine: sockets, nodes, caches, cores, CPUs",
-        description="The machine as the sidecar sees it: sockets, nodes, caches, cores, CPUs.",
+        description="The machine as the sidecar sees it: sockets, nodes, caches, cores, CPUs, and what is near what.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--record", nargs="?", const="-", metavar="FILE", help="write the machine as text (default: stdout)"
     )
-    parser.add_argument("--machine", metavar="FILE", help="show a recorded machine instead of this one")
+    parser.add_argument(
+        "--machine", metavar="FILE", help="show this machine instead: a record, or lscpu's JSON, or hwloc's XML"
+    )
     parser.add_argument("--sys", default="/sys", metavar="DIR", help="where sysfs is (default: /sys)")
     add_json(parser)
     parser.set_defaults(func=run)
@@ -44,8 +50,8 @@ def run(args: argparse.Namespace) -> int:
     if args.record:
         _record(args.sys, args.record)
         return 0
-    topology = read_record(_text(args.machine)) if args.machine else read_topology(args.sys)
-    machine = machine_of(topology)
+    topology = machine_in(args.machine) if args.machine else read_topology(args.sys)
+    machine = whole_machine_of(topology)
     if args.json:
         print_json(machine)
     else:
@@ -54,22 +60,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def rendered(topology: Topology, machine: Machine) -> list[str]:
-    """A line of counts, the map, and what the machine did not tell."""
-    threads = sorted({len(core.cpus) for core in topology.cores})
-    counts = [
-        _count(len(topology.packages), "socket"),
-        _count(len(topology.nodes), "node"),
-        _count(len(topology.caches), "last-level cache"),
-        f"{_count(len(topology.cores), 'core')} of {' or '.join(map(str, threads))} "
-        + ("CPU" if threads == [1] else "CPUs"),
-        f"{_count(len(topology.online), 'CPU')} online: {topology.online}",
-    ]
+    """The levels in words, what the machine did not tell, and the map."""
     notes = [f"note: {note}" for note in topology.notes]
-    return [", ".join(counts), *notes, "", *draw(machine, {})]
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return [*described(topology), *notes, "", *draw(machine, {})]
 
 
 def _record(root: str, target: str) -> None:
@@ -81,12 +74,3 @@ def _record(root: str, target: str) -> None:
         Path(target).write_text(text, encoding="ascii")
     except OSError as error:
         raise StateError(f"the record cannot be written to {target}: {error.strerror}") from error
-
-
-def _text(file: str) -> str:
-    try:
-        return Path(file).read_text(encoding="ascii")
-    except OSError as error:
-        raise StateError(f"the record {file} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise StateError(f"{file} is not a recorded machine: it is not text") from error

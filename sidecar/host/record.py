@@ -53,7 +53,7 @@ _FORMER: Final = {"thread_siblings_list": "core_cpus_list", "core_siblings_list"
 
 _DEVICE: Final = rf"(?:{PCI_DIR}/{NAME}|(?:{NET_DIR}|{BLOCK_DIR})/{NAME}/device)/local_cpulist"
 _LINE: Final = re.compile(rf"((?:devices/(?:[A-Za-z0-9_]+/)*[A-Za-z0-9_]*)|{_DEVICE}): ?([^\x00-\x1f\x7f]*)")
-_MAX_CHARACTERS: Final = 32 * 1024 * 1024
+MAX_CHARACTERS: Final = 32 * 1024 * 1024
 """A machine of 8192 CPUs takes about 16 MiB."""
 
 
@@ -131,7 +131,7 @@ def _found(files: Files) -> dict[str, str]:
 
 
 def _files(text: str) -> dict[str, str]:
-    if len(text) > _MAX_CHARACTERS:
+    if len(text) > MAX_CHARACTERS:
         raise StateError(f"a record of {len(text)} characters is too long to be one machine")
     found: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from state import codec
 from state.cpuset import EMPTY, CPUSet
 from state.errors import StateError
-from state.topology import Topology, topology, uniform
+from state.topology import CacheLevel, Group, Kind, Topology, topology, uniform
 from tests.state.strategies import cpu_sets, topologies
 
 
@@ -47,6 +48,28 @@ def test_whole_cores_are_what_is_touched(machine: Topology, cpus: CPUSet) -> Non
 @given(topologies())
 def test_a_machine_there_and_back(machine: Topology) -> None:
     assert codec.decode(codec.encode(machine), Topology) == machine
+
+
+def test_a_machine_with_every_level_there_and_back() -> None:
+    """Distances are by number, which JSON has as text; equal machines are equal bytes whatever the order of keys."""
+    cpus = CPUSet.of(0, 1)
+    made = msgspec.structs.replace(
+        topology(cores=[cpus]),
+        clusters=(Group(0, cpus),),
+        dies=(Group(0, cpus),),
+        cache_levels=(CacheLevel(1, (Group(0, cpus),)),),
+        distances={0: {0: 10, 12: 20}, 12: {0: 20, 12: 10}},
+        memory=(0, 12),
+        kinds=(Kind("performance", 1024, cpus),),
+        devices={"eth0": cpus, "0000:00:01.0": cpus},
+    )
+    turned = msgspec.structs.replace(
+        made,
+        distances={12: {12: 10, 0: 20}, 0: {12: 20, 0: 10}},
+        devices={"0000:00:01.0": cpus, "eth0": cpus},
+    )
+    assert codec.decode(codec.encode(made), Topology) == made == turned
+    assert codec.encode(made) == codec.encode(turned)
 
 
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 4), st.integers(1, 4), st.booleans())

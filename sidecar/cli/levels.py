@@ -1,0 +1,115 @@
+"""The levels of a machine in words: counts, caches, kinds of cores, distances, devices by what is near. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sidecar.cli.table import cut
+from sidecar.log import printable
+from state.cpuset import CPUSet
+from state.topology import Topology
+
+_MAX_NODES: Final = 16
+"""Nodes in the table of distances: more are wider than a page."""
+
+_MAX_PLACES: Final = 16
+"""Sets of CPUs that devices are near; of more, their number."""
+
+_MAX_NAMES: Final = 8
+"""Devices named of one such set; of more, their number."""
+
+_WIDTH: Final = 60
+"""Characters of one list of CPUs: on some machines a node is every fourth CPU."""
+
+
+def described(topology: Topology) -> list[str]:
+    """What the machine has, a line each; the first is of counts."""
+    return [
+        _counts(topology),
+        *_caches(topology),
+        *_kinds(topology),
+        *_apart(topology),
+        *_nodes(topology),
+        *_devices(topology),
+    ]
+
+
+def _counts(topology: Topology) -> str:
+    threads = sorted({len(core.cpus) for core in topology.cores})
+    each = "CPU" if threads == [1] else "CPUs"
+    counts = [_count(len(topology.packages), "socket")]
+    counts += [_count(len(topology.dies), "die")] if topology.dies else []
+    counts += [
+        _count(len(topology.nodes), "node"),
+        _count(len(topology.caches), "last-level cache"),
+    ]
+    counts += [_count(len(topology.clusters), "cluster")] if topology.clusters else []
+    counts += [
+        f"{_count(len(topology.cores), 'core')} of {' or '.join(map(str, threads))} {each}",
+        f"{_count(len(topology.online), 'CPU')} online: {_cpus(topology.online)}",
+    ]
+    return ", ".join(counts)
+
+
+def _caches(topology: Topology) -> list[str]:
+    levels = [f"{len(level.groups)} of level {level.level}" for level in topology.cache_levels]
+    return [f"caches: {', '.join(levels)}"] if levels else []
+
+
+def _kinds(topology: Topology) -> list[str]:
+    return [
+        f"{kind.name} CPUs: {_cpus(kind.cpus)}" + (f" (capacity {kind.capacity})" if kind.capacity else "")
+        for kind in topology.kinds
+    ]
+
+
+def _apart(topology: Topology) -> list[str]:
+    """The CPUs that are not like the others."""
+    named = {"isolated": topology.isolated, "offline": topology.offline}
+    return [f"{name}: {_cpus(cpus)}" for name, cpus in named.items() if cpus]
+
+
+def _nodes(topology: Topology) -> list[str]:
+    """Which nodes have no CPU, or no memory; and a table of the distances, where there are some."""
+    running = {node.id for node in topology.nodes}
+    lines = []
+    if idle := [str(node) for node in topology.memory if node not in running]:
+        lines.append(f"nodes of memory only: {', '.join(idle)}")
+    if bare := [str(node) for node in sorted(running) if topology.memory and node not in topology.memory]:
+        lines.append(f"nodes without memory: {', '.join(bare)}")
+    rows = topology.distances
+    if len(rows) < 2:
+        return lines
+    if len(rows) > _MAX_NODES:
+        return [*lines, f"distances: of {len(rows)} nodes, with --json"]
+    columns = sorted({to for row in rows.values() for to in row})
+    cells = {id: [str(rows[id].get(to, "-")) for to in columns] for id in sorted(rows)}
+    width = max(len(cell) for row in ([*map(str, columns)], *cells.values()) for cell in row)
+    lines.append(" ".join(["distances", *(f"{to:>{width}}" for to in columns)]))
+    return lines + [
+        " ".join([f"{f'node {id}':>9}", *(f"{cell:>{width}}" for cell in row)]) for id, row in cells.items()
+    ]
+
+
+def _devices(topology: Topology) -> list[str]:
+    """Devices by the CPUs that are near them, interfaces and disks before PCI addresses, which have colons."""
+    places: dict[CPUSet, list[str]] = {}
+    for name, cpus in sorted(topology.devices.items(), key=lambda each: (":" in each[0], each[0])):
+        places.setdefault(cpus, []).append(name)
+    lines = []
+    for cpus, names in sorted(places.items(), key=lambda each: (each[0].lowest(), len(each[0])))[:_MAX_PLACES]:
+        shown = [printable(name) for name in names[:_MAX_NAMES]]
+        if len(names) > _MAX_NAMES:
+            shown.append(f"and {len(names) - _MAX_NAMES} more")
+        lines.append(f"near {'all CPUs' if cpus == topology.online else _cpus(cpus)}: {', '.join(shown)}")
+    if len(places) > _MAX_PLACES:
+        lines.append(f"near {len(places) - _MAX_PLACES} other sets of CPUs: more devices, with --json")
+    return lines
+
+
+def _cpus(cpus: CPUSet) -> str:
+    return cut(str(cpus), _WIDTH)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
