@@ -48,7 +48,10 @@ _CPU_MASKS: Final = {
 _CACHE_MASKS: Final = {"shared_cpu_map": "shared_cpu_list"}
 """Masks, and the lists that say the same: a mask is recorded only where its list does not tell of the CPU itself."""
 
-_FORMER: Final = {"thread_siblings_list": "core_cpus_list", "core_siblings_list": "package_cpus_list"}
+_FORMER: Final = {
+    "topology/thread_siblings_list": "topology/core_cpus_list",
+    "topology/core_siblings_list": "topology/package_cpus_list",
+}
 """Names of kernels before 5.2, which later ones have besides (Documentation/admin-guide/cputopology.rst)."""
 
 _DEVICE: Final = rf"(?:{PCI_DIR}/{NAME}|(?:{NET_DIR}|{BLOCK_DIR})/{NAME}/device)/local_cpulist"
@@ -117,8 +120,9 @@ def _found(files: Files) -> dict[str, str]:
         take(at, _CPU_FILES)
         take_masks(at, _CPU_MASKS, cpu)
         for former, present in _FORMER.items():
-            if (value := found.get(f"{at}/topology/{former}")) and value == found.get(f"{at}/topology/{present}"):
-                del found[f"{at}/topology/{former}"]
+            same = found.get(f"{at}/{former}") == found.get(f"{at}/{present}")
+            if same and told.naming(cpu, at, (present,), ()):
+                del found[f"{at}/{former}"]
         for index in numbered(files, f"{at}/cache", "index"):
             take(f"{at}/cache/index{index}", _CACHE_FILES)
             take_masks(f"{at}/cache/index{index}", _CACHE_MASKS, cpu)
