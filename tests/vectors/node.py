@@ -56,13 +56,15 @@ class Node:
         self.active.add(pod["name"])
         self.sweep()
         chosen: dict[str, Affinity] = {}
+        # One choice of nodes for a whole pod, or one for each container when its turn comes.
+        for_all = self.hint(pod, None) if self.by_pod else None
         for container in containers_of(pod):
             name = container["name"]
-            wanted = self.hint(pod, container)
+            wanted = for_all or self.hint(pod, container)
             if not wanted.is_admitted:
                 self.active.discard(pod["name"])
                 return False, {}, None
-            if wanted.nodes is not None:
+            if wanted.nodes is not None and exclusive_cpus(pod, container):
                 chosen[name] = wanted
             refused = self.allocate(pod, container, wanted)
             if refused is not None:
@@ -70,13 +72,13 @@ class Node:
                 return False, chosen, refused
         return True, chosen, None
 
-    def hint(self, pod: Pod, container: Spec) -> Affinity:
-        """The nodes that the topology manager decides on."""
+    def hint(self, pod: Pod, container: Spec | None) -> Affinity:
+        """The nodes that the topology manager decides on, for a container or for a whole pod."""
         if self.fixed_hint is not None:
             return self.fixed_hint
         if self.rule is NumaRule.NONE:
             return ANYWHERE
-        listed = self.hints(pod, None if self.by_pod else container)
+        listed = self.hints(pod, container)
         return ANYWHERE if listed is None else merged(self.topology, listed, self.rule)
 
     def hints(self, pod: Pod, container: Spec | None) -> list[Affinity] | None:

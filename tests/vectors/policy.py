@@ -25,11 +25,11 @@ from tests.vectors.bubble import allocate_pod
 from tests.vectors.hints import shown
 from tests.vectors.node import Node, containers_of
 from tests.vectors.switches import rule_named
+from tests.vectors.take import MORE_CORES, cores_of
 from tests.vectors.verdict import EQUAL, Vector, Verdict, wanted
 
 REPAIRED: Final = "books that no longer fit are carried over as far as lawful, and the rest reported"
 NEVER_EMPTY: Final = "the shared pool is never emptied: at least one CPU stays, one core under full-pcpus-only"
-MORE_CORES: Final = "distribute-cpus-across-cores: as many different cores as possible before a second sibling"
 
 _CODES: Final = {
     "UnexpectedAdmissionError": RefusalCode.NOT_ENOUGH,
@@ -62,6 +62,7 @@ class _Run:
         self.expected = wanted(vector)
         self.deviations: list[str] = []
         self.reasons: list[str] = []
+        self.reserved: list[tuple[tuple[object, ...], CPUSet]] = []
 
     def play(self) -> None:
         node = self._start(self.vector, self.vector.get("state"), self.expected)
@@ -129,14 +130,18 @@ class _Run:
         )
 
     def _reserved(self, settings: Settings, answer: Vector, at: str) -> CPUSet:
-        ours = reserve(self.topology, settings, State())
+        asked = (settings.options, settings.reserved_cpus, settings.reserved_count)
         if "reserved" not in answer:
-            return ours
+            # A policy that begins again under the same options reserves the same.
+            same = [cpus for before, cpus in self.reserved if before == asked]
+            return same[-1] if same else reserve(self.topology, settings, State())
+        ours = reserve(self.topology, settings, State())
         theirs = CPUSet.parse(answer["reserved"])
         if ours != theirs:
             self._deviate(f"{at}: reserved {ours}, expected {theirs}", self._more_cores(settings.options, ours, theirs))
         if self.topology.whole_cores(theirs) != CPUSet.parse(answer["reserved_physical"]):
             raise _Differs(f"{at}: the cores of the reservation are not {answer['reserved_physical']}")
+        self.reserved.append((asked, theirs))
         return theirs
 
     def _check_books(
@@ -244,8 +249,7 @@ class _Run:
         """The reason, where CPUs are to be on different cores, and ours are on more than theirs."""
         if ACROSS_CORES not in options or len(ours) != len(theirs):
             return ""
-        cores = [sum(1 for core in self.topology.cores if not core.cpus.isdisjoint(cpus)) for cpus in (ours, theirs)]
-        return MORE_CORES if cores[0] > cores[1] else ""
+        return MORE_CORES if cores_of(self.topology, ours) > cores_of(self.topology, theirs) else ""
 
     def _deviate(self, difference: str, reason: str) -> None:
         if not reason:
