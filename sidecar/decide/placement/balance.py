@@ -15,10 +15,8 @@ the first. That takes 2^nodes steps and more; this file finds the same in a few,
 4. Else rounds: after L full rounds, who was dealt to gave all its groups (it had no more than L), or L + 1 if its turn
    came before the rest ran out, or L if after. So whoever gives L + 1 comes before whoever gives L. For each L the best
    way follows from going through the nodes once, with all that matters of the way so far: how many members, how many
-   groups, whether somebody has given L. Ways whose regret exceeds a limit are dropped; the limit starts at the least
-   regret that any L can have, and doubles until something is found, which is then the best.
-5. Regret and the order among equals are one integer: regret first, then the members as bits, first node highest, then
-   how many are dealt to, then those as bits. It adds up over the nodes, and who they are is read back from it.
+   groups, whether somebody has given L. Ways whose regret exceeds a limit are dropped: that of the best guess, which
+   deals to the first so many of those with most CPUs; without one, the least that any L can have, then double. See `rounds`.
 
 The kubelet rounds deviations to three decimals, and so takes as equal what differs by less; that needs nodes times
 deviation beyond 1000 CPUs: equal nodes of more than 2000 CPUs together. There, this keeps to the more even one.
@@ -27,9 +25,11 @@ deviation beyond 1000 CPUs: equal nodes of more than 2000 CPUs together. There, 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
+
+from sidecar.decide.placement.rounds import Regrets, Rounds
 
 
 class Deal(NamedTuple):
@@ -73,19 +73,37 @@ class _Search:
         regrets = self._regrets(top)
         # 3. One group each.
         once = [place for place in top[: self.rest] if self.free[place] >= self.share + self.group]
-        limit = None
+        simple: tuple[int, list[int]] | None = None
         if len(once) == self.rest:
-            limit = sum(regrets[self.free[place]].dealt[1 if n < self.rest else 0] for n, place in enumerate(top))
-            if not limit:
-                return sorted(top), dict.fromkeys(once, 1)
+            regret = sum(regrets[self.free[place]].dealt[n < self.rest] for n, place in enumerate(top))
+            simple = (regret, sorted(top))
+            if not regret:
+                return simple[1], dict.fromkeys(once, 1)
         # 4. Rounds.
-        found = _Rounds(self.free, self.members, self.rest, regrets, sorted(top), limit).best()
-        if found is None:
-            return sorted(top), dict.fromkeys(once, 1)
-        chosen, dealt = found
-        return chosen, self._dealt(dealt)
+        limit = min([*self._guesses(top, regrets), *([simple[0]] if simple else [])], default=None)
+        found = Rounds(self.free, self.members, self.rest, regrets).best(limit)
+        if simple and (found is None or found[:2] >= simple):
+            return simple[1], dict.fromkeys(once, 1)
+        assert found is not None, "without a limit, dealing to all members is found at the latest"
+        return found[1], self._dealt(found[2])
 
-    def _regrets(self, top: list[int]) -> dict[int, _Regrets]:
+    def _guesses(self, top: list[int], regrets: dict[int, Regrets]) -> Iterator[int]:
+        """The regrets of dealing to the first so many of those with most CPUs."""
+        there = 0
+        for size, last in enumerate(top[: self.rest - 1], 1):
+            rounds, more = divmod(self.rest, size)
+            groups = (self.free[last] - self.share) // self.group
+            there += groups
+            places = sorted(top[:size])
+            others = sum([regrets[self.free[place]].dealt[0] for place in top[size:]])
+            if groups > rounds:
+                dealt = [regrets[self.free[place]].dealt for place in places]
+                first, then = [each[rounds + 1] for each in dealt[:more]], [each[rounds] for each in dealt[more:]]
+                yield others + sum(first) + sum(then)
+            elif groups and there >= self.rest:
+                yield others + sum(regrets[self.free[place]].dealt[n] for place, n in self._dealt(places).items())
+
+    def _regrets(self, top: list[int]) -> dict[int, Regrets]:
         """By free CPUs, against the ideal over these members."""
         group, share = self.group, self.share
         # The price of a group: what the member that gives the last one of the ideal has left before it.
@@ -107,7 +125,7 @@ class _Search:
         found = {}
         for cpus in set(self.free):
             value, dealt = worth(cpus)
-            found[cpus] = _Regrets(
+            found[cpus] = Regrets(
                 out=max(0, value - threshold), dealt=[each + max(0, threshold - value) for each in dealt]
             )
         return found
@@ -124,128 +142,3 @@ class _Search:
                     dealt[place] += 1
                     rest -= 1
         return dealt
-
-
-class _Regrets(NamedTuple):
-    """By how much a node with so many CPUs falls short of the ideal: as no member, and as one that is dealt n groups.
-
-    `dealt` ends where the node has no more groups.
-    """
-
-    out: int
-    dealt: list[int]
-
-
-class _Rounds:
-    """Step 4: the best way with at least one full round."""
-
-    def __init__(
-        self,
-        free: list[int],
-        members: int,
-        rest: int,
-        regrets: dict[int, _Regrets],
-        top: list[int],
-        limit: int | None,
-    ) -> None:
-        self.members = members
-        self.rest = rest
-        self.nodes = [regrets[cpus] for cpus in free]
-        self.places = len(free)
-        # 5. From low to high: who is dealt to, how many, who is a member, regret.
-        self.member_shift = self.places + self.places.bit_length()
-        self.regret_shift = self.member_shift + self.places
-        self.bits = [1 << (self.places - 1 - place) for place in range(self.places)]
-        self.limit = limit
-        self.top = sum(self.bits[place] for place in top)
-        self.kinds = [(kind, sum(1 for each in self.nodes if each is kind)) for kind in regrets.values()]
-
-    def best(self) -> tuple[list[int], list[int]] | None:
-        """Members and those dealt to; None if one group each, of that limit, is as good."""
-        most = max(len(kind.dealt) for kind, _ in self.kinds) - 1
-        least = {rounds: self._least(rounds) for rounds in range(1, min(most, self.rest) + 1)}
-        if not least:
-            return None
-        budget = min(least.values())
-        while self.limit is None or budget <= self.limit:
-            found = [self._through(rounds, budget) for rounds, regret in least.items() if regret <= budget]
-            costs = [cost for cost in found if cost is not None]
-            if costs:
-                return self._read(min(costs))
-            if self.limit is not None and budget == self.limit:
-                return None
-            budget = max(2 * budget, 1)
-            if self.limit is not None:
-                budget = min(budget, self.limit)
-        return None
-
-    def _read(self, cost: int) -> tuple[list[int], list[int]] | None:
-        order = -cost & ((1 << self.regret_shift) - 1)
-        regret = (cost + order) >> self.regret_shift
-        chosen = order >> self.member_shift
-        if self.limit is not None and (regret, -chosen) >= (self.limit, -self.top):
-            return None
-        return self._places(chosen), self._places(order & ((1 << self.places) - 1))
-
-    def _places(self, bits: int) -> list[int]:
-        return [place for place, bit in enumerate(self.bits) if bits & bit]
-
-    def _least(self, rounds: int) -> int:
-        """A regret that no way with so many rounds can be below."""
-        return sum(count * min(kind.out, *_options(kind, rounds).values()) for kind, count in self.kinds)
-
-    def _through(self, rounds: int, budget: int) -> int | None:
-        """The cost of the best way with so many full rounds and no more regret than the budget; None: there is none."""
-        # Nodes that may give something of the rest are gone through in order; of the others only their number counts.
-        contested: list[tuple[bool, int | None, list[tuple[int, int]]]] = []
-        others: list[int] = []
-        base = 0
-        for bit, node in zip(self.bits, self.nodes, strict=True):
-            member = bit << self.member_shift
-            out = node.out << self.regret_shift
-            ways = [
-                (groups, (regret << self.regret_shift) - member - (((1 << self.places) | bit) if groups else 0))
-                for groups, regret in _options(node, rounds).items()
-                if regret <= budget
-            ]
-            if any(groups for groups, _ in ways):
-                exact = len(node.dealt) - 1 <= rounds
-                contested.append((exact, out if node.out <= budget else None, ways))
-            else:
-                base += out
-                others += [cost - out for _, cost in ways]
-        others.sort()
-        filled = [base, *accumulate(others, initial=base)][1:]
-        most = budget << self.regret_shift
-        states: dict[tuple[int, int, bool], int] = {(0, 0, False): 0}
-        for exact, out, ways in contested:
-            after: dict[tuple[int, int, bool], int] = {}
-            for (members, given, has_ended), so_far in states.items():
-                if out is not None:
-                    _keep(after, (members, given, has_ended), so_far + out, most)
-                for groups, cost in ways:
-                    if members == self.members or given + groups > self.rest:
-                        continue
-                    ends = groups == rounds and not exact
-                    if has_ended and groups > rounds:
-                        continue
-                    _keep(after, (members + 1, given + groups, has_ended or ends), so_far + cost, most)
-            states = after
-        found = [
-            cost + filled[self.members - members]
-            for (members, given, _), cost in states.items()
-            if given == self.rest and self.members - members < len(filled)
-        ]
-        best = min(found, default=most + 1)
-        return best if best <= most else None
-
-
-def _options(node: _Regrets, rounds: int) -> dict[int, int]:
-    """Groups of the rest that a member may have given when it ends after so many full rounds, and the regrets."""
-    most = len(node.dealt) - 1
-    return {groups: node.dealt[groups] for groups in (0, min(most, rounds), min(most, rounds + 1))}
-
-
-def _keep(states: dict[tuple[int, int, bool], int], state: tuple[int, int, bool], cost: int, most: int) -> None:
-    if cost <= most and cost < states.get(state, most + 1):
-        states[state] = cost
