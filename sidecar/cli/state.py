@@ -1,17 +1,40 @@
-"""`state`: the books, as they are on disk."""
+"""`state`: the books, as they are on disk, ours or a kubelet's; and the way from theirs into ours."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+from typing import Final
 
-from sidecar.cli.flags import add_config, add_json, config_of, print_json
+from sidecar.cli.flags import add_config, config_of, print_json
 from sidecar.cli.table import table
-from state import files
-from state.checkpoint import LIMIT, NAME, PREVIOUS, decode_checkpoint
+from sidecar.host.lock import hold_lock
+from sidecar.log import printable
+from state import files, kubelet
+from state.checkpoint import LIMIT, NAME, PREVIOUS, CheckpointFile, decode_checkpoint
 from state.errors import StateError
+from state.kubelet import KubeletState, exported, imported
 from state.model import Originals, State
+
+_DESCRIPTION = """The books as they are in the checkpoint: who was granted what, who was refused, and the
+settings that containers had before. Reads only; it needs no daemon.
+
+--format kubelet prints them as a kubelet's cpu_manager_state, each container as a pod of its own.
+--file reads another checkpoint, ours or a kubelet's; its checksum is verified.
+--import is the one that writes, while no daemon runs: the CPUs in such a file become those of the
+containers that our books know, by id or name, where that breaks no law; the next daemon moves them."""
+
+_EXAMPLES = """examples:
+  cpuset-sidecar state
+  cpuset-sidecar state --json
+  cpuset-sidecar state --format kubelet > cpu_manager_state
+  cpuset-sidecar state --file /var/lib/kubelet/cpu_manager_state
+  cpuset-sidecar state --import /var/lib/kubelet/cpu_manager_state
+"""
+
+_OURS: Final = b'{"version":'
+"""What our checkpoints begin with, each of them: they have no white space. A kubelet's begins with its policy."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -19,24 +42,77 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "state",
         help="the books: who was granted what",
-        description="The books as they are in the checkpoint: who was granted what, who was refused, and the\n"
-        "settings that containers had before. Reads only; it needs no daemon.",
-        epilog="examples:\n  cpuset-sidecar state\n  cpuset-sidecar state --json\n",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_json(parser)
+    parser.add_argument(
+        "--format", choices=("text", "json", "kubelet"), default="text", help="how to print them (default: text)"
+    )
+    parser.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--file", metavar="FILE", help="the checkpoint to read instead (- for stdin)")
+    source.add_argument(
+        "--import", dest="import_from", metavar="FILE", help="take the CPUs in this file into the books"
+    )
     add_config(parser)
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the newest books. StateError where there are none, or they cannot be read."""
-    state = read_books(config_of(args).state_dir)
-    if args.json:
-        print_json(state)
-    else:
-        sys.stdout.write("\n".join(rendered(state)) + "\n")
+    """Print the newest books, or those in a file; or import one. StateError where they cannot be read."""
+    if args.import_from:
+        return _import(config_of(args).state_dir, args.import_from, args.format)
+    _print(read_file(args.file) if args.file else read_books(config_of(args).state_dir), args.format)
     return 0
+
+
+def read_file(path: str) -> State | KubeletState:
+    """The checkpoint in a file, whoever wrote it."""
+    try:
+        if path == "-":
+            content = sys.stdin.buffer.read(LIMIT + 1)
+        else:
+            with open(path, "rb") as file:
+                content = file.read(LIMIT + 1)
+    except OSError as error:
+        raise StateError(f"{path} cannot be read: {files.reason(error)}") from error
+    if len(content) > LIMIT:
+        raise StateError(f"{path} is too large for a checkpoint")
+    try:
+        return decode_checkpoint(content) if content.startswith(_OURS) else kubelet.decode(content)
+    except StateError as error:
+        raise StateError(f"{path} cannot be used: {error}") from error
+
+
+def _print(books: State | KubeletState, format: str) -> None:  # noqa: A002 - the flag's name
+    if format == "json":
+        print_json(books)
+    elif format == "kubelet":
+        # Byte for byte: the kubelet's file does not end in a newline.
+        sys.stdout.flush()
+        sys.stdout.buffer.write(kubelet.encode(books if isinstance(books, KubeletState) else exported(books)))
+        sys.stdout.buffer.flush()
+    else:
+        lines = kubelets(books) if isinstance(books, KubeletState) else rendered(books)
+        sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _import(state_dir: str, path: str, format: str) -> int:  # noqa: A002 - the flag's name
+    found = read_file(path)
+    read_books(state_dir)
+    with hold_lock(state_dir), CheckpointFile(state_dir) as checkpoints:
+        made = imported(found if isinstance(found, KubeletState) else exported(found), read_books(state_dir))
+        if made.taken:
+            checkpoints.save(made.books)
+    if format == "text":
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in made.taken or ("nothing changed",)))
+    elif format == "json":
+        print_json(made)
+    else:
+        _print(made.books, format)
+    sys.stderr.write("".join(f"cpuset-sidecar: not imported: {printable(line)}\n" for line in made.left))
+    return 0 if made.taken or not made.left else 1
 
 
 def read_books(state_dir: str) -> State:
@@ -74,6 +150,19 @@ def rendered(state: State) -> list[str]:
     before = [(id[:12], _settings(originals)) for id, originals in sorted(state.originals.items())]
     lines += ["", *table(("ID", "SETTINGS BEFORE"), before)] if before else []
     return lines
+
+
+def kubelets(books: KubeletState) -> list[str]:
+    """What a kubelet's file says: its shared pool, and who holds what."""
+    lines = [f"policy {printable(books.policy) or 'none told'}, of a kubelet", f"default    {books.default or 'none'}"]
+    rows = [
+        (pod, name, str(len(cpus)), str(cpus))
+        for pod, named in sorted(books.assignments.items())
+        for name, cpus in sorted(named.items())
+    ]
+    lines += ["", *table(("POD", "CONTAINER", "CPUS", "WHICH"), rows)] if rows else []
+    pods = [(pod, str(len(cpus)), str(cpus)) for pod, cpus in sorted(books.pod_assignments.items())]
+    return lines + (["", *table(("POD AS A WHOLE", "CPUS", "WHICH"), pods)] if pods else [])
 
 
 def _settings(originals: Originals) -> str:
