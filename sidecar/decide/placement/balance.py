@@ -16,7 +16,7 @@ the first. That takes 2^nodes steps and more; this file finds the same in a few,
    came before the rest ran out, or L if after. So whoever gives L + 1 comes before whoever gives L. For each L the best
    way follows from going through the nodes once, with all that matters of the way so far: how many members, how many
    groups, whether somebody has given L. Ways whose regret exceeds a limit are dropped: that of the best guess, which
-   deals to the first so many of those with most CPUs; without one, the least that any L can have, then double. See `rounds`.
+   deals to the first so many of those with most CPUs, and is nearly always the answer. See `rounds`.
 
 The kubelet rounds deviations to three decimals, and so takes as equal what differs by less; that needs nodes times
 deviation beyond 1000 CPUs: equal nodes of more than 2000 CPUs together. There, this keeps to the more even one.
@@ -80,11 +80,12 @@ class _Search:
             if not regret:
                 return simple[1], dict.fromkeys(once, 1)
         # 4. Rounds.
-        limit = min([*self._guesses(top, regrets), *([simple[0]] if simple else [])], default=None)
+        # There is a limit: with fewer than r members that have whole groups, dealing to all of them is a guess.
+        limit = min([*self._guesses(top, regrets), *([simple[0]] if simple else [])])
         found = Rounds(self.free, self.members, self.rest, regrets).best(limit)
         if simple and (found is None or found[:2] >= simple):
             return simple[1], dict.fromkeys(once, 1)
-        assert found is not None, "without a limit, dealing to all members is found at the latest"
+        assert found is not None, "the limit is that of a way"
         return found[1], self._dealt(found[2])
 
     def _guesses(self, top: list[int], regrets: dict[int, Regrets]) -> Iterator[int]:

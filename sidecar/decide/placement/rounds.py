@@ -47,21 +47,15 @@ class Rounds:
         self.regret_shift = self.member_shift + self.places
         self.bits = [1 << (self.places - 1 - place) for place in range(self.places)]
 
-    def best(self, limit: int | None) -> tuple[int, list[int], list[int]] | None:
-        """The regret, the members, those dealt to; None if there is no way within the limit, a regret if known."""
+    def best(self, limit: int) -> tuple[int, list[int], list[int]] | None:
+        """The regret, the members, those dealt to; None if every such way has more regret than the limit."""
         most = min(self.rest, max(len(each.dealt) for each in self.regrets.values()) - 1)
-        least = sorted((self._least(rounds), rounds) for rounds in range(1, most + 1))
-        budget = least[0][0] if limit is None else limit
         best: int | None = None
-        while best is None:
-            for regret, rounds in least:
-                # What is found lowers the budget of the others.
-                found = self._through(rounds, budget - regret, regret)
-                if found is not None and (best is None or found < best):
-                    best, budget = found, -(-found >> self.regret_shift)
-            if limit is not None:
-                break
-            budget = max(2 * budget, 1)
+        for least, rounds in sorted((self._least(rounds), rounds) for rounds in range(1, most + 1)):
+            found = self._through(rounds, limit - least, least)
+            if found is not None and (best is None or found < best):
+                # What is found lowers the limit for the others. Less the order as bits, it is the regret rounded up.
+                best, limit = found, -(-found >> self.regret_shift)
         if best is None:
             return None
         order = -best & ((1 << self.regret_shift) - 1)
