@@ -37,6 +37,8 @@ _ALL: Final = CPUSet.from_mask((1 << (MAX_CPU + 1)) - 1)
 
 _CACHE: Final = re.compile(r"L([1-9])(i?)Cache")
 
+_HEX: Final = re.compile(r"0x[0-9a-fA-F]+")
+
 _SAME: Final = 0.9
 """Cores with at least this part of the next faster ones' capacity are of their kind."""
 
@@ -270,7 +272,7 @@ def _mask(text: str) -> CPUSet:
 
 
 def _word(text: str, longest: int) -> int:
-    if text and (len(text) > longest or not text.startswith("0x")):
+    if text and (len(text) > longest or not _HEX.fullmatch(text)):
         raise ValueError(text)
     return int(text, 16) if text else 0
 

@@ -216,6 +216,8 @@ MACHINE = '<topology><object type="Machine" cpuset="{}">{}</object></topology>'
         (MACHINE.format("0x1", ""), "tells of no CPU that is online and allowed"),
         (MACHINE.format("0xg", ""), "has '0xg', which is not a mask of CPUs 0 to 8191"),
         (MACHINE.format("7", ""), "has '7', which is not a mask"),
+        (MACHINE.format("0x", ""), "has '0x', which is not a mask"),
+        (MACHINE.format("0x1_0", ""), "has '0x1_0', which is not a mask"),
         (MACHINE.format("0x1,0x123456789", ""), "which is not a mask"),
         (MACHINE.format("0x" + "f" * 9000, ""), "which is not a mask"),
         (MACHINE.format("0x1", '<object type="PU"/>'), "a PU without a CPU number: None"),
