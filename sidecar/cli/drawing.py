@@ -88,14 +88,16 @@ def draw(machine: Machine, marks: Mapping[int, str], paint: Paint = plain, width
     """The lines of the map, none wider than `width` (colours not counted)."""
     lines: list[str] = []
     cell = max((len(str(cpu)) for cpu in machine.online), default=1)
-    for package in machine.packages:
-        rows = list(_rows(package))
+    drawn = [(package, list(_rows(package))) for package in machine.packages]
+    widest = max((len(label) for _, rows in drawn for label, _ in rows), default=0)
+    for package, rows in drawn:
         if len(machine.packages) > 1 and len(rows) > 1:
             lines.append(f"socket {package.id}")
         for label, cores in rows:
             indent = "  " if len(machine.packages) > 1 and len(rows) > 1 else ""
             name = label if len(rows) > 1 else f"socket {package.id}"
-            lines += _wrapped(f"{indent}{name:<10}", [_core(cpus, cell, marks, paint) for cpus in cores], width)
+            cells = [_core(cpus, cell, marks, paint) for cpus in cores]
+            lines += _wrapped(f"{indent}{name:<{max(9, widest)}} ", cells, width)
     if machine.offline:
         lines.append(f"offline   {machine.offline}")
     if machine.isolated:

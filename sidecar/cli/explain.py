@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import sys
 
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
+from sidecar.cli.plan import pinned
+from sidecar.cli.state import read_books
+from sidecar.decide.placement.shortfall import Shortfall
+from sidecar.decide.whatif import imagined, lie, placed_anew
+from sidecar.decide.world import PolicyName, Settings, replace
 from sidecar.errors import SidecarError
+from sidecar.host.sysfs import read_topology
 from sidecar.log import printable
-from sidecar.publish.status import ContainerStatus, Status
+from sidecar.publish.status import ContainerStatus, Sharing, Status
 from sidecar.publish.status_file import is_daemon_running, read_status
+from state.cpuset import CPUSet
+from state.errors import StateError
+from state.model import State
+from state.topology import Topology
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -33,6 +44,11 @@ def run(args: argparse.Namespace) -> int:
     state_dir = config_of(args).state_dir
     status = read_status(state_dir)
     found = find(status, args.container)
+    if found.sharing is Sharing.EXCLUSIVE:
+        # Of books or a machine that cannot be read here nothing is said.
+        with contextlib.suppress(StateError):
+            placed = placement(found, status, read_books(state_dir), read_topology())
+            found = replace(found, explanation=(*found.explanation, *placed))
     if args.json:
         print_json(found)
     else:
@@ -55,6 +71,30 @@ def find(status: Status, wanted: str) -> ContainerStatus:
     near = difflib.get_close_matches(wanted, [each.name for each in status.containers], n=1)
     hint = f"; did you mean {printable(near[0])!r}?" if near else "; `cpuset-sidecar status` lists them"
     raise SidecarError(f"there is no container {shown!r}{hint}")
+
+
+def placement(found: ContainerStatus, status: Status, state: State, topology: Topology) -> tuple[str, ...]:
+    """How the CPUs of an exclusive container lie, and where it would be placed now if it were not there already."""
+    settings = Settings(
+        policy=PolicyName.STATIC,
+        reserved_cpus=status.reserved,
+        options=status.options,
+        numa=status.numa,
+        isolated=status.isolated,
+        shared_min=status.shared_min,
+    )
+    world = imagined(state, topology, settings, pinned(status))
+    grant = world.state.assignments.get(found.id)
+    if grant is None:
+        return ()
+    said = [f"They are {lie(topology, grant.cpus)}."] if lie(topology, grant.cpus) else []
+    anew = placed_anew(world, grant)
+    if isinstance(anew, CPUSet) and anew != grant.cpus:
+        where = lie(topology, anew)
+        said.append(f"Placed anew now it would get {anew}{f' ({where})' if where else ''}; what is held stays.")
+    elif isinstance(anew, Shortfall):
+        said.append(f"Placed anew now it would be refused: {anew.reason}.")
+    return tuple(said)
 
 
 def rendered(each: ContainerStatus) -> list[str]:

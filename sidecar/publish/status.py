@@ -14,9 +14,9 @@ import msgspec
 from sidecar.decide.demand import cpu_limit
 from sidecar.decide.facts import EngineInfo, Phase
 from sidecar.decide.plan import desired, is_settled
-from sidecar.decide.world import Container, PolicyName, Standing, World
+from sidecar.decide.world import Container, IsolatedRule, PolicyName, Standing, World
 from state.cpuset import EMPTY, CPUSet
-from state.model import Assignment, Refusal, Shortage
+from state.model import Assignment, NumaRule, Refusal, Shortage
 from state.topology import Topology
 
 VERSION: Final = 1
@@ -110,6 +110,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str = ""
     policy: str = "none"
     options: tuple[str, ...] = ()
+    numa: NumaRule = NumaRule.NONE
+    isolated: IsolatedRule = IsolatedRule.IGNORE
+    shared_min: int = 0
     engine: EngineInfo | None = None
     is_ready: bool = False
     is_releasing: bool = False
@@ -130,6 +133,9 @@ def status_of(world: World, *, program: str = "", updated_at: str = "", problems
         updated_at=updated_at,
         policy=world.settings.policy.value,
         options=world.settings.options,
+        numa=world.settings.numa,
+        isolated=world.settings.isolated,
+        shared_min=world.settings.shared_min,
         engine=world.engine,
         is_ready=world.is_ready,
         is_releasing=world.is_releasing,

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.__main__ import main
+from sidecar.cli import explain
 from sidecar.cli.status import rendered
 from sidecar.decide.world import World, replace
 from sidecar.publish.status import Machine, Status, status_of
@@ -38,6 +39,7 @@ BUSY = world(
 def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A state directory with a status, books, and a lock that is held, as a running daemon has it."""
     monkeypatch.setenv("CPUSET_SIDECAR_STATE_DIR", str(tmp_path))
+    monkeypatch.setattr(explain, "read_topology", lambda: BUSY.topology)
     _leave(tmp_path, BUSY)
     held = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
     fcntl.flock(held, fcntl.LOCK_EX)
@@ -101,6 +103,7 @@ def test_without_a_daemon_status_fails_but_shows(
 ) -> None:
     """1, with the reason on stderr."""
     monkeypatch.setenv("CPUSET_SIDECAR_STATE_DIR", str(tmp_path))
+    monkeypatch.setattr(explain, "read_topology", lambda: BUSY.topology)
     _leave(tmp_path, BUSY)
     assert main(["status"]) == 1
     shown = capsys.readouterr()
@@ -130,6 +133,7 @@ def test_explain_tells_by_name_and_by_id(capsys: pytest.CaptureFixture[str]) -> 
             "  It asked for 2 exclusive CPUs and was granted 1-2.\n"
             "  It runs on exactly these, and nobody else does.\n"
             "  Its limit of 2 CPUs is lifted while it has CPUs of its own, and put back when it leaves them.\n"
+            "  They are 2 cores.\n"
         )
     assert main(["explain", "--json", "big"]) == 0
     assert json.loads(capsys.readouterr().out)["asked"] == 5
@@ -235,7 +239,9 @@ def test_wrong_usage_is_2(args: list[str], capsys: pytest.CaptureFixture[str]) -
     assert "usage: cpuset-sidecar" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["run", "status", "topology", "explain", "watch", "state", "doctor", "release"])
+@pytest.mark.parametrize(
+    "command", ["run", "status", "topology", "plan", "explain", "watch", "state", "doctor", "release"]
+)
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """With what it does; and the list of commands names it."""
     with pytest.raises(SystemExit) as caught:

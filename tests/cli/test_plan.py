@@ -1,0 +1,146 @@
+"""`plan` and the deeper `explain`: what a request would get, on any machine, beside what is there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sidecar.__main__ import main
+from sidecar.cli import explain, plan
+from sidecar.decide.world import IsolatedRule, Settings, replace
+from sidecar.publish.status import status_of
+from sidecar.publish.status_file import write_status
+from state.checkpoint import CheckpointFile
+from state.cpuset import CPUSet
+from state.topology import Topology, uniform
+from tests.cli.worlds import STATIC, container, world
+
+MACHINE = uniform(packages=2, cores=4, threads=2)
+"""Nodes 0 (0-3,8-11) and 1 (4-7,12-15)."""
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch) -> Topology:
+    """This host is the machine."""
+    for command in (plan, explain):
+        monkeypatch.setattr(command, "read_topology", lambda: MACHINE)
+    return MACHINE
+
+
+def state_of(directory: Path, *, later: Settings = STATIC) -> Path:
+    """A state directory: web holds 2 CPUs, db is pinned by hand; the status is of the settings `later`."""
+    made = world(MACHINE, container("web", exclusive=2), container("db", cpuset="6"))
+    books = CheckpointFile(directory)
+    books.save(made.state)
+    books.close()
+    write_status(directory, status_of(replace(made, settings=later)))
+    return directory
+
+
+def test_a_plan_beside_what_is_running(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The CPUs, how they lie, what is free afterwards, the picture, and what its marks mean."""
+    state_of(tmp_path)
+    assert main(["plan", "--cpus", "4", "--state-dir", str(tmp_path), "--reserved", "0"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "A  4 CPUs: 2-3,10-11 (2 whole cores, socket 0)",
+        "free afterwards: 8 (4-5,7-8,12-15)",
+        "",
+        "socket 0   [ 0r  8.] [ 1x  9x] [ 2A 10A] [ 3A 11A]",
+        "socket 1   [ 4. 12.] [ 5. 13.] [ 6# 14.] [ 7. 15.]",
+        "",
+        ". shared",
+        "r reserved, shared",
+        "x held by web",
+        "# pinned by hand: db",
+    ]
+
+
+def test_requests_are_answered_one_after_the_other_and_a_refusal_says_what_would_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The code is 1, for scripts."""
+    args = ["plan", "--empty", "--state-dir", str(tmp_path), "--reserved", "0", "--cpus", "10", "--cpus", "6"]
+    assert main(args) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert (
+        lines[0] == "A  10 CPUs: 2-7,12-15 (4 whole cores and 2 single threads, nodes 0, 1, sockets 0, 1)" or lines[0]
+    )
+    assert lines[1].startswith("B  6 CPUs: none: 6 exclusive CPUs asked for, 5 free: ")
+    assert lines[1].endswith("; 5 would fit")
+
+
+def test_a_plan_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["plan", "--json", "--cpus", "2", "--cpus", "x", "--state-dir", str(tmp_path), "--reserved", "0"]
+    assert main(args) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["answers"][0] == {
+        "asked": 2,
+        "cpus": "1,9",
+        "lie": "1 whole core, socket 0",
+        "code": "",
+        "reason": "",
+        "warnings": [],
+    }
+    assert found["answers"][1]["code"] == "bad-label"
+    assert found["reserved"] == "0"
+
+
+def test_options_labels_and_devices_are_those_of_a_container(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Flags of the configuration for the node, labels for the request."""
+    args = ["plan", "--json", "--state-dir", str(tmp_path), "--reserved", "count:1", "--cpus", "4"]
+    assert main([*args, "--options", "distribute-cpus-across-numa"]) == 0
+    assert json.loads(capsys.readouterr().out)["answers"][0]["cpus"] == "4-5,12-13"
+    assert main([*args, "--label", "cpuset.options=distribute-cpus-across-cores", "--near", "eth7"]) == 0
+    [answer] = json.loads(capsys.readouterr().out)["answers"]
+    assert len(MACHINE.whole_cores(CPUSet.parse(answer["cpus"]))) == 8
+    assert answer["warnings"] == ["cpuset.near is 'eth7', and this machine has no such device"]
+    assert main([*args, "--label", "nonsense"]) == 1
+    assert "write LABEL=VALUE" in capsys.readouterr().err
+
+
+def test_a_recorded_machine_is_planned_from_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With one CPU reserved where the configuration says nothing, and a word about that."""
+    record = tmp_path / "machine.txt"
+    base = "devices/system/cpu"
+    lines = [f"{base}/online: 0-3", *(f"{base}/cpu{n}/topology/core_cpus_list: {n % 2},{n % 2 + 2}" for n in range(4))]
+    record.write_text("".join(f"{line}\n" for line in lines))
+    assert main(["plan", "--machine", str(record), "--cpus", "2", "--state-dir", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "nothing is reserved by the configuration: 1 CPU is assumed" in out
+    assert "A  2 CPUs: 1,3 (1 whole core)" in out
+
+
+def test_books_that_cannot_be_read_are_told_with_the_way_around(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "checkpoint.json").write_text("?")
+    assert main(["plan", "--cpus", "1", "--state-dir", str(tmp_path)]) == 1
+    assert "--empty plans as if nothing were running" in capsys.readouterr().err
+
+
+def test_explain_says_how_cpus_lie(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Placed anew it would get the same, so nothing is said of that."""
+    state_of(tmp_path)
+    assert main(["explain", "web", "--state-dir", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "  They are 1 whole core, socket 0."
+
+
+def test_explain_says_what_changed_options_would_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is held stays; nobody has to delete anything."""
+    state_of(tmp_path, later=replace(STATIC, options=("distribute-cpus-across-cores",)))
+    assert main(["explain", "web", "--state-dir", str(tmp_path)]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "  Placed anew now it would get 1-2 (2 single threads, socket 0); what is held stays."
+
+
+def test_explain_says_where_a_request_would_be_refused_now(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state_of(tmp_path, later=replace(STATIC, isolated=IsolatedRule.ONLY))
+    assert main(["explain", "--json", "web", "--state-dir", str(tmp_path)]) == 0
+    explanation = json.loads(capsys.readouterr().out)["explanation"]
+    said = "Placed anew now it would be refused: 2 exclusive CPUs asked for, 0 free; isolated CPUs only (isolated)"
+    assert explanation[-1].startswith(said)
