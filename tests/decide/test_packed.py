@@ -1,10 +1,8 @@
-"""Packed placement: the kubelet's own vectors, brute force on small machines, and properties on irregular ones."""
+"""Packed placement: stories, brute force on small machines, and properties on irregular ones."""
 
 from __future__ import annotations
 
-import json
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +13,6 @@ from sidecar.decide.placement.packed import packed
 from state.cpuset import EMPTY, CPUSet
 from state.topology import Topology, topology, uniform
 from tests.state.strategies import topologies
-
-VECTORS = Path(__file__).parents[2].parent / "shared" / "vectors"
 
 SMALL = (
     uniform(cores=4),
@@ -148,45 +144,3 @@ def test_taking_in_pieces_never_hands_out_a_cpu_twice(machine: Topology, data: s
         assert taken.isdisjoint(total)
         free, total = free - taken, total | taken
     assert total == machine.online
-
-
-# The kubelet's own answers.
-
-
-def recorded_machine(rows: list[list[int]]) -> Topology:
-    def by(column: int) -> dict[int, CPUSet]:
-        return {row[column]: CPUSet(each[0] for each in rows if each[column] == row[column]) for row in rows}
-
-    return topology(cores=list(by(1).values()), caches=list(by(4).values()), nodes=by(3), packages=by(2))
-
-
-def is_told_consistently(recorded: dict[str, Any]) -> bool:
-    """Whether the counts that the allocator divided by are those of the rows."""
-    rows, counts = recorded["cpus"], recorded["counts"]
-    columns = {"cpus": 0, "cores": 1, "sockets": 2, "numa": 3, "uncore": 4}
-    return all(counts[name] == len({row[column] for row in rows}) for name, column in columns.items())
-
-
-def vectors(name: str) -> list[dict[str, Any]]:
-    path = VECTORS / name
-    if not path.exists():
-        pytest.skip(f"no recorded vectors at {path}")
-    text = path.read_text()
-    return json.loads(text) if name.endswith(".json") else [json.loads(line) for line in text.splitlines()]
-
-
-def test_the_kubelets_own_answers() -> None:
-    """Every recorded call of the packed allocator gives the same CPUs, or is refused where it was refused."""
-    recorded = {each["name"]: each for each in vectors("topologies.json")}
-    built = {name: recorded_machine(each["cpus"]) for name, each in recorded.items() if is_told_consistently(each)}
-    played, wrong = 0, []
-    for case in vectors("take.jsonl"):
-        if case["algorithm"] != "packed" or case["topology"] not in built:
-            continue
-        played += 1
-        expected = case.get("expect_fixed", case["expect"])
-        taken = packed(built[case["topology"]], CPUSet.parse(case["available"]), case["num"])
-        if (str(taken) if taken is not None else None) != expected.get("cpus"):
-            wrong.append(f"{case['id']}: {taken} instead of {expected}")
-    assert wrong == []
-    assert played >= 228
