@@ -43,35 +43,37 @@ class _Level(msgspec.Struct):
     disputed: int = 0
 
 
-def cache_levels(told: Told, cpu_dir: str, online: CPUSet, core_of: dict[int, CPUSet]) -> tuple[CacheLevel, ...]:
-    """The data and unified caches of each level; none where none are told. `core_of` is by the lowest CPUs of cores."""
+def cache_levels(told: Told, cpu_dir: str, online: CPUSet, cores: list[CPUSet]) -> tuple[CacheLevel, ...]:
+    """The data and unified caches of each level; none where none are told."""
     levels: dict[int, _Level] = {}
     # 1. By index, the CPUs that some lower CPU's cache of that index is shared with.
     shared_at: dict[int, int] = {}
     value = told.files.value
-    indexes = [n for n in numbered(told.files, f"{cpu_dir}/cpu{online.lowest()}/cache", "index") if n <= _MAX_INDEX]
-    beyond = range(max(indexes, default=-1) + 1, _MAX_INDEX + 1)
+    # A directory that tells no level is as good as not there: a record does not have it.
+    first = f"{cpu_dir}/cpu{online.lowest()}/cache"
+    listed = (n for n in numbered(told.files, first, "index") if n <= _MAX_INDEX)
+    known = max((n for n in listed if value(f"{first}/index{n}/level") is not None), default=-1)
     for cpu in online:
         bit = 1 << cpu
         if levels and all(level.covered & bit for level in levels.values()):
             continue
-        for index in (*indexes, *beyond):
+        for index in range(_MAX_INDEX + 1):
             if shared_at.get(index, 0) & bit:
                 continue
             at = f"{cpu_dir}/cpu{cpu}/cache/index{index}"
             text = value(f"{at}/level")
             if text is None:
                 # Past what the first CPU has, the first gap is the end.
-                if index in indexes:
-                    continue
-                break
+                if index > known:
+                    break
+                continue
             number = int(text) if text.isdigit() and len(text) == 1 else 0
             level = levels.get(number)
             if not 1 <= number <= _MAX_LEVEL or (level and level.covered & bit):
                 continue
             if value(f"{at}/type") == "Instruction":
                 continue
-            if (sharing := _sharing(told, at, cpu, core_of)) is None:
+            if (sharing := _sharing(told, at, cpu, cores)) is None:
                 continue
             level = levels.setdefault(number, _Level([]))
             mask = (sharing.mask | bit) & online.mask
@@ -116,12 +118,14 @@ def last_level(
     return {group.id if by_kernel else group.cpus.lowest(): group.cpus for group in found}
 
 
-def _sharing(told: Told, at: str, cpu: int, core_of: dict[int, CPUSet]) -> CPUSet | None:
+def _sharing(told: Told, at: str, cpu: int, cores: list[CPUSet]) -> CPUSet | None:
     if sharing := told.naming(cpu, at, ("shared_cpu_list",), ("shared_cpu_map",)):
         return sharing
     # 2.
     named = told.cpus(f"{at}/shared_cpu_list"), told.mask(f"{at}/shared_cpu_map")
-    return core_of[cpu] if named != (None, None) and not any(named) else None
+    if named == (None, None) or any(named):
+        return None
+    return next(core for core in cores if cpu in core)
 
 
 def _identified(told: Told, caches: list[_Cache], *, ask: bool) -> tuple[Group, ...]:

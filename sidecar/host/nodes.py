@@ -28,7 +28,7 @@ class Nodes(NamedTuple):
 def nodes(told: Told, online: CPUSet, packages: dict[int, CPUSet] | None) -> Nodes:
     """The nodes that are online, each CPU in one of them."""
     alive = told.cpus(f"{NODE_DIR}/online")
-    ids = numbered(told.files, NODE_DIR, "node")[:_MAX_NODES]
+    ids = [id for id in numbered(told.files, NODE_DIR, "node")[:_MAX_NODES] if _is_told(told, id)]
     if alive:
         ids = [id for id in ids if id in alive]
     found: dict[int, CPUSet] = {}
@@ -48,6 +48,13 @@ def nodes(told: Told, online: CPUSet, packages: dict[int, CPUSet] | None) -> Nod
     missing = f"nodes are missing: {'each package is one' if packages else 'one node'}"
     groups = completed(told, found, online, "node", missing)
     return Nodes(groups, _distances(told, ids), _memory(told, ids, known))
+
+
+def _is_told(told: Told, id: int) -> bool:
+    """Whether a node's directory holds anything: one that does not is as good as not there."""
+    return any(
+        told.files.value(f"{NODE_DIR}/node{id}/{name}") is not None for name in ("cpulist", "cpumap", "distance")
+    )
 
 
 def _distances(told: Told, ids: list[int]) -> dict[int, dict[int, int]]:

@@ -54,7 +54,7 @@ def understand(machine: Mapping[str, str] | Files) -> Topology:
     cores = _cores(told, online)
     packages = _packages(told, online, cores)
     by_node = nodes(told, online, packages)
-    levels = cache_levels(told, CPU_DIR, online, {core.lowest(): core for core in cores})
+    levels = cache_levels(told, CPU_DIR, online, cores)
     made = topology(
         cores=cores,
         caches=last_level(told, levels, online, cores, packages),
@@ -154,7 +154,8 @@ def _between(
     if found.alone or found.disputed:
         return ()
     groups = {group.mask for group in found.groups}
-    if groups in ({core.mask for core in cores}, {group.mask for group in (packages or {0: online}).values()}):
+    alike = [cores, list((packages or {}).values()), [online]]
+    if any(groups == {each.mask for each in other} for other in alike):
         return ()
     group_of = {cpu: group for group in found.groups for cpu in group}
     if not all(core <= group_of[core.lowest()] for core in cores):
