@@ -151,6 +151,37 @@ def topology(
     return made
 
 
+def with_online(machine: Topology, online: CPUSet) -> Topology:
+    """The same machine when only these of its CPUs are online. StateError if that is none."""
+
+    def cut(groups: tuple[Group, ...]) -> dict[int, CPUSet]:
+        return {group.id: group.cpus & online for group in groups}
+
+    def left(groups: tuple[Group, ...]) -> tuple[Group, ...]:
+        return tuple(Group(group.id, group.cpus & online) for group in groups if group.cpus & online)
+
+    kinds = [msgspec.structs.replace(kind, cpus=kind.cpus & online) for kind in machine.kinds if kind.cpus & online]
+    made = topology(
+        cores=list(cut(machine.cores).values()),
+        caches=cut(machine.caches),
+        nodes=cut(machine.nodes),
+        packages=cut(machine.packages),
+        offline=machine.offline | (machine.online - online),
+        isolated=machine.isolated,
+        notes=machine.notes,
+    )
+    return msgspec.structs.replace(
+        made,
+        clusters=left(machine.clusters),
+        dies=left(machine.dies),
+        cache_levels=tuple(CacheLevel(each.level, left(each.groups)) for each in machine.cache_levels),
+        distances=machine.distances,
+        memory=machine.memory,
+        kinds=tuple(kinds) if len(kinds) > 1 else (),
+        devices={name: cpus & online for name, cpus in machine.devices.items()},
+    )
+
+
 def uniform(*, packages: int = 1, nodes: int = 1, cores: int = 1, threads: int = 1, adjacent: bool = False) -> Topology:
     """A regular machine: `nodes` in each package, `cores` in each node, `threads` in each core; one cache a node.
 
