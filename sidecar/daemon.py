@@ -29,7 +29,7 @@ from sidecar.apply.executor import Executor
 from sidecar.board import Board
 from sidecar.config import Config, load_again
 from sidecar.decide.demand import label_keys
-from sidecar.decide.facts import EngineConnected, EngineInfo, Fact, ReleaseRequested, SettingsChanged
+from sidecar.decide.facts import EngineConnected, EngineInfo, Fact, ReleaseRequested, SettingsChanged, TopologyRead
 from sidecar.decide.reconcile import begin
 from sidecar.decide.world import World
 from sidecar.engines.docker import open_docker
@@ -282,11 +282,14 @@ class _Daemon:
                 await self._read_configuration(outbox)
 
     async def _read_configuration(self, outbox: trio.MemorySendChannel[Fact]) -> None:
-        """SIGHUP: the policy's settings change at once; paths and the engine's address only with a restart."""
+        """SIGHUP: the policy's settings change at once; paths and the engine's address only with a restart. The machine is
+        read again, too: devices may have come.
+        """
         try:
             config = load_again(self._config, os.environ)
-            config.check_against(self._board.latest.topology)
-        except SidecarError as error:
+            topology = await trio.to_thread.run_sync(self._kernel.topology)
+            config.check_against(topology)
+        except (SidecarError, StateError) as error:
             self._log.error("the configuration stays as it was", reason=error)
             return
         for key in ("engine", "state_dir", "projections", "cgroup", "reconcile_seconds", "log_level", "log_format"):
@@ -295,6 +298,7 @@ class _Daemon:
         if label_keys(config.unmanaged) - label_keys(self._config.unmanaged):
             self._log.warning("labels that are new in unmanaged are read only after a restart")
         self._log.info("the configuration was read again", policy=config.policy)
+        await outbox.send(TopologyRead(topology))
         await outbox.send(SettingsChanged(to_builtins(config.settings())))
 
     async def _keep_status(self) -> None:

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 from trio.testing import MockClock
@@ -239,6 +240,19 @@ async def test_sighup_reads_the_configuration_again(autojump_clock: MockClock, m
         await host.settled(rt)
         assert (host.where(rt), host.where(plain)) == ("1-2", "0,3-7")
         assert "reconcile_seconds changes only with a restart" in host.lines.getvalue()
+
+
+async def test_sighup_reads_the_machine_again(autojump_clock: MockClock, make_host: Any) -> None:
+    """A device that came since the start is known then."""
+    host = make_host()
+    async with host.running():
+        came = {"eth9": CPUSet.of(5, 6)}
+        host.docker.kernel._machine = msgspec.structs.replace(host.docker.kernel._machine, devices=came)
+        os.kill(os.getpid(), signal.SIGHUP)
+        await host.until(lambda: "the configuration was read again" in host.lines.getvalue())
+        rt = await host.docker.run("rt", labels={**TWO, "cpuset.near": "eth9"})
+        await host.settled(rt)
+        assert host.where(rt) == "5-6"
 
 
 async def test_a_second_sidecar_is_refused(autojump_clock: MockClock, make_host: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from sidecar.decide.facts import ContainerView
 from state.cpuset import EMPTY, CPUSet
-from state.topology import Topology, topology
+from state.topology import Topology, with_online
 
 
 class Denied(Exception):
@@ -34,16 +34,7 @@ class SimulatedKernel:
 
     def topology(self) -> Topology:
         """The machine, without the CPUs that are offline now."""
-        machine = self._machine
-        return topology(
-            cores=[group.cpus & self.online for group in machine.cores],
-            caches=[group.cpus & self.online for group in machine.caches],
-            nodes={group.id: group.cpus & self.online for group in machine.nodes},
-            packages={group.id: group.cpus & self.online for group in machine.packages},
-            offline=machine.offline | (machine.online - self.online),
-            isolated=machine.isolated,
-            notes=machine.notes,
-        )
+        return with_online(self._machine, self.online)
 
     def effective(self, container: str) -> CPUSet | None:
         """The same, by the container's id."""

@@ -30,11 +30,11 @@ from sidecar.decide.facts import (
 from sidecar.decide.orders import ApplyCpuset, LookAgain, Order, ReadTopology, StartLinger, StopContainer
 from sidecar.decide.reconcile import begin
 from sidecar.decide.reducer import step
-from sidecar.decide.world import Settings, World, replace
+from sidecar.decide.world import Settings, World
 from state.codec import decode, encode
 from state.cpuset import CPUSet
 from state.model import State
-from state.topology import Topology, topology
+from state.topology import Topology, with_online
 
 
 @dataclasses.dataclass
@@ -211,25 +211,7 @@ class Reality:
 
     def machine_now(self) -> Topology:
         """The machine with the CPUs that are online."""
-        cores = [core.cpus & self.online for core in self.machine.cores]
-        nodes = {node.id: node.cpus & self.online for node in self.machine.nodes}
-        packages = {package.id: package.cpus & self.online for package in self.machine.packages}
-        caches = [cache.cpus & self.online for cache in self.machine.caches]
-        made = topology(
-            cores=[c for c in cores if c],
-            caches=[c for c in caches if c],
-            nodes={k: v for k, v in nodes.items() if v},
-            packages={k: v for k, v in packages.items() if v},
-        )
-        kinds = [each for kind in self.machine.kinds if (each := replace(kind, cpus=kind.cpus & self.online)).cpus]
-        return replace(
-            made,
-            isolated=self.machine.isolated & self.online,
-            kinds=tuple(kinds) if len(kinds) > 1 else (),
-            memory=self.machine.memory,
-            distances=self.machine.distances,
-            devices={name: cpus & self.online for name, cpus in self.machine.devices.items()},
-        )
+        return with_online(self.machine, self.online)
 
     # What the edges of the daemon do.
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from state import codec
 from state.cpuset import EMPTY, CPUSet
 from state.errors import StateError
-from state.topology import CacheLevel, Group, Kind, Topology, topology, uniform
+from state.topology import CacheLevel, Group, Kind, Topology, topology, uniform, with_online
 from tests.state.strategies import cpu_sets, topologies
 
 
@@ -117,3 +117,23 @@ def test_untold_levels_fall_back_to_larger_ones() -> None:
 def test_a_machine_that_is_not_one_is_refused(arguments: dict[str, object], words: str) -> None:
     with pytest.raises(StateError, match=words):
         topology(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_machine_with_some_cpus_offline_keeps_everything_else() -> None:
+    """Groups that lose all their CPUs go; a kind that is left alone is no kind any more."""
+    machine = msgspec.structs.replace(
+        uniform(packages=2, cores=2, threads=2),
+        isolated=CPUSet.of(1, 3),
+        kinds=(Kind("performance", 1024, CPUSet.of(0, 1, 4, 5)), Kind("efficient", 512, CPUSet.of(2, 3, 6, 7))),
+        cache_levels=(CacheLevel(3, (Group(0, CPUSet.of(0, 1, 4, 5)), Group(2, CPUSet.of(2, 3, 6, 7)))),),
+        memory=(0, 1),
+        devices={"eth0": CPUSet.of(2, 3)},
+    )
+    some = with_online(machine, CPUSet.of(0, 1, 2, 4))
+    assert (some.offline, some.isolated) == (CPUSet.of(3, 5, 6, 7), CPUSet.of(1))
+    assert some.devices == {"eth0": CPUSet.of(2)}
+    assert [kind.cpus for kind in some.kinds] == [CPUSet.of(0, 1, 4), CPUSet.of(2)]
+    half = with_online(machine, CPUSet.of(0, 1))
+    assert ([group.id for group in half.packages], half.kinds, half.memory) == ([0], (), (0, 1))
+    assert half.cache_levels == (CacheLevel(3, (Group(0, CPUSet.of(0, 1)),)),)
+    assert with_online(machine, machine.online) == machine
