@@ -245,6 +245,10 @@ async def test_sighup_reads_the_configuration_again(autojump_clock: MockClock, m
 async def test_sighup_reads_the_machine_again(autojump_clock: MockClock, make_host: Any) -> None:
     """A device that came since the start is known then."""
     host = make_host()
+    file = host.path / "sidecar.toml"
+    told = (f'{key} = "{getattr(host.config, key)}"\n' for key in ("state_dir", "projections"))
+    file.write_text("".join(told) + 'policy = "static"\nreserved = "0"\n')
+    host.config = load(str(file), {}, {})
     async with host.running():
         came = {"eth9": CPUSet.of(5, 6)}
         host.docker.kernel._machine = msgspec.structs.replace(host.docker.kernel._machine, devices=came)
