@@ -40,7 +40,8 @@ class CacheLevel(msgspec.Struct, frozen=True):
 class Kind(msgspec.Struct, frozen=True):
     """The cores of one kind on a machine of several: its name, its capacity, its CPUs.
 
-    The fastest kind's capacity is 1024; 0 is one that is not told. The fastest kind is `performance`, the slowest `efficient`; kinds between them are `middle`.
+    The fastest kind's capacity is 1024; 0 is one that is not told. The fastest kind is `performance`,
+    the slowest `efficient`; kinds between them are `middle`.
     """
 
     name: str
