@@ -48,6 +48,8 @@ def cache_levels(told: Told, cpu_dir: str, online: CPUSet, cores: list[CPUSet]) 
     levels: dict[int, _Level] = {}
     # 1. By index, the CPUs that some lower CPU's cache of that index is shared with.
     shared_at: dict[int, int] = {}
+    # The kernel numbers data before instructions, so an index and a level have one type on all CPUs.
+    types: dict[tuple[int, int], str | None] = {}
     value = told.files.value
     # A directory that tells no level is as good as not there: a record does not have it.
     first = f"{cpu_dir}/cpu{online.lowest()}/cache"
@@ -71,7 +73,9 @@ def cache_levels(told: Told, cpu_dir: str, online: CPUSet, cores: list[CPUSet]) 
             level = levels.get(number)
             if not 1 <= number <= _MAX_LEVEL or (level and level.covered & bit):
                 continue
-            if value(f"{at}/type") == "Instruction":
+            if types.get((index, number)) is None:
+                types[index, number] = value(f"{at}/type")
+            if types[index, number] == "Instruction":
                 continue
             if (sharing := _sharing(told, at, cpu, cores)) is None:
                 continue

@@ -63,6 +63,7 @@ class Live:
         self._fd = self._cpus = -1
 
     def value(self, path: str) -> str | None:
+        """As Files says."""
         if self._fd < 0:
             return None
         # Plain descriptors: a large machine has ten thousand files, and a file object costs as much as the read.
@@ -85,6 +86,7 @@ class Live:
         return _line(found)
 
     def children(self, directory: str) -> list[str]:
+        """As Files says."""
         if self._fd < 0:
             return []
         try:
@@ -99,6 +101,7 @@ class Live:
             os.close(fd)
 
     def target(self, path: str) -> str | None:
+        """As Files says."""
         if self._fd < 0:
             return None
         try:
@@ -126,13 +129,16 @@ class Recorded:
                 known.add(name)
 
     def value(self, path: str) -> str | None:
+        """As Files says."""
         found = self._values.get(path)
         return None if found is None else _line(found.encode("utf-8", "surrogatepass"))
 
     def children(self, directory: str) -> list[str]:
+        """As Files says."""
         return sorted(self._names.get(directory, ()))
 
     def target(self, path: str) -> str | None:  # noqa: ARG002
+        """Nothing: a record has no links."""
         return None
 
 
