@@ -105,11 +105,12 @@ class SidecarProcess:
         self._send(signal.SIGHUP)
         eventually(lambda: self.log().count("the configuration was read again") > before, "it was read again")
 
-    def command(self, name: str) -> subprocess.CompletedProcess[str]:
+    def command(self, name: str, *args: str) -> subprocess.CompletedProcess[str]:
         """Run another command on the same configuration, such as `release` or a second `run`."""
         self.configure()
+        command = [*self._command(name), *args]
         return subprocess.run(
-            self._command(name), env=_environment(), cwd=ROOT, capture_output=True, text=True, timeout=90, check=False
+            command, env=_environment(), cwd=ROOT, capture_output=True, text=True, timeout=90, check=False
         )
 
     def status(self) -> Status:

@@ -1,0 +1,64 @@
+"""Placement on a real engine: memory nodes with the CPUs, options and refusals as the daemon tells them, `plan`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sidecar.decide.limits import memory_of
+from sidecar.host.sysfs import read_topology
+from sidecar.publish.status import Sharing
+from state.cpuset import CPUSet
+from tests.live.containers import Containers
+from tests.live.kernelview import KernelView
+from tests.live.sidecarprocess import LAST, SidecarProcess
+from tests.live.waiting import eventually
+
+pytestmark = pytest.mark.live
+
+ONE = {"cpuset.exclusive": "1"}
+
+
+def mems(workloads: Containers, id: str) -> CPUSet:
+    """The memory nodes that the engine has stored."""
+    return CPUSet.parse(workloads.api.inspect(id)["HostConfig"]["CpusetMems"])
+
+
+def test_memory_nodes_come_with_the_cpus_and_go_back(running: SidecarProcess, workloads: Containers) -> None:
+    """They are those of the CPU's node; afterwards all nodes, since an engine cannot clear them."""
+    topology = read_topology()
+    if not topology.memory:
+        pytest.skip("this kernel tells no memory nodes")
+    id = workloads.run("follows", labels={**ONE, "cpuset.mems": "follow"})
+    running.until(id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+    assert mems(workloads, id) == memory_of(topology, LAST)
+    told = running.projection(id)
+    assert told is not None
+    assert CPUSet.parse(told.mems) == memory_of(topology, LAST)
+    other = workloads.run("keeps")
+    running.until_quiet()
+    assert not mems(workloads, other)
+    running.terminate()
+    assert running.command("release").returncode == 0
+    assert mems(workloads, id) == CPUSet(topology.memory)
+
+
+def test_a_refusal_says_what_is_free_and_what_would_fit(running: SidecarProcess, workloads: Containers) -> None:
+    """In the words that `explain`, the status and the projection share."""
+    wide = workloads.run("wide", labels={"cpuset.exclusive": "64", "cpuset.numa": "single"})
+    refused = running.until(wide, lambda it: it.refusal, "refused")
+    assert refused.refusal.startswith("64 exclusive CPUs asked for")
+    assert refused.refusal.endswith(f"{len(LAST)} would fit")
+
+
+def test_a_plan_is_what_then_happens(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
+    """The daemon gives the CPUs that were planned; the next plan sees them held."""
+    said = running.command("plan", "--cpus", "1", "--json")
+    assert said.returncode == 0
+    [answer] = json.loads(said.stdout)["answers"]
+    id = workloads.run("planned", labels=ONE)
+    running.until(id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+    assert str(kernel.once_running(id)) == answer["cpus"]
+    again = eventually(lambda: json.loads(running.command("plan", "--cpus", "1", "--json").stdout), "planned again")
+    assert list(again["held"].values()) == [answer["cpus"]]
