@@ -32,11 +32,14 @@ def test_a_part_comes_out_of_the_fullest_cache_that_it_fits_into() -> None:
 
 def test_whole_caches_first_then_a_part_of_one() -> None:
     assert along_caches(SMT, SMT.online, 6) == SMT.caches[0].cpus | CPUSet.of(2, 10)
+    assert along_caches(SMT, SMT.online - CPUSet.of(0), 6) == SMT.caches[1].cpus | CPUSet.of(4, 12)
 
 
 def test_of_an_odd_part_the_highest_cpu_stays_behind() -> None:
     """Three CPUs are two cores without the second thread of one."""
-    assert along_caches(SMT, SMT.online, 3) == CPUSet.of(0, 1, 8)
+    free = SMT.online - CPUSet.of(0, 8)
+    assert along_caches(SMT, free, 3) == CPUSet.of(2, 3, 10)
+    assert packed(SMT, free, 3) == CPUSet.of(1, 2, 9)
 
 
 def test_a_cache_with_half_used_cores_can_fail_with_enough_cpus() -> None:

@@ -67,19 +67,41 @@ def test_any_machine_gives_what_a_search_through_everything_gives(
     assert distributed(machine, free, count, group) == reference(machine, free, count, group)
 
 
+@pytest.mark.parametrize(
+    ("free", "count", "group", "members", "chosen", "extra"),
+    [
+        # Whoever has run out may be followed by whoever gives more than a full round.
+        ([2, 2, 3, 4, 4], 14, 1, 5, (0, 1, 2, 3, 4), {2: 1, 3: 2, 4: 1}),
+        ([10, 4, 7, 3, 6, 4, 3], 26, 2, 7, (0, 1, 2, 3, 4, 5, 6), {0: 2, 1: 1, 2: 2, 4: 1}),
+        # Of equals, the larger subset is dealt to.
+        ([3, 1, 1, 5, 3, 2], 9, 1, 5, (0, 1, 3, 4, 5), {3: 2, 4: 1, 5: 1}),
+        ([4, 6, 2, 3, 4], 14, 1, 5, (0, 1, 2, 3, 4), {1: 2, 3: 1, 4: 1}),
+    ],
+)
+def test_rests_that_need_rounds(
+    free: list[int], count: int, group: int, members: int, chosen: tuple[int, ...], extra: dict[int, int]
+) -> None:
+    """Each of these is wrong with one of the rules of dealing left out."""
+    deals = balanced(free, count, group, members)
+    assert tuple(deal.place for deal in deals) == chosen
+    assert {deal.place: deal.extra for deal in deals if deal.extra} == extra
+
+
 def frees(rng: random.Random, most: int) -> list[int]:
-    """Free CPUs of up to so many nodes, in any order: at random, all alike, nearly idle, or of two kinds."""
+    """Free CPUs of up to so many nodes, in any order: random, alike, nearly idle, of two kinds, or nearly used up."""
     size = rng.choice([2, 4, 8, 16, 32, 64])
     nodes, lowest, pair = range(rng.randint(1, most)), rng.randint(1, size), [rng.randint(1, size) for _ in range(2)]
-    match rng.randrange(4):
+    match rng.randrange(5):
         case 0:
             return [rng.randint(1, size) for _ in nodes]
         case 1:
             return [min(size, lowest + rng.randint(0, 3)) for _ in nodes]
         case 2:
             return [rng.choice([size, size, size - 1, lowest]) for _ in nodes]
-        case _:
+        case 3:
             return [rng.choice(pair) for _ in nodes]
+        case _:
+            return [1 + rng.randrange(rng.choice([2, 6])) for _ in nodes]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -87,7 +109,7 @@ def test_every_number_of_members_gives_what_a_search_through_everything_gives(se
     """Up to seven nodes, groups of 1 to 8, odd leftovers; with the kubelet's rounded deviations as well as exactly."""
     rng, compared = random.Random(seed), 0
     while compared < 600:
-        free, group = [max(1, each) for each in frees(rng, 7)], rng.choice([1, 1, 2, 2, 4, 8])
+        free, group = frees(rng, 7), rng.choice([1, 1, 2, 2, 4, 8])
         if not (groups := sum(each // group for each in free)):
             continue
         count = group * rng.randint(1, groups)
@@ -116,13 +138,14 @@ def test_machines_whose_packages_hold_several_nodes(seed: int) -> None:
             assert distributed(machine, free, count, group) == reference(machine, free, count, group)
 
 
-def test_more_than_two_thousand_cpus_are_kept_more_even_than_rounding_would_see() -> None:
-    """Three decimals of a deviation do not tell apart what differs by two of some million squares; integers do."""
-    free = [4000, 1, 2, 3999]
-    assert best_members(free, 2, 1, 1, exactly=False) is not None
-    exact = best_members(free, 2, 1, 1, exactly=True)
+def test_beyond_two_thousand_cpus_the_more_even_way_is_taken_that_rounding_would_not_see() -> None:
+    """Here the kubelet's three decimals take as equal what is not, and so the first: the one intended difference."""
+    free = [3000, 3001, 1]
+    rounded, exact = (best_members(free, 1, 1, 1, exactly=exactly) for exactly in (False, True))
+    assert rounded is not None
     assert exact is not None
-    assert tuple(deal.place for deal in balanced(free, 2, 1, 1)) == exact[0] == (0,)
+    assert (rounded[0], exact[0]) == ((0,), (1,))
+    assert tuple(deal.place for deal in balanced(free, 1, 1, 1)) == exact[0]
 
 
 def test_nodes_of_one_cpu_and_nodes_of_many() -> None:

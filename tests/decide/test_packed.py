@@ -105,6 +105,15 @@ def test_a_whole_core_goes_before_a_half_used_one() -> None:
     assert packed(machine, machine.online - CPUSet.of(0), 2) == CPUSet.of(1, 5)
 
 
+def test_a_core_in_two_nodes_counts_where_its_free_cpus_are() -> None:
+    """Of the core 4-5, only CPU 5 is free, which is in the second node: the first node has nothing more to give."""
+    machine = topology(
+        cores=[CPUSet.of(0, 10), CPUSet.of(4, 5), CPUSet.of(2, 12), CPUSet.of(3, 13)],
+        nodes={0: CPUSet.of(0, 4, 10), 1: CPUSet.of(2, 3, 5, 12, 13)},
+    )
+    assert packed(machine, CPUSet.of(0, 2, 3, 5), 2) == CPUSet.of(0, 2)
+
+
 def test_nothing_asked_for_is_nothing_taken() -> None:
     machine = uniform(cores=2)
     assert packed(machine, machine.online, 0) == EMPTY

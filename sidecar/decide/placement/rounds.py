@@ -105,11 +105,11 @@ class Rounds:
                 if member is not None:
                     optional.append(member - way.out)
         filled = [*accumulate(sorted(optional), initial=base)]
-        states = self._states(contested, rounds, slack, self.members - forced - len(optional))
+        missing = self.members - forced
         found = [
-            cost + filled[self.members - forced - members]
-            for (members, given, _), cost in states.items()
-            if given == self.rest and 0 <= self.members - forced - members < len(filled)
+            cost + filled[missing - members]
+            for members, cost in self._contested(contested, rounds, slack).items()
+            if 0 <= missing - members < len(filled)
         ]
         best = min(found, default=None)
         return best if best is not None and best <= (least + slack) << self.regret_shift else None
@@ -131,46 +131,52 @@ class Rounds:
             fewest=0 if out <= slack else min(groups for groups, _ in dealt),
         )
 
-    def _states(self, contested: list[tuple[int, _Ways]], rounds: int, slack: int, fewest: int) -> dict[_State, int]:
-        """What can be reached with these nodes, and at what cost; with `fewest` members or more."""
+    def _contested(self, contested: list[tuple[int, _Ways]], rounds: int, slack: int) -> dict[int, int]:
+        """By how many of these nodes are members: the best cost of dealing them the rest."""
         within = slack << self.regret_shift
-        highest, lowest, after = sum(way.highest for _, way in contested), sum(way.fewest for _, way in contested), 0
-        # 2. One node after the other.
-        states: dict[_State, int] = {(0, 0, False): 0}
-        for n, (bit, way) in enumerate(contested, 1):
+        highest, lowest = sum(way.highest for _, way in contested), sum(way.fewest for _, way in contested)
+        # 2. A state is the groups dealt and the members so far, as one number; `ended` are those where somebody gave
+        # only L, and so nobody gives L + 1 any more.
+        stride = len(contested) + 1
+        open_states, ended_states = {0: 0}, dict[int, int]()
+        for bit, way in contested:
             highest -= way.highest
             lowest -= way.fewest
-            after = len(contested) - n
-            reached: dict[_State, int] = {}
+            # 3. From here, the rest can still be dealt.
+            reachable = range((self.rest - highest) * stride, (self.rest - lowest + 1) * stride)
             member, dealt = bit << self.member_shift, (1 << self.places) | bit
-            options = [(groups, cost - member - (dealt if groups else 0)) for groups, cost in way.member]
-            for (members, given, has_ended), so_far in states.items():
-                if (
-                    way.out is not None
-                    and so_far + way.out <= within
-                    and given + lowest <= self.rest <= given + highest
-                    and members + after >= fewest
-                ):
-                    state = (members, given, has_ended)
-                    cost = so_far + way.out
-                    if cost < reached.get(state, within + 1):
-                        reached[state] = cost
-                if members == self.members:
-                    continue
-                for groups, cost in options:
-                    total = given + groups
-                    if not total + lowest <= self.rest <= total + highest or (has_ended and groups > rounds):
-                        continue
-                    cost += so_far
-                    state = (members + 1, total, has_ended or (groups == rounds and not way.is_drained))
-                    if cost <= within and cost < reached.get(state, within + 1):
-                        reached[state] = cost
-            states = reached
-        return states
+            steps = [] if way.out is None else [(0, way.out)]
+            late, ending = [], []
+            for groups, regret in way.member:
+                step = (groups * stride + 1, regret - member - (dealt if groups else 0))
+                if groups > rounds:
+                    late.append(step)
+                elif groups == rounds and not way.is_drained:
+                    ending.append(step)
+                else:
+                    steps.append(step)
+            ended_states = _after([(ended_states, steps + ending), (open_states, ending)], reachable, within)
+            open_states = _after([(open_states, steps + late)], reachable, within)
+        best: dict[int, int] = {}
+        for states in (open_states, ended_states):
+            for state, cost in states.items():
+                _, members = divmod(state, stride)
+                best[members] = min(cost, best.get(members, cost))
+        return best
 
 
-_State = tuple[int, int, bool]
-"""Members so far, groups dealt to them, and whether one that has more was dealt only the full rounds."""
+def _after(moves: list[tuple[dict[int, int], list[tuple[int, int]]]], reachable: range, within: int) -> dict[int, int]:
+    """The states that these steps lead to from these states, each at its lowest cost."""
+    first, end = reachable.start, reachable.stop
+    reached: dict[int, int] = {}
+    for states, steps in moves:
+        for add, more in steps:
+            for state, cost in states.items():
+                if first <= state + add < end and cost + more <= within:
+                    known = reached.get(state + add)
+                    if known is None or cost + more < known:
+                        reached[state + add] = cost + more
+    return reached
 
 
 class _Ways(NamedTuple):

@@ -53,6 +53,8 @@ class Taking:
 
     def lower(self) -> list[int]:
         """Those of the lower of the two levels that have a free CPU, in order."""
+        if len(self.tree.lower) == 1:
+            return [*self.tree.lower]
         return self.below(ranked(self.tree.upper, self.free), self.tree.lower_in)
 
     def below(self, parents: list[int], children: dict[int, tuple[int, ...]]) -> list[int]:
