@@ -1,7 +1,8 @@
 """How long placement takes, median and worst, by algorithm and machine: `python -m tests.bench.placement [--json]`.
 
 Each call is of a random count on a machine of which a random share is free; every call is timed several times, and its
-fastest run counts, since the others measured the rest of the host as well. The seed is fixed: runs can be compared.
+fastest run counts, since the others measured the rest of the host as well. The slowest calls are timed once more in the
+end, when what disturbed them may have gone. The seed is fixed: runs can be compared.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ def cached(cpus: int, caches: int, nodes: int) -> Topology:
 
     return topology(cores=cores, caches=parts(caches), nodes=parts(nodes), packages=parts(2))
 
+
+RETAKEN: Final = 50
+"""Calls that are timed once more: many more than one short disturbance slows down."""
 
 MACHINES: Final = {
     "2 CPUs": uniform(cores=2),
@@ -83,14 +87,18 @@ def measured(algorithm: str, machine: str, *, calls: int = 1000, runs: int = 5, 
     for _ in range(calls):
         free = fragmented(on, rng)
         count = rng.randint(1, len(free))
-        times.append((seconds(place, on, free, count, runs), f"{count} of {len(free)}"))
-    worst, case = max(times)
+        times.append((seconds(place, on, free, count, runs), count, free.mask))
+    slowest = [
+        (min(before, seconds(place, on, CPUSet.from_mask(free), count, runs)), f"{count} of {free.bit_count()}")
+        for before, count, free in sorted(times, reverse=True)[:RETAKEN]
+    ]
+    worst, case = max(slowest)
     return Row(
         algorithm=algorithm,
         machine=machine,
         cpus=len(on.online),
         idle_median=1000 * statistics.median(idle),
-        median=1000 * statistics.median(each for each, _ in times),
+        median=1000 * statistics.median(each for each, _, _ in times),
         worst=1000 * worst,
         worst_case=case,
     )
