@@ -282,8 +282,9 @@ class _Daemon:
                 await self._read_configuration(outbox)
 
     async def _read_configuration(self, outbox: trio.MemorySendChannel[Fact]) -> None:
-        """SIGHUP: the policy's settings change at once; paths and the engine's address only with a restart. The machine is
-        read again, too: devices may have come.
+        """SIGHUP: the policy's settings change at once; paths and the engine's address only with a restart.
+
+        The machine is read again, too: devices may have come.
         """
         try:
             config = load_again(self._config, os.environ)

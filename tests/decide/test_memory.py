@@ -114,7 +114,7 @@ def test_an_unknown_device_is_a_warning_with_the_nearest_name() -> None:
 @pytest.mark.parametrize(
     ("labels", "reason"),
     [
-        ({"cpuset.numa": "sinlge"}, "cpuset.numa is 'sinlge'; did you mean 'single'?"),
+        ({"cpuset.numa": "besteffort"}, "cpuset.numa is 'besteffort'; did you mean 'best-effort'?"),
         ({"cpuset.options": "full-pcpu"}, "cpuset.options has 'full-pcpu'; did you mean 'full-pcpus-only'?"),
         (
             {"cpuset.options": "performance,efficient"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,7 @@ def test_a_directory_without_vectors_is_wrong_usage(tmp_path: Path, capsys: pyte
 
 
 def add(
-    name: str, cpus: int, then: dict[str, object], *, admit: bool = True
+    name: str, cpus: int, then: Mapping[str, object], *, admit: bool = True
 ) -> tuple[dict[str, object], dict[str, object]]:
     pod = {"name": name, "containers": [{"name": "c", "cpu": str(cpus)}]}
     answer = {"admit": admit, "state": then, **({} if admit else {"reason": "UnexpectedAdmissionError"})}
