@@ -14,7 +14,11 @@ import sys
 import time
 from typing import Final, NamedTuple
 
+from sidecar.decide.options import ALIGN_BY_SOCKET
+from sidecar.decide.placement.choose import Ask, choose
+from sidecar.decide.world import replace
 from state.cpuset import CPUSet
+from state.model import NumaRule
 from state.topology import Topology, topology, uniform
 from tests.decide.placements import ALGORITHMS, Algorithm
 
@@ -36,16 +40,46 @@ def cached(cpus: int, caches: int, nodes: int) -> Topology:
     return topology(cores=cores, caches=parts(caches), nodes=parts(nodes), packages=parts(2))
 
 
+def linked(machine: Topology) -> Topology:
+    """The same machine with distances between its nodes, and a device at the last one."""
+    nodes = machine.nodes
+    distances = {one.id: {other.id: 10 if one is other else 20 + one.id % 4 for other in nodes} for one in nodes}
+    return replace(machine, distances=distances, devices={"nic": nodes[-1].cpus})
+
+
+def asking(**how: object) -> Algorithm:
+    """A whole request with these wishes, as the policy makes it."""
+
+    def place(machine: Topology, available: CPUSet, count: int) -> CPUSet | None:
+        found = choose(machine, available, Ask(count=count, **how))  # type: ignore[arg-type] # spelled in keywords
+        return found if isinstance(found, CPUSet) else None
+
+    return place
+
+
+PLACING: Final = {
+    **ALGORITHMS,
+    "request, NUMA rule": asking(numa=NumaRule.BEST_EFFORT),
+    "request, by socket": asking(numa=NumaRule.BEST_EFFORT, options=(ALIGN_BY_SOCKET,)),
+    "request, near": asking(near="nic"),
+}
+"""The algorithms, and whole requests around the first of them."""
+
+KUBELET: Final = (
+    "the kubelet's own code, on a machine like the one of docs/performance.md: "
+    "256 CPUs packed 2.9 to 11 ms, distributed over 8 nodes 0.3 to 9 ms"
+)
+
 RETAKEN: Final = 50
 """Calls that are timed once more: many more than one short disturbance slows down."""
 
 MACHINES: Final = {
     "2 CPUs": uniform(cores=2),
     "96 CPUs, 2 nodes": uniform(packages=2, cores=24, threads=2),
-    "256 CPUs, 2 nodes, 16 caches": cached(256, 16, 2),
-    "256 CPUs, 8 nodes, 32 caches": cached(256, 32, 8),
-    "1024 CPUs, 64 nodes, 16 packages": uniform(packages=16, nodes=4, cores=8, threads=2),
-    "1024 CPUs, 64 nodes, 64 packages": uniform(packages=64, cores=8, threads=2),
+    "256 CPUs, 2 nodes, 16 caches": linked(cached(256, 16, 2)),
+    "256 CPUs, 8 nodes, 32 caches": linked(cached(256, 32, 8)),
+    "1024 CPUs, 64 nodes, 16 packages": linked(uniform(packages=16, nodes=4, cores=8, threads=2)),
+    "1024 CPUs, 64 nodes, 64 packages": linked(uniform(packages=64, cores=8, threads=2)),
 }
 
 
@@ -80,7 +114,7 @@ def seconds(algorithm: Algorithm, machine: Topology, available: CPUSet, count: i
 
 def measured(algorithm: str, machine: str, *, calls: int = 1000, runs: int = 5, seed: int = 1) -> Row:
     """So many random calls on the fragmented machine, and a tenth of them on the idle one."""
-    place, on, rng = ALGORITHMS[algorithm], MACHINES[machine], random.Random(seed)
+    place, on, rng = PLACING[algorithm], MACHINES[machine], random.Random(seed)
     place(on, on.online, 1)
     idle = [seconds(place, on, on.online, rng.randint(1, len(on.online)), runs) for _ in range(max(1, calls // 10))]
     times = []
@@ -106,7 +140,7 @@ def measured(algorithm: str, machine: str, *, calls: int = 1000, runs: int = 5, 
 
 def main(arguments: list[str]) -> int:
     """Print the table; 1 if a bound was missed."""
-    rows = [measured(algorithm, machine) for machine in MACHINES for algorithm in ALGORITHMS]
+    rows = [measured(algorithm, machine) for machine in MACHINES for algorithm in PLACING]
     if "--json" in arguments:
         print(json.dumps([row._asdict() for row in rows], indent=2))
     else:
@@ -114,6 +148,7 @@ def main(arguments: list[str]) -> int:
         for row in rows:
             figures = f"{row.idle_median:8.3f}{row.median:8.3f}{row.worst:8.3f}"
             print(f"{row.machine:34}{row.algorithm:20}{figures}  {row.worst_case} free CPUs")
+        print(KUBELET)
     return 0 if all(is_within_bounds(row) for row in rows) else 1
 
 

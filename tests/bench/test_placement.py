@@ -7,27 +7,26 @@ import random
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from tests.bench.placement import MACHINES, fragmented, is_within_bounds, measured
-from tests.decide.placements import ALGORITHMS
+from tests.bench.placement import MACHINES, PLACING, fragmented, is_within_bounds, measured
 
 
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.9])
 @pytest.mark.parametrize("free", ["idle", "fragmented"])
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", PLACING)
 def test_placement(benchmark: BenchmarkFixture, algorithm: str, machine: str, free: str, share: float) -> None:
     """Such a share of the free CPUs, of an idle machine or of one that is in use at random."""
     on = MACHINES[machine]
     available = on.online if free == "idle" else fragmented(on, random.Random(7))
     count = max(1, round(share * len(available)))
-    taken = benchmark(ALGORITHMS[algorithm], on, available, count)
+    taken = benchmark(PLACING[algorithm], on, available, count)
     assert taken is not None
     assert len(taken) == count
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", PLACING)
 def test_no_fragmentation_makes_placement_slow(algorithm: str, machine: str) -> None:
     """Neither half of many random calls, nor the worst of them; a host that is busy otherwise gets a second chance."""
     assert any(is_within_bounds(measured(algorithm, machine, calls=200)) for _ in range(2))
