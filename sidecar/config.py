@@ -106,15 +106,19 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(self._doubts(topology))
 
     def _doubts(self, topology: Topology) -> Iterator[str]:
-        reserved = self.reserved or EMPTY
+        reserved, isolated = self.reserved or EMPTY, topology.isolated
         split = topology.whole_cores(reserved) - reserved
         if split and FULL_PCPUS_ONLY in self.options:
             yield f"reserved {reserved} splits cores: under full-pcpus-only nobody can get CPUs {split}"
         if self.isolated is IsolatedRule.IGNORE:
-            return
-        if not topology.isolated:
+            if isolated and self.policy is not PolicyName.NONE:
+                yield (
+                    f"the kernel isolates CPUs {isolated}, over which it does not balance threads: those of a shared "
+                    "container can get stuck on one of them; say isolated = prefer, or only"
+                )
+        elif not isolated:
             yield f"isolated is {self.isolated}, and the kernel isolates no CPUs here (isolcpus= at boot)"
-        if both := reserved & topology.isolated:
+        elif both := reserved & isolated:
             yield f"reserved has the isolated CPUs {both}: several threads there would all sit on one"
 
 

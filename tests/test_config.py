@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -266,3 +267,50 @@ def test_a_reservation_that_splits_a_core_is_worth_a_warning() -> None:
     flags = {"policy": "static", "reserved": "0", "options": "full-pcpus-only"}
     warnings = load(None, {}, flags).check_against(uniform(cores=2, threads=2))
     assert warnings == ("reserved 0 splits cores: under full-pcpus-only nobody can get CPUs 2",)
+
+
+@pytest.mark.parametrize(
+    ("flags", "isolated", "warning"),
+    [
+        ({}, "", ""),
+        ({}, "2-3", "the kernel isolates CPUs 2-3, over which it does not balance threads"),
+        ({"policy": "none"}, "2-3", ""),
+        ({"isolated": "prefer"}, "2-3", ""),
+        ({"isolated": "only"}, "", "isolated is only, and the kernel isolates no CPUs here"),
+        ({"isolated": "prefer"}, "0,3", "reserved has the isolated CPUs 0: several threads there would all sit on one"),
+    ],
+)
+def test_what_is_lawful_about_isolated_cpus_and_perhaps_not_meant_is_a_warning(
+    flags: dict[str, str], isolated: str, warning: str
+) -> None:
+    machine = msgspec.structs.replace(uniform(cores=4), isolated=CPUSet.parse(isolated))
+    found = load(None, {}, {"policy": "static", "reserved": "0", **flags}).check_against(machine)
+    assert len(found) == bool(warning)
+    assert "".join(found).startswith(warning)
+
+
+def test_options_that_this_machine_cannot_have_end_the_start() -> None:
+    """align-by-socket, with more sockets than nodes or with one node for a request."""
+    machine = topology(
+        cores=[CPUSet.of(0), CPUSet.of(1)],
+        nodes={0: CPUSet.of(0, 1)},
+        packages={0: CPUSet.of(0), 1: CPUSet.of(1)},
+    )
+    config = load(None, {}, {"policy": "static", "reserved": "0", "options": "align-by-socket"})
+    with pytest.raises(ConfigError, match="the flag --options: align-by-socket needs no fewer NUMA nodes than sockets"):
+        config.check_against(machine)
+    config = load(None, {}, {"policy": "static", "reserved": "0", "options": "align-by-socket", "numa": "single"})
+    with pytest.raises(ConfigError, match="from one node: choose one"):
+        config.check_against(uniform(packages=2, cores=2))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'options = ["full-pcpus-only", "strict-cpu-reservation"]',
+        'options = "strict-cpu-reservation=true,full-pcpus-only=1,align-by-socket=F"',
+        "[options]\nfull-pcpus-only = true\nstrict-cpu-reservation = true\nalign-by-socket = false",
+    ],
+)
+def test_options_may_be_written_as_the_kubelet_takes_them(tmp_path: Path, text: str) -> None:
+    assert from_text(tmp_path, text).options == ("full-pcpus-only", "strict-cpu-reservation")

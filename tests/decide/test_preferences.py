@@ -50,6 +50,7 @@ def asked(machine, available: str, count: int, **how) -> CPUSet | Shortfall:  # 
         ("0-7", 2, (FULL_PCPUS_ONLY,), "0-1"),
         ("2-7", 4, (FULL_PCPUS_ONLY,), "4-7"),
         ("0-7", 3, (FULL_PCPUS_ONLY,), "4-6"),
+        ("0-7", 6, (FULL_PCPUS_ONLY,), "0-1,4-7"),
     ],
 )
 def test_a_request_is_of_one_kind_where_that_is_possible(
@@ -57,6 +58,14 @@ def test_a_request_is_of_one_kind_where_that_is_possible(
 ) -> None:
     """The fastest kind first; whole cores are counted by the threads of the kind; mixed only where it must be."""
     assert asked(HYBRID, available, count, options=options) == cpus(expected)
+
+
+def test_cores_of_several_kinds_are_not_cut_under_full_pcpus_only() -> None:
+    """Seven CPUs are four efficient cores and one and a half of the others."""
+    found = asked(HYBRID, "0-7", 7, options=(FULL_PCPUS_ONLY,))
+    assert isinstance(found, Shortfall)
+    assert found.code is RefusalCode.NOT_WHOLE_CORES
+    assert "whole cores do not add up to that" in found.reason
 
 
 def test_a_kind_that_is_asked_for_is_not_replaced() -> None:

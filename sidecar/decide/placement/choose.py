@@ -13,7 +13,7 @@ import msgspec
 from sidecar.decide.options import ALIGN_BY_SOCKET, EFFICIENT, FULL_PCPUS_ONLY, PERFORMANCE, misfit
 from sidecar.decide.placement.affinity import Affinity, affinity
 from sidecar.decide.placement.preferences import alternatives, tiers
-from sidecar.decide.placement.shortfall import Shortfall, not_aligned, not_enough, not_whole_cores, unfit
+from sidecar.decide.placement.shortfall import Shortfall, cut_core, not_aligned, not_enough, not_whole_cores, unfit
 from sidecar.decide.placement.take import take
 from sidecar.decide.world import IsolatedRule
 from state.cpuset import EMPTY, CPUSet, union
@@ -48,6 +48,7 @@ def choose(
     4. Under full-pcpus-only: a multiple of the threads of a core, and enough CPUs outside the cores that the
        reservation touches.
     5. The algorithm, first among the CPUs of those nodes, then among the others; in both, nearest to the device first.
+    6. Under full-pcpus-only on a machine with several kinds of cores, where step 4 counts with an average: whole cores.
     """
     # 1. Options that cannot be had.
     if problem := misfit(ask.options, ask.numa, topology):
@@ -88,7 +89,11 @@ def _among(topology: Topology, candidates: CPUSet, ask: Ask, reserved: CPUSet) -
     if ask.count > len(candidates):
         return not_enough(topology, candidates, ask.count)
     # 5. Node by node, near by near.
-    return laid_out(topology, candidates, ask, wanted)
+    chosen = laid_out(topology, candidates, ask, wanted)
+    # 6. Whole cores of several kinds.
+    if topology.kinds and FULL_PCPUS_ONLY in ask.options and chosen != topology.whole_cores(chosen):
+        return cut_core(topology, candidates, ask.count)
+    return chosen
 
 
 def laid_out(topology: Topology, candidates: CPUSet, ask: Ask, wanted: Affinity) -> CPUSet:

@@ -48,6 +48,12 @@ def not_whole_cores(topology: Topology, physical: CPUSet, count: int, width: int
     return Shortfall(RefusalCode.NOT_WHOLE_CORES, reason, _would_fit(fitting))
 
 
+def cut_core(topology: Topology, free: CPUSet, count: int) -> Shortfall:
+    """Under full-pcpus-only, cores of several widths that do not add up to what was asked for."""
+    reason = f"{_asked(count)}, and whole cores do not add up to that (full-pcpus-only), {where(topology, free)}"
+    return Shortfall(RefusalCode.NOT_WHOLE_CORES, reason)
+
+
 def not_aligned(topology: Topology, free: CPUSet, count: int, rule: NumaRule) -> Shortfall:
     """The rule wants fewer NUMA nodes than could serve now."""
     most = "one NUMA node" if rule is NumaRule.SINGLE else "as few NUMA nodes as the machine could do it with"
