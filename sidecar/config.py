@@ -110,6 +110,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         split = topology.whole_cores(reserved) - reserved
         if split and FULL_PCPUS_ONLY in self.options:
             yield f"reserved {reserved} splits cores: under full-pcpus-only nobody can get CPUs {split}"
+        widths = sorted({len(core.cpus) for core in topology.cores})
+        if FULL_PCPUS_ONLY in self.options and len(widths) > 1 and not topology.kinds:
+            yield (
+                f"cores have {' or '.join(map(str, widths))} threads here: full-pcpus-only counts with "
+                f"{topology.cpus_per_core}, the average, as the kubelet does, and two containers may share a core"
+            )
         if self.isolated is IsolatedRule.IGNORE:
             if isolated and self.policy is not PolicyName.NONE:
                 yield (

@@ -269,6 +269,14 @@ def test_a_reservation_that_splits_a_core_is_worth_a_warning() -> None:
     assert warnings == ("reserved 0 splits cores: under full-pcpus-only nobody can get CPUs 2",)
 
 
+def test_cores_of_different_widths_are_worth_a_warning_under_full_pcpus_only() -> None:
+    """The kubelet's average is 1 there, so any number of CPUs is a number of cores to it."""
+    machine = topology(cores=[CPUSet.of(0, 1), CPUSet.of(2), CPUSet.of(3)])
+    flags = {"policy": "static", "reserved": "0-1", "options": "full-pcpus-only"}
+    [warning] = load(None, {}, flags).check_against(machine)
+    assert warning.startswith("cores have 1 or 2 threads here: full-pcpus-only counts with 1, the average")
+
+
 @pytest.mark.parametrize(
     ("flags", "isolated", "warning"),
     [

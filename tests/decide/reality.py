@@ -256,7 +256,7 @@ class Reality:
     def land(self, index: int) -> None:
         """An order takes effect; its answer is still on its way."""
         order = self.flight[index]
-        if order.number not in self.landed:
+        if order.number not in self.landed and self._is_possible(order):
             self._land_earlier(order)
             self.landed.add(order.number)
             self._take_effect(order)

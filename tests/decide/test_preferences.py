@@ -97,6 +97,16 @@ def test_isolated_cpus_first_or_alone(rule: IsolatedRule, count: int, expected: 
     assert asked(ISOLATED, "1-7", count, isolated=rule) == cpus(expected)
 
 
+def test_isolated_halves_of_cores_are_no_alternative_under_full_pcpus_only() -> None:
+    """One thread each of cores 2 and 3 is isolated: whole cores are found elsewhere, or not at all."""
+    machine = replace(uniform(cores=4, threads=2), isolated=cpus("2-3"))
+    assert asked(machine, "0-7", 2, isolated=IsolatedRule.PREFER) == cpus("2-3")
+    assert asked(machine, "0-7", 2, isolated=IsolatedRule.PREFER, options=(FULL_PCPUS_ONLY,)) == cpus("0,4")
+    found = asked(machine, "0-7", 2, isolated=IsolatedRule.ONLY, options=(FULL_PCPUS_ONLY,))
+    assert isinstance(found, Shortfall)
+    assert found.code is RefusalCode.NOT_WHOLE_CORES
+
+
 def test_only_isolated_cpus_are_given_where_that_is_said() -> None:
     found = asked(ISOLATED, "1-7", 4, isolated=IsolatedRule.ONLY)
     assert isinstance(found, Shortfall)

@@ -48,7 +48,8 @@ def choose(
     4. Under full-pcpus-only: a multiple of the threads of a core, and enough CPUs outside the cores that the
        reservation touches.
     5. The algorithm, first among the CPUs of those nodes, then among the others; in both, nearest to the device first.
-    6. Under full-pcpus-only on a machine with several kinds of cores, where step 4 counts with an average: whole cores.
+    6. Under full-pcpus-only, whole cores, also where step 4 counts with an average of several kinds of cores, or where
+       an alternative has one thread of a core. (Without either, half cores are given as the kubelet gives them.)
     """
     # 1. Options that cannot be had.
     if problem := misfit(ask.options, ask.numa, topology):
@@ -57,6 +58,9 @@ def choose(
     refused: Shortfall | None = None
     for candidates in alternatives(topology, available, ask.options, ask.isolated):
         found = _among(topology, candidates, ask, reserved)
+        if isinstance(found, CPUSet) and (topology.kinds or candidates != available):
+            # 6. Whole cores.
+            found = _uncut(topology, candidates, ask, found)
         if isinstance(found, CPUSet):
             refused = accept(found)
             if refused is None:
@@ -89,11 +93,12 @@ def _among(topology: Topology, candidates: CPUSet, ask: Ask, reserved: CPUSet) -
     if ask.count > len(candidates):
         return not_enough(topology, candidates, ask.count)
     # 5. Node by node, near by near.
-    chosen = laid_out(topology, candidates, ask, wanted)
-    # 6. Whole cores of several kinds.
-    if topology.kinds and FULL_PCPUS_ONLY in ask.options and chosen != topology.whole_cores(chosen):
-        return cut_core(topology, candidates, ask.count)
-    return chosen
+    return laid_out(topology, candidates, ask, wanted)
+
+
+def _uncut(topology: Topology, candidates: CPUSet, ask: Ask, chosen: CPUSet) -> CPUSet | Shortfall:
+    is_cut = FULL_PCPUS_ONLY in ask.options and chosen != topology.whole_cores(chosen)
+    return cut_core(topology, candidates, ask.count) if is_cut else chosen
 
 
 def laid_out(topology: Topology, candidates: CPUSet, ask: Ask, wanted: Affinity) -> CPUSet:
