@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import lzma
 import tarfile
 import zlib
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 Expected = Mapping[str, Any]
@@ -29,28 +30,59 @@ class BadInput(Exception):
 def unpacked(tarball: Path, directory: Path) -> dict[str, Path]:
     """Extract the machines, and give the root of each by its name. BadInput if it is no such tarball."""
     found: dict[str, Path] = {}
+    links: list[tuple[PurePosixPath, str]] = []
     total = 0
     try:
         with tarfile.open(tarball) as packed:
             for number, member in enumerate(packed):
-                name, mark, below = member.name.removeprefix("./").partition(_ABOVE_ROOT)
-                if not mark or not name or not below:
+                path = PurePosixPath(member.name)
+                name, mark, below = str(path).partition(_ABOVE_ROOT)
+                if not mark or not name or not below or path.is_absolute() or ".." in path.parts:
                     continue
                 total += member.size
                 if number > _MAX_MEMBERS or total > _MAX_BYTES:
                     raise BadInput(f"{tarball} is too large to be a collection of machines")
-                # Links may leave the machine, or dangle; what may not be extracted safely is not there.
-                if member.isfile() or member.isdir() or member.issym():
-                    try:
-                        packed.extract(member, directory, filter="data")
-                    except (tarfile.FilterError, FileExistsError, NotADirectoryError):
-                        continue
-                    found[name] = directory / name / "sys"
+                if member.issym():
+                    links.append((path, member.linkname))
+                elif not _is_extracted(packed, member, directory / path):
+                    continue
+                found[name] = directory / name / "sys"
+            # Last of all, so that nothing is ever written through a link.
+            for path, target in links:
+                _link(directory, path, target)
     except (OSError, EOFError, tarfile.TarError, lzma.LZMAError, zlib.error) as error:
         raise BadInput(f"{tarball} cannot be read: {_words(error)}") from error
     if not found:
         raise BadInput(f"{tarball} holds no machine: nothing in it is below NAME/sys/")
     return found
+
+
+def _is_extracted(packed: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> bool:
+    """Write a file or make a directory; neither what stands in the way of another, nor anything else."""
+    try:
+        if member.isdir():
+            path.mkdir(parents=True, exist_ok=True)
+            return True
+        content = packed.extractfile(member) if member.isfile() else None
+        if content is None:
+            return False
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.read())
+    except (FileExistsError, NotADirectoryError, IsADirectoryError):
+        return False
+    return True
+
+
+def _link(directory: Path, path: PurePosixPath, target: str) -> None:
+    """Make a link, if it stays within its machine as the kernel's links do: upwards first, then down. It may dangle."""
+    parts = PurePosixPath(target).parts
+    up = next((n for n, part in enumerate(parts) if part != ".."), len(parts))
+    depth = len(path.parts) - path.parts.index("sys") - 2
+    if PurePosixPath(target).is_absolute() or ".." in parts[up:] or up > depth:
+        return
+    with contextlib.suppress(FileExistsError, NotADirectoryError):
+        (directory / path).parent.mkdir(parents=True, exist_ok=True)
+        (directory / path).symlink_to(target)
 
 
 def expectations(file: Path) -> dict[str, Expected]:
