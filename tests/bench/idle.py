@@ -16,8 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.bench.latency import IMAGE
-from tests.live.engineapi import EngineApi
+from tests.bench.latency import IMAGE, engine_at
 
 
 def used(pid: int) -> tuple[float, int]:
@@ -38,7 +37,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--containers", type=int, default=10)
     args = parser.parse_args()
-    api = EngineApi(args.socket)
+    api = engine_at(args.socket)
     ids = [api.create(f"bench-idle-{number}", IMAGE, "sleep", "3600") for number in range(args.containers)]
     try:
         for id in ids:

@@ -20,9 +20,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.live.engineapi import EngineApi
+import pytest
 
-IMAGE = "cpuset-sidecar-test:1"
+from tests.live.engineapi import EngineApi
+from tests.live.image import NAME, TAG, ensure_image
+
+IMAGE = f"{NAME}:{TAG}"
 HERE = Path(__file__).parent
 
 
@@ -44,7 +47,7 @@ class Bench:
     """One engine, one daemon with a stopwatch, and what was measured."""
 
     def __init__(self, socket: str, scratch: Path) -> None:
-        self.api = EngineApi(socket)
+        self.api = engine_at(socket)
         self.socket = socket
         self.scratch = scratch
         self.out = scratch / "updates"
@@ -133,6 +136,18 @@ def report(bench: Bench, launcher: str, printed: dict[str, str]) -> None:
     print(line(f"{launcher}: the same, where the update came before the start", quick))
     if launcher != "create":
         show_starts(launcher, list(printed.values()))
+
+
+def engine_at(socket: str) -> EngineApi:
+    """The engine, with the image that the benchmarks run. Ends the program where it cannot be had."""
+    api = EngineApi(socket)
+    try:
+        ensure_image(api)
+    except pytest.skip.Exception as missing:
+        sys.exit(str(missing))
+    except OSError as error:
+        sys.exit(f"no engine answers at {socket}: {error}")
+    return api
 
 
 def show_starts(name: str, printed: list[str]) -> None:

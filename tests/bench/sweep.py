@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from sidecar.decide.plan import SWEEP_SLOTS
-from tests.bench.latency import IMAGE
+from tests.bench.latency import IMAGE, engine_at
 from tests.live.engineapi import EngineApi
 
 
@@ -50,7 +50,7 @@ def main() -> int:
     parser.add_argument("--shared", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
-    api = EngineApi(args.socket)
+    api = engine_at(args.socket)
     ids: list[str] = []
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
