@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.decide.options import ACROSS_CORES, ACROSS_NUMA
 from sidecar.decide.placement.reserve import reserve
-from sidecar.decide.world import Settings
+from sidecar.decide.world import IsolatedRule, Settings, replace
 from state.cpuset import CPUSet
 from state.model import Demand, State
-from state.topology import Topology, topology, uniform
+from state.topology import Kind, Topology, topology, uniform
 from tests.state.strategies import topologies
 
 SMT = uniform(cores=4, threads=2)
@@ -81,6 +82,29 @@ def test_a_counted_reservation_is_filled_from_grants_in_the_end() -> None:
 def test_another_count_is_counted_anew() -> None:
     before = State(online=SMT.online, reserved=cpus("1,5"))
     assert reserve(SMT, Settings(reserved_count=1), before) == cpus("0")
+
+
+@pytest.mark.parametrize(
+    ("options", "count", "expected"), [((), 2, "0,4"), ((ACROSS_CORES,), 2, "0-1"), ((ACROSS_NUMA,), 6, "0-4,6")]
+)
+def test_a_counted_reservation_is_placed_by_the_options(options: tuple[str, ...], count: int, expected: str) -> None:
+    """As the kubelet does it: whole cores, different cores, or as many of each node."""
+    machine = uniform(packages=2, cores=2, threads=2)
+    assert reserve(machine, Settings(reserved_count=count, options=options), State()) == cpus(expected)
+
+
+def test_a_counted_reservation_takes_the_slowest_cores_and_spares_isolated_ones() -> None:
+    """Unless there are too few of them."""
+    machine = replace(
+        uniform(cores=6),
+        kinds=(Kind("performance", 1024, cpus("0-2")), Kind("efficient", 500, cpus("3-5"))),
+        isolated=cpus("3"),
+    )
+    assert reserve(machine, Settings(reserved_count=1), State()) == cpus("3")
+    spared = Settings(reserved_count=1, isolated=IsolatedRule.PREFER)
+    assert reserve(machine, spared, State()) == cpus("4")
+    assert reserve(machine, replace(spared, reserved_count=3), State()) == cpus("0-2")
+    assert reserve(machine, replace(spared, reserved_count=6), State()) == cpus("0-5")
 
 
 @given(topologies(), st.integers(1, 30), st.data())

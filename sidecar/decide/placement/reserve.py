@@ -13,8 +13,9 @@ def reserve(topology: Topology, settings: Settings, before: State) -> CPUSet:
     """The CPUs to reserve now; empty only if the settings ask for none.
 
     1. A list: those of it that are online.
-    2. A count: the policy's own order over the whole machine, under its own options, as the kubelet does. Isolated CPUs
-       that are meant for exclusive containers are not reserved while there are others.
+    2. A count: the policy's own order over the whole machine, under its own options, as the kubelet does. Where cores
+       are of several kinds, the slowest are reserved if they suffice; isolated CPUs that are meant for exclusive
+       containers only where there are no others.
     3. Where a CPU that was reserved went offline: what is left of it stays, filled up first from CPUs that nobody
        holds, then from any; the machine always keeps at least one.
     """
@@ -38,6 +39,8 @@ def reserve(topology: Topology, settings: Settings, before: State) -> CPUSet:
 
 
 def _taken(topology: Topology, settings: Settings, source: CPUSet, count: int) -> CPUSet:
-    spared = EMPTY if settings.isolated is IsolatedRule.IGNORE else topology.isolated
-    first = take(topology, source - spared, min(count, len(source - spared)), settings.options) or EMPTY
+    usable = source if settings.isolated is IsolatedRule.IGNORE else source - topology.isolated
+    slowest = usable & topology.kinds[-1].cpus if topology.kinds else EMPTY
+    liked = slowest if len(slowest) >= count else usable
+    first = take(topology, liked, min(count, len(liked)), settings.options) or EMPTY
     return first | (take(topology, source - first, count - len(first), settings.options) or EMPTY)
