@@ -25,7 +25,7 @@ from sidecar.log import printable
 from sidecar.publish.status import Sharing, Status, machine_of
 from sidecar.publish.status_file import read_status
 from state.checkpoint import NAME, PREVIOUS
-from state.cpuset import EMPTY, CPUSet
+from state.cpuset import EMPTY, MAX_CPU, CPUSet
 from state.errors import StateError
 from state.model import State
 from state.topology import Topology
@@ -72,7 +72,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--cpus", action="append", required=True, metavar="N", help="a request; may be repeated")
+    parser.add_argument(
+        "--cpus", action="append", required=True, type=_count, metavar="N", help="a request; may be repeated"
+    )
     parser.add_argument("--near", metavar="DEVICE", help="as the label cpuset.near")
     parser.add_argument(
         "--label", action="append", default=[], metavar="LABEL=VALUE", help="any label; may be repeated"
@@ -95,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     labels = _labels(args)
     names = [f"request {number}" for number in range(1, len(args.cpus) + 1)]
     after = asking(
-        before, [(name, {**labels, "cpuset.exclusive": cpus}) for name, cpus in zip(names, args.cpus, strict=True)]
+        before, [(name, {**labels, "cpuset.exclusive": str(cpus)}) for name, cpus in zip(names, args.cpus, strict=True)]
     )
     plan = Plan(
         reserved=after.state.reserved,
@@ -103,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
         free=after.state.assignable - after.strangers,
         held={grant.name: grant.cpus for grant in before.state.assignments.values()},
         pinned=by_hand,
-        answers=tuple(_answer(after, name) for name in names),
+        answers=tuple(_answer(after, name, cpus) for name, cpus in zip(names, args.cpus, strict=True)),
         notes=(*assumed, *warnings, *before.notes),
     )
     if args.json:
@@ -143,10 +145,15 @@ def _legend(plan: Plan, marks: set[str]) -> list[str]:
     return [cut(words[mark], 100) for mark in ".rx#" if mark in marks]
 
 
-def _answer(world: World, name: str) -> Answer:
-    container = world.containers[name]
-    wish = container.wish
-    asked = wish.demand.cpus if wish.demand else 0
+def _count(text: str) -> int:
+    """A number of CPUs. ArgumentTypeError if it is none."""
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:5]) <= MAX_CPU):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number of CPUs, at least 1")
+    return int(text)
+
+
+def _answer(world: World, name: str, asked: int) -> Answer:
+    wish = world.containers[name].wish
     if grant := world.state.assignments.get(name):
         return Answer(asked=asked, cpus=grant.cpus, lie=lie(world.topology, grant.cpus), warnings=wish.warnings)
     refusal = world.state.refusals.get(name)

@@ -72,7 +72,7 @@ def test_requests_are_answered_one_after_the_other_and_a_refusal_says_what_would
 
 
 def test_a_plan_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    args = ["plan", "--json", "--cpus", "2", "--cpus", "x", "--state-dir", str(tmp_path), "--reserved", "0"]
+    args = ["plan", "--json", "--cpus", "2", "--cpus", "99", "--state-dir", str(tmp_path), "--reserved", "0"]
     assert main(args) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["answers"][0] == {
@@ -83,7 +83,7 @@ def test_a_plan_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         "reason": "",
         "warnings": [],
     }
-    assert found["answers"][1]["code"] == "bad-label"
+    assert (found["answers"][1]["asked"], found["answers"][1]["code"]) == (99, "not-enough")
     assert found["reserved"] == "0"
 
 
@@ -100,6 +100,20 @@ def test_options_labels_and_devices_are_those_of_a_container(
     assert answer["warnings"] == ["cpuset.near is 'eth7', and this machine has no such device"]
     assert main([*args, "--label", "nonsense"]) == 1
     assert "write LABEL=VALUE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("cpus", ["0", "-1", "1.5", "many", "99999", ""])
+def test_a_number_of_cpus_that_is_none_is_wrong_usage(cpus: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["plan", f"--cpus={cpus}"])
+    assert caught.value.code == 2
+    assert "is not a whole number of CPUs, at least 1" in capsys.readouterr().err
+
+
+def test_a_label_that_leaves_it_alone_asks_for_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["plan", "--cpus", "2", "--label", "cpuset.manage=off", "--state-dir", str(tmp_path), "--reserved", "0"]
+    assert main(args) == 1
+    assert "A  2 CPUs: none: it asks for no CPUs of its own" in capsys.readouterr().out
 
 
 def test_a_recorded_machine_is_planned_from_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
