@@ -24,7 +24,7 @@ from state.topology import Topology
 from tests.vectors.bubble import allocate_pod
 from tests.vectors.hints import shown
 from tests.vectors.node import Node, containers_of
-from tests.vectors.switches import rule_named
+from tests.vectors.switches import rule_named, withheld
 from tests.vectors.take import MORE_CORES, cores_of
 from tests.vectors.verdict import EQUAL, Vector, Verdict, wanted
 
@@ -91,6 +91,7 @@ class _Run:
         options = from_switches(given["options"])
         rule = rule_named(self.vector.get("tm_policy"))
         problem = options if isinstance(options, str) else misfit(options, rule, self.topology)
+        problem = withheld(given["options"], self.vector.get("gates", {})) or problem
         if not problem and given["reserved_count"] > len(self.topology.online):
             problem = "more CPUs are to be reserved than there are"
         refusal = answer.get("new_error") or answer.get("tm_error")
