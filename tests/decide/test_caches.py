@@ -62,3 +62,12 @@ def test_one_cache_is_no_different_from_packed() -> None:
 def test_not_enough() -> None:
     assert along_caches(SMT, CPUSet.of(0, 1), 3) is None
     assert along_caches(SMT, SMT.online, 0) == EMPTY
+
+
+def test_a_core_counts_for_a_cache_only_with_a_free_cpu_there() -> None:
+    """A core that reaches into two caches, and is free in the other one only, is no part of this one."""
+    machine = topology(
+        cores=[CPUSet.of(0), CPUSet.of(1, 2), CPUSet.of(3), CPUSet.of(4), CPUSet.of(5), CPUSet.of(6)],
+        caches=[CPUSet.of(0, 1), CPUSet.of(2, 3), CPUSet.of(4, 5, 6)],
+    )
+    assert along_caches(machine, CPUSet.of(0, 2, 4, 5), 2) == CPUSet.of(4, 5)

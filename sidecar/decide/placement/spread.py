@@ -2,8 +2,8 @@
 
 1. Nothing to do, or not enough.
 2. Whole nodes and packages that are entirely free, as in `packed`.
-3. Package by package, in the order of `packed`: one CPU of each core that has given none, the lowest that is free, by
-   CPU number; when every core of the package has given one, the package's other CPUs by number.
+3. Package by package, in the order of `packed`: one CPU of each core, the lowest that is free, by CPU number; when
+   every core of the package has given one, the package's other CPUs by number.
 
 The kubelet takes a package's CPUs by number alone. That spreads where siblings are numbered far apart (0 and 24), and
 gives sibling pairs where they are neighbours (0 and 1), as in most virtual machines. Wherever its answer has as many
@@ -42,9 +42,8 @@ def _across_cores(taking: Taking, package: int) -> None:
     if free.bit_count() > taking.needed:
         firsts = 0
         for core in taking.tree.cores_in[package]:
-            if not core & taking.taken:
-                cpus = core & free
-                firsts |= cpus & -cpus
+            cpus = core & free
+            firsts |= cpus & -cpus
         taking.take(lowest(firsts, taking.needed))
         free &= ~firsts
     taking.take(lowest(free, taking.needed))
