@@ -100,15 +100,17 @@ async def test_a_hundred_reconnections_leave_nothing_behind(daemon: RawDaemon) -
     """A flapping engine costs no file and no thread, and every stream hears its event."""
     daemon.scripts["/events"] = sends(chunk(line(ONE, "start", 1)), END_OF_STREAM)
     async with open_docker(daemon.address) as engine:
-        counts = []
+        threads, connections = [], []
         for _ in range(100):
             async with engine.events() as stream:
                 assert (await anext(stream)).container == ONE
                 with pytest.raises(EngineUnavailable):
                     await anext(stream)
-            own = [thread for thread in threading.enumerate() if thread not in daemon.threads]
-            counts.append((len(own), daemon.open_connections()))
-    assert max(counts[10:]) <= max(counts[:10])
+            threads.append(len([thread for thread in threading.enumerate() if thread not in daemon.threads]))
+            connections.append(daemon.open_connections())
+    assert max(threads[10:]) <= max(threads[:10])
+    # One may be just closing while the next is open; what leaks is there for good.
+    assert max(connections) <= 2
 
 
 @pytest.mark.trio
