@@ -69,9 +69,8 @@ def hints(
         for chosen in combinations(topology.nodes, size):
             inside = union(node.cpus for node in chosen)
             if held <= inside and len(available & inside) + len(held) >= count:
-                is_preferred = size == least or (
-                    by_socket and _sockets(topology, inside) <= _least_sockets(topology, least)
-                )
+                is_near = by_socket and size > least and _sockets(topology, inside) <= _least_sockets(topology, least)
+                is_preferred = size == least or is_near
                 yield Affinity(tuple(node.id for node in chosen), is_preferred)
 
 
