@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -129,10 +129,10 @@ def decode(
             pods = gojson.map_of(fields.get("podEntries", gojson.Object([])), "podEntries", _pod_entry)
             if sum(map(len, (pods or {}).values())) > _MAX_POD_CPUS:
                 raise CheckpointCorrupt("podEntries has more CPUs than any node")
-            has_pods = _fits(checksum, "V3", policy, default, by_pod, pods, has_pods=True)
+            has_pods = _fits(checksum, "V3", lambda name: _dumped(name, policy, default, by_pod, pods, has_pods=True))
     if has_pods:
         return _made(policy, default, by_pod, pods)
-    if checksum and not _fits(checksum, "V2", policy, default, by_pod):
+    if checksum and not _fits(checksum, "V2", lambda name: _dumped(name, policy, default, by_pod)):
         if by_pod:
             raise CheckpointCorrupt("the checksum does not fit the content")
         # Without entries, the first two formats differ by nothing but the checksum.
@@ -230,7 +230,7 @@ def _first(
     policy: str, default: str, by_id: dict[str, str] | None, checksum: int, containers: Mapping[str, Container] | None
 ) -> KubeletState:
     """A file of the first format."""
-    if checksum and not _fits(checksum, "V1", policy, default, by_id, is_first=True):
+    if checksum and not _fits(checksum, "V1", lambda name: _dumped(name, policy, default, by_id, is_first=True)):
         raise CheckpointCorrupt("the checksum does not fit the content")
     by_pod: dict[str, dict[str, str] | None] = {}
     for id, cpus in sorted((by_id or {}).items()):
@@ -283,20 +283,9 @@ def _number(pattern: re.Pattern[str], text: str, whole: str) -> int:
     return int(digits)
 
 
-def _fits(
-    checksum: int,
-    version: str,
-    policy: str,
-    default: str,
-    entries: Entries,
-    pods: Mapping[str, CPUSet] | None = None,
-    *,
-    is_first: bool = False,
-    has_pods: bool = False,
-) -> bool:
-    names = (_NAME, _NAME + version)
-    dumps = (_dumped(name, policy, default, entries, pods, is_first=is_first, has_pods=has_pods) for name in names)
-    return any(checksum == _fnv(dumped) for dumped in dumps)
+def _fits(checksum: int, version: str, dump: Callable[[str], str]) -> bool:
+    """Whether it is the checksum of the dump, under either name of the struct."""
+    return any(checksum == _fnv(dump(name)) for name in (_NAME, _NAME + version))
 
 
 def _dumped(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.placement.shortfall import Shortfall
@@ -13,7 +14,7 @@ from state.cpuset import CPUSet
 from state.model import Assignment, State
 from state.topology import Group, Topology
 
-_SHOWN = 6
+_SHOWN: Final = 6
 """Groups that a phrase names; of more, their number."""
 
 

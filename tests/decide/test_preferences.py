@@ -66,6 +66,7 @@ def test_cores_of_several_kinds_are_not_cut_under_full_pcpus_only() -> None:
     assert isinstance(found, Shortfall)
     assert found.code is RefusalCode.NOT_WHOLE_CORES
     assert "whole cores do not add up to that" in found.reason
+    assert found.cure == "6 or 8 would fit"
 
 
 def test_a_kind_that_is_asked_for_is_not_replaced() -> None:

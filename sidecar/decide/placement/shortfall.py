@@ -51,7 +51,14 @@ def not_whole_cores(topology: Topology, physical: CPUSet, count: int, width: int
 def cut_core(topology: Topology, free: CPUSet, count: int) -> Shortfall:
     """Under full-pcpus-only, cores of several widths that do not add up to what was asked for."""
     reason = f"{_asked(count)}, and whole cores do not add up to that (full-pcpus-only), {where(topology, free)}"
-    return Shortfall(RefusalCode.NOT_WHOLE_CORES, reason)
+    # Bit n is set where some of the free cores have n CPUs together.
+    sums = 1
+    for core in topology.cores:
+        if core.cpus <= free:
+            sums |= sums << len(core.cpus)
+    possible = [n for n in range(1, sums.bit_length()) if sums >> n & 1]
+    below, above = [n for n in possible if n < count][-1:], [n for n in possible if n > count][:1]
+    return Shortfall(RefusalCode.NOT_WHOLE_CORES, reason, _would_fit(below + above))
 
 
 def not_aligned(topology: Topology, free: CPUSet, count: int, rule: NumaRule) -> Shortfall:
