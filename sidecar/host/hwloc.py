@@ -100,7 +100,7 @@ def read_hwloc(text: str) -> Topology:
     cores = _cores(seen, online, notes)
     made = topology(
         cores=cores,
-        caches=last_level(levels, packages, cores, online, notes),
+        caches=last_level(levels, packages, cores, online, notes.append),
         nodes=nodes,
         packages=packages,
         offline=offline,

@@ -1,12 +1,18 @@
-"""Make one level of a machine out of what a foreign description says of it: each online CPU in exactly one group."""
+"""Levels of a machine, whoever told of them: the last-level caches; and, for foreign descriptions, each online CPU in
+exactly one group of a level.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from state.cpuset import EMPTY, CPUSet, union
 from state.topology import CacheLevel, Group
+
+LAST_LEVELS: Final = 3
+"""From this level on a cache counts as a last-level one even where it is one core's own, as for the kubelet."""
 
 Told = tuple[int | None, CPUSet]
 """A group as a document tells it: its id, None where it has none, and its CPUs, online or not."""
@@ -54,36 +60,37 @@ def levels_of(told: Mapping[int, Iterable[Told]], online: CPUSet, notes: list[st
 
 def last_level(
     levels: tuple[CacheLevel, ...],
-    packages: Mapping[int, CPUSet],
+    packages: Mapping[int, CPUSet] | None,
     cores: list[CPUSet],
     online: CPUSet,
-    notes: list[str],
-) -> list[CPUSet] | dict[int, CPUSet]:
-    """The largest cache of each CPU at level 2 or beyond: a level 1 cache is a core's own, and tells nothing.
+    note: Callable[[str], None],
+) -> dict[int, CPUSet] | None:
+    """The last-level caches by id, each CPU in one: of each CPU the one of its highest level, at level 2 or beyond.
 
-    By id where all are of one level; CPUs without one share a cache with those of their package that have none
-    either. Nothing, with a note, where no cache is told, or none beyond those that each core has for itself: they
-    tell nothing that the cores do not, and below level 3 are no last-level caches to the kubelet either.
+    None, with a note, where nowhere a cache is told that several cores share, and none of level 3 either: they tell
+    nothing that the cores do not, and each package counts as one, as for the kubelet. CPUs without a cache share one
+    with those of their package that have none either. By lowest CPU where not all are of one level: ids count at one.
     """
-    found: list[tuple[int, Group]] = []
+    instead = f"{'each package' if packages else 'the machine'} counts as one"
+    beyond = [level for level in levels if level.level >= 2]
+    if not beyond:
+        note(f"caches are missing: {instead}")
+        return None
+    highest, private = beyond[-1], {core.mask for core in cores}
+    if highest.level < LAST_LEVELS and len(cores) > 1 and all(g.cpus.mask in private for g in highest.groups):
+        note(f"no cache is told that cores share: {instead}")
+        return None
+    found: list[Group] = []
     left = online
-    for each in sorted(levels, key=lambda each: -each.level):
-        if each.level >= 2:
-            found += [(each.level, Group(group.id, cpus)) for group in each.groups if (cpus := group.cpus & left)]
-            left = online - union(group.cpus for _, group in found)
-    private = {core.mask for core in cores}
-    is_shared = any(level >= 3 or group.cpus.mask not in private for level, group in found)
-    if not is_shared and (len(cores) > 1 or not found):
-        notes.append("no cache is told that cores share: each package counts as one")
-        return []
-    if not left and len({level for level, _ in found}) == 1:
-        return {group.id: group.cpus for _, group in found}
+    for level in reversed(beyond):
+        found += (Group(group.id, cpus) for group in level.groups if (cpus := group.cpus & left))
+        left -= union(group.cpus for group in level.groups)
+    has_ids = not left and len(found) == len(highest.groups)
     if left:
-        notes.append(f"caches are not told for CPUs {left}: those of one package count as one")
-    # Ids count at one level only: level 2 may have a cache 0 as well as level 3.
-    return [group.cpus for _, group in found] + [
-        alone for package in (packages or {0: online}).values() if (alone := package & left)
-    ]
+        note(f"caches are not told for CPUs {left}: those of one package count as one")
+        parts = (package & left for package in (packages or {0: online}).values())
+        found += (Group(part.lowest(), part) for part in parts if part)
+    return {group.id if has_ids else group.cpus.lowest(): group.cpus for group in found}
 
 
 def between(

@@ -82,7 +82,7 @@ def _of_rows(rows: list[Row]) -> Topology:
     cores = _cores(up, notes)
     made = topology(
         cores=cores,
-        caches=last_level(levels, packages, cores, online, notes),
+        caches=last_level(levels, packages, cores, online, notes.append),
         nodes=nodes,
         packages=packages,
         offline=present - online,

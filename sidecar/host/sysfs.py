@@ -23,10 +23,11 @@ from typing import Final
 
 import msgspec
 
-from sidecar.host.caches import cache_levels, last_level
+from sidecar.host.caches import cache_levels
 from sidecar.host.devices import devices
 from sidecar.host.files import Files, Live, Recorded, numbered
 from sidecar.host.kinds import kinds
+from sidecar.host.levels import last_level
 from sidecar.host.nodes import nodes
 from sidecar.host.told import Told, completed, grouped, say_disputed
 from state.cpuset import EMPTY, MAX_CPU, CPUSet
@@ -57,7 +58,7 @@ def understand(machine: Mapping[str, str] | Files) -> Topology:
     levels = cache_levels(told, CPU_DIR, online, cores)
     made = topology(
         cores=cores,
-        caches=last_level(told, levels, online, cores, packages),
+        caches=last_level(levels, packages, cores, online, told.note),
         nodes=by_node.groups,
         packages=packages,
         offline=offline,

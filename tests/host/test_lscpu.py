@@ -87,7 +87,7 @@ def test_numbers_that_repeat_are_told_apart() -> None:
     assert read.nodes == read.packages == read.caches
     assert read.notes == (
         "nodes are not told: the next larger level counts instead",
-        "no cache is told that cores share: each package counts as one",
+        "caches are missing: each package counts as one",
     )
 
 
