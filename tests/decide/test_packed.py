@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sidecar.decide.placement.packed import packed
 from state.cpuset import EMPTY, CPUSet
-from state.topology import Topology, topology, uniform
+from state.topology import Group, Topology, topology, uniform
 from tests.state.strategies import topologies
 
 SMALL = (
@@ -127,9 +127,17 @@ def test_cpus_that_are_not_there_are_not_taken() -> None:
     assert packed(machine, CPUSet.of(1, 7), 1) == CPUSet.of(1)
 
 
+def _is_inside(core: Group, groups: tuple[Group, ...]) -> bool:
+    return any(core.cpus <= group.cpus for group in groups)
+
+
 @given(topologies(), st.integers(0, 2**41 - 1), st.integers(1, 24))
 def test_irregular_machines(machine: Topology, mask: int, count: int) -> None:
-    """Never more than asked for, only what is free, at most one free core broken into, and always the same."""
+    """Never more than asked for, only what is free, at most one free core broken into, and always the same.
+
+    A core that reaches out of its node or package, which only broken firmware tells of, may be cut besides: by a node
+    or package that is taken whole.
+    """
     free = machine.online & CPUSet.from_mask(mask)
     taken = packed(machine, free, count)
     if len(free) < count:
@@ -138,8 +146,17 @@ def test_irregular_machines(machine: Topology, mask: int, count: int) -> None:
     assert taken is not None
     assert len(taken) == count
     assert taken <= free
-    assert broken_into(masks(machine.cores), free.mask, taken.mask) <= 1
+    nested = [core for core in machine.cores if _is_inside(core, machine.nodes) and _is_inside(core, machine.packages)]
+    assert broken_into(masks(nested), free.mask, taken.mask) <= 1
     assert packed(machine, free, count) == taken
+
+
+def test_a_whole_node_cuts_a_core_that_reaches_out_of_it() -> None:
+    """CPU 11 is a node of its own, and a thread of core 0 all the same."""
+    parts = {0: CPUSet(range(11)), 1: CPUSet.of(11)}
+    cores = [CPUSet((*range(9), 11)), CPUSet.of(9, 10)]
+    machine = topology(cores=cores, caches=parts, nodes=parts, packages=parts)
+    assert packed(machine, machine.online, 2) == CPUSet.of(9, 11)
 
 
 @given(topologies(), st.data())
