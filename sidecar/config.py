@@ -19,7 +19,7 @@ import msgspec
 
 from sidecar.decide.demand import nearest
 from sidecar.decide.options import FULL_PCPUS_ONLY, misfit
-from sidecar.decide.world import IsolatedRule, OptIn, PolicyName, Settings
+from sidecar.decide.world import Band, IsolatedRule, OptIn, PolicyName, Settings
 from sidecar.errors import ConfigError
 from sidecar.keys import KEYS, Wrong
 from state.cpuset import EMPTY, CPUSet
@@ -52,6 +52,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     shortage: Shortage = Shortage.SHARE
     linger_seconds: float = 10.0
     reconcile_seconds: float = 10.0
+    load_period_seconds: float = 2.0
+    load_half_life_seconds: float = 30.0
+    """Long enough to outlast the lulls of a bursty load, short enough that what is idle is given back in a minute."""
+    load_low: float = 0.5
+    load_high: float = 0.8
+    load_pressure: float = 20.0
     engine: str = "auto"
     state_dir: str = "/var/lib/cpuset-sidecar"
     projections: str = "/run/cpuset-sidecar"
@@ -78,6 +84,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             opt_in=self.opt_in,
             shortage=self.shortage,
             linger_seconds=self.linger_seconds,
+            band=Band(low=self.load_low, high=self.load_high, pressure=self.load_pressure),
             unmanaged=self.unmanaged,
             projections=self.projections,
         )
@@ -218,6 +225,11 @@ def _check_whole(config: Config) -> None:
             f"{config.origins.get('policy', 'the configuration')}: the policy {config.policy} needs reserved CPUs, "
             "which are never given exclusively: set reserved, as a CPU list "
             f'(reserved = "0", {PREFIX}RESERVED=0, --reserved 0) or as a count (reserved = 1, --reserved count:1)'
+        )
+    if config.load_low >= config.load_high:
+        raise ConfigError(
+            f"{config.origins.get('load_low', config.origins.get('load_high', 'the configuration'))}: load_low is "
+            f"{config.load_low:g} and load_high {config.load_high:g}: make load_low the smaller one"
         )
     state, projections = Path(config.state_dir), Path(config.projections)
     if state == projections or projections in state.parents:

@@ -134,6 +134,25 @@ def _duration(field: str, low: float, high: float) -> Callable[[object], dict[st
     return read
 
 
+def _number(field: str, most: float, right: str) -> Callable[[object], dict[str, Any]]:
+    """A number above 0, `most` at the highest."""
+
+    def read(value: object) -> dict[str, Any]:
+        text = str(value) if type(value) in (int, float) else value
+        if not isinstance(text, str) or not re.fullmatch(r"\d{1,3}(\.\d{1,6})?", text, re.ASCII):
+            raise Wrong(right)
+        number = float(text)
+        if not 0 < number <= most:
+            raise Wrong(right)
+        return {field: number}
+
+    return read
+
+
+_SHARE: Final = ": write how busy a CPU may be, above 0 and at most 1, like 0.5"
+_PERCENT: Final = ": write a number of percent, above 0 and at most 100, like 20"
+
+
 def _directory(field: str) -> Callable[[object], dict[str, Any]]:
     def read(value: object) -> dict[str, Any]:
         right = ": write the absolute path of a directory, like /run/cpuset-sidecar"
@@ -180,6 +199,15 @@ KEYS: Final[Mapping[str, Key]] = {
     "shortage": Key(_named("shortage", Shortage), "share", "without cpuset.on-shortage: share, wait or stop"),
     "linger": Key(_duration("linger_seconds", 0, 3600), "10s", "how long a stopped container keeps its CPUs"),
     "reconcile_period": Key(_duration("reconcile_seconds", 0.1, 3600), "10s", "how often everything is looked at"),
+    "load_period": Key(_duration("load_period_seconds", 0.1, 3600), "2s", "how often elastic containers are measured"),
+    "load_half_life": Key(
+        _duration("load_half_life_seconds", 1, 3600), "30s", "how long until a peak of use counts half"
+    ),
+    "load_low": Key(_number("load_low", 1, _SHARE), "0.5", "less use than this of each CPU: it has too many"),
+    "load_high": Key(_number("load_high", 1, _SHARE), "0.8", "more use than this of each CPU: it has too few"),
+    "load_pressure": Key(
+        _number("load_pressure", 100, _PERCENT), "20", "CPU pressure in percent that asks for one more"
+    ),
     "engine": Key(_engine, "auto", "auto, or the address of the engine's socket"),
     "state_dir": Key(_directory("state_dir"), "/var/lib/cpuset-sidecar", "where the books are kept"),
     "projections": Key(_directory("projections"), "/run/cpuset-sidecar", "where workloads read their CPUs"),

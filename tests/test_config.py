@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.config import Config, load, load_again
-from sidecar.decide.world import OptIn, PolicyName, Settings
+from sidecar.decide.world import Band, OptIn, PolicyName, Settings
 from sidecar.errors import ConfigError
 from sidecar.keys import KEYS
 from state.cpuset import CPUSet
@@ -45,6 +45,11 @@ def test_a_whole_file_is_read(tmp_path: Path) -> None:
         shortage = "wait"
         linger = "500ms"
         reconcile_period = 30
+        load_period = "500ms"
+        load_half_life = "1m"
+        load_low = 0.25
+        load_high = 1
+        load_pressure = 12.5
         engine = "/run/docker.sock"
         state_dir = "/srv/state/"
         projections = "/run/p"
@@ -62,10 +67,12 @@ def test_a_whole_file_is_read(tmp_path: Path) -> None:
         opt_in=OptIn.GUARANTEED,
         shortage=Shortage.WAIT,
         linger_seconds=0.5,
+        band=Band(low=0.25, high=1.0, pressure=12.5),
         unmanaged=("db-*", "role=backup"),
         projections="/run/p",
     )
     assert (config.reconcile_seconds, config.engine, config.state_dir) == (30, "unix:///run/docker.sock", "/srv/state")
+    assert (config.load_period_seconds, config.load_half_life_seconds) == (0.5, 60)
     assert (config.cgroup, config.log_level, config.log_format) == ("/host/cgroup", "debug", "json")
 
 
@@ -156,6 +163,17 @@ FILE_MISTAKES = [
     ('linger = "10 parsecs"', "linger is '10 parsecs': write a duration between 0s and 3600s, like 10s, 500ms or 1m"),
     ("linger = -1", "linger is -1: write a duration"),
     ("reconcile_period = 0", "reconcile_period is 0: write a duration between 0.1s and 3600s"),
+    ("load_period = 0", "load_period is 0: write a duration between 0.1s and 3600s"),
+    ("load_half_life = 0.5", "load_half_life is 0.5: write a duration between 1s and 3600s"),
+    ("load_low = 0", "load_low is 0: write how busy a CPU may be, above 0 and at most 1, like 0.5"),
+    ("load_low = nan", "load_low is nan: write how busy a CPU may be"),
+    ("load_low = true", "load_low is True: write how busy a CPU may be"),
+    ("load_high = 1.01", "load_high is 1.01: write how busy a CPU may be"),
+    ('load_high = "80%"', "load_high is '80%': write how busy a CPU may be"),
+    ("load_low = 0.8", "c.toml, line 1: load_low is 0.8 and load_high 0.8: make load_low the smaller one"),
+    ("load_high = 0.4", "c.toml, line 1: load_low is 0.5 and load_high 0.4: make load_low the smaller one"),
+    ("load_pressure = 101", "load_pressure is 101: write a number of percent, above 0 and at most 100, like 20"),
+    ("load_pressure = -1", "load_pressure is -1: write a number of percent"),
     ("linger = inf", "linger is inf: write a duration"),
     ('engine = "docker"', "engine is 'docker': write auto, or the address of an engine's socket"),
     ('state_dir = "here"', "state_dir is 'here': write the absolute path of a directory"),
