@@ -19,7 +19,7 @@ from sidecar.decide.demand import is_single_file_mount, originals_of, wish_of
 from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.world import PolicyName, Standing
 from sidecar.errors import ConfigError
-from sidecar.host.cgroups import Hierarchy
+from sidecar.host.places import Hierarchy
 from state.cpuset import CPUSet
 from state.model import Originals
 from state.topology import Topology

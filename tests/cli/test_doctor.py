@@ -31,7 +31,7 @@ from sidecar.decide.world import replace
 from sidecar.engines.simulated import SimulatedEngine
 from sidecar.engines.simulated_docker import SimulatedDocker
 from sidecar.errors import EngineUnavailable
-from sidecar.host.cgroups import Hierarchy
+from sidecar.host.places import Hierarchy
 from sidecar.ports import Engine
 from state.cpuset import CPUSet
 from state.errors import StateError
@@ -64,7 +64,7 @@ def test_the_kernels_word_on_containers() -> None:
     """Without it orders cannot be verified, which is a warning."""
     seen = EngineReport(views=(container("web", effective=ALL), container("log", effective=ALL)))
     blind = EngineReport(views=(container("web", effective=ALL), container("log")))
-    hierarchy = Hierarchy(2, "/sys/fs/cgroup", ("cpuset.cpus.effective",))
+    hierarchy = Hierarchy(2, "/sys/fs/cgroup", "cpuset")
     assert told(check_cgroups(hierarchy, "/sys/fs/cgroup", seen))[1][1:] == (
         "ok",
         "readable for all 2 running containers",
