@@ -1,0 +1,97 @@
+"""`ack`: a workload says that it has left the CPUs that are about to be taken, which shortens its grace."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Final
+
+import msgspec
+
+from sidecar.cli.flags import add_json, print_json
+from state import ack
+from state.cpuset import CPUSet
+from state.errors import ProjectionError
+from state.projection import MAX_GENERATION, read
+from state.watch import default_directory
+
+_DESCRIPTION: Final = """Say that this workload has left the CPUs that its projection calls `leaving`. They are taken
+at once then, and not at the end of the grace. Where nothing is leaving there is nothing to do, and that is no error."""
+
+_EPILOG: Final = """examples:
+  cpuset-sidecar ack
+  cpuset-sidecar ack --dir /run/cpus 17
+"""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done: `acknowledged` is the generation that was written, None if there was nothing to acknowledge."""
+
+    acknowledged: int | None
+    generation: int
+    leaving: CPUSet
+    directory: str
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    parser = subparsers.add_parser(
+        "ack",
+        help="say that this workload has left the CPUs that are about to be taken",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "generation",
+        nargs="?",
+        type=_generation,
+        metavar="GENERATION",
+        help="the one that was followed; by default the present one",
+    )
+    parser.add_argument(
+        "--dir",
+        metavar="DIR",
+        help="the projection directory; by default $CPUSET_SIDECAR_DIR, or /run/cpuset-sidecar/by-id/$HOSTNAME",
+    )
+    add_json(parser)
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Acknowledge, and say so. ProjectionError where that cannot be."""
+    directory = os.path.abspath(args.dir or default_directory(os.environ))
+    now = read(directory)
+    wanted: int = now.generation if args.generation is None else args.generation
+    if wanted > now.generation:
+        raise ProjectionError(f"{directory} is at generation {now.generation}; there is no {wanted} to acknowledge yet")
+    if now.leaving:
+        ack.write(directory, wanted)
+    answer = Answer(
+        acknowledged=wanted if now.leaving else None,
+        generation=now.generation,
+        leaving=now.leaving,
+        directory=directory,
+    )
+    if args.json:
+        print_json(answer)
+    else:
+        sys.stdout.write(f"{_sentence(answer)}\n")
+    return 0
+
+
+def _sentence(answer: Answer) -> str:
+    if answer.acknowledged is None:
+        return "nothing to acknowledge: no CPU is about to be taken"
+    if answer.acknowledged < answer.generation:
+        return (
+            f"acknowledged {answer.acknowledged}; told since: generation {answer.generation}, leaving {answer.leaving}"
+        )
+    return f"acknowledged {answer.acknowledged}: leaving {answer.leaving}"
+
+
+def _generation(text: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) <= 16 and int(text) <= MAX_GENERATION:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a generation: the number in status.json")

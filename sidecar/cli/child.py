@@ -1,0 +1,138 @@
+"""The one program that `exec` stands before: started, sent what we are sent, reaped with its orphans, and its end ours.
+
+1. All signals that can be are blocked here and taken one by one by sigtimedwait(2): none interrupts anything, none is
+   lost, and each says where it comes from. Blocked signals wait even for the first process of a container, which
+   has no default actions, and even where they are ignored (signal(7), pid_namespaces(7)).
+2. What is typed at a terminal goes to its whole foreground process group, the program included, and comes from the
+   kernel (si_code above 0). It is not passed on, so that a Ctrl-C is one. The program keeps our process group, so that
+   it may read from the terminal.
+3. Orphans become our children: those of the first process of a PID namespace do, and those of others with
+   PR_SET_CHILD_SUBREAPER (prctl(2)). Each is reaped.
+4. When the program is ended by a signal, so are we, by the same one. The first process of a container cannot be, and
+   returns 128 and the signal's number instead, as a shell does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+# Faults of our own code, and what stops a background process that uses the terminal: these act on us.
+_ACT: Final = ("SIGSEGV", "SIGFPE", "SIGILL", "SIGBUS", "SIGTRAP", "SIGSYS", "SIGABRT", "SIGTTIN", "SIGTTOU")
+
+TAKEN: Final = frozenset(signal.valid_signals()) - {signal.Signals[name] for name in (*_ACT, "SIGKILL", "SIGSTOP")}
+"""The signals of rule 1."""
+
+TYPED: Final = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGWINCH})
+"""What a terminal sends to its foreground process group (termios(3))."""
+
+# What Python ignores from its start on, and a program expects not to be (as in subprocess).
+_RESTORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
+
+_PR_SET_CHILD_SUBREAPER: Final = 36
+
+NOT_FOUND: Final = 127
+NOT_EXECUTABLE: Final = 126
+
+
+class NotStarted(Exception):
+    """The program cannot be started. `code` is what a shell would return: 127 not found, 126 not executable."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def take_signals() -> set[int]:
+    """Block the signals of rule 1 from now on; those that were blocked before, which the program starts with."""
+    # Whoever started us may have ignored it, and children would vanish without a status (wait(2)).
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    return set(signal.pthread_sigmask(signal.SIG_BLOCK, TAKEN))
+
+
+def adopt_orphans() -> None:
+    """Rule 3."""
+    if os.getpid() != 1:
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+class Child:
+    """The program, running."""
+
+    def __init__(self, words: Sequence[str], environment: Mapping[str, str], blocked: set[int]) -> None:
+        """Start it with our files, terminal and CPUs. NotStarted."""
+        try:
+            self.pid: Final = os.posix_spawnp(
+                words[0], list(words), dict(environment), setsigmask=blocked, setsigdef=_RESTORED
+            )
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise NotStarted(f"cannot start {words[0]}: there is no such program", NOT_FOUND) from error
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise NotStarted(f"cannot start {words[0]}: {why}", NOT_EXECUTABLE) from error
+
+    def send(self, number: int) -> None:
+        """Send it a signal; one that is gone has no need of it."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(self.pid, number)
+
+    def pass_on(self, number: int, *, from_kernel: bool) -> None:
+        """Rules 1 and 2: a signal that was sent to us."""
+        if not (from_kernel and number in TYPED and self._is_in_our_group()):
+            self.send(number)
+        if number == signal.SIGTSTP:
+            # A shell that waits for us is to see us stopped. SIGCONT wakes us by itself, and is passed on.
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    def catches(self, number: int) -> bool:
+        """Whether it has a handler for this signal. Most signals end a program that has none (signal(7))."""
+        try:
+            with open(f"/proc/{self.pid}/status", encoding="ascii", errors="replace") as file:
+                lines = dict(line.split(":", 1) for line in file if ":" in line)
+        except OSError:
+            return False
+        return bool(int(lines.get("SigCgt", "0"), 16) >> (number - 1) & 1)
+
+    def reap(self) -> int | None:
+        """Reap all that have ended; the wait status of the program itself, once it has."""
+        ended = None
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return ended
+            if pid == 0:
+                return ended
+            if pid == self.pid:
+                ended = status
+
+    def _is_in_our_group(self) -> bool:
+        with contextlib.suppress(ProcessLookupError):
+            return os.getpgid(self.pid) == os.getpgrp()
+        return True
+
+
+def end_as(status: int) -> int:
+    """The exit code for a wait status; ends us by the signal that ended the program, where that can be (4)."""
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else end_by(-code)
+
+
+def end_by(number: int) -> int:
+    """End by this signal; the exit code, where that cannot be (4)."""
+    if os.getpid() != 1:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            # Its core, if any, is the program's to leave, and ours would be in its place.
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            if number != signal.SIGKILL:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+            os.kill(os.getpid(), number)
+    return 128 + number

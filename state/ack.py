@@ -1,0 +1,57 @@
+"""How a workload says that it has left the CPUs that are about to be taken: the file `ack` in its projection directory.
+
+It holds the `generation` of the projection that was followed, as decimal text with a newline. It is written in place:
+only a number that is whole and the one that was asked for counts, so that half a write is no harm; a shell can do the
+same with `echo`; and it works too where only the file, and not the directory, belongs to the workload.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Final
+
+from state import files
+from state.errors import ProjectionError, ProjectionMissing
+
+NAME: Final = "ack"
+
+# O_NOFOLLOW, O_NONBLOCK: a link or a pipe in the place of the file is an error, and not something to write through or
+# to wait for.
+_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+_CURES: Final = {
+    errno.EROFS: "it is mounted read-only; mount the container's own directory (by-name/<name>) without `:ro`",
+    errno.EACCES: "permission denied; give the directory to the user that the workload runs as",
+    errno.EPERM: "permission denied; give the directory to the user that the workload runs as",
+}
+
+
+def write(directory: str | os.PathLike[str], generation: int) -> None:
+    """Acknowledge this generation. ProjectionMissing where there is no directory; ProjectionError, with the cure, where
+    it cannot be written."""
+    if generation < 0:
+        raise ProjectionError(f"{generation} is not a generation")
+    where = os.fspath(directory)
+    try:
+        at = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ProjectionMissing(f"there is no projection directory {where}") from error
+    except OSError as error:
+        raise ProjectionError(f"cannot open the projection directory {where}: {files.reason(error)}") from error
+    try:
+        _write(at, f"{generation}\n".encode())
+    except OSError as error:
+        why = _CURES.get(error.errno or 0) or files.reason(error)
+        raise ProjectionError(f"cannot write {where}/{NAME}: {why}") from error
+    finally:
+        os.close(at)
+
+
+def _write(at: int, content: bytes) -> None:
+    # 0644 and the umask: whoever runs the workload wants to see it as well.
+    opened = os.open(NAME, _WRITE, 0o644, dir_fd=at)
+    try:
+        os.write(opened, content)
+    finally:
+        os.close(opened)

@@ -1,0 +1,168 @@
+"""What the tests of `exec` share: the command as a process before a program, its projection, its threads."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sidecar.publish.projections import Projections
+from state.cpuset import CPUSet
+from state.projection import Projection, Sharing
+
+CONTAINER = "ab" * 32
+PATIENCE_SECONDS = 30.0
+ROOT = Path(__file__).parents[2]
+
+PROGRAM = """
+import argparse, sys
+from sidecar.cli import exec
+parser = argparse.ArgumentParser(prog="cpuset-sidecar")
+exec.add_parser(parser.add_subparsers())
+arguments = parser.parse_args(sys.argv[1:])
+sys.exit(arguments.func(arguments))
+"""
+
+EVERY = CPUSet(os.sched_getaffinity(0))
+
+needs_two_cpus = pytest.mark.skipif(len(EVERY) < 2, reason="needs two CPUs, to take one away")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+def told(cpus: CPUSet, leaving: CPUSet = CPUSet()) -> Projection:  # noqa: B008  # it does not change
+    """What a workload with these CPUs is told."""
+    return Projection(
+        container=CONTAINER,
+        name="web",
+        sharing=Sharing.EXCLUSIVE,
+        cpus=cpus,
+        desired=cpus - leaving,
+        leaving=leaving,
+        deadline_seconds=2.0 if leaving else None,
+        settled=not leaving,
+    )
+
+
+class Told:
+    """One container's projection, as the daemon writes it."""
+
+    def __init__(self, root: Path) -> None:
+        self._projections = Projections(root, clock=lambda: 0.0)
+        self.directory = root / "by-id" / CONTAINER[:12]
+
+    def tell(self, cpus: CPUSet, leaving: CPUSet = CPUSet()) -> int:  # noqa: B008
+        """Write it; the generation."""
+        self._projections.write(CONTAINER, (), told(cpus, leaving))
+        return self.generation()
+
+    def generation(self) -> int:
+        """The one that was written last."""
+        from state.projection import read
+
+        return read(self.directory).generation
+
+    def remove(self) -> None:
+        """The container's directory goes."""
+        self._projections.remove(CONTAINER)
+
+    def acknowledged(self) -> str:
+        """What the workload has written; empty for nothing."""
+        file = self.directory / "ack"
+        return file.read_text() if file.exists() else ""
+
+    def await_acknowledgement(self, generation: int) -> None:
+        """Wait until the workload acknowledges this."""
+        eventually(lambda: self.acknowledged() == f"{generation}\n", f"generation {generation} acknowledged")
+
+
+@contextmanager
+def executing(
+    *words: str | Path, options: tuple[str | Path, ...] = (), stdin: int | None = subprocess.DEVNULL
+) -> Iterator[subprocess.Popen[str]]:
+    """The command before a program, with its stdout and stderr; all of it is killed at the end."""
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-W", "error", "-c", PROGRAM, "exec", *map(str, options), "--", *map(str, words)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, stdin=stdin, stdout=pipe, stderr=pipe, text=True, env=environment, preexec_fn=_as_typed
+    ) as process:
+        try:
+            yield process
+        finally:
+            everything = list(descendants(process.pid))
+            process.kill()
+            for pid in everything:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+
+
+def _as_typed() -> None:
+    # Whoever runs the tests in the background ignores Ctrl-C, and a child would inherit that.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    """The next line on stdout, waited for."""
+    assert process.stdout
+    return process.stdout.readline().rstrip("\n")
+
+
+def complaint(process: subprocess.Popen[str]) -> str:
+    """The next line on stderr, waited for."""
+    assert process.stderr
+    return process.stderr.readline().rstrip("\n")
+
+
+def eventually(is_so: Callable[[], object], what: str) -> None:
+    """Wait until it is so, with a deadline."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline, f"{what}: not within {PATIENCE_SECONDS:g} s"
+        time.sleep(0.005)
+
+
+def descendants(root: int) -> Iterator[int]:
+    """The processes below a process."""
+    for thread in threads(root):
+        try:
+            children = Path(f"/proc/{root}/task/{thread}/children").read_text().split()
+        except OSError:
+            continue
+        for child in children:
+            yield int(child)
+            yield from descendants(int(child))
+
+
+def threads(process: int) -> list[int]:
+    """The threads of one process; none if it is gone."""
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{process}/task")]
+    except OSError:
+        return []
+
+
+def affinities(root: int) -> list[CPUSet]:
+    """The CPUs of each thread below a process."""
+    found = []
+    for process in descendants(root):
+        for thread in threads(process):
+            try:
+                found.append(CPUSet(os.sched_getaffinity(thread)))
+            except OSError:
+                continue
+    return found
+
+
+def all_on(root: int, cpus: CPUSet) -> bool:
+    """Whether there are threads below a process, and each may use exactly these."""
+    return set(affinities(root)) == {cpus}
