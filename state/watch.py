@@ -14,6 +14,8 @@ The rules:
 6. Besides, look every `poll_seconds`: some file systems drop events (gVisor, Kata, shares of desktop virtual machines),
    and a rename further up the path makes none here.
 7. A projection that names no CPUs is one that says that nothing can be said just now: wait for the next one.
+8. Whoever is woken looks first and drains the events later, for they cost more than the look. What is drained may hide
+   a change after that look, so every draining is followed by a look of its own before the next pause.
 """
 
 from __future__ import annotations
@@ -67,6 +69,7 @@ class ProjectionWatch:
         self._poll_seconds = poll_seconds
         self._last: Projection | None = None
         self._is_armed = False
+        self._is_drained = True
         self._hears = True
         self._ear: Ear | None = None
         try:
@@ -86,7 +89,8 @@ class ProjectionWatch:
                 pause = min(pause, deadline - time.monotonic())
                 if pause <= 0:
                     return None
-            self._hear(self._wait_readable(pause))
+            if (found := self._hear(self._wait_readable(pause))) is not None:
+                return found
 
     async def await_change(self) -> Projection:
         """The next state that was not told yet, on trio or asyncio. Cancelling it loses nothing."""
@@ -102,7 +106,8 @@ class ProjectionWatch:
                 else:
                     await anyio.wait_readable(self._ear.fd)
                     heard = True
-            self._hear(heard)
+            if (found := self._hear(heard)) is not None:
+                return found
 
     def changes(self) -> Iterator[Projection]:
         """Every state from now on, beginning with the present one."""
@@ -128,6 +133,22 @@ class ProjectionWatch:
         self.close()
 
     def _look(self) -> Projection | None:
+        """Before each pause: what there is to tell, with nothing left undrained."""
+        if not self._is_drained and self._ear is not None:
+            self._is_drained = True
+            if self._ear.drain():
+                self._is_armed = False
+        return self._read()
+
+    def _hear(self, heard: bool) -> Projection | None:
+        """After each pause: rule 8, or where nothing was heard, rule 6: all is looked at anew, the path too."""
+        if heard:
+            self._is_drained = False
+            return self._read()
+        self._is_armed = False
+        return None
+
+    def _read(self) -> Projection | None:
         """Rules 2 and 3: what the files say, if it was not told yet."""
         if not self._is_armed:
             self._arm()
@@ -161,13 +182,6 @@ class ProjectionWatch:
         if not self._hears or isinstance(self.trouble, ProjectionMissing):
             return min(self._poll_seconds, SHORT_POLL_SECONDS)
         return self._poll_seconds
-
-    def _hear(self, heard: bool) -> None:
-        """After each pause: nothing heard means that the time to look by oneself has come."""
-        if self._ear is None:
-            return
-        if not heard or self._ear.drain():
-            self._is_armed = False
 
     def _wait_readable(self, seconds: float) -> bool:
         if self._ear is None:

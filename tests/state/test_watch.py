@@ -181,6 +181,24 @@ def test_what_appears_while_it_turns_its_ear_is_heard_too(here: Path, told: Way)
         assert told(watch).generation == 1
 
 
+def test_what_appears_while_it_drains_is_found_too(here: Path, told: Way) -> None:
+    """The event for it is drained with the others, unread."""
+
+    class Late(Inotify):
+        def drain(self) -> bool:
+            if not (here / "late").exists():
+                (here / "late").touch()
+                say(here, 3, "5")
+            return super().drain()
+
+    with ProjectionWatch(here, poll_seconds=1000, ear=Late) as watch:
+        assert told_after(watch, told, lambda: say(here, 1, "2")).generation == 1
+        assert told_after(watch, told, lambda: say(here, 2, "4")).generation == 2
+        assert told(watch).generation == 3
+        check_it_hears(watch, here, 4)
+        assert told(watch).generation == 4
+
+
 def test_a_rename_further_up_the_path_is_found_by_looking(here: Path, told: Way) -> None:
     """There is no event for it here."""
     with ProjectionWatch(here, poll_seconds=0.01) as watch:
