@@ -31,7 +31,7 @@ PREFIX: Final = "CPUSET_SIDECAR_"
 OTHER_VARIABLES: Final = (PREFIX + "CONFIG", PREFIX + "DIR")
 """Variables that are no keys: where the file is, and where a workload finds its projection."""
 
-LATER_KEYS: Final = ("grace", "listen")
+LATER_KEYS: Final = ("listen",)
 """Keys of the design that this version does not have: told apart from a slip of the keyboard."""
 
 MAX_BYTES: Final = 1024 * 1024
@@ -51,6 +51,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     opt_in: OptIn = OptIn.LABEL
     shortage: Shortage = Shortage.SHARE
     linger_seconds: float = 10.0
+    grace_seconds: float = 2.0
+    cooldown_seconds: float = 10.0
+    min_change: int = 1
+    max_moves: int = 2
     reconcile_seconds: float = 10.0
     load_period_seconds: float = 2.0
     load_half_life_seconds: float = 30.0
@@ -84,6 +88,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             opt_in=self.opt_in,
             shortage=self.shortage,
             linger_seconds=self.linger_seconds,
+            grace_seconds=self.grace_seconds,
+            cooldown_seconds=self.cooldown_seconds,
+            min_change=self.min_change,
+            max_moves=self.max_moves,
             band=Band(low=self.load_low, high=self.load_high, pressure=self.load_pressure),
             unmanaged=self.unmanaged,
             projections=self.projections,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from sidecar.decide.demand import nearest, numa_rule
+from sidecar.decide.elastic import MAX_GRACE, seconds_of
 from sidecar.decide.options import NODE_OPTIONS, conflict, from_switches
 from sidecar.decide.world import IsolatedRule, OptIn, PolicyName
 from state.cpuset import CPUSet
@@ -25,8 +26,6 @@ class Wrong(Exception):
 def _choice(field: str, words: tuple[str, ...], make: Callable[[str], Any] = str) -> Callable[[object], dict[str, Any]]:
     def read(value: object) -> dict[str, Any]:
         if value not in words or not isinstance(value, str):
-            if value == "dynamic" and field == "policy":
-                raise Wrong(f": this version does not have it yet; there is {', '.join(words)}")
             raise Wrong(nearest(value, words) if isinstance(value, str) else f": there is {', '.join(words)}")
         return {field: make(value)}
 
@@ -117,18 +116,23 @@ def _shared_min(value: object) -> dict[str, Any]:
     return {"shared_min": count}
 
 
-def _duration(field: str, low: float, high: float) -> Callable[[object], dict[str, Any]]:
-    units = {"ms": 0.001, "s": 1.0, "m": 60.0, "": 1.0}
-
+def _count(field: str, low: int, high: int) -> Callable[[object], dict[str, Any]]:
     def read(value: object) -> dict[str, Any]:
-        right = f": write a duration between {low:g}s and {high:g}s, like 10s, 500ms or 1m"
+        right = f": write a whole number from {low} to {high}"
+        count = value if type(value) is int else _digits(value, right) if isinstance(value, str) else -1
+        if not low <= count <= high:
+            raise Wrong(right)
+        return {field: count}
+
+    return read
+
+
+def _duration(field: str, low: float, high: float) -> Callable[[object], dict[str, Any]]:
+    def read(value: object) -> dict[str, Any]:
         text = str(value) if type(value) in (int, float) else value
-        match = re.fullmatch(r"(\d{1,7}(?:\.\d{1,6})?) ?(ms|s|m|)", text, re.ASCII) if isinstance(text, str) else None
-        if not match:
-            raise Wrong(right)
-        seconds = float(match[1]) * units[match[2]]
-        if not low <= seconds <= high:
-            raise Wrong(right)
+        seconds = seconds_of(text, low, high) if isinstance(text, str) else None
+        if seconds is None:
+            raise Wrong(f": write a duration between {low:g}s and {high:g}s, like 10s, 500ms or 1m")
         return {field: seconds}
 
     return read
@@ -187,7 +191,7 @@ def _named(
 
 
 KEYS: Final[Mapping[str, Key]] = {
-    "policy": Key(_named("policy", PolicyName), "static", "who decides: none (touches nothing) or static"),
+    "policy": Key(_named("policy", PolicyName), "static", "who decides: none (touches nothing), static or dynamic"),
     "reserved": Key(_reserved, "0", "CPUs that are never given exclusively: a list, or count:N"),
     "options": Key(_options, "full-pcpus-only", f"placement options: {', '.join(NODE_OPTIONS)}"),
     "numa": Key(_numa, "best-effort", "how exclusive CPUs lie to NUMA nodes: none, best-effort, restricted, single"),
@@ -197,6 +201,12 @@ KEYS: Final[Mapping[str, Key]] = {
     "shared_min": Key(_shared_min, "1", "how many CPUs the shared pool always keeps"),
     "opt_in": Key(_named("opt_in", OptIn), "label", "who may be exclusive: label, or guaranteed (by limits, too)"),
     "shortage": Key(_named("shortage", Shortage), "share", "without cpuset.on-shortage: share, wait or stop"),
+    "grace": Key(_duration("grace_seconds", 0, MAX_GRACE), "2s", "notice before CPUs are taken, without cpuset.grace"),
+    "cooldown": Key(
+        _duration("cooldown_seconds", 0, 3600), "10s", "how long one that grew is not shrunk, but for floors"
+    ),
+    "min_change": Key(_count("min_change", 1, 8191), "1", "the least change of a size, in CPUs, but for floors"),
+    "max_moves": Key(_count("max_moves", 0, 8191), "2", "the most containers that a defragmentation moves at once"),
     "linger": Key(_duration("linger_seconds", 0, 3600), "10s", "how long a stopped container keeps its CPUs"),
     "reconcile_period": Key(_duration("reconcile_seconds", 0.1, 3600), "10s", "how often everything is looked at"),
     "load_period": Key(_duration("load_period_seconds", 0.1, 3600), "2s", "how often elastic containers are measured"),

@@ -1,6 +1,6 @@
 """The books on disk: one versioned, checksummed JSON file, the one before it, and whatever had to be set aside.
 
-    {"version":2,"checksum":"sha256:<hex>","state":{...}}
+    {"version":3,"checksum":"sha256:<hex>","state":{...}}
 
 The checksum is taken over the version, a newline, and the bytes of the state exactly as they stand in the file, so no
 change of types or of the encoder can break it. There is no other white space, so every single byte of the file is
@@ -30,7 +30,7 @@ from state import codec, files
 from state.errors import CheckpointCorrupt, CheckpointTooNew, FileUnreadable, FileUnwritable, StateError
 from state.model import State
 
-VERSION: Final = 2
+VERSION: Final = 3
 NAME: Final = "checkpoint.json"
 PREVIOUS: Final = "checkpoint.previous.json"
 
@@ -189,5 +189,10 @@ def _from_1(old: dict[str, Any]) -> dict[str, Any]:
     return old
 
 
-_MIGRATIONS: Final[Mapping[int, Callable[[Any], Any]]] = {0: _from_0, 1: _from_1}
+def _from_2(old: dict[str, Any]) -> dict[str, Any]:
+    """Format 2 knew no sizes that change: their defaults say so."""
+    return old
+
+
+_MIGRATIONS: Final[Mapping[int, Callable[[Any], Any]]] = {0: _from_0, 1: _from_1, 2: _from_2}
 """From each version to the next, on decoded data."""

@@ -6,7 +6,7 @@ real, apart from each other, and leave something for everybody else.
 
 from __future__ import annotations
 
-from state.cpuset import CPUSet
+from state.cpuset import CPUSet, union
 from state.model import State
 from state.topology import Topology
 
@@ -14,17 +14,20 @@ from state.topology import Topology
 def violations(state: State, topology: Topology) -> list[str]:
     """Every law that `state` breaks on this machine, as sentences for people; empty when it is lawful.
 
-    1. A grant holds CPUs, as many as were asked for.
+    1. A grant holds CPUs, as many as were asked for: between floor and ceiling under the policy dynamic.
     2. No CPU is granted twice.
     3. No reserved CPU is granted.
     4. Only CPUs of this machine that are online are granted, reserved or shared.
     5. The shared pool is not empty.
     6. Nobody is both granted and refused.
+    7. Under dynamic, an original set holds as many CPUs as the floor, and layers hold the rest; what is leaving is held
+       no more.
     """
     if state.policy == "none":
         return []
     return [
         *_bad_grants(state),
+        *(_bad_layers(state) if state.policy == "dynamic" else ()),
         *_shared_grants(state),
         *_reserved_grants(state),
         *_foreign_cpus(state, topology),
@@ -38,8 +41,26 @@ def _bad_grants(state: State) -> list[str]:
     for key, assignment in sorted(state.assignments.items()):
         if key != assignment.container:
             found.append(f"the grant of {assignment.container} stands under the name of {key}")
-        if len(assignment.cpus) != assignment.demand.cpus:
-            found.append(f"{assignment.name} asked for {assignment.demand.cpus} CPUs and holds {assignment.cpus}")
+        demand = assignment.demand
+        least, most = (demand.floor, demand.ceiling) if state.policy == "dynamic" else (demand.cpus, demand.cpus)
+        if not least <= len(assignment.cpus) <= most:
+            asked = str(least) if least == most else f"{least} to {most}"
+            found.append(f"{assignment.name} asked for {asked} CPUs and holds {assignment.cpus}")
+    return found
+
+
+def _bad_layers(state: State) -> list[str]:
+    found = []
+    for _, assignment in sorted(state.assignments.items()):
+        if len(assignment.original) != assignment.demand.floor:
+            found.append(
+                f"{assignment.name} has the floor {assignment.demand.floor} and began on {assignment.original}"
+            )
+        layers = [assignment.original, *assignment.layers]
+        if union(layers) != assignment.cpus or sum(map(len, layers)) != len(assignment.cpus):
+            found.append(f"{assignment.name} holds {assignment.cpus}, in layers {' + '.join(map(str, layers))}")
+        if assignment.leaving and (not assignment.leaving.cpus or assignment.leaving.cpus & assignment.cpus):
+            found.append(f"{assignment.name} holds {assignment.cpus} and is leaving {assignment.leaving.cpus}")
     return found
 
 

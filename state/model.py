@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -58,8 +58,23 @@ class MemsRule(enum.StrEnum):
     """They are the nodes of its CPUs."""
 
 
+class Scale(enum.StrEnum):
+    """Who decides how many CPUs an elastic container has between its floor and its ceiling (label `cpuset.scale`)."""
+
+    FILL = "fill"
+    """It gets its share of all that is spare."""
+    LOAD = "load"
+    """What it uses decides."""
+    MANUAL = "manual"
+    """People do, by `resize`."""
+
+
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
-    """A container's lawful wish for `cpus` whole CPUs of its own (at least 1)."""
+    """A container's lawful wish for `cpus` whole CPUs of its own (at least 1).
+
+    What follows `mems` matters under the policy `dynamic` alone: 1 <= `min_cpus` <= `cpus` <= `max_cpus`, None where
+    they are not given.
+    """
 
     container: str
     name: str
@@ -73,18 +88,73 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     near: str = ""
     """The device whose local CPUs it prefers: PCI address, network interface or block device; "" for none."""
     mems: MemsRule = MemsRule.KEEP
+    min_cpus: int | None = None
+    max_cpus: int | None = None
+    scale: Scale = Scale.FILL
+    weight: int = 10
+    """Its share of what is spare, 1 to 100."""
+    grace_seconds: float | None = None
+    """Notice before CPUs are taken from it; None for the node's."""
+    signal: str = ""
+    """The name of the signal that it wants at each change (`HUP`); "" for none."""
+    move: bool = False
+    """Whether all of its CPUs may be exchanged for better ones."""
+
+    @property
+    def floor(self) -> int:
+        """How many CPUs it always has."""
+        return self.cpus if self.min_cpus is None else self.min_cpus
+
+    @property
+    def ceiling(self) -> int:
+        """How many CPUs it has at most."""
+        return self.cpus if self.max_cpus is None else self.max_cpus
+
+
+class Leaving(msgspec.Struct, frozen=True, kw_only=True):
+    """CPUs that were taken from a container in the books, and that it may still be using.
+
+    They are nobody else's to use before it has left them. It may stay until it acknowledges, or until its grace is
+    over: then the take `is_due`. `number` names the take; a further shrink makes a new one with all of the CPUs.
+    """
+
+    cpus: CPUSet
+    number: int
+    reason: str
+    is_due: bool = False
+
+
+class Move(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of a grant, and why it was made, as a sentence for people."""
+
+    gained: CPUSet = EMPTY
+    lost: CPUSet = EMPTY
+    reason: str
+
+
+KEPT_MOVES: Final = 5
+"""Changes of a grant that are remembered, the last ones, to be explained."""
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """A grant: these CPUs are this container's alone, for as long as it stands in the books.
 
-    `original` is what it was first given; `since` numbers grants in their order (higher is later).
+    `original` is what it was first given and never loses: all of it, or, for an elastic container, its floor. `layers`
+    is what an elastic container holds besides, in the order in which it came. `since` numbers grants in their order
+    (higher is later). `ordered` is the size that somebody ordered by `resize`. `cooling` numbers its last growth for as
+    long as it may not be shrunk again for its own sake; None after that. `forced` counts takes without its consent.
     """
 
     demand: Demand
     cpus: CPUSet
     original: CPUSet
     since: int
+    layers: tuple[CPUSet, ...] = ()
+    ordered: int | None = None
+    leaving: Leaving | None = None
+    cooling: int | None = None
+    forced: int = 0
+    moves: tuple[Move, ...] = ()
 
     @property
     def container(self) -> str:
@@ -155,6 +225,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     originals: Mapping[str, Originals] = {}
     lifts: Mapping[str, tuple[int, ...]] = {}
     grants: int = 0
+    takes: int = 0
+    """Counts all changes of grants ever made, and numbers the next."""
+    forced: int = 0
+    """Takes whose grace ended before the workload acknowledged, ever."""
+    acknowledged: int = 0
+    """Takes that the workload acknowledged in time, ever."""
 
     @cached_property
     def exclusive(self) -> CPUSet:
@@ -177,13 +253,18 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def granted(self, demand: Demand, cpus: CPUSet, original: CPUSet = EMPTY) -> State:
         """The books after granting `cpus`. An earlier refusal of the same container is forgotten."""
-        made = Assignment(demand=demand, cpus=cpus, original=original or cpus, since=self.grants)
+        layers = (cpus - original,) if original and cpus - original else ()
+        made = Assignment(demand=demand, cpus=cpus, original=original or cpus, since=self.grants, layers=layers)
         return msgspec.structs.replace(
             self,
             assignments={**self.assignments, demand.container: made},
             refusals=_without(self.refusals, demand.container),
             grants=self.grants + 1,
         )
+
+    def holding(self, assignment: Assignment) -> State:
+        """The books with this grant as it is now, in place of the one that its container had."""
+        return msgspec.structs.replace(self, assignments={**self.assignments, assignment.container: assignment})
 
     def refused(self, refusal: Refusal) -> State:
         """The books after a refusal; what the container held, if anything, is shared again."""

@@ -28,12 +28,20 @@ from sidecar.decide.facts import (
     CpusetFailed,
     Fact,
     Failure,
-    LingerEnded,
     RetryDue,
     StopFailed,
+    TimerEnded,
     TopologyRead,
 )
-from sidecar.decide.orders import ApplyCpuset, LookAgain, Order, ReadTopology, StartLinger, StopContainer
+from sidecar.decide.orders import (
+    ApplyCpuset,
+    LookAgain,
+    Order,
+    ReadTopology,
+    SendSignal,
+    StartTimer,
+    StopContainer,
+)
 from sidecar.errors import ContainerGone, EngineError, EngineFailed, EngineLacks, EngineRefused, EngineUnavailable
 from sidecar.log import Log
 from sidecar.ports import Engine, Kernel, Tickets
@@ -92,8 +100,10 @@ class Executor:
                 self._nursery.start_soon(self._apply, order)
             case StopContainer():
                 self._nursery.start_soon(self._stop, order)
-            case StartLinger():
-                self._nursery.start_soon(self._linger, order)
+            case StartTimer():
+                self._nursery.start_soon(self._wait, order)
+            case SendSignal():
+                self._nursery.start_soon(self._signal, order)
             case LookAgain():
                 self._look(order.container)
             case ReadTopology():
@@ -156,9 +166,18 @@ class Executor:
         except EngineError as error:
             await self._outbox.send(StopFailed(order.container, f"it could not be stopped: {error}"))
 
-    async def _linger(self, order: StartLinger) -> None:
+    async def _wait(self, order: StartTimer) -> None:
         await trio.sleep(order.seconds)
-        await self._outbox.send(LingerEnded(order.container, order.timer))
+        await self._outbox.send(TimerEnded(order.container, order.purpose, order.number))
+
+    async def _signal(self, order: SendSignal) -> None:
+        try:
+            await self._engine.signal(order.container, order.signal)
+        except ContainerGone:
+            return
+        except EngineError as error:
+            name = self._name(order.container)
+            self._log.warning("a signal was not delivered", container=name, signal=order.signal, reason=error)
 
     async def _read_topology(self) -> None:
         try:

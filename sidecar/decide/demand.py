@@ -15,15 +15,27 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from sidecar.decide.elastic import elasticity
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.options import CONTAINER_OPTIONS, conflict
-from sidecar.decide.world import OptIn, Settings, Standing, Wish
+from sidecar.decide.world import OptIn, PolicyName, Settings, Standing, Wish
 from state.cpuset import EMPTY, CPUSet
 from state.errors import CPUSetError
-from state.model import Demand, MemsRule, NumaRule, Originals, QuotaRule, RefusalCode, Shortage
+from state.model import Demand, MemsRule, NumaRule, Originals, QuotaRule, RefusalCode, Scale, Shortage
 
 PREFIX: Final = "cpuset."
 MEMS_LABEL: Final = "cpuset.mems"
+DYNAMIC_LABELS: Final = (
+    "cpuset.min",
+    "cpuset.max",
+    "cpuset.scale",
+    "cpuset.weight",
+    "cpuset.grace",
+    "cpuset.signal",
+    "cpuset.move",
+)
+"""What only `dynamic` heeds; under any other policy they are read, so that a mistake is found, and change nothing."""
+
 LABELS: Final = (
     "cpuset.exclusive",
     "cpuset.options",
@@ -34,17 +46,8 @@ LABELS: Final = (
     "cpuset.quota",
     "cpuset.projection",
     "cpuset.manage",
+    *DYNAMIC_LABELS,
 )
-LATER_LABELS: Final = (
-    "cpuset.min",
-    "cpuset.max",
-    "cpuset.scale",
-    "cpuset.weight",
-    "cpuset.grace",
-    "cpuset.signal",
-    "cpuset.move",
-)
-"""Labels of other policies and options, which the static policy does not read."""
 
 NANO: Final = 1_000_000_000
 """The engine counts CPU limits in 1e-9 CPUs."""
@@ -55,7 +58,7 @@ _DEVICE_LENGTH: Final = 64
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
-C = TypeVar("C", Shortage, QuotaRule, MemsRule)
+C = TypeVar("C", Shortage, QuotaRule, MemsRule, Scale)
 
 
 class _BadLabel(Exception):
@@ -83,7 +86,7 @@ def wish_of(
     if manage == "off" or _is_unmanaged(view, settings):
         pinned = bool(originals.cpuset)
         return Wish(standing=Standing.STRANGER if pinned else Standing.UNMANAGED, reason="left alone, as asked")
-    warnings = tuple(_warnings(view.labels))
+    warnings = tuple(_warnings(view.labels, settings))
     try:
         demand = _demand(view, settings, originals)
     except _BadLabel as bad:
@@ -144,6 +147,9 @@ def _demand(view: ContainerView, settings: Settings, originals: Originals) -> De
         cpus = _whole(text.strip(), cpu_limit(originals))
     if originals.cpuset:
         _check_pin(originals.cpuset, cpus)
+    elastic = elasticity(labels, cpus)
+    if elastic.problem:
+        raise _BadLabel(RefusalCode.BAD_LABEL, elastic.problem)
     return Demand(
         container=view.id,
         name=view.name,
@@ -154,6 +160,13 @@ def _demand(view: ContainerView, settings: Settings, originals: Originals) -> De
         numa=_numa(labels),
         near=labels.get("cpuset.near", "").strip()[:_DEVICE_LENGTH],
         mems=_choice(labels, MEMS_LABEL, MemsRule, MemsRule.KEEP),
+        min_cpus=elastic.least,
+        max_cpus=elastic.most,
+        scale=_choice(labels, "cpuset.scale", Scale, Scale.FILL),
+        weight=elastic.weight,
+        grace_seconds=elastic.grace_seconds,
+        signal=elastic.signal,
+        move=elastic.move,
     )
 
 
@@ -238,14 +251,12 @@ def _choice(labels: Mapping[str, str], label: str, kind: type[C], default: C) ->
         raise _BadLabel(RefusalCode.BAD_LABEL, f"{label} is {text[:40]!r}: one of {', '.join(words)}") from None
 
 
-def _warnings(labels: Mapping[str, str]) -> list[str]:
+def _warnings(labels: Mapping[str, str], settings: Settings) -> list[str]:
     found = []
     for label in sorted(labels):
-        if not label.startswith(PREFIX) or label in LABELS:
-            continue
-        if label in LATER_LABELS:
-            found.append(f"the label {label} has no effect under this policy")
-        else:
+        if label in DYNAMIC_LABELS and settings.policy is not PolicyName.DYNAMIC:
+            found.append(f"the label {label} has no effect under the policy {settings.policy}")
+        elif label.startswith(PREFIX) and label not in LABELS:
             found.append(f"unknown label {label[:60]!r}{_nearest_label(label)}")
     name = labels.get("cpuset.projection")
     if name is not None and not _NAME.fullmatch(name):

@@ -157,11 +157,62 @@ class RetryDue(msgspec.Struct, frozen=True, tag=True):
     container: str
 
 
-class LingerEnded(msgspec.Struct, frozen=True, tag=True):
-    """A container that is not running has kept its CPUs for as long as it may. `timer` is the order's number."""
+class Purpose(enum.StrEnum):
+    """What is waited for."""
+
+    LINGER = "linger"
+    """A stopped container keeps its CPUs for its next start."""
+    GRACE = "grace"
+    """A workload has notice before CPUs are taken from it. It must have been told before the time begins."""
+    COOLDOWN = "cooldown"
+    """A container that grew is left in peace."""
+
+
+class TimerEnded(msgspec.Struct, frozen=True, tag=True):
+    """A timer that was ordered by `StartTimer` is over."""
 
     container: str
-    timer: int
+    purpose: Purpose
+    number: int
+
+
+class TakeAcknowledged(msgspec.Struct, frozen=True, tag=True):
+    """The workload has left the CPUs that take `number` takes from it, by its own word."""
+
+    container: str
+    number: int
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True):
+    """What a container did over the last period, on `cpus` CPUs. `use` is in CPUs; `peak` is the highest use, halved
+    every half-life; `pressure` is the share of time in which some task waited for a CPU, over the period or over 10 s,
+    whichever is less, in percent (PSI `some`; 0 where the kernel does not say); `is_throttled`: its quota stopped it at
+    least once.
+    """
+
+    container: str
+    cpus: int
+    use: float
+    peak: float
+    pressure: float = 0.0
+    is_throttled: bool = False
+
+
+class LoadMeasured(msgspec.Struct, frozen=True, tag=True):
+    """What elastic containers use: those for which it would change anything."""
+
+    loads: tuple[Load, ...]
+
+
+class ResizeRequested(msgspec.Struct, frozen=True, tag=True):
+    """Somebody ordered a container to have so many CPUs. What cannot be is not done: whoever asks is told before."""
+
+    container: str
+    cpus: int
+
+
+class DefragmentRequested(msgspec.Struct, frozen=True, tag=True):
+    """Somebody ordered CPUs to be exchanged for better ones, where containers allow it."""
 
 
 class StopFailed(msgspec.Struct, frozen=True, tag=True):
@@ -196,7 +247,11 @@ Fact = (
     | CpusetApplied
     | CpusetFailed
     | RetryDue
-    | LingerEnded
+    | TimerEnded
+    | TakeAcknowledged
+    | LoadMeasured
+    | ResizeRequested
+    | DefragmentRequested
     | StopFailed
     | TopologyRead
     | SettingsChanged

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from sidecar.decide.facts import Purpose
 from state.cpuset import CPUSet
 
 
@@ -44,12 +45,22 @@ class StopContainer(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-class StartLinger(msgspec.Struct, frozen=True, tag=True):
-    """Answer with `LingerEnded` after so many seconds."""
+class StartTimer(msgspec.Struct, frozen=True, tag=True):
+    """Answer with `TimerEnded` after so many seconds, on a clock that nobody sets. `number` is the number of what is
+    waited for; a later timer of the same purpose replaces it.
+    """
 
     container: str
-    timer: int
+    purpose: Purpose
+    number: int
     seconds: float
+
+
+class SendSignal(msgspec.Struct, frozen=True, tag=True):
+    """Send a signal (`HUP`) to the first process of a container: what it is told has changed."""
+
+    container: str
+    signal: str
 
 
 class LookAgain(msgspec.Struct, frozen=True, tag=True):
@@ -62,4 +73,4 @@ class ReadTopology(msgspec.Struct, frozen=True, tag=True):
     """Read the machine again: the engine refused CPUs that should be there."""
 
 
-Order = ApplyCpuset | StopContainer | StartLinger | LookAgain | ReadTopology
+Order = ApplyCpuset | StopContainer | StartTimer | SendSignal | LookAgain | ReadTopology

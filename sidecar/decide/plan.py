@@ -25,14 +25,15 @@ from __future__ import annotations
 from typing import Final
 
 from sidecar.decide.demand import originals_of
-from sidecar.decide.facts import Phase
+from sidecar.decide.facts import Phase, Purpose
 from sidecar.decide.limits import update_to
-from sidecar.decide.orders import ApplyCpuset, Order, StartLinger, StopContainer
+from sidecar.decide.orders import ApplyCpuset, Order, SendSignal, StartTimer, StopContainer
 from sidecar.decide.policies.registry import policy_named
 from sidecar.decide.release import released_to
+from sidecar.decide.takes import held
 from sidecar.decide.world import Container, PolicyName, Reach, World, replace
-from state.cpuset import CPUSet
-from state.model import Shortage
+from state.cpuset import EMPTY, CPUSet
+from state.model import Assignment, Shortage
 
 SLOTS: Final = 4
 """Orders outstanding at once. Beyond that the engine only adds latency: 50 updates take 0.3 s at 2, 4 and 8 at once."""
@@ -61,14 +62,16 @@ def target(world: World, container: Container, desired: CPUSet, reached: Reach) 
 
 
 def is_settled(world: World, container: Container) -> bool:
-    """Whether an exclusive container runs exactly on its grant, with nothing outstanding, and truly alone."""
+    """Whether an exclusive container runs exactly on its grant, with nothing outstanding, and truly alone. What is
+    leaving it is its own for as long as it may stay there.
+    """
     assignment = world.state.assignments.get(container.view.id)
     if assignment is None or container.is_idle or not world.is_ready:
         return False
     return (
-        container.footprint == assignment.cpus.mask == container.seen.mask
+        container.footprint == held(assignment, container).mask == container.seen.mask
         and container.pending is None
-        and not world.reach.others(container.footprint) & assignment.cpus.mask
+        and not world.reach.others(container.footprint) & container.footprint
     )
 
 
@@ -129,6 +132,33 @@ def _changes(world: World) -> list[tuple[tuple[int, int], Container, CPUSet]]:
     return found
 
 
+def grace_of(world: World, assignment: Assignment) -> float:
+    """Seconds of notice before CPUs are taken from it."""
+    own = assignment.demand.grace_seconds
+    return world.settings.grace_seconds if own is None else own
+
+
+def told_of(container: Container, assignment: Assignment) -> tuple[CPUSet, CPUSet]:
+    """The CPUs in force, and those of them that are leaving: what the workload is told."""
+    sure = container.sure
+    return sure, assignment.leaving.cpus & sure if assignment.leaving else EMPTY
+
+
+def _signalled(container: Container, assignment: Assignment) -> tuple[Container, list[Order]]:
+    """A signal for each change of what it is told, from the first time on that it runs where it should."""
+    if not assignment.demand.signal:
+        return container, []
+    if container.is_idle:
+        return (replace(container, signalled=None) if container.signalled else container), []
+    told = told_of(container, assignment)
+    if not told[0] or told == container.signalled:
+        return container, []
+    if container.signalled is None:
+        is_there = container.seen == held(assignment, container)
+        return (replace(container, signalled=told) if is_there else container), []
+    return replace(container, signalled=told), [SendSignal(container.view.id, assignment.demand.signal)]
+
+
 def _is_there(container: Container, cpus: CPUSet) -> bool:
     return container.configured == cpus == container.seen and not container.is_lost
 
@@ -155,14 +185,26 @@ def _urgency(container: Container, cpus: CPUSet) -> int:
 
 
 def _waits(world: World) -> tuple[World, list[Order]]:
-    """Start what is to be waited for: lingering grants, and containers that want to be stopped rather than share."""
+    """Start what is to be waited for, tell by signal who wants that, and stop who would rather stop than share."""
     orders: list[Order] = []
-    for id in world.state.assignments:
-        container = world.containers[id]
+    settings = world.settings
+    for id, assignment in world.state.assignments.items():
+        container = before = world.containers[id]
         if container.is_idle and container.linger is None and container.view.phase is not Phase.RESTARTING:
-            timer = world.numbers
-            orders.append(StartLinger(id, timer, world.settings.linger_seconds))
-            world = replace(world.with_container(replace(container, linger=timer)), numbers=timer + 1)
+            container = replace(container, linger=world.numbers)
+            orders.append(StartTimer(id, Purpose.LINGER, world.numbers, settings.linger_seconds))
+            world = replace(world, numbers=world.numbers + 1)
+        leaving, cooling = assignment.leaving, assignment.cooling
+        if leaving and not leaving.is_due and container.grace != leaving.number:
+            container = replace(container, grace=leaving.number)
+            orders.append(StartTimer(id, Purpose.GRACE, leaving.number, grace_of(world, assignment)))
+        if cooling is not None and container.cooldown != cooling:
+            container = replace(container, cooldown=cooling)
+            orders.append(StartTimer(id, Purpose.COOLDOWN, cooling, settings.cooldown_seconds))
+        container, signals = _signalled(container, assignment)
+        orders += signals
+        if container is not before:
+            world = world.with_container(container)
     for id, refusal in world.state.refusals.items():
         if refusal.demand is None or refusal.demand.shortage is not Shortage.STOP or id not in world.containers:
             continue

@@ -7,16 +7,18 @@ what is to be given is told after the kernel confirms, what is to be taken is to
 from __future__ import annotations
 
 from sidecar.decide.demand import projection_name
-from sidecar.decide.plan import desired, is_settled
+from sidecar.decide.plan import desired, grace_of, is_settled, told_of
 from sidecar.decide.world import Container, Standing, World
 from state.cpuset import EMPTY, CPUSet
+from state.model import Assignment, Move
 from state.projection import Projection, Sharing
 
 
 def projection_of(world: World, container: Container) -> Projection:
     """What this container is told now; number and time are the writer's."""
-    wanted = desired(world, container) or container.seen
     assignment = world.state.assignments.get(container.view.id)
+    wanted = assignment.cpus if assignment else desired(world, container) or container.seen
+    leaving = told_of(container, assignment)[1] if assignment else EMPTY
     return Projection(
         container=container.view.id,
         name=container.view.name,
@@ -25,12 +27,20 @@ def projection_of(world: World, container: Container) -> Projection:
         cpus=container.sure,
         desired=wanted,
         original=assignment.original if assignment else EMPTY,
+        leaving=leaving,
         arriving=wanted - container.sure,
+        deadline_seconds=_deadline(world, assignment) if assignment and leaving else None,
         settled=is_settled(world, container) if assignment else _is_there(container, wanted),
         shared_pool=world.state.shared,
         mems=container.view.mems,
         reason=reason_of(world, container),
     )
+
+
+def _deadline(world: World, assignment: Assignment) -> float:
+    """Seconds from the beginning of the take; 0 once it is due. What is left of them is the writer's to say."""
+    is_due = assignment.leaving is None or assignment.leaving.is_due
+    return 0.0 if is_due else grace_of(world, assignment)
 
 
 def _is_there(container: Container, wanted: CPUSet) -> bool:
@@ -57,7 +67,9 @@ def reason_of(world: World, container: Container) -> str:
         case Standing.MANAGED:
             pass
     if assignment := world.state.assignments.get(id):
-        count = assignment.demand.cpus
+        if assignment.moves:
+            return _moved(assignment.moves[-1])
+        count = len(assignment.cpus)
         return f"granted {count} exclusive CPU{'s' if count != 1 else ''}: {assignment.cpus}"
     if refusal := world.state.refusals.get(id):
         return f"in the shared pool: {refusal.reason}"
@@ -66,6 +78,13 @@ def reason_of(world: World, container: Container) -> str:
     if container.wish.demand is not None:
         return "in the shared pool until it starts: it did not start in time to keep its CPUs"
     return "in the shared pool: it asks for no CPUs of its own"
+
+
+def _moved(move: Move) -> str:
+    """What changed last, and why."""
+    parts = [f"gained {move.gained}"] if move.gained else []
+    parts += [f"gave up {move.lost}"] if move.lost else []
+    return f"{' and '.join(parts)}: {move.reason}"
 
 
 def _sharing(container: Container, *, is_granted: bool) -> Sharing:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from sidecar.decide.demand import cpus_of, originals_of, wish_of
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.options import STRICT_CPU_RESERVATION
+from sidecar.decide.placement.beside import beside
+from sidecar.decide.placement.packed import packed
 from sidecar.decide.placement.preferences import around
 from sidecar.decide.placement.reserve import reserve
-from sidecar.decide.placement.take import take
 from sidecar.decide.world import Container, IsolatedRule, PolicyName, Settings, Wish, World, replace
 from state.cpuset import EMPTY, CPUSet, union
 from state.model import Assignment, Refusal, RefusalCode, State
@@ -139,14 +140,14 @@ def restore(
     notes = []
     # 3. Grant by grant.
     for assignment in sorted(state.assignments.values(), key=lambda each: each.since):
-        kept = assignment.cpus & fitted.assignable
-        missing = assignment.demand.cpus - len(kept)
+        kept = _kept(fitted, settings, topology, assignment)
         later = _wanted_later(state, assignment)
         options = settings.options if assignment.demand.options is None else assignment.demand.options
         free = fitted.assignable - strangers - kept
-        extra = _replacement(topology, free - later, kept, missing, options)
-        if extra is None:
-            extra = _replacement(topology, free, kept, missing, options)
+        extra: CPUSet | None = None
+        for wanted in _sizes(settings, assignment):
+            for source in (free - later, free):
+                extra = _replacement(topology, source, kept, wanted - len(kept), options) if extra is None else extra
         # 4. Whole, or not at all.
         if extra is None or not len(fitted.shared - kept - extra) >= max(1, settings.shared_min):
             reason = f"it held CPUs {assignment.cpus}, and the machine no longer has {assignment.demand.cpus} for it"
@@ -161,11 +162,55 @@ def restore(
                 )
             )
             continue
-        if extra:
+        if kept | extra != assignment.cpus:
             notes.append(f"{assignment.name} moved from CPUs {assignment.cpus} to {kept | extra}")
-        made = replace(assignment, cpus=kept | extra, original=(assignment.original & kept) or kept | extra)
-        fitted = replace(fitted, assignments={**fitted.assignments, assignment.container: made})
+        fitted = fitted.holding(_refitted(topology, settings, assignment, kept | extra))
     return fitted, tuple(notes)
+
+
+def _sizes(settings: Settings, assignment: Assignment) -> tuple[int, ...]:
+    """How many CPUs a grant should have now, and how few it may have: as many as it asked for, or, under `dynamic`, as
+    many as it had, and its floor.
+    """
+    demand = assignment.demand
+    if settings.policy is not PolicyName.DYNAMIC:
+        return (demand.cpus,)
+    return (min(max(len(assignment.cpus), demand.floor), demand.ceiling), demand.floor)
+
+
+def _kept(fitted: State, settings: Settings, topology: Topology, assignment: Assignment) -> CPUSet:
+    """What a grant keeps of what it has: no more than it should have, its original set first."""
+    kept, most = assignment.cpus & fitted.assignable, _sizes(settings, assignment)[0]
+    first = assignment.original & kept
+    if len(kept) <= most:
+        return kept
+    if len(first) >= most:
+        return packed(topology, first, most) or first
+    return first | (packed(topology, kept - first, most - len(first)) or EMPTY)
+
+
+def _refitted(topology: Topology, settings: Settings, assignment: Assignment, cpus: CPUSet) -> Assignment:
+    """The grant on these CPUs. An original set that lost some, or is of another size now, is filled up or cut."""
+    original, leaving = assignment.original & cpus, assignment.leaving
+    is_dynamic = settings.policy is PolicyName.DYNAMIC
+    size = assignment.demand.floor if is_dynamic else len(cpus)
+    if len(original) > size:
+        original = packed(topology, original, size) or original
+    elif len(original) < size:
+        original |= beside(topology, around(topology, cpus - original, original), size - len(original), ())
+    layers = tuple(part for layer in assignment.layers if (part := (layer & cpus) - original))
+    if rest := cpus - original - union(layers):
+        layers = (rest, *layers)
+    # What is lost here is gone, or not fit to be held; whoever still runs there has no notice.
+    left = ((leaving.cpus if leaving else EMPTY) - cpus) & topology.online
+    return replace(
+        assignment,
+        cpus=cpus,
+        original=original,
+        layers=layers,
+        leaving=replace(leaving, cpus=left) if leaving and left and is_dynamic else None,
+        cooling=assignment.cooling if is_dynamic else None,
+    )
 
 
 def _wanted_later(state: State, assignment: Assignment) -> CPUSet:
@@ -179,8 +224,4 @@ def _replacement(
     """`count` replacements, as near to what is kept as can be had; None where there are not so many."""
     if count > len(available):
         return None
-    chosen = EMPTY
-    for tier in around(topology, available, kept):
-        amount = min(count - len(chosen), len(tier))
-        chosen |= take(topology, tier, amount, options) or EMPTY
-    return chosen
+    return beside(topology, around(topology, available, kept), count, options)

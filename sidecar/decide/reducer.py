@@ -20,23 +20,30 @@ from sidecar.decide.facts import (
     ContainerView,
     CpusetApplied,
     CpusetFailed,
+    DefragmentRequested,
     EngineConnected,
     EngineDisconnected,
     Fact,
     Failure,
     InventoryTaken,
-    LingerEnded,
+    LoadMeasured,
     ReleaseRequested,
+    ResizeRequested,
     RetryDue,
     SettingsChanged,
     StopFailed,
+    TakeAcknowledged,
+    TimerEnded,
     TopologyRead,
 )
+from sidecar.decide.loads import with_loads
 from sidecar.decide.orders import LookAgain, Order, ReadTopology
 from sidecar.decide.plan import plan
 from sidecar.decide.policies.registry import policy_named
 from sidecar.decide.reconcile import believed, counted, differs, sighted, with_settings, with_topology
 from sidecar.decide.release import after_release, start_releasing
+from sidecar.decide.resizing import after_resize
+from sidecar.decide.takes import after_acknowledgement, after_timer
 from sidecar.decide.world import Container, Settings, World, replace
 from state.codec import convert
 from state.cpuset import CPUSet
@@ -52,8 +59,8 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
     # 2. The books.
     if world.is_ready and not world.is_releasing:
         state = policy_named(world.settings.policy).settle(world)
-        if state is not world.state:
-            world = replace(world, state=state)
+        if state is not world.state or world.is_defragmenting:
+            world = replace(world, state=state, is_defragmenting=False)
     # 3. What is possible now.
     world, orders = plan(world)
     return world, (*orders, *dict.fromkeys(doubts))
@@ -84,10 +91,16 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
         case RetryDue():
             container = world.containers.get(fact.container)
             return world.with_container(replace(container, waits=False, refused=None)) if container else world, ()
-        case LingerEnded():
-            container = world.containers.get(fact.container)
-            is_ours = container is not None and container.linger == fact.timer
-            return world.with_container(replace(container, has_lingered=True)) if container and is_ours else world, ()
+        case TimerEnded():
+            return after_timer(world, fact), ()
+        case TakeAcknowledged():
+            return after_acknowledgement(world, fact), ()
+        case LoadMeasured():
+            return with_loads(world, fact.loads), ()
+        case ResizeRequested():
+            return after_resize(world, fact), ()
+        case DefragmentRequested():
+            return replace(world, is_defragmenting=world.is_ready), ()
         case StopFailed():
             container = world.containers.get(fact.container)
             return world.with_container(replace(container, trouble=fact.reason)) if container else world, ()

@@ -7,7 +7,8 @@ from typing import Final
 
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.placement.shortfall import Shortfall
-from sidecar.decide.policies.static import StaticPolicy, place
+from sidecar.decide.policies.granting import place
+from sidecar.decide.policies.registry import policy_named
 from sidecar.decide.reconcile import begin, sighted
 from sidecar.decide.world import Settings, World, replace
 from state.cpuset import CPUSet
@@ -32,13 +33,13 @@ def asking(world: World, requests: Iterable[tuple[str, Mapping[str, str]]]) -> W
     """The world once these have asked, one after the other: names, and labels as on containers."""
     for name, labels in requests:
         world = _with(world, name, name, labels, "")
-        world = replace(world, state=StaticPolicy().settle(world))
+        world = replace(world, state=policy_named(world.settings.policy).settle(world))
     return world
 
 
 def placed_anew(world: World, grant: Assignment) -> CPUSet | Shortfall:
     """Where this grant would be placed now if it were not held: options may have changed, and others gone."""
-    return place(world, world.state.released(grant.container), grant.demand)
+    return place(world, world.state.released(grant.container), grant.demand, len(grant.cpus))
 
 
 def lie(topology: Topology, cpus: CPUSet) -> str:

@@ -21,7 +21,7 @@ from functools import cached_property
 
 import msgspec
 
-from sidecar.decide.facts import ContainerView, EngineInfo, Phase
+from sidecar.decide.facts import ContainerView, EngineInfo, Load, Phase
 from sidecar.decide.orders import ApplyCpuset, Update
 from state.cpuset import EMPTY, CPUSet
 from state.model import Demand, NumaRule, RefusalCode, Shortage, State
@@ -31,10 +31,11 @@ replace = msgspec.structs.replace
 
 
 class PolicyName(enum.StrEnum):
-    """Who decides: nobody, or the kubelet's static rules."""
+    """Who decides: nobody, the kubelet's static rules, or those and sizes that change."""
 
     NONE = "none"
     STATIC = "static"
+    DYNAMIC = "dynamic"
 
 
 class OptIn(enum.StrEnum):
@@ -55,8 +56,23 @@ class IsolatedRule(enum.StrEnum):
     """The only ones to be given."""
 
 
+class Band(msgspec.Struct, frozen=True, kw_only=True):
+    """How `cpuset.scale: load` reads a load: use per CPU is kept between `low` and `high` (0 to 1), and CPU pressure
+    above `pressure` percent asks for one CPU more.
+    """
+
+    low: float = 0.5
+    high: float = 0.8
+    pressure: float = 20.0
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What of the configuration decisions need. `reserved_cpus` takes precedence over `reserved_count`."""
+    """What of the configuration decisions need. `reserved_cpus` takes precedence over `reserved_count`.
+
+    What follows `linger_seconds` up to `unmanaged` is for the policy `dynamic`: how long a workload has notice, how
+    long one that grew is left in peace, the least change for its own sake in CPUs, how loads are read, and the most
+    exchanges of CPUs a round.
+    """
 
     policy: PolicyName = PolicyName.NONE
     reserved_cpus: CPUSet = EMPTY
@@ -68,6 +84,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     opt_in: OptIn = OptIn.LABEL
     shortage: Shortage = Shortage.SHARE
     linger_seconds: float = 10.0
+    grace_seconds: float = 2.0
+    cooldown_seconds: float = 10.0
+    min_change: int = 1
+    band: Band = Band()
+    max_moves: int = 2
     unmanaged: tuple[str, ...] = ()
     """Name patterns (`db-*`), or `label=value` patterns, of containers that are left alone."""
     projections: str = "/run/cpuset-sidecar"
@@ -122,6 +143,13 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     has_lingered: bool = False
     stop_ordered: str | None = None
     """`started_at` of the start that was ordered to be stopped."""
+    grace: int | None = None
+    """The number of the take for which its grace runs."""
+    cooldown: int | None = None
+    """The number of the growth after which it is left in peace."""
+    load: Load | None = None
+    signalled: tuple[CPUSet, CPUSet] | None = None
+    """The CPUs in force, and those leaving, of which it was last told by signal; None before it is first told."""
 
     @cached_property
     def footprint(self) -> int:
@@ -178,6 +206,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     is_ready: bool = False
     """Whether an inventory was taken since the engine was reached; nothing is ordered before."""
     is_releasing: bool = False
+    is_defragmenting: bool = False
+    """Whether somebody ordered CPUs to be exchanged for better ones; the next decision does."""
     numbers: int = 0
     horizon: int = 0
     """The newest ticket at which it was known who exists: an older look at an unknown container proves nothing."""

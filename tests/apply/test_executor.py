@@ -18,12 +18,13 @@ from sidecar.decide.facts import (
     CpusetFailed,
     Fact,
     Failure,
-    LingerEnded,
+    Purpose,
     RetryDue,
     StopFailed,
+    TimerEnded,
     TopologyRead,
 )
-from sidecar.decide.orders import ApplyCpuset, LookAgain, ReadTopology, StartLinger, StopContainer, Update
+from sidecar.decide.orders import ApplyCpuset, LookAgain, ReadTopology, StartTimer, StopContainer, Update
 from sidecar.decide.reconcile import begin, sighted
 from sidecar.engines.simulated import Fault, SimulatedEngine
 from sidecar.engines.simulated_docker import SimulatedDocker
@@ -189,8 +190,8 @@ async def test_the_other_orders(autojump_clock: MockClock, bench: Bench, monkeyp
     bench.executor.start(LookAgain(one))
     assert bench.looks == [one]
     began = trio.current_time()
-    bench.executor.start(StartLinger(one, 3, 7.5))
-    assert await bench.next() == LingerEnded(one, 3)
+    bench.executor.start(StartTimer(one, Purpose.LINGER, 3, 7.5))
+    assert await bench.next() == TimerEnded(one, Purpose.LINGER, 3)
     assert trio.current_time() - began == pytest.approx(7.5)
     bench.executor.start(ReadTopology())
     assert await bench.next() == TopologyRead(bench.docker.kernel.topology())

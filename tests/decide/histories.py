@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
+from sidecar.decide.facts import DefragmentRequested, ResizeRequested
 from sidecar.decide.world import IsolatedRule, PolicyName, Settings, replace
 from state.cpuset import CPUSet
 from state.model import NumaRule
@@ -51,6 +52,16 @@ SETTINGS = (
     Settings(policy=PolicyName.STATIC, reserved_count=1, options=("prefer-align-cpus-by-uncorecache",)),
     Settings(policy=PolicyName.STATIC, reserved_count=1, isolated=IsolatedRule.PREFER, numa=NumaRule.RESTRICTED),
     Settings(policy=PolicyName.STATIC, reserved_count=1, isolated=IsolatedRule.ONLY, shared_min=1),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=1),
+    Settings(policy=PolicyName.DYNAMIC, reserved_cpus=CPUSet.of(0), max_moves=1),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, shared_min=2, min_change=2),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, options=("strict-cpu-reservation",)),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=2, options=("full-pcpus-only",)),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, options=("full-pcpus-only", "strict-cpu-reservation")),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, options=("distribute-cpus-across-numa",)),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, options=("prefer-align-cpus-by-uncorecache",)),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, isolated=IsolatedRule.PREFER, numa=NumaRule.RESTRICTED),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, isolated=IsolatedRule.ONLY, shared_min=1),
 )
 """What the sidecar may be told, one of each kind."""
 
@@ -79,8 +90,8 @@ def rest(reality: Reality) -> None:
     reality.read_topology()
     reality.take_inventory()
     told = sum(1 + 2 * len(inventory.views) for inventory in reality.inventories)
-    waiting = len(reality.flight) + len(reality.looks) + len(reality.retries) + len(reality.lingers) + told
-    for _ in range(40 + 20 * len(reality.containers) + 3 * waiting):
+    waiting = len(reality.flight) + len(reality.looks) + len(reality.retries) + len(reality.timers) + told
+    for _ in range(40 + 60 * len(reality.containers) + 3 * waiting):
         if reality.flight:
             reality.deliver(0, "ok")
         elif reality.looks:
@@ -89,9 +100,9 @@ def rest(reality: Reality) -> None:
             reality.deliver_inventory(0)
         elif reality.retries:
             reality.retry(0)
-        elif reality.lingers:
-            reality.linger_out(0)
-        else:
+        elif reality.timers:
+            reality.time_out(0)
+        elif not reality.measure_all():
             break
         if found := broken(reality):
             raise Broken(found)
@@ -99,6 +110,9 @@ def rest(reality: Reality) -> None:
         raise Broken(["it never comes to rest"])
     if found := unfinished(reality):
         raise Broken(found)
+    reality.take_inventory()
+    if reality.flight or reality.timers or reality.looks:
+        raise Broken([f"it was at rest, and then {reality.flight or reality.timers or reality.looks} came"])
     if reality.replayed() != reality.world:
         raise Broken(["the replayed journal gives another world"])
 
@@ -132,11 +146,31 @@ def _labels(how: int, cpus: int) -> dict[str, str]:
     ][how % 12]
 
 
+def _elastic(how: int, cpus: int) -> dict[str, str]:
+    """Labels of a container whose CPUs may change."""
+    count = 1 + how % max(1, cpus - 1)
+    labels = {"cpuset.exclusive": str(count), "cpuset.min": str(1 + how // 3 % count)}
+    labels["cpuset.max"] = str(count + how // 5 % max(1, cpus))
+    labels["cpuset.scale"] = ("fill", "load", "manual")[how % 3]
+    labels["cpuset.weight"] = str(1 + how % 20)
+    if how % 4 == 0:
+        labels["cpuset.move"] = "true"
+    if how % 5 == 0:
+        labels["cpuset.signal"] = "HUP"
+    if how % 7 == 0:
+        labels["cpuset.numa"] = "single"
+    if how % 6 == 0:
+        labels["cpuset.on-shortage"] = "wait"
+    return labels
+
+
 def _create(reality: Reality, who: int, how: int) -> None:
     if len(reality.containers) >= 7:
         return
     online = list(reality.online)
     labels = _labels(how, len(online))
+    if reality.settings.policy is PolicyName.DYNAMIC and who % 5 < 3:
+        labels = _elastic(how, len(online))
     pinned = str(online[who % len(online)]) if how % 11 == 0 and not labels else ""
     asked = int(labels.get("cpuset.exclusive", "0").partition(".")[0] or 0)
     limited = asked and "." not in labels["cpuset.exclusive"]
@@ -208,12 +242,32 @@ def _reconnect(reality: Reality, who: int, how: int) -> None:
         reality.connect(is_slow=how % 3 == 0)
 
 
+def _measure(reality: Reality, who: int, how: int) -> None:
+    if real := _someone(reality, who):
+        real.demand = how % 100 / 8
+        reality.measure(real, is_throttled=how % 7 == 0)
+
+
+def _resize(reality: Reality, who: int, how: int) -> None:
+    if real := _someone(reality, who):
+        reality.feed(ResizeRequested(real.id, 1 + how % len(reality.present)))
+
+
+def _acknowledge(reality: Reality, who: int, how: int) -> None:
+    reality.acknowledge(who, None if how % 4 else how % 3)
+
+
+def _switch(reality: Reality, who: int, how: int) -> None:
+    """Other settings, another policy perhaps: what is online stays a machine on which they are lawful."""
+    reality.read_settings(SETTINGS[who % len(SETTINGS)] if how % 3 == 0 else reality.settings)
+
+
 _deliver = _pick(lambda r: r.flight, lambda r, i, how: r.deliver(i, _FATES[how % len(_FATES)]))
 _land = _pick(lambda r: r.flight, lambda r, i, how: r.land(i))
 _look = _pick(lambda r: r.looks, lambda r, i, how: r.deliver_look(i if how % 4 == 0 else 0))
 _inventory = _pick(lambda r: r.inventories, lambda r, i, how: r.deliver_inventory(i))
 _retry = _pick(lambda r: r.retries, lambda r, i, how: r.retry(i))
-_linger = _pick(lambda r: r.lingers, lambda r, i, how: r.linger_out(i))
+_linger = _pick(lambda r: r.timers, lambda r, i, how: r.time_out(i))
 
 _VERBS: list[Callable[[Reality, int, int], None]] = [
     *[_create] * 3,
@@ -233,6 +287,11 @@ _VERBS: list[Callable[[Reality, int, int], None]] = [
     _toggle,
     _crash,
     _reconnect,
+    *[_measure] * 2,
+    *[_acknowledge] * 2,
+    _resize,
+    _switch,
+    lambda reality, who, how: reality.feed(DefragmentRequested()),
 ]
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from sidecar.decide.facts import Phase
 from sidecar.decide.orders import ApplyCpuset
 from sidecar.decide.plan import SLOTS, desired, is_settled
+from sidecar.decide.takes import held
 from sidecar.decide.world import Container, IsolatedRule, Standing, World
 from state.cpuset import EMPTY, CPUSet, union
 from state.invariants import violations
 from state.model import MemsRule
 from tests.decide.reality import Real, Reality
+from tests.decide.takelaws import taken_unfairly, unfair
 
 
 def broken(reality: Reality) -> list[str]:
@@ -22,6 +24,7 @@ def broken(reality: Reality) -> list[str]:
         *_projections_are_true(reality),
         *_one_order_each(reality),
         *_originals_are_remembered(reality),
+        *taken_unfairly(reality),
     ]
 
 
@@ -106,7 +109,7 @@ def _settled_means_alone(reality: Reality) -> list[str]:
     for id, container in reality.world.containers.items():
         if not is_settled(reality.world, container):
             continue
-        real, granted = reality.containers.get(id), reality.world.state.assignments[id].cpus
+        real, granted = reality.containers.get(id), held(reality.world.state.assignments[id], container)
         if real is None or real.is_dirty or _is_being_looked_at(reality, id) or not real.phase.is_live:
             continue
         if real.effective is not None and real.effective != granted:
@@ -190,6 +193,7 @@ def unfinished(reality: Reality) -> list[str]:
             found.append(wrong)
         if not granted and real.phase.is_live and (both := (real.effective or EMPTY) & world.state.exclusive):
             found.append(f"{real.name} still runs on {both}, which is exclusive")
+    found += unfair(world)
     if set(world.containers) != set(reality.containers):
         found.append("the world and the engine disagree about who exists")
     return found

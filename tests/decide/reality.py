@@ -22,16 +22,20 @@ from sidecar.decide.facts import (
     Fact,
     Failure,
     InventoryTaken,
-    LingerEnded,
+    Load,
+    LoadMeasured,
     Phase,
     RetryDue,
+    SettingsChanged,
+    TakeAcknowledged,
+    TimerEnded,
     TopologyRead,
 )
-from sidecar.decide.orders import ApplyCpuset, LookAgain, Order, ReadTopology, StartLinger, StopContainer
+from sidecar.decide.orders import ApplyCpuset, LookAgain, Order, ReadTopology, SendSignal, StartTimer, StopContainer
 from sidecar.decide.reconcile import begin
 from sidecar.decide.reducer import step
 from sidecar.decide.world import Settings, World
-from state.codec import decode, encode
+from state.codec import decode, encode, to_builtins
 from state.cpuset import CPUSet
 from state.model import State
 from state.topology import Topology, with_online
@@ -58,6 +62,8 @@ class Real:
     """Nano CPUs and quota as it was created."""
     memory_nodes: str = ""
     """As it was created."""
+    demand: float = 1.0
+    """CPUs that it would use if it had as many as it likes."""
     is_ours: bool = False
     """Whether an order of the daemon ever took effect on it."""
 
@@ -122,7 +128,8 @@ class Reality:
         self.looks: list[Look] = []
         self.inventories: list[Inventory] = []
         self.retries: list[str] = []
-        self.lingers: list[StartLinger] = []
+        self.timers: list[StartTimer] = []
+        self.signals: list[SendSignal] = []
         self.checkpoint = State()
         self.bursts: list[tuple[Fact, ...]] = []
         self.first = self.world = begin(State(), machine, settings)
@@ -149,13 +156,15 @@ class Reality:
         match order:
             case ApplyCpuset():
                 self.flight.append(order)
-            case StartLinger():
-                self.lingers.append(order)
+            case StartTimer():
+                self.timers.append(order)
             case LookAgain():
                 self.begin_look(order.container)
             case StopContainer():
                 if (real := self.containers.get(order.container)) and real.phase.is_live:
                     self.stop(real)
+            case SendSignal():
+                self.signals.append(order)
             case ReadTopology():
                 self.pending_read = True
 
@@ -326,10 +335,41 @@ class Reality:
         """A pause after a failure is over."""
         self.feed(RetryDue(self.retries.pop(index)))
 
-    def linger_out(self, index: int) -> None:
-        """A linger timer fires."""
-        timer = self.lingers.pop(index)
-        self.feed(LingerEnded(timer.container, timer.timer))
+    def time_out(self, index: int) -> None:
+        """A timer is over."""
+        timer = self.timers.pop(index)
+        self.feed(TimerEnded(timer.container, timer.purpose, timer.number))
+
+    def acknowledge(self, index: int, number: int | None = None) -> None:
+        """The workload of one of the takes says that it has left, or one says so of another number."""
+        takes = [each for each in self.world.state.assignments.values() if each.leaving]
+        if takes:
+            each = takes[index % len(takes)]
+            assert each.leaving is not None
+            self.feed(TakeAcknowledged(each.container, each.leaving.number if number is None else number))
+
+    def measure(self, real: Real, *, is_throttled: bool = False) -> None:
+        """A container is measured: it uses what it would, as far as it has CPUs for it."""
+        if real.effective is not None:
+            self.feed(LoadMeasured((self._load(real, is_throttled=is_throttled),)))
+
+    def measure_all(self) -> bool:
+        """Every live container is measured; whether that changed anything that is done, or waited for."""
+        loads = tuple(self._load(real) for real in self.containers.values() if real.effective is not None)
+        before = self.world.state
+        self.feed(LoadMeasured(loads))
+        return self.world.state is not before
+
+    def _load(self, real: Real, *, is_throttled: bool = False) -> Load:
+        size = len(real.effective or ())
+        use = min(real.demand, float(size))
+        pressure = 60.0 if real.demand > size else 0.0
+        return Load(container=real.id, cpus=size, use=use, peak=use, pressure=pressure, is_throttled=is_throttled)
+
+    def read_settings(self, settings: Settings) -> None:
+        """SIGHUP, with other settings."""
+        self.settings = settings
+        self.feed(SettingsChanged(to_builtins(settings)))
 
     def connect(self, *, is_slow: bool = False) -> None:
         """The engine is reached, and everything is looked at; other news may come before all of that is told."""
@@ -347,7 +387,7 @@ class Reality:
         for index, order in enumerate([*self.late, *self.flight]):
             if order.number not in self.landed and fates[index % len(fates)]:
                 self._take_effect(order)
-        self.flight, self.late, self.looks, self.retries, self.lingers = [], [], [], [], []
+        self.flight, self.late, self.looks, self.retries, self.timers = [], [], [], [], []
         self.landed, self.inventories, self.bursts = set(), [], []
         saved = decode(encode(self.checkpoint), State)
         self.first = self.world = begin(saved, self.machine_now(), self.settings)

@@ -178,7 +178,7 @@ def test_a_bad_value_beside_a_good_number_is_refused(label: str, value: str, wor
         ("cpuset.on_shortage", "did you mean 'cpuset.on-shortage'?"),
         ("cpuset.qouta", "did you mean 'cpuset.quota'?"),
         ("cpuset.0123456789abcdefgh", "there is cpuset.exclusive"),
-        ("cpuset.min", "has no effect under this policy"),
+        ("cpuset.min", "has no effect under the policy none"),
     ],
 )
 def test_an_unknown_label_is_a_warning_with_the_nearest_word(label: str, words: str) -> None:

@@ -236,7 +236,7 @@ def test_a_limit_is_lifted_and_put_back(
     assert story.updates(rt) == [Update(cpus=cpus("1-2"), nano_cpus=lifted[0], cpu_quota=lifted[1])]
     assert story.world.state.originals[rt.id].nano_cpus == nano
     story.end(rt)
-    story.linger_out(-1)
+    story.time_out(-1)
     story.settle()
     assert story.updates(rt)[1:] == [Update(cpus=cpus("0-7"), nano_cpus=restored[0], cpu_quota=restored[1])]
     assert (rt.nano_cpus, rt.cpu_quota) == (nano, quota)
@@ -255,7 +255,7 @@ def test_a_limit_that_somebody_changed_since_is_theirs() -> None:
     rt = story.arrive("rt", 2, nano_cpus=2 * GIGA)
     story.settle()
     story.end(rt)
-    story.linger_out(-1)
+    story.time_out(-1)
     rt.nano_cpus = 3 * GIGA
     order = story.flight.pop()
     story.feed(CpusetFailed(rt.id, order.number, Failure.FAILED, "500", story.ticket()))

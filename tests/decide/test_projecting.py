@@ -99,7 +99,7 @@ def test_who_lingered_too_long_reads_why() -> None:
     rt = story.arrive("rt", 2)
     story.settle()
     story.end(rt)
-    story.linger_out(-1)
+    story.time_out(-1)
     assert told(story, rt).reason == "in the shared pool until it starts: it did not start in time to keep its CPUs"
 
 

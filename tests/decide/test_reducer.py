@@ -10,9 +10,10 @@ from sidecar.decide.facts import (
     EngineDisconnected,
     Failure,
     InventoryTaken,
-    LingerEnded,
+    Purpose,
     RetryDue,
     StopFailed,
+    TimerEnded,
     TopologyRead,
 )
 from sidecar.decide.orders import LookAgain, ReadTopology
@@ -117,8 +118,8 @@ def test_an_answer_to_another_order_is_ignored() -> None:
         CpusetApplied("f" * 64, order.number, None, story.ticket()),
         CpusetFailed("f" * 64, order.number, Failure.LOST, "no", story.ticket()),
         RetryDue("f" * 64),
-        LingerEnded("f" * 64, 1),
-        LingerEnded(plain.id, 77),
+        TimerEnded("f" * 64, Purpose.LINGER, 1),
+        TimerEnded(plain.id, Purpose.LINGER, 77),
         StopFailed("f" * 64, "no"),
     ):
         assert step(world, [stranger]) == (world, ())
@@ -172,7 +173,7 @@ def test_an_order_of_a_container_that_is_gone_forgets_it() -> None:
     plain, rt = story.arrive("plain"), story.arrive("rt", 2)
     story.settle()
     story.end(rt)
-    story.linger_out(-1)
+    story.time_out(-1)
     order = next(order for order in story.flight if order.container == rt.id)
     story.remove(rt)
     story.flight.remove(order)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.decide.facts import InventoryTaken, Phase
-from sidecar.decide.orders import StartLinger
+from sidecar.decide.facts import InventoryTaken, Phase, Purpose
+from sidecar.decide.orders import StartTimer
 from state.cpuset import CPUSet
 from state.model import RefusalCode
 from state.topology import uniform
@@ -154,9 +154,9 @@ def test_a_stopped_container_keeps_its_cpus_for_as_long_as_it_may_linger() -> No
     story.settle()
     story.end(rt)
     story.settle()
-    assert story.given[-1] == StartLinger(rt.id, story.lingers[-1].timer, 7.5)
+    assert story.given[-1] == StartTimer(rt.id, Purpose.LINGER, story.timers[-1].number, 7.5)
     assert (story.granted(rt), where(plain)) == ("1-2", "0,3-7")
-    story.linger_out(-1)
+    story.time_out(-1)
     story.settle()
     assert (story.granted(rt), where(rt), where(plain)) == (None, "stopped 0-7", "0-7")
 
@@ -168,12 +168,12 @@ def test_a_restart_within_the_linger_keeps_the_cpus() -> None:
     story.settle()
     story.end(rt)
     story.again(rt)
-    story.linger_out(-1)
+    story.time_out(-1)
     story.settle()
     assert (story.granted(rt), where(rt)) == ("1-2", "1-2")
     assert story.is_settled(rt)
     story.end(rt)
-    story.linger_out(-1)
+    story.time_out(-1)
     assert story.granted(rt) is None
 
 
@@ -182,7 +182,7 @@ def test_a_start_after_the_linger_asks_anew() -> None:
     rt = story.arrive("rt", 2)
     story.settle()
     story.end(rt)
-    story.linger_out(-1)
+    story.time_out(-1)
     other = story.arrive("other", 1)
     story.settle()
     story.again(rt)
@@ -194,7 +194,7 @@ def test_a_container_that_was_created_and_never_started_gives_up_its_cpus() -> N
     story = Story()
     rt = story.arrive("rt", 2, starts=False)
     story.settle()
-    story.linger_out(0)
+    story.time_out(0)
     story.settle()
     assert (story.granted(rt), where(rt)) == (None, "stopped 0-7")
     story.again(rt)
@@ -219,10 +219,10 @@ def test_a_restart_policy_keeps_the_cpus_for_as_long_as_it_takes() -> None:
     story = Story()
     rt = story.arrive("rt", 2)
     story.settle()
-    story.lingers.clear()
+    story.timers.clear()
     story.end(rt, restarts=True)
     story.settle()
-    assert story.lingers == []
+    assert story.timers == []
     assert (story.granted(rt), where(rt)) == ("1-2", "restarting 1-2")
     story.again(rt)
     assert where(rt) == "1-2"

@@ -14,10 +14,11 @@ from sidecar.decide.facts import (
     EngineInfo,
     Fact,
     InventoryTaken,
-    LingerEnded,
     Phase,
+    Purpose,
+    TimerEnded,
 )
-from sidecar.decide.orders import ApplyCpuset, Order, StartLinger
+from sidecar.decide.orders import ApplyCpuset, Order, StartTimer
 from sidecar.decide.plan import is_settled
 from sidecar.decide.reconcile import begin
 from sidecar.decide.reducer import step
@@ -63,8 +64,8 @@ class Story:
         for order in orders:
             if isinstance(order, ApplyCpuset):
                 self.orders[order.container] = order
-            elif isinstance(order, StartLinger):
-                self.timers.append(order.timer)
+            elif isinstance(order, StartTimer):
+                self.timers.append(order.number)
 
     def _name(self, id: str) -> str:
         return self.world.containers[id].view.name
@@ -91,7 +92,7 @@ def test_the_worked_example_is_what_happens() -> None:
     assert story.is_settled()
     found.append(story.tell(ContainerSeen(stopped, story.ticket())))
     assert [orders for _, _, orders in found] == ["db to 1-2, web to 0,3", "", "", "", ""]
-    final = story.tell(LingerEnded(DB.id, story.timers[-1]))
+    final = story.tell(TimerEnded(DB.id, Purpose.LINGER, story.timers[-1]))
     assert sorted(final[2].split(", ")) == ["db to 0-3", "web to 0-3"]
 
     table = rows(section(ROOT / "docs/architecture.md", "The heart: vacate before occupy"))

@@ -17,6 +17,7 @@ from state.checkpoint import (
     KEPT_ASIDE,
     NAME,
     PREVIOUS,
+    VERSION,
     CheckpointFile,
     Loaded,
     decode_checkpoint,
@@ -63,7 +64,7 @@ def test_the_file_is_plain_json_with_a_version(tmp_path: Path) -> None:
     saved(tmp_path, books())
     content = json.loads((tmp_path / NAME).read_bytes())
     assert list(content) == ["version", "checksum", "state"]
-    assert content["version"] == 2
+    assert content["version"] == VERSION
     assert content["state"]["assignments"]["a" * 64]["cpus"] == "2-3"
 
 
@@ -77,7 +78,8 @@ def test_every_format_ever_written_is_still_read(path: Path) -> None:
 def test_the_present_format_has_not_drifted() -> None:
     """A change here needs a new version, a migration, and a new file in tests/data."""
     assert (
-        encode_checkpoint(decode_checkpoint((FORMATS / "v2.json").read_bytes())) == (FORMATS / "v2.json").read_bytes()
+        encode_checkpoint(decode_checkpoint((FORMATS / f"v{VERSION}.json").read_bytes()))
+        == (FORMATS / f"v{VERSION}.json").read_bytes()
     )
 
 
@@ -133,11 +135,11 @@ def test_two_corrupt_files_are_both_set_aside(tmp_path: Path) -> None:
 def test_a_newer_format_is_set_aside_whole_and_named(tmp_path: Path) -> None:
     from state.checkpoint import _framed
 
-    content = _framed(3, b'{"everything":"different"}')
+    content = _framed(VERSION + 1, b'{"everything":"different"}')
     (tmp_path / NAME).write_bytes(content)
     found = loaded(tmp_path)
     assert found.state is None
-    assert "format 3" in found.notes[0]
+    assert f"format {VERSION + 1}" in found.notes[0]
     assert "update the program" in found.notes[0]
     assert (tmp_path / "checkpoint.newer-1.json").read_bytes() == content
 

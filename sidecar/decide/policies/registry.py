@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sidecar.decide.policies.base import Policy
+from sidecar.decide.policies.dynamic import DynamicPolicy
 from sidecar.decide.policies.none import NonePolicy
 from sidecar.decide.policies.static import StaticPolicy
 from sidecar.decide.world import PolicyName
@@ -15,3 +16,5 @@ def policy_named(name: PolicyName) -> Policy:
             return NonePolicy()
         case PolicyName.STATIC:
             return StaticPolicy()
+        case PolicyName.DYNAMIC:
+            return DynamicPolicy()

@@ -1,0 +1,142 @@
+"""The policy `dynamic`: exclusive CPUs that grow and shrink while a container runs, between its floor and its ceiling.
+
+1. Grants and refusals end as under `static`; what was leaving and has left is nobody's memory any more.
+2. Who asks is granted at least its floor, in the order of arrival: out of what is free, or else of what others have
+   above their fair size, or else, for the floor alone, of all that others have above their floors. Nobody is pushed
+   below its floor: then it is refused.
+3. Everybody gets the size that is fair (`sizes`), keeping what it has (`which`). Where CPUs of the right kind are not
+   to be had, nobody else gives anything up for them.
+4. Where something was released, or on command, containers that allow it exchange CPUs for better ones (`defragment`).
+
+The books jump to where everybody should be, at once. What is taken in them may still be in use: it is leaving, and the
+plan lets nobody enter it (`takes`). So a policy that was asked twice changes nothing the second time.
+"""
+
+from __future__ import annotations
+
+from sidecar.decide.placement.packed import packed
+from sidecar.decide.placement.shortfall import Shortfall
+from sidecar.decide.policies.defragment import defragmented
+from sidecar.decide.policies.granting import askers, departures, fallen_short, keeps, misunderstood, place
+from sidecar.decide.policies.reasons import Cause, why_gained, why_lost
+from sidecar.decide.policies.sizes import sizes, unit_of
+from sidecar.decide.policies.which import gained, given_up, is_bound
+from sidecar.decide.takes import changed, held, without_ended_takes
+from sidecar.decide.world import Container, Standing, World, replace
+from state.cpuset import CPUSet
+from state.model import Assignment, Demand, State
+from state.topology import Topology
+
+
+class DynamicPolicy:
+    """Whole CPUs, as many as is fair, and never fewer than the floor."""
+
+    name = "dynamic"
+
+    def settle(self, world: World) -> State:
+        """The books after the four rules above."""
+        # 1. Departures.
+        state = without_ended_takes(world, departures(world))
+        was_released = any(id not in state.assignments for id in world.state.assignments)
+        # 2. Arrivals.
+        arrived: list[Demand] = []
+        for container in askers(world, state):
+            state = _answer(world, state, container)
+            if container.wish.demand and container.view.id in state.assignments:
+                arrived.append(container.wish.demand)
+        # 3. Fair sizes.
+        state = _shared_out(world, state, Cause(arrived=tuple(each.name for each in arrived)))
+        # 4. Better CPUs.
+        if was_released or world.is_defragmenting:
+            state = defragmented(world, state)
+        return state
+
+    def desired(self, world: World, container: Container) -> CPUSet | None:
+        """Its grant and what it may still stay on, or the shared pool."""
+        if container.wish.standing is not Standing.MANAGED:
+            return None
+        assignment = world.state.assignments.get(container.view.id)
+        return held(assignment, container) if assignment else world.state.shared
+
+
+def _answer(world: World, state: State, container: Container) -> State:
+    demand = container.wish.demand
+    if demand is None:
+        return misunderstood(state, container)
+    if keeps(world, state, container):
+        return _granted(world.topology, state, demand, container.seen)
+    # 2. The fair size first, from those who have more than theirs; then the floor, from whoever is above its own.
+    fair = sizes(world, state, {}, demand)
+    trials = [state, _shrunk_to(world.topology, state, fair)]
+    wanted = fair.pop(demand.container)
+    least = min(demand.floor + -demand.floor % unit_of(world, demand), demand.cpus)
+    found: CPUSet | Shortfall | None = None
+    for count in dict.fromkeys((wanted, least)):
+        if count == least:
+            floors = {id: each.demand.floor for id, each in state.assignments.items()}
+            trials.append(_shrunk_to(world.topology, state, floors))
+        for trial in trials:
+            found = place(world, trial, demand, count)
+            if isinstance(found, CPUSet):
+                return _granted(world.topology, _without(state, found, demand), demand, found)
+    assert isinstance(found, Shortfall)
+    if any(len(each.cpus) > each.demand.floor for each in state.assignments.values()):
+        found = replace(found, reason=f"{found.reason}; that is with everybody at their floors")
+    return fallen_short(state, demand, found)
+
+
+def _granted(topology: Topology, state: State, demand: Demand, cpus: CPUSet) -> State:
+    """The books after a grant: its original set is the best packed part of it, as large as its floor."""
+    return state.granted(demand, cpus, packed(topology, cpus, demand.floor) or cpus)
+
+
+def _without(state: State, cpus: CPUSet, demand: Demand) -> State:
+    """The books once whoever holds any of these CPUs has given them up for somebody who arrived."""
+    for id, each in state.assignments.items():
+        if lost := each.cpus & cpus:
+            took = f"arrival of {demand.name} took {len(lost)}"
+            state = changed(
+                state, id, f"{took}, from what {each.name} had above its floor of {each.demand.floor}", lost=lost
+            )
+    return state
+
+
+def _shrunk_to(topology: Topology, state: State, targets: dict[str, int]) -> State:
+    """The books with whoever is above its target at its target. Only for looking: nobody is told why."""
+    for id, each in state.assignments.items():
+        if (surplus := len(each.cpus) - targets[id]) > 0:
+            state = state.holding(replace(each, cpus=each.cpus - given_up(topology, each, surplus)))
+    return state
+
+
+def _shared_out(world: World, state: State, cause: Cause) -> State:
+    """The books with everybody at the size that is fair.
+
+    Who could not be given what is fair, for want of CPUs of the right kind, is capped at what it got, and the sizes are
+    computed anew: so nobody gives up CPUs that nobody can use.
+    """
+    caps: dict[str, int] = {}
+    while True:
+        targets = sizes(world, state, caps)
+        growing = [each for each in state.assignments.values() if targets[each.container] > len(each.cpus)]
+        trial = _all_shrunk(world, state, targets, replace(cause, grew=tuple(each.name for each in growing)))
+        short: dict[str, int] = {}
+        # Those who can use few CPUs choose before those who can use any.
+        for each in sorted(growing, key=lambda a: (not is_bound(world, a), a.since, a.name)):
+            extra = gained(world, trial, each, targets[each.container] - len(each.cpus))
+            if len(each.cpus) + len(extra) < targets[each.container]:
+                short[each.container] = len(each.cpus) + len(extra)
+            if extra:
+                trial = changed(trial, each.container, why_gained(world, each, len(extra)), gained=extra)
+        if not short:
+            return trial
+        caps.update(short)
+
+
+def _all_shrunk(world: World, state: State, targets: dict[str, int], cause: Cause) -> State:
+    shrinking: list[Assignment] = [e for e in state.assignments.values() if targets[e.container] < len(e.cpus)]
+    for each in shrinking:
+        lost = given_up(world.topology, each, len(each.cpus) - targets[each.container])
+        if lost:
+            state = changed(state, each.container, why_lost(world, each, len(lost), cause), lost=lost)
+    return state

@@ -1,0 +1,153 @@
+"""What all policies that grant share: who leaves, who is to be answered and in what order, and what may be given."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sidecar.decide.facts import Phase
+from sidecar.decide.options import FULL_PCPUS_ONLY
+from sidecar.decide.placement.choose import Ask, choose
+from sidecar.decide.placement.pool import emptied
+from sidecar.decide.placement.shortfall import Shortfall
+from sidecar.decide.world import Container, PolicyName, Standing, World, replace
+from state.cpuset import CPUSet
+from state.model import Demand, Refusal, RefusalCode, Shortage, State
+
+_COMING: Final = (Phase.CREATED, Phase.RESTARTING)
+
+
+def may_hold(world: World, state: State, demand: Demand, cpus: CPUSet) -> bool:
+    """Whether these very CPUs could be granted to this demand: as many, free, and leaving a shared pool."""
+    least, most = bounds(world, demand)
+    return (
+        least <= len(cpus) <= most
+        and cpus <= state.assignable - world.strangers
+        and may_go(world, state, cpus) is None
+        and (FULL_PCPUS_ONLY not in options_of(world, demand) or cpus == world.topology.whole_cores(cpus))
+    )
+
+
+def bounds(world: World, demand: Demand) -> tuple[int, int]:
+    """How few and how many CPUs a grant of this demand may hold; only under `dynamic` do they differ."""
+    if world.settings.policy is PolicyName.DYNAMIC:
+        return demand.floor, demand.ceiling
+    return demand.cpus, demand.cpus
+
+
+def departures(world: World) -> State:
+    """The books without those that are gone, or were idle for too long.
+
+    A grant ends when its container is gone, or has not run for as long as it may linger. A refusal ends when its
+    container stops: its next start asks anew.
+    """
+    state = world.state
+    for id in [*state.assignments, *state.refusals]:
+        container = world.containers.get(id)
+        if container is None:
+            state = state.forgetting(id)
+        elif _has_ended(container, is_granted=id in state.assignments):
+            state = state.released(id)
+    return state
+
+
+def _has_ended(container: Container, *, is_granted: bool) -> bool:
+    """Whether a grant or a refusal is over although its container exists."""
+    if is_granted:
+        return container.wish.demand is None or (container.is_idle and container.has_lingered)
+    return not _is_coming(container)
+
+
+def askers(world: World, state: State) -> list[Container]:
+    """Who is to be answered now, in order. Mostly nobody, so the common path is one pass."""
+    waiting = [
+        container
+        for container in world.containers.values()
+        if (container.wish.demand is not None or container.wish.trouble is not None)
+        and container.wish.standing is not Standing.UNMANAGED
+        and container.view.id not in state.assignments
+        and _is_coming(container)
+        and (container.view.id not in state.refusals or _waits(state.refusals[container.view.id]))
+    ]
+    # Those that keep what they have come first: they ran before the sidecar did. Then the order of arrival.
+    return sorted(waiting, key=lambda each: (not keeps(world, state, each), each.arrival))
+
+
+def misunderstood(state: State, container: Container) -> State:
+    """The books once a container was refused whose labels cannot be understood."""
+    wish, view = container.wish, container.view
+    code = wish.trouble or RefusalCode.BAD_LABEL
+    return state.refused(Refusal(container=view.id, name=view.name, code=code, reason=wish.reason))
+
+
+def fallen_short(state: State, demand: Demand, why: Shortfall) -> State:
+    """The books once a demand was refused for want of CPUs."""
+    return state.refused(
+        Refusal(container=demand.container, name=demand.name, code=why.code, reason=why.reason, demand=demand)
+    )
+
+
+def place(world: World, state: State, demand: Demand, count: int) -> CPUSet | Shortfall:
+    """So many CPUs for a demand out of what is assignable and not a stranger's, or why not."""
+    strangers = world.strangers & state.assignable
+    found = choose(
+        world.topology,
+        state.assignable - strangers,
+        ask_of(world, demand, count),
+        reserved=state.reserved,
+        accept=lambda cpus: may_go(world, state, cpus),
+    )
+    if isinstance(found, CPUSet):
+        return found
+    said = found.reason + _why(world, state, strangers) + (f"; {found.cure}" if found.cure else "")
+    return replace(found, reason=said)
+
+
+def ask_of(world: World, demand: Demand, count: int) -> Ask:
+    """How so many CPUs for a demand should lie on this node: by its own options and rules, or the node's."""
+    settings = world.settings
+    return Ask(
+        count=count,
+        options=options_of(world, demand),
+        numa=settings.numa if demand.numa is None else demand.numa,
+        isolated=settings.isolated,
+        near=demand.near,
+    )
+
+
+def may_go(world: World, state: State, cpus: CPUSet) -> Shortfall | None:
+    """Why these CPUs may not be given: where all is given by whole cores, and no reserved CPU is shared, one stays."""
+    by_cores = state.strict and FULL_PCPUS_ONLY in world.settings.options
+    return emptied(world.topology, state.shared, cpus, keep=world.settings.shared_min, by_cores=by_cores)
+
+
+def _why(world: World, state: State, strangers: CPUSet) -> str:
+    """Who has the rest."""
+    parts = [f"{len(state.reserved)} reserved: {state.reserved}"]
+    if exclusive := state.exclusive:
+        holders = sorted(assignment.name for assignment in state.assignments.values())
+        shown = ", ".join(holders[:5]) + (f" and {len(holders) - 5} more" if len(holders) > 5 else "")
+        parts.append(f"{len(exclusive)} held by {shown}")
+    if strangers:
+        names = sorted(c.view.name for c in world.containers.values() if c.wish.standing is Standing.STRANGER)
+        parts.append(f"{len(strangers)} in use by containers pinned by hand: {', '.join(names[:5])}")
+    return f" ({'; '.join(parts)})"
+
+
+def keeps(world: World, state: State, container: Container) -> bool:
+    """Whether a container that asks runs already on CPUs that it may lawfully hold."""
+    demand = container.wish.demand
+    return demand is not None and bool(container.view.cpuset) and may_hold(world, state, demand, container.seen)
+
+
+def _is_coming(container: Container) -> bool:
+    """Whether it runs, or is about to: a stopped container asks when it starts."""
+    return not container.is_idle or (container.view.phase in _COMING and not container.has_lingered)
+
+
+def _waits(refusal: Refusal) -> bool:
+    return refusal.demand is not None and refusal.demand.shortage is Shortage.WAIT
+
+
+def options_of(world: World, demand: Demand) -> tuple[str, ...]:
+    """The placement options of a demand: its own, or the node's."""
+    return world.settings.options if demand.options is None else demand.options

@@ -1,0 +1,136 @@
+"""How many CPUs each exclusive container should have: floors, ceilings, wishes, and the calm that keeps them.
+
+1. What could be exclusive at all is the capacity: all but the reserved CPUs, those of containers pinned by hand, and
+   what the shared pool must keep.
+2. Everybody claims from its floor up to what it wants: its ceiling (`fill`), what its load asks for (`load`), or what
+   somebody ordered (`manual`); one that does not run now does not grow.
+3. Whoever grew a short while ago, and cools down, claims all that it has; unless these claims together are more than
+   the capacity, because a floor needs it: then what is above the floors is shared out among them.
+4. A change smaller than the least change is not made; unless a floor needs it.
+
+The sizes are in the units of each container: whole cores where its options say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sidecar.decide.loads import wished
+from sidecar.decide.options import FULL_PCPUS_ONLY
+from sidecar.decide.policies.fair import Claim, fair
+from sidecar.decide.policies.granting import options_of
+from sidecar.decide.world import IsolatedRule, World, replace
+from state.cpuset import EMPTY
+from state.model import Assignment, Demand, Scale, State
+
+
+def sizes(world: World, state: State, caps: Mapping[str, int], arrival: Demand | None = None) -> dict[str, int]:
+    """The size that each grant should have, by container. `caps` are sizes above which some cannot be served; `arrival`
+    is one that would be granted besides: it claims from its floor up to what it asks for.
+    """
+    room = capacity(world, state)
+    claims = [_claim(world, each, caps.get(each.container)) for each in state.assignments.values()]
+    if arrival:
+        claims.append(_first_claim(world, state, arrival))
+    # 3. Calm, unless a floor needs it.
+    if sum(claim.lowest for claim in claims) > room:
+        claims = [replace(claim, lowest=_least(claim), highest=claim.lowest) for claim in claims]
+    # 4. No small change.
+    return _without_small_changes(world, state, room, claims)
+
+
+def capacity(world: World, state: State) -> int:
+    """How many CPUs could be exclusive at most, all together."""
+    # 1. What is left for everybody else.
+    topology, settings = world.topology, world.settings
+    usable = (state.online - state.reserved - world.strangers) | state.exclusive
+    if settings.isolated is IsolatedRule.ONLY:
+        usable &= topology.isolated | state.exclusive
+    kept = state.online - state.isolated - usable - (state.reserved if state.strict else EMPTY)
+    missing = max(0, max(1, settings.shared_min) - len(kept))
+    by_cores = state.strict and FULL_PCPUS_ONLY in settings.options
+    if by_cores and not any(core.cpus <= kept for core in topology.cores):
+        missing = max(missing, topology.cpus_per_core)
+    return len(usable & state.isolated) + max(0, len(usable - state.isolated) - missing)
+
+
+def unit_of(world: World, demand: Demand) -> int:
+    """In steps of how many CPUs its size changes."""
+    return world.topology.cpus_per_core if FULL_PCPUS_ONLY in options_of(world, demand) else 1
+
+
+def wish_for(world: World, assignment: Assignment) -> int:
+    """How many CPUs a grant wants, between its floor and its ceiling, whatever the others want."""
+    demand = assignment.demand
+    match demand.scale:
+        case Scale.FILL:
+            return demand.ceiling
+        case Scale.LOAD:
+            container = world.containers.get(assignment.container)
+            wish = wished(assignment, container.load if container else None, world.settings.band)
+            # Rounded down, a whole core that is too small would never become two.
+            return min(wish + -wish % unit_of(world, demand), demand.ceiling)
+        case Scale.MANUAL:
+            return demand.cpus if assignment.ordered is None else assignment.ordered
+
+
+def _claim(world: World, assignment: Assignment, cap: int | None) -> Claim:
+    # 2. From the floor up to its wish.
+    demand, now = assignment.demand, len(assignment.cpus)
+    container = world.containers.get(assignment.container)
+    wish = wish_for(world, assignment)
+    highest = min(wish, now) if container is None or container.is_idle else wish
+    lowest = demand.floor
+    if assignment.cooling is not None and demand.scale is not Scale.MANUAL:
+        # 3. Left in peace.
+        lowest = max(lowest, min(now, demand.ceiling))
+        highest = max(highest, lowest)
+    claim = _in_units(world, demand, lowest, highest, assignment.since, most=demand.ceiling)
+    return claim if cap is None else replace(claim, lowest=min(claim.lowest, cap), highest=min(claim.highest, cap))
+
+
+def _first_claim(world: World, state: State, demand: Demand) -> Claim:
+    return _in_units(world, demand, demand.floor, demand.cpus, state.grants, most=demand.cpus)
+
+
+def _in_units(world: World, demand: Demand, lowest: int, highest: int, since: int, *, most: int) -> Claim:
+    unit = unit_of(world, demand)
+    # Up to whole units, but not beyond what it may have at all: then it cannot be served in whole units.
+    lowest = min(lowest + -lowest % unit, most)
+    return Claim(
+        key=demand.container,
+        floor=demand.floor,
+        lowest=lowest,
+        highest=max(lowest, highest - highest % unit),
+        weight=demand.weight,
+        unit=unit,
+        since=since,
+        name=demand.name,
+    )
+
+
+def _least(claim: Claim) -> int:
+    return min(claim.floor + -claim.floor % claim.unit, claim.lowest)
+
+
+def _without_small_changes(world: World, state: State, room: int, claims: Sequence[Claim]) -> dict[str, int]:
+    found = fair(room, claims)
+    pinned: set[str] = set()
+    while True:
+        small = {
+            id
+            for id, each in state.assignments.items()
+            if 0 < abs(found[id] - len(each.cpus)) < world.settings.min_change and each.demand.scale is not Scale.MANUAL
+        } - pinned
+        if not small:
+            return found
+        pinned |= small
+        claims = [_pinned(state, claim) if claim.key in small else claim for claim in claims]
+        if sum(claim.lowest for claim in claims) > room:
+            return found
+        found = fair(room, claims)
+
+
+def _pinned(state: State, claim: Claim) -> Claim:
+    now = len(state.assignments[claim.key].cpus)
+    return replace(claim, lowest=now, highest=now)

@@ -1,0 +1,110 @@
+"""The take-away protocol as books: what leaves a grant, until when it may stay, and what ends the waiting.
+
+1. CPUs that a grant loses stand in its `leaving`, with a number. The container may stay on them, and nobody else enters
+   them for as long as its footprint touches them: that is the plan's rule, not this file's.
+2. The take is due once the workload acknowledged it, once its grace is over (then it is *forced*, and counted), or at
+   once where nothing runs that could be told. From then on the plan orders the container off.
+3. Once its footprint is off them, nothing is leaving any more.
+4. What it gains while something is leaving comes out of that first: a growth cancels.
+5. A further shrink makes a new take of all that is leaving, with a new number and a new grace.
+
+Timers are facts. A number that no timer runs for is given one by the plan: so a restart of the sidecar begins the
+grace anew, since what was promised is a minimum.
+"""
+
+from __future__ import annotations
+
+from sidecar.decide.facts import Purpose, TakeAcknowledged, TimerEnded
+from sidecar.decide.world import Container, World, replace
+from state.cpuset import EMPTY, CPUSet
+from state.model import KEPT_MOVES, Assignment, Leaving, Move, State
+
+
+def held(assignment: Assignment, container: Container) -> CPUSet:
+    """Where an exclusive container should run now: its grant, and what is leaving it for as long as it may stay there.
+
+    What it has left already it does not enter again.
+    """
+    leaving = assignment.leaving
+    if leaving is None or leaving.is_due or container.is_idle:
+        return assignment.cpus
+    return assignment.cpus | (leaving.cpus & container.seen)
+
+
+def changed(state: State, id: str, reason: str, *, gained: CPUSet = EMPTY, lost: CPUSet = EMPTY) -> State:
+    """The books after a grant gained and lost CPUs. What it loses is leaving; what it gains may have been."""
+    was = state.assignments[id]
+    before = was.leaving.cpus if was.leaving else EMPTY
+    after = (before - gained) | lost
+    if lost:
+        # 5. A new take of everything.
+        leaving: Leaving | None = Leaving(cpus=after, number=state.takes, reason=reason)
+    else:
+        # 4. The rest of the old one goes on.
+        leaving = replace(was.leaving, cpus=after) if was.leaving and after else None
+    layers = tuple(part for layer in was.layers if (part := layer - lost))
+    made = replace(
+        was,
+        cpus=(was.cpus - lost) | gained,
+        layers=(*layers, gained) if gained else layers,
+        leaving=leaving,
+        cooling=state.takes if gained else was.cooling,
+        moves=(*was.moves, Move(gained=gained, lost=lost, reason=reason))[-KEPT_MOVES:],
+    )
+    return replace(state.holding(made), takes=state.takes + 1)
+
+
+def exchanged(state: State, id: str, cpus: CPUSet, original: CPUSet, reason: str) -> State:
+    """The books after a grant moved to other CPUs, as many, its original set too."""
+    gained, lost = cpus - state.assignments[id].cpus, state.assignments[id].cpus - cpus
+    state = changed(state, id, reason, gained=gained, lost=lost)
+    rest = cpus - original
+    return state.holding(replace(state.assignments[id], original=original, layers=(rest,) if rest else ()))
+
+
+def without_ended_takes(world: World, state: State) -> State:
+    """The books in which nothing is leaving that was left; and what nobody can be told of is due."""
+    for id, assignment in state.assignments.items():
+        leaving, container = assignment.leaving, world.containers.get(id)
+        if leaving is None or container is None:
+            continue
+        if not leaving.cpus.mask & container.footprint:
+            # 3. It is off.
+            state = state.holding(replace(assignment, leaving=None))
+        elif container.is_idle and not leaving.is_due:
+            # 2. Nothing runs.
+            state = state.holding(replace(assignment, leaving=replace(leaving, is_due=True)))
+    return state
+
+
+def after_acknowledgement(world: World, fact: TakeAcknowledged) -> World:
+    """The world once a workload said that it has left; an acknowledgement of another take says nothing."""
+    assignment = world.state.assignments.get(fact.container)
+    if assignment is None or assignment.leaving is None or assignment.leaving.is_due:
+        return world
+    if assignment.leaving.number != fact.number:
+        return world
+    state = world.state.holding(replace(assignment, leaving=replace(assignment.leaving, is_due=True)))
+    return replace(world, state=replace(state, acknowledged=state.acknowledged + 1))
+
+
+def after_timer(world: World, fact: TimerEnded) -> World:
+    """The world once a timer is over. One that was replaced says nothing."""
+    container, state = world.containers.get(fact.container), world.state
+    if container is None:
+        return world
+    assignment = state.assignments.get(fact.container)
+    match fact.purpose:
+        case Purpose.LINGER:
+            ended = container.linger == fact.number
+            return world.with_container(replace(container, has_lingered=True)) if ended else world
+        case Purpose.GRACE:
+            leaving = assignment.leaving if assignment else None
+            if assignment is None or leaving is None or leaving.is_due or leaving.number != fact.number:
+                return world
+            made = replace(assignment, leaving=replace(leaving, is_due=True), forced=assignment.forced + 1)
+            return replace(world, state=replace(state.holding(made), forced=state.forced + 1))
+        case Purpose.COOLDOWN:
+            if assignment is None or assignment.cooling != fact.number:
+                return world
+            return replace(world, state=state.holding(replace(assignment, cooling=None)))

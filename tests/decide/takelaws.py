@@ -1,0 +1,99 @@
+"""The laws of CPUs that come and go: notice before a take, originals that stay, and what is fair at rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from sidecar.decide.facts import Purpose, SettingsChanged, TakeAcknowledged, TimerEnded, TopologyRead
+from sidecar.decide.policies.sizes import wish_for
+from sidecar.decide.world import IsolatedRule, PolicyName, World
+from state.cpuset import EMPTY, CPUSet
+from state.model import Assignment, NumaRule
+from tests.decide.reality import Reality
+
+
+def taken_unfairly(reality: Reality) -> list[str]:
+    """What the last burst took against the rules, as sentences."""
+    if reality.world.settings.policy is not PolicyName.DYNAMIC:
+        return []
+    facts = reality.bursts[-1] if reality.bursts else ()
+    was_refitted = any(isinstance(fact, TopologyRead | SettingsChanged) for fact in facts)
+    ended = {
+        fact.number
+        for fact in facts
+        if isinstance(fact, TakeAcknowledged) or (isinstance(fact, TimerEnded) and fact.purpose is Purpose.GRACE)
+    }
+    found = [*_ordered_off_too_early(reality)]
+    before, now = reality.planned_from, reality.world
+    for id, after in now.state.assignments.items():
+        was = before.state.assignments.get(id)
+        if was is None or was.since != after.since or id not in now.containers:
+            continue
+        found += _without_notice(now, was, after, ended, was_refitted=was_refitted)
+        if not was_refitted and not was.original <= after.original and not after.demand.move:
+            found.append(f"{after.name} lost {was.original - after.original} of its original set")
+    return found
+
+
+def _ordered_off_too_early(reality: Reality) -> Iterator[str]:
+    """No order takes CPUs that are leaving before the take is due."""
+    for order in reality.new_orders:
+        assignment = reality.world.state.assignments.get(order.container)
+        leaving = assignment.leaving if assignment else None
+        if leaving is None or leaving.is_due or not order.live:
+            continue
+        seen = reality.world.containers[order.container].seen
+        if lost := (leaving.cpus & seen) - order.update.cpus:
+            yield f"{order.container[-2:]} is ordered off {lost}, before it acknowledged and before its grace was over"
+
+
+def _without_notice(
+    now: World, was: Assignment, after: Assignment, ended: set[int], *, was_refitted: bool
+) -> Iterator[str]:
+    """A take is due when it was acknowledged, when its grace was over, or when nobody can be told; and what a live
+    container loses is leaving.
+    """
+    container = now.containers[after.container]
+    leaving = after.leaving
+    is_new = was.leaving is None or (leaving is not None and was.leaving.number != leaving.number)
+    is_newly_due = leaving and leaving.is_due and (is_new or (was.leaving and not was.leaving.is_due))
+    if leaving and is_newly_due and leaving.number not in ended and not container.is_idle:
+        yield f"the take of {leaving.cpus} from {after.name} is due, and nobody said so"
+    lost = was.cpus - after.cpus
+    if was_refitted or container.is_idle or not lost:
+        return
+    if forgotten := (lost & CPUSet.from_mask(container.footprint)) - (leaving.cpus if leaving else EMPTY):
+        yield f"{after.name} lost {forgotten} and may run there, and they are not leaving"
+
+
+def unfair(world: World) -> list[str]:
+    """Who could have more without anybody having less for its weight, at rest; where all CPUs are alike."""
+    settings = world.settings
+    is_plain = settings.isolated is IsolatedRule.IGNORE and settings.numa is NumaRule.NONE and not settings.options
+    if settings.policy is not PolicyName.DYNAMIC or not is_plain or settings.min_change > 1 or world.topology.kinds:
+        return []
+    grants = list(world.state.assignments.values())
+    found = []
+    hungry = [
+        each
+        for each in grants
+        if len(each.cpus) < wish_for(world, each)
+        and not world.containers[each.container].is_idle
+        and each.demand.numa is None
+        and not each.demand.options
+    ]
+    kept = max(1, settings.shared_min)
+    spare = len(world.state.assignable - world.strangers)
+    if hungry and spare > max(0, kept - len(world.state.shared - (world.state.assignable - world.strangers))):
+        found.append(f"{hungry[0].name} could have one of {world.state.assignable} and does not")
+    for poor in hungry:
+        for rich in grants:
+            floor = rich.demand.floor
+            if rich is not poor and len(rich.cpus) > floor and _above(rich, -1) > _above(poor, 0):
+                found.append(f"{poor.name} has {poor.cpus}, and {rich.name} has {rich.cpus} above its floor of {floor}")
+    return found
+
+
+def _above(grant: Assignment, change: int) -> Fraction:
+    return Fraction(len(grant.cpus) + change - grant.demand.floor, grant.demand.weight)
