@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from sidecar.publish.projections import Projections
 from state.cpuset import CPUSet
-from state.projection import Projection, Sharing
+from state.projection import Projection, Sharing, read
 
 CONTAINER = "ab" * 32
 PATIENCE_SECONDS = 30.0
@@ -44,6 +45,7 @@ def told(cpus: CPUSet, leaving: CPUSet = CPUSet()) -> Projection:  # noqa: B008 
         sharing=Sharing.EXCLUSIVE,
         cpus=cpus,
         desired=cpus - leaving,
+        original=CPUSet.of(EVERY.lowest()),
         leaving=leaving,
         deadline_seconds=2.0 if leaving else None,
         settled=not leaving,
@@ -62,10 +64,14 @@ class Told:
         self._projections.write(CONTAINER, (), told(cpus, leaving))
         return self.generation()
 
+    def tell_again(self, cpus: CPUSet, leaving: CPUSet) -> int:
+        """Write the same with the next generation, as a daemon that was started again does; the generation."""
+        said = told(cpus, leaving)
+        self._projections.write(CONTAINER, (), msgspec.structs.replace(said, reason="it was told before"))
+        return self.generation()
+
     def generation(self) -> int:
         """The one that was written last."""
-        from state.projection import read
-
         return read(self.directory).generation
 
     def remove(self) -> None:

@@ -1,0 +1,70 @@
+"""An asyncio program that computes in threads, as many at a time as there are CPUs, and follows them with
+ProjectionWatch."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import sys
+
+import anyio
+import anyio.to_thread
+
+from state import ack
+from state.cpuset import CPUSet
+from state.errors import ProjectionError
+from state.watch import ProjectionWatch
+
+
+async def serve(limiter: anyio.CapacityLimiter) -> None:
+    """One request after the other: the limiter sees to it that no more compute at a time than there are CPUs. (Unlike
+    an executor, it can change its size. ProjectionWatch needs anyio, so it is there.)"""
+    while True:
+        await anyio.to_thread.run_sync(compute, limiter=limiter)
+        await asyncio.sleep(0.001)
+
+
+def compute() -> None:
+    """Work that lets go of the interpreter's lock."""
+    hashlib.sha256(bytes(1 << 16)).digest()
+
+
+def move_threads(cpus: CPUSet) -> None:
+    """All threads of this process: those that have nothing to do are kept."""
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            os.sched_setaffinity(int(thread), cpus)
+        except OSError:
+            # It has ended, or the CPUs are gone again: the next change says so.
+            continue
+
+
+async def follow(limiter: anyio.CapacityLimiter) -> None:
+    """Set the limit and the CPUs at each change."""
+    with ProjectionWatch() as watch:
+        async for told in watch.achanges():
+            print(f"CPUs {told.cpus}" + (f", leaving {told.leaving}" if told.leaving else ""), flush=True)
+            if not (usable := told.cpus - told.leaving):
+                continue
+            # First leave, then say so. New threads are started by this one and inherit its CPUs: one pass is enough.
+            limiter.total_tokens = len(usable)
+            move_threads(usable)
+            if told.leaving:
+                try:
+                    ack.write(watch.directory, told.generation)
+                except ProjectionError as error:
+                    print(error, file=sys.stderr, flush=True)
+
+
+async def main() -> None:
+    """Serve, and follow, for ever."""
+    limiter = anyio.CapacityLimiter(1)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(follow(limiter))
+        for _ in range(16):
+            tasks.create_task(serve(limiter))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

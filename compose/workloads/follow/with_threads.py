@@ -1,0 +1,75 @@
+"""A pool of threads, as many as there are CPUs, that follows them: plain Python with ProjectionWatch."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import threading
+
+from state import ack
+from state.cpuset import CPUSet
+from state.errors import ProjectionError
+from state.watch import ProjectionWatch
+
+
+class Pool:
+    """Threads that work until they are told to end."""
+
+    def __init__(self) -> None:
+        self._workers: list[tuple[threading.Thread, threading.Event]] = []
+
+    def shrink(self, size: int) -> None:
+        """End those that are too many; returns when they have ended."""
+        surplus, self._workers = self._workers[size:], self._workers[:size]
+        for _, ends in surplus:
+            ends.set()
+        for thread, _ in surplus:
+            thread.join()
+
+    def grow(self, size: int) -> None:
+        """Start those that are missing. A new thread inherits the CPUs of the one that starts it."""
+        while len(self._workers) < size:
+            ends = threading.Event()
+            thread = threading.Thread(target=work, args=(ends,), daemon=True)
+            thread.start()
+            self._workers.append((thread, ends))
+
+
+def work(ends: threading.Event) -> None:
+    """Pieces of work that let go of the interpreter's lock; the pause is where a server waits for its next request."""
+    while not ends.wait(0.001):
+        hashlib.sha256(bytes(1 << 16)).digest()
+
+
+def move_threads(cpus: CPUSet) -> None:
+    """All threads of this process, those of libraries too."""
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            os.sched_setaffinity(int(thread), cpus)
+        except OSError:
+            # It has ended, or the CPUs are gone again: the next change says so.
+            continue
+
+
+def main() -> None:
+    """Follow for ever."""
+    pool = Pool()
+    with ProjectionWatch() as watch:
+        for told in watch.changes():
+            print(f"CPUs {told.cpus}" + (f", leaving {told.leaving}" if told.leaving else ""), flush=True)
+            if not (usable := told.cpus - told.leaving):
+                continue
+            # First leave, then say so.
+            pool.shrink(len(usable))
+            move_threads(usable)
+            if told.leaving:
+                try:
+                    ack.write(watch.directory, told.generation)
+                except ProjectionError as error:
+                    print(error, file=sys.stderr, flush=True)
+            pool.grow(len(usable))
+
+
+if __name__ == "__main__":
+    main()
