@@ -11,13 +11,14 @@ import os
 import sys
 from collections.abc import Sequence
 
-from sidecar.cli import doctor, explain, plan, release, run, state, status, topology, watch
+from sidecar.cli import ack, doctor, explain, plan, release, run, state, status, topology, watch
+from sidecar.cli import exec as exec_
 from sidecar.errors import SidecarError
 from sidecar.log import printable
 from sidecar.version import version
 from state.errors import StateError
 
-_COMMANDS = (run, status, topology, plan, explain, watch, state, doctor, release)
+_COMMANDS = (run, status, topology, plan, explain, watch, exec_, ack, state, doctor, release)
 
 _DESCRIPTION = "Exclusive CPU cores for Docker containers: the kubelet's CPU manager, without Kubernetes."
 
