@@ -36,10 +36,12 @@ from sidecar.engines.docker import open_docker
 from sidecar.errors import SidecarError
 from sidecar.host.cgroups import HostKernel
 from sidecar.host.lock import hold_lock
+from sidecar.host.usage import HostUsages
 from sidecar.log import Level, Log
+from sidecar.observe.load import LoadMeter
 from sidecar.observe.looking import Looker
 from sidecar.observe.stream import follow_events
-from sidecar.ports import Engine, Kernel, StartOrder
+from sidecar.ports import Engine, Kernel, StartOrder, Usages
 from sidecar.publish.journal import Journal
 from sidecar.publish.news import news
 from sidecar.publish.projections import Projections
@@ -63,6 +65,12 @@ READERS_PAUSE: Final = 0.005
 
 STATUS_PAUSE: Final = 0.1
 """Seconds between two status documents at least: people read them, and a sweep makes a hundred worlds a second."""
+
+RESTART_KEYS: Final = (
+    *("engine", "state_dir", "projections", "cgroup", "reconcile_seconds", "load_period_seconds"),
+    *("load_half_life_seconds", "log_level", "log_format"),
+)
+"""Fields of the configuration that a running daemon does not take up."""
 
 RELEASE_SECONDS: Final = 60.0
 """How long a release tries to reach every container before it says which it could not."""
@@ -110,9 +118,10 @@ async def serve(
     is_release: bool = False,
     engine: Engine | None = None,
     kernel: Kernel | None = None,
+    usages: Usages | None = None,
     stop: trio.Event | None = None,
 ) -> int:
-    """The whole daemon as one task. `engine` and `kernel` replace the real ones; setting `stop` ends it."""
+    """The whole daemon as one task. `engine`, `kernel`, `usages` replace the real ones; setting `stop` ends it."""
     with (
         hold_lock(config.state_dir),
         CheckpointFile(config.state_dir) as checkpoints,
@@ -121,7 +130,8 @@ async def serve(
         host = kernel or HostKernel(cgroup=config.cgroup)
         board = Board(_first_world(config, checkpoints, host, log))
         journal.start_with(lambda: encode(board.latest))
-        daemon = _Daemon(config, log, board, checkpoints, journal, host, trio.Event() if stop is None else stop)
+        counters, ended = usages or HostUsages(cgroup=config.cgroup), trio.Event() if stop is None else stop
+        daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended)
         if engine is not None:
             return await daemon.run(engine, is_release=is_release)
         async with open_engine(config.engine, label_keys(config.unmanaged)) as real:
@@ -152,6 +162,7 @@ class _Daemon:
         checkpoints: CheckpointFile,
         journal: Journal,
         kernel: Kernel,
+        usages: Usages,
         stop: trio.Event,
     ) -> None:
         self._config = config
@@ -160,6 +171,7 @@ class _Daemon:
         self._checkpoints = checkpoints
         self._journal = journal
         self._kernel = kernel
+        self._usages = usages
         self._stop = stop
         self._projections = Projections(config.projections, clock=time.time)
         self._tickets = itertools.count(1).__next__
@@ -228,11 +240,21 @@ class _Daemon:
         follow = lambda: follow_events(engine, self._board, looker, outbox, rng=self._rng, log=self._log)  # noqa: E731
         sources.start_soon(follow)
         sources.start_soon(Teller(self._board, self._projections, self._report).run)
+        sources.start_soon(self._measure, outbox)
         sources.start_soon(self._keep_status)
         sources.start_soon(self._narrate)
         await self._stop.wait()
         self._log.info("stopping: containers stay as they are")
         return 0
+
+    async def _measure(self, outbox: trio.MemorySendChannel[Fact]) -> None:
+        await LoadMeter(
+            self._board,
+            outbox,
+            usages=self._usages,
+            period_seconds=self._config.load_period_seconds,
+            half_life_seconds=self._config.load_half_life_seconds,
+        ).run()
 
     async def _release(self, outbox: trio.MemorySendChannel[Fact]) -> int:
         """Ask for everything back, and wait until it is."""
@@ -293,7 +315,7 @@ class _Daemon:
         except (SidecarError, StateError) as error:
             self._log.error("the configuration stays as it was", reason=error)
             return
-        for key in ("engine", "state_dir", "projections", "cgroup", "reconcile_seconds", "log_level", "log_format"):
+        for key in RESTART_KEYS:
             if getattr(config, key) != getattr(self._config, key):
                 self._log.warning(f"{key} changes only with a restart")
         if label_keys(config.unmanaged) - label_keys(self._config.unmanaged):

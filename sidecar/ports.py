@@ -63,6 +63,30 @@ class Kernel(Protocol):
         """The machine as it is now. StateError if it cannot be understood."""
 
 
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a container's processes have used since its cgroup was made: counters that begin anew with each start.
+
+    `throttled` counts the periods in which its quota stopped it. `waiting_microseconds` is for how long some task
+    waited for a CPU (PSI `some`), None where the kernel does not say; `pressure` the share of that in the last 10 s, in
+    percent.
+    """
+
+    cpu_nanoseconds: int
+    throttled: int = 0
+    waiting_microseconds: int | None = None
+    pressure: float = 0.0
+
+
+class Usages(Protocol):
+    """What the kernel counts."""
+
+    def usage(self, view: ContainerView) -> Usage | None:
+        """What a live container has used so far; None where it is not live or cannot be read."""
+
+    def retain(self, containers: Collection[str]) -> None:
+        """Only these are asked about from now on: what is held for others is let go."""
+
+
 class Checkpoints(Protocol):
     """Where the books survive."""
 

@@ -6,9 +6,14 @@ in all that hurts: whether a child may exceed its parent, and what an offline CP
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal
 
+import trio
+
 from sidecar.decide.facts import ContainerView
+from sidecar.engines.simulated_use import SimulatedUse
+from sidecar.ports import Usage
 from state.cpuset import EMPTY, CPUSet
 from state.topology import Topology, with_online
 
@@ -18,7 +23,7 @@ class Denied(Exception):
 
 
 class SimulatedKernel:
-    """The kernel of the simulated host; satisfies the port `Kernel`."""
+    """The kernel of the simulated host; satisfies the ports `Kernel` and `Usages`."""
 
     def __init__(self, machine: Topology, *, cgroup_version: Literal[1, 2] = 1) -> None:
         self.cgroup_version = cgroup_version
@@ -27,10 +32,22 @@ class SimulatedKernel:
         self._parent = machine.online if cgroup_version == 1 else EMPTY
         self._groups: dict[str, CPUSet] = {}
         self._strayed: set[str] = set()
+        self._uses: dict[str, SimulatedUse] = {}
+        """Of containers that were told to be busy; all others are idle."""
 
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
         """Where a live container may run now; None where it has no group."""
         return self.effective(view.id)
+
+    def usage(self, view: ContainerView) -> Usage | None:
+        """What a container has used since its start; None where it has no group."""
+        if view.id not in self._groups:
+            return None
+        self._count()
+        return self._uses[view.id].usage() if view.id in self._uses else Usage(cpu_nanoseconds=0)
+
+    def retain(self, containers: Collection[str]) -> None:
+        """Nothing is held for anybody."""
 
     def topology(self) -> Topology:
         """The machine, without the CPUs that are offline now."""
@@ -46,9 +63,20 @@ class SimulatedKernel:
             return self._groups[container]
         return (self._groups[container] & self._parent_effective()) or self._parent_effective()
 
+    def keep_busy(self, container: str, cpus: float) -> None:
+        """From now on a container would use so many CPUs if it had them, after its next start too."""
+        self._count()
+        if use := self._uses.get(container):
+            use.wanted = cpus
+        else:
+            self._uses[container] = SimulatedUse(cpus, trio.current_time())
+
     def enter(self, container: str, cpus: CPUSet) -> None:
         """A container's processes start, on these CPUs; the empty set takes the parent's. Denied on version 1."""
         self._see_that_parent_has(cpus)
+        self._count()
+        if use := self._uses.get(container):
+            self._uses[container] = SimulatedUse(use.wanted, trio.current_time())
         wanted = cpus or (self._parent if self.cgroup_version == 1 else EMPTY)
         self._groups[container] = wanted
         self._strayed.discard(container)
@@ -56,16 +84,19 @@ class SimulatedKernel:
     def write(self, container: str, cpus: CPUSet) -> None:
         """A live container's cpuset is written. Denied on version 1 where the parent has not these CPUs."""
         self._see_that_parent_has(cpus)
+        self._count()
         self._groups[container] = cpus
 
     def leave(self, container: str) -> None:
         """A container's processes are gone, and its group with them."""
+        self._count()
         self._groups.pop(container, None)
         self._strayed.discard(container)
 
     def take_offline(self, cpus: CPUSet) -> None:
         """CPUs go offline. Version 1 takes them out of every group for good, and a group that loses its last CPU loses
         its tasks to the parent; version 2 forgets nothing."""
+        self._count()
         self.online -= cpus
         if self.cgroup_version == 2:
             return
@@ -77,15 +108,22 @@ class SimulatedKernel:
 
     def bring_online(self, cpus: CPUSet) -> None:
         """CPUs come back. On version 1 the root has them again, and nobody below."""
+        self._count()
         self.online |= cpus & self._machine.online
 
     def confine(self, cpus: CPUSet) -> None:
         """Somebody writes the engine's own group: it is smaller than the machine, or as large again."""
+        self._count()
         self._parent = cpus
 
     def memory_nodes(self) -> CPUSet:
         """The ids of the NUMA nodes."""
         return CPUSet(group.id for group in self._machine.nodes)
+
+    def _count(self) -> None:
+        """Count what was used until now, before anything changes."""
+        for container, use in self._uses.items():
+            use.advance(trio.current_time(), len(self.effective(container) or EMPTY))
 
     def _parent_effective(self) -> CPUSet:
         return (self._parent & self.online) or self.online

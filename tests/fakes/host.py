@@ -112,7 +112,9 @@ class Host:
         """Run the daemon; its exit code."""
         log = Log(self.lines, level=Level.DEBUG)
         kernel = self.docker.kernel
-        return await daemon.serve(self.config, log, engine=self.engine, kernel=kernel, stop=stop, is_release=is_release)
+        return await daemon.serve(
+            self.config, log, engine=self.engine, kernel=kernel, usages=kernel, stop=stop, is_release=is_release
+        )
 
     async def until(self, condition: Callable[[], object], *, seconds: float = 60) -> None:
         """Wait until it holds, in steps of a virtual millisecond."""
