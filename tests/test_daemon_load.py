@@ -107,3 +107,18 @@ async def test_a_restart_of_the_sidecar_changes_no_size(autojump_clock: MockCloc
         await trio.sleep(100)
         assert size(host, idle) == 1
     assert len(host.engine.updates) == updates
+
+
+async def test_whole_cores_grow_from_one_to_two(autojump_clock: MockClock, make_host: Any) -> None:
+    """Where sizes are whole cores, a wish for part of one more is a wish for one more."""
+    host = make_host(machine=uniform(cores=8, threads=2), reserved_count=2, options=("full-pcpus-only",))
+    async with host.running():
+        busy = await host.docker.run("busy", labels={**ELASTIC, "cpuset.min": "2", "cpuset.max": "7"})
+        await host.settled(busy)
+        assert size(host, busy) == 2
+        host.docker.kernel.keep_busy(busy, 8.0)
+        await host.until(lambda: size(host, busy) == 4, seconds=20)
+        await host.until(lambda: size(host, busy) == 6, seconds=20)
+        await trio.sleep(100)
+        assert size(host, busy) == 6
+    assert host.broken == []
