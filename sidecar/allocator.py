@@ -4,7 +4,8 @@
 2. Step: pure; the new world and the orders.
 3. Commit: the burst in the journal, and the books in the checkpoint, on disk, before any order leaves.
 4. Post: readers see the new world, and pause a little before they work on it.
-5. Withdraw: what an order takes, the container's files stop naming before it leaves.
+5. Tell: what an order takes, the container's files stop naming before it leaves; and what a workload is to have notice
+   of, or a signal, stands in its files before the time begins or the signal is sent.
 6. Start the orders; those of containers that are not live first, and they may leave before anything else is done: one
    that is about to start cannot wait.
 
@@ -23,12 +24,13 @@ from typing import Final
 import trio
 
 from sidecar.board import Board
-from sidecar.decide.facts import Fact
-from sidecar.decide.orders import ApplyCpuset, Order
+from sidecar.decide.facts import Fact, Purpose
+from sidecar.decide.orders import ApplyCpuset, Order, SendSignal, StartTimer
+from sidecar.decide.projecting import names_of, projection_of
 from sidecar.decide.reducer import step
 from sidecar.errors import StateUnwritable
 from sidecar.log import Log
-from sidecar.ports import Checkpoints, Journals, StartOrder, Withdrawing
+from sidecar.ports import Checkpoints, Journals, StartOrder, Telling
 from state.errors import StateError
 from state.model import State
 
@@ -46,7 +48,7 @@ class Allocator:
         *,
         checkpoints: Checkpoints,
         journal: Journals,
-        projections: Withdrawing,
+        projections: Telling,
         start_order: StartOrder,
         log: Log,
     ) -> None:
@@ -86,7 +88,7 @@ class Allocator:
         # 4. Post.
         if world is not before:
             self._board.post(world)
-        # 5. and 6. Withdraw and start what cannot wait, let it leave, and then the rest.
+        # 5. and 6. Tell, and start what cannot wait, let it leave, and then the rest.
         waiting = [order for order in orders if isinstance(order, ApplyCpuset) and order.live]
         hurried = [order for order in orders if order not in waiting]
         self._start(hurried)
@@ -96,8 +98,15 @@ class Allocator:
 
     def _start(self, orders: Sequence[Order]) -> None:
         for order in orders:
-            if isinstance(order, ApplyCpuset):
-                self._withdraw(order)
+            match order:
+                case ApplyCpuset():
+                    self._withdraw(order)
+                case StartTimer(purpose=Purpose.GRACE):
+                    self._announce(order.container, begins_grace=True)
+                case SendSignal():
+                    self._announce(order.container)
+                case _:
+                    pass
             self._start_order(order)
 
     def _write_down(self, burst: list[Fact]) -> None:
@@ -121,6 +130,21 @@ class Allocator:
         try:
             self._projections.withdraw(order.container, order.update.cpus)
         except StateError as error:
+            self._report("projections", str(error))
+
+    def _announce(self, container: str, *, begins_grace: bool = False) -> None:
+        """Where it cannot be told the time begins all the same: a full disk must not keep others' CPUs from them."""
+        world = self._board.latest
+        known = world.containers.get(container)
+        if known is None:
+            return
+        try:
+            self._projections.announce(
+                container, names_of(world, known), projection_of(world, known), begins_grace=begins_grace
+            )
+        except StateError as error:
+            notice = "has no notice of CPUs that leave it" if begins_grace else "was not told what changed"
+            self._log.warning(f"a workload {notice}", container=known.view.name, reason=error)
             self._report("projections", str(error))
 
     def _report(self, where: str, problem: str) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Protocol
 
 import msgspec
@@ -12,6 +12,7 @@ from sidecar.decide.facts import ContainerView, EngineInfo, Fact
 from sidecar.decide.orders import Order, Update
 from state.cpuset import CPUSet
 from state.model import State
+from state.projection import Projection
 from state.topology import Topology
 
 
@@ -48,6 +49,12 @@ class Engine(Protocol):
 
     async def stop(self, container: str) -> None:
         """Stop a container, with its own grace. ContainerGone, EngineFailed."""
+
+    async def signal(self, container: str, signal: str) -> None:
+        """Send a signal by its name (`HUP`) to a container's first process. ContainerGone, EngineFailed.
+
+        EngineRefused where it does not run, and where sending it would change more than that: the reason says the cure.
+        """
 
     def events(self) -> AbstractAsyncContextManager[AsyncIterator[EngineEvent]]:
         """The event stream: subscribed when entered. Iterating raises EngineUnavailable when the stream ends."""
@@ -101,11 +108,26 @@ class Journals(Protocol):
         """Write a burst as one line. StateUnwritable: the journal lacks it."""
 
 
-class Withdrawing(Protocol):
-    """The part of the projections that comes before an order."""
+class Telling(Protocol):
+    """The part of the projections that comes before an order. Both are local writes, and raise StateError."""
 
     def withdraw(self, container: str, cpus: CPUSet) -> None:
-        """Let a container's files name no CPU outside `cpus`. StateError where they cannot be written."""
+        """Let a container's files name no CPU outside `cpus`."""
+
+    def announce(
+        self, container: str, names: Iterable[str], projection: Projection, *, begins_grace: bool = False
+    ) -> None:
+        """Tell a container this before a signal is sent; or, with `begins_grace` and anew, before its grace begins."""
+
+
+class Acknowledgeable(Protocol):
+    """The part of the projections in which workloads answer."""
+
+    def awaited(self, container: str, leaving: CPUSet) -> range:
+        """Any of these generations acknowledges that the container left these CPUs; none if it was not told of them."""
+
+    def directories(self, container: str) -> AbstractContextManager[tuple[int, ...]]:
+        """Descriptors of the directories in which the container may acknowledge, open for the length of the block."""
 
 
 Tickets = Callable[[], int]

@@ -21,6 +21,8 @@ _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FRESH: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a named pipe that somebody planted must not wait for its other end.
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOUND: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_AGAIN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 _SENTENCES: Final = {
     errno.ENOSPC: "there is no space left; free some",
@@ -121,7 +123,7 @@ def read_bounded(at: int, name: str, limit: int) -> bytes | None:
     FileUnreadable for a link, a pipe, a device, a directory, a file that is longer, or one that may not be read.
     """
     try:
-        opened = os.open(name, _READ, dir_fd=at)
+        opened = _opened_regular(at, name)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -176,6 +178,23 @@ def _write_fresh(at: int, name: str, content: bytes, *, sync: bool, mode: int) -
             os.fsync(opened)
     finally:
         os.close(opened)
+
+
+def _opened_regular(at: int, name: str) -> int:
+    """Opened only once it is known to be a regular file: to open a device, planted by somebody, may already do harm."""
+    found = os.open(name, _FOUND, dir_fd=at)
+    try:
+        mode = os.fstat(found).st_mode
+        if stat.S_ISLNK(mode):
+            raise FileUnreadable(f"cannot read {name}: {_SENTENCES[errno.ELOOP]}")
+        if not stat.S_ISREG(mode):
+            raise FileUnreadable(f"cannot read {name}: it is not a regular file")
+        with contextlib.suppress(FileNotFoundError):
+            return os.open(f"/proc/self/fd/{found}", _AGAIN)
+    finally:
+        os.close(found)
+    # There is no /proc here.
+    return os.open(name, _READ, dir_fd=at)
 
 
 def _read_regular(opened: int, name: str, limit: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Hearing that a directory changed: `Ear`, of two methods, and its one real implementation, by pyinotify.
+"""Hearing that a directory changed: `Ear` for one, and its real implementation by pyinotify; `Ears` for many.
 
 pyinotify is unmaintained, so it stays behind this seam, and is driven by its descriptor, without its threads. What has
 to be known of it (0.9.6), each with a test:
@@ -74,8 +74,8 @@ class Deaf(StateError):
     """The kernel gives no (more) inotify instances, or there is no inotify here at all."""
 
 
-class Inotify:
-    """An Ear by inotify(7)."""
+class _Instance:
+    """One inotify instance, driven by its descriptor."""
 
     def __init__(self) -> None:
         """Deaf where the kernel gives no instance: fs.inotify.max_user_instances."""
@@ -87,7 +87,6 @@ class Inotify:
         fcntl.fcntl(self._fd, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
         os.set_blocking(self._fd, False)
         self._notifier = pyinotify.Notifier(self._watches, default_proc_fun=self._hear)
-        self._watch = -1
         self._is_lost = False
 
     @property
@@ -95,19 +94,21 @@ class Inotify:
         """Readable when there is something to drain."""
         return self._fd
 
-    def listen(self, directory: str) -> bool:
-        """Listen to this directory only. A watch that stands already costs one system call and stays as it is."""
-        try:
-            watch = self._watches.add_watch(directory, _CHANGES | pyinotify.IN_ONLYDIR).get(directory, -1)
-        except UnicodeEncodeError:
-            watch = -1
-        if self._watch not in (-1, watch):
-            self._watches.rm_watch(self._watch)
-        self._watch = watch
-        return bool(watch >= 0)
+    def close(self) -> None:
+        """Give the descriptor back. May be called twice."""
+        if self._fd >= 0:
+            self._fd = -1
+            self._watches.close()
 
-    def drain(self) -> bool:
-        """Read what is there to read."""
+    def _add(self, directory: str) -> int:
+        """The number of the watch, negative if that is not possible. One that stands already stays as it is."""
+        try:
+            return int(self._watches.add_watch(directory, _CHANGES | pyinotify.IN_ONLYDIR).get(directory, -1))
+        except UnicodeEncodeError:
+            return -1
+
+    def _read(self) -> bool:
+        """Read what is there to read. True if some of it was lost."""
         try:
             # Once: a flood must not keep us here. What is left keeps the descriptor readable.
             if self._notifier.check_events(timeout=0):
@@ -118,15 +119,64 @@ class Inotify:
         lost, self._is_lost = self._is_lost, False
         return lost
 
-    def close(self) -> None:
-        """Give the descriptor back. May be called twice."""
-        if self._fd >= 0:
-            self._fd = -1
-            self._watches.close()
+    def _hear(self, event: Any) -> None:
+        raise NotImplementedError
+
+
+class Inotify(_Instance):
+    """An Ear by inotify(7)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._watch = -1
+
+    def listen(self, directory: str) -> bool:
+        """Listen to this directory only. A watch that stands already costs one system call and stays as it is."""
+        watch = self._add(directory)
+        if self._watch not in (-1, watch):
+            self._watches.rm_watch(self._watch)
+        self._watch = watch
+        return watch >= 0
+
+    def drain(self) -> bool:
+        """Forget what was heard. True if it may listen to the wrong directory now, or to none: listen again."""
+        return self._read()
 
     def _hear(self, event: Any) -> None:
         if event.mask & _LOST:
             self._is_lost = True
+
+
+class Ears(_Instance):
+    """Hears in which of many directories something changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._heard: set[int] = set()
+
+    def listen(self, directory: str) -> int | None:
+        """Listen to this directory too; the number by which it is told, None if that is not possible.
+
+        The same directory keeps its number. A path such as `/proc/self/fd/7` is the directory that is open as 7.
+        """
+        watch = self._add(directory)
+        return watch if watch >= 0 else None
+
+    def leave(self, number: int) -> None:
+        """Listen to this one no more; no error if it is gone."""
+        self._watches.rm_watch(number)
+
+    def drain(self) -> frozenset[int] | None:
+        """The numbers of the directories in which something changed since the last time; None if it may be any."""
+        lost = self._read()
+        heard, self._heard = frozenset(self._heard), set()
+        return None if lost else heard
+
+    def _hear(self, event: Any) -> None:
+        if event.mask & pyinotify.IN_Q_OVERFLOW:
+            self._is_lost = True
+        else:
+            self._heard.add(int(event.wd))
 
 
 def nearest_directory(path: str) -> str:

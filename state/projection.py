@@ -59,7 +59,8 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
     `cpus` are in force now, `desired` is where it is heading, `original` is what it was first granted. `leaving` are
     about to be taken, in `deadline_seconds` from `updated_at`; `arriving` are about to be given. `settled` is true
     once it runs exactly on its grant and nobody else may still be running there. `reason` is a sentence for people.
-    `generation` and `updated_at` (RFC 3339, UTC) are filled in by the writer.
+    `generation` and `updated_at` (RFC 3339, UTC) are filled in by the writer, who also counts `deadline_seconds` down
+    from one writing to the next.
     """
 
     version: int = VERSION
@@ -81,8 +82,8 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str = ""
 
     def says_the_same_as(self, other: Projection) -> bool:
-        """Whether the two differ in nothing but number and time."""
-        return self.stamped(0, "") == other.stamped(0, "")
+        """Whether the two differ in nothing but what the writer fills in: number, time, and how long is left."""
+        return self._unwritten() == other._unwritten()
 
     def stamped(self, generation: int, updated_at: str) -> Projection:
         """The same, with its number and its time."""
@@ -90,7 +91,17 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
 
     def within(self, cpus: CPUSet) -> Projection:
         """The same without any CPU outside `cpus` in force: what may be said while the others are taken away."""
-        return msgspec.structs.replace(self, cpus=self.cpus & cpus, leaving=self.leaving & cpus, settled=False)
+        leaving = self.leaving & cpus
+        return msgspec.structs.replace(
+            self,
+            cpus=self.cpus & cpus,
+            leaving=leaving,
+            deadline_seconds=self.deadline_seconds if leaving else None,
+            settled=False,
+        )
+
+    def _unwritten(self) -> Projection:
+        return msgspec.structs.replace(self.stamped(0, ""), deadline_seconds=None)
 
 
 class ProjectionDirectory:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 import trio
@@ -14,21 +14,24 @@ from sidecar.board import Board
 from sidecar.decide.facts import (
     ContainerSeen,
     ContainerView,
+    CpusetApplied,
     EngineConnected,
     EngineInfo,
     Fact,
     InventoryTaken,
     Phase,
+    Purpose,
     RetryDue,
 )
-from sidecar.decide.orders import ApplyCpuset, Order
+from sidecar.decide.orders import ApplyCpuset, Order, SendSignal, StartTimer
 from sidecar.decide.reconcile import begin
-from sidecar.decide.world import World
+from sidecar.decide.world import PolicyName, World
 from sidecar.errors import StateUnwritable
 from sidecar.log import Log
 from state.cpuset import CPUSet
 from state.errors import FileUnwritable, ProjectionError
 from state.model import State
+from state.projection import Projection
 from state.topology import uniform
 from tests.decide.stories import static
 from tests.fakes.host import inline
@@ -39,12 +42,13 @@ INFO = EngineInfo(name="docker", version="20.10.24", api_version="1.41", ncpu=4)
 class Recorder(Board):
     """A board that is also the checkpoint, the journal, the projections and the executor, and records who is called."""
 
-    def __init__(self) -> None:
-        super().__init__(begin(State(), uniform(cores=4), static()))
+    def __init__(self, policy: PolicyName = PolicyName.STATIC) -> None:
+        super().__init__(begin(State(), uniform(cores=4), static(policy=policy)))
         self.calls: list[str] = []
         self.bursts: list[int] = []
         self.saved: list[State] = []
         self.orders: list[Order] = []
+        self.announced: list[tuple[float | None, bool]] = []
         self.failing: set[str] = set()
         self.lines = io.StringIO()
 
@@ -65,12 +69,29 @@ class Recorder(Board):
         if "projections" in self.failing:
             raise ProjectionError("by-id/a: disk full")
 
+    def announce(
+        self, container: str, names: Iterable[str], projection: Projection, *, begins_grace: bool = False
+    ) -> None:
+        self.calls.append(f"announce {container[0]} {projection.cpus} leaving {projection.leaving}")
+        assert list(names) == []
+        self.announced.append((projection.deadline_seconds, begins_grace))
+        if "projections" in self.failing:
+            raise ProjectionError("by-id/a: disk full")
+
     def post(self, world: World) -> None:
         self.calls.append("post")
         super().post(world)
 
     def start(self, order: Order) -> None:
-        self.calls.append(f"order {order.container[0]}" if isinstance(order, ApplyCpuset) else "other")
+        match order:
+            case ApplyCpuset():
+                self.calls.append(f"order {order.container[0]}")
+            case StartTimer(purpose=Purpose.GRACE):
+                self.calls.append(f"grace {order.container[0]}")
+            case SendSignal():
+                self.calls.append(f"signal {order.container[0]}")
+            case _:
+                self.calls.append("other")
         self.orders.append(order)
 
     async def take(self, *bursts: Sequence[Fact]) -> None:
@@ -100,12 +121,13 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     return Recorder()
 
 
-def view(letter: str, *, exclusive: int = 0, phase: Phase = Phase.RUNNING) -> ContainerView:
+def view(letter: str, *, exclusive: int = 0, phase: Phase = Phase.RUNNING, **labels: str) -> ContainerView:
+    named = {f"cpuset.{key}": value for key, value in labels.items()}
     return ContainerView(
         id=letter * 64,
         name=letter,
         phase=phase,
-        labels={"cpuset.exclusive": str(exclusive)} if exclusive else {},
+        labels={"cpuset.exclusive": str(exclusive), **named} if exclusive else {},
         effective=CPUSet(range(4)) if phase.is_live else None,
     )
 
@@ -197,3 +219,44 @@ async def test_a_projection_that_cannot_be_withdrawn_is_told_and_the_order_leave
     await recorder.take(READY, [ContainerSeen(view("a"), 2), ContainerSeen(view("b", exclusive=1), 3)])
     assert recorder.problems == {"projections": "by-id/a: disk full"}
     assert len(recorder.orders) == 2
+
+
+@pytest.fixture
+def elastic(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    """Under the policy `dynamic`."""
+    monkeypatch.setattr(trio.to_thread, "run_sync", inline)
+    return Recorder(PolicyName.DYNAMIC)
+
+
+async def take_from_b(recorder: Recorder) -> list[str]:
+    """b runs on all that there is, and a newcomer wants some of it; the calls since then."""
+    everything = CPUSet.of(1, 2, 3)
+    grown = view("b", exclusive=1, max="3", signal="HUP", grace="5s")
+    await recorder.take(READY, [ContainerSeen(grown, 2)])
+    first = next(order for order in recorder.orders if isinstance(order, ApplyCpuset))
+    assert first.update.cpus == everything
+    await recorder.take([CpusetApplied("b" * 64, first.number, everything, 3)])
+    recorder.calls.clear()
+    recorder.orders.clear()
+    await recorder.take([ContainerSeen(view("c", exclusive=2), 4)])
+    return recorder.calls
+
+
+async def test_a_workload_is_told_before_its_grace_begins_and_before_the_signal(
+    autojump_clock: MockClock, elastic: Recorder
+) -> None:
+    """After the commit and the posting: what it is told is the newest world."""
+    calls = await take_from_b(elastic)
+    assert calls[:3] == ["journal", "checkpoint", "post"]
+    told = [call for call in calls if call.startswith(("announce b", "grace b", "signal b"))]
+    assert told == ["announce b 1-3 leaving 2-3", "grace b", "announce b 1-3 leaving 2-3", "signal b"]
+    assert elastic.announced == [(5.0, True), (5.0, False)]
+
+
+async def test_a_grace_begins_though_it_cannot_be_told(autojump_clock: MockClock, elastic: Recorder) -> None:
+    """On a full disk, others' CPUs are not kept from them: it is said on the board and in the log."""
+    elastic.failing = {"projections"}
+    calls = await take_from_b(elastic)
+    assert {"grace b", "signal b"} <= set(calls)
+    assert elastic.problems == {"projections": "by-id/a: disk full"}
+    assert "a workload has no notice of CPUs that leave it container=b" in elastic.lines.getvalue()

@@ -18,7 +18,7 @@ from sidecar.engines.address import Address, choose
 from sidecar.engines.client import GAP, Client, Reader
 from sidecar.engines.feed import Feed
 from sidecar.engines.room import Room, open_room
-from sidecar.errors import ContainerGone, EngineLacks
+from sidecar.errors import ContainerGone, EngineLacks, EngineRefused
 from sidecar.ports import EngineEvent
 
 _MIB: Final = 1024 * 1024
@@ -92,6 +92,14 @@ class DockerEngine:
     async def stop(self, container: str) -> None:
         """Stop a container, with its own grace; no error if it is stopped already."""
         await self._ask("POST", f"containers/{_name(container)}/stop", most=_SMALL_BYTES, seconds=self._patience.stop)
+
+    async def signal(self, container: str, signal: str) -> None:
+        """Send a signal to a container's first process, where that does no more than this: `signals` says why."""
+        path = f"containers/{_name(container)}"
+        described = await self._ask("GET", f"{path}/json", most=_INSPECT_BYTES)
+        if reason := wire.signal_objection_of(described, signal):
+            raise EngineRefused(reason)
+        await self._ask("POST", f"{path}/kill", most=_SMALL_BYTES, params={"signal": signal})
 
     @asynccontextmanager
     async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:

@@ -10,8 +10,9 @@ from typing import Final
 
 import trio
 
-from sidecar.decide.facts import ContainerView, EngineInfo
+from sidecar.decide.facts import ContainerView, EngineInfo, Phase
 from sidecar.decide.orders import Update
+from sidecar.engines.signals import objection
 from sidecar.engines.simulated_docker import SimulatedDocker
 from sidecar.engines.simulated_limits import Limits
 from sidecar.errors import EngineFailed, EngineRefused, EngineUnavailable
@@ -115,6 +116,17 @@ class SimulatedEngine:
         """Stop a container."""
         breaks = self.docker.breaks
         await self.docker.stop(container)
+        self._see_that_connected(breaks)
+
+    async def signal(self, container: str, signal: str) -> None:
+        """Send a signal, where that does no more than this, as the real adapter sees to."""
+        breaks = self.docker.breaks
+        await self._look()
+        one = self.docker.container(container)
+        restarts, is_paused = one.restarts_always, one.phase is Phase.PAUSED
+        if reason := objection(signal, stop_signal=one.stop_signal, restarts=restarts, is_paused=is_paused):
+            raise EngineRefused(reason)
+        await self.docker.send_signal(container, signal)
         self._see_that_connected(breaks)
 
     @asynccontextmanager

@@ -56,6 +56,8 @@ class SimContainer:
         self.labels: Mapping[str, str] = {}
         self.mounts: tuple[Mount, ...] = ()
         self.restarts_always = False
+        self.stop_signal = ""
+        self.signals: list[str] = []  # that its first process was sent
         self.removes_itself = False
         self.phase = Phase.CREATED
         self.pid = 0
@@ -165,6 +167,7 @@ class SimulatedDocker:
         mounts: tuple[Mount, ...] = (),
         restarts_always: bool = False,
         removes_itself: bool = False,
+        stop_signal: str = "",
     ) -> str:
         """Create a container, not started; its id. EngineRefused for a name in use, or limits that cannot be."""
         self.see_that_up()
@@ -174,7 +177,7 @@ class SimulatedDocker:
             raise EngineRefused(f'Conflict. The container name "/{name}" is already in use')
         made = SimContainer(f"{self._chance.getrandbits(256):064x}", name, wanted, self._stamp())
         made.labels, made.mounts = dict(labels or {}), mounts
-        made.restarts_always, made.removes_itself = restarts_always, removes_itself
+        made.restarts_always, made.removes_itself, made.stop_signal = restarts_always, removes_itself, stop_signal
         self._containers[made.id] = made
         await self._tell(made, "create")
         return made.id
@@ -210,6 +213,19 @@ class SimulatedDocker:
                 raise EngineRefused(f"Cannot kill container: {one.id}: Container {one.id} is not running")
             await self._die(one)
         await self._remove_if_wanted(one)
+
+    async def send_signal(self, id: str, signal: str) -> None:
+        """The kill route with a signal that its program outlives. EngineRefused if it does not run.
+
+        Without a stop signal of its own, it is taken for a wish that it ends: no restart by policy, and no pause.
+        """
+        one = self.container(id)
+        async with self._locked(one):
+            if not one.phase.is_live:
+                raise EngineRefused(f"Cannot kill container: {one.id}: Container {one.id} is not running")
+            one.signals.append(signal)
+            if one.stop_signal in ("", signal, f"SIG{signal}"):
+                one.restarts_always, one.phase = False, Phase.RUNNING
 
     async def restart(self, id: str) -> None:
         """die, stop, start, restart: all under the lock."""

@@ -16,6 +16,7 @@ import msgspec
 from sidecar.decide.facts import ContainerView, EngineInfo, Mount, Phase
 from sidecar.decide.orders import Update
 from sidecar.engines.refusals import shown
+from sidecar.engines.signals import objection
 from sidecar.errors import EngineFailed, EngineLacks
 from sidecar.ports import EngineEvent
 
@@ -96,6 +97,10 @@ class _Mount(msgspec.Struct, rename="pascal"):
     destination: str | None = None
 
 
+class _RestartPolicy(msgspec.Struct, rename="pascal"):
+    name: str | None = None
+
+
 class _HostConfig(msgspec.Struct, rename="pascal"):
     cpuset_cpus: str | None = None
     cpuset_mems: str | None = None
@@ -106,11 +111,13 @@ class _HostConfig(msgspec.Struct, rename="pascal"):
     memory_reservation: int | None = None
     cgroup_parent: str | None = None
     mounts: list[_WantedMount] | None = None
+    restart_policy: _RestartPolicy | None = None
 
 
 class _Config(msgspec.Struct, rename="pascal"):
     labels: dict[str, msgspec.Raw] | None = None
     """Values stay raw, views into the answer, until one is wanted: a label of 40 MB is not copied."""
+    stop_signal: str | int | None = None
 
 
 class _Container(msgspec.Struct, rename="pascal"):
@@ -184,6 +191,18 @@ def _event(container: str, action: str, time_nano: int) -> EngineEvent | None:
 def ids_of(body: bytes | bytearray) -> tuple[str, ...]:
     """The ids in an answer of the list route, in its order."""
     return tuple(each.id for each in _decoded(body, list[_Listed]) if _ID.fullmatch(each.id))
+
+
+def signal_objection_of(body: bytes | bytearray, signal: str) -> str:
+    """Why this signal may not be sent to the container that the inspect route describes; "" where it may."""
+    read = _decoded(body, _Container)
+    policy = read.host_config.restart_policy
+    return objection(
+        signal,
+        stop_signal=str(read.config.stop_signal or ""),
+        restarts=bool(policy and policy.name not in (None, "", "no")),
+        is_paused=bool(read.state.paused),
+    )
 
 
 def view_of(body: bytes | bytearray, keep: frozenset[str] = frozenset()) -> ContainerView:

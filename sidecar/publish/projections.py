@@ -16,12 +16,18 @@ Rules:
    to an open directory and follows no link; a thing planted where a directory or file should be is an error for that
    directory, and the container's other directories are written all the same.
 5. Nothing is kept open: a root or directory that was deleted, or mounted anew, is made anew at the next write.
+6. How long is left of a grace is counted from its last `announce`, on a steady clock, and told with whatever is written
+   meanwhile. The passing of time alone is not written.
+7. A generation acknowledges CPUs if every one from it on told that they leave: the first such is `since`. It stands for
+   as long as what is leaving was leaving in the files before, across a restart of the daemon too, for which it is kept
+   in a record that no workload can write.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
@@ -30,16 +36,12 @@ from typing import Final
 
 import msgspec
 
-from state import files
+from sidecar.publish.directories import Tree, opened_root
 from state.cpuset import CPUSet
-from state.errors import FileUnreadable, FileUnwritable, ProjectionError, StateError
-from state.projection import CPUSET, STATUS, Projection, ProjectionDirectory, Sharing, checked_name
+from state.errors import ProjectionError, StateError
+from state.projection import Projection, ProjectionDirectory, Sharing, checked_name
 
 _FULL_ID: Final = re.compile(r"[0-9a-f]{12,64}")
-_SHORT_ID: Final = re.compile(r"[0-9a-f]{12}")
-
-ACK: Final = "ack"
-"""Written by the workload; removed with its directory."""
 
 
 class _Told(msgspec.Struct, frozen=True):
@@ -48,17 +50,31 @@ class _Told(msgspec.Struct, frozen=True):
     projection: Projection | None
     names: frozenset[str]
     is_everywhere: bool = False
+    since: int | None = None
+    """The first generation from which on all that is leaving was told to be leaving, without a break."""
 
 
 class Projections:
     """Writes and removes projection directories below one root. Every method may raise ProjectionError."""
 
-    def __init__(self, root: str | os.PathLike[str], *, clock: Callable[[], float]) -> None:
-        """Opens (or makes) the root, and looks what an earlier run left there. `clock` gives seconds since 1970."""
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        clock: Callable[[], float],
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Opens (or makes) the root, and looks what an earlier run left there.
+
+        `clock` gives seconds since 1970; `steady` gives seconds on the clock by which graces are waited for.
+        """
         self._root = os.fspath(root)
         self._clock = clock
+        self._steady = steady
         self._told: dict[str, _Told] = {}
-        with self._opened() as tree:
+        self._ends: dict[str, float] = {}
+        """When the grace of what is leaving a container is over, by the steady clock."""
+        with opened_root(self._root) as tree:
             for short in tree.ids():
                 self._told[short] = _Told(None, frozenset())
             for name in tree.names():
@@ -70,14 +86,52 @@ class Projections:
 
         What can be written is, even where one directory is in error; ProjectionError then names all that are.
         """
+        self._write(_short(container), names, projection)
+
+    def announce(
+        self, container: str, names: Iterable[str], projection: Projection, *, begins_grace: bool = False
+    ) -> None:
+        """Tell a container this before a signal is sent, or, with `begins_grace`, before its grace begins.
+
+        A grace that begins is always told anew, with a number and a time of its own, though nothing else be new.
+        """
         short = _short(container)
+        if begins_grace:
+            # Whatever becomes of the writing, the time runs from now on.
+            self._ends[short] = self._steady() + (projection.deadline_seconds or 0.0)
+        self._write(short, names, projection, anew=begins_grace)
+
+    def _write(self, short: str, names: Iterable[str], projection: Projection, *, anew: bool = False) -> None:
         wanted = frozenset(checked_name(name) for name in names)
         former = self._names(short) - wanted
-        with self._opened() as tree:
-            errors = self._tell(tree, short, wanted, projection)
+        with opened_root(self._root) as tree:
+            errors = self._tell(tree, short, wanted, projection, anew=anew)
             for name in sorted(former):
                 errors += _attempt(partial(self._leave, tree, short, name))
         _raise(errors)
+
+    def awaited(self, container: str, leaving: CPUSet) -> range:
+        """Any of these generations acknowledges that the container left these CPUs; none if it was not told of them."""
+        told = self._told.get(_short(container))
+        if told is None or told.projection is None or told.since is None or not leaving <= told.projection.leaving:
+            return range(0)
+        return range(told.since, told.projection.generation + 1)
+
+    @contextmanager
+    def directories(self, container: str) -> Iterator[tuple[int, ...]]:
+        """Descriptors of the directories that tell this container, and in any of which it may acknowledge.
+
+        Those that are missing, or have something planted on the way, are left out. They are closed after the block.
+        """
+        short = _short(container)
+        found: list[int] = []
+        with ExitStack() as stack:
+            with suppress(StateError):
+                tree = stack.enter_context(opened_root(self._root))
+                for path in self._paths(short, self._names(short)):
+                    with suppress(StateError):
+                        found.append(stack.enter_context(tree.opened(path)))
+            yield tuple(found)
 
     def withdraw(self, container: str, cpus: CPUSet) -> None:
         """Before an order that takes CPUs away: let the files name none outside `cpus`. Costs nothing if they do not.
@@ -92,11 +146,11 @@ class Projections:
         with ExitStack() as stack:
             present = told.projection
             if present is None:
-                tree = stack.enter_context(self._opened())
+                tree = stack.enter_context(opened_root(self._root))
                 present = tree.told(short)
             if present is None or (told.is_everywhere and present.cpus <= cpus):
                 return
-            tree = stack.enter_context(self._opened())
+            tree = stack.enter_context(opened_root(self._root))
             narrowed = present if present.cpus <= cpus else present.within(cpus)
             _raise(self._tell(tree, short, told.names, narrowed, or_withhold=True))
 
@@ -117,68 +171,111 @@ class Projections:
         told = self._told.get(short)
         return told.names if told else frozenset()
 
-    def _tell(
-        self, tree: _Tree, short: str, names: frozenset[str], projection: Projection, *, or_withhold: bool = False
-    ) -> list[str]:
-        errors: list[str] = []
-        others = {name: self._users(name) - {short} for name in names}
+    def _paths(self, short: str, names: Iterable[str]) -> list[tuple[str, ...]]:
+        """The directories of a container that uses these names, below the root."""
         paths: list[tuple[str, ...]] = [("by-id", short)]
         for name in sorted(names):
             paths.append(("by-name", name, "by-id", short))
-            if not others[name] or short < min(others[name]):
+            if all(short < other for other in self._users(name) - {short}):
                 paths.append(("by-name", name))
+        return paths
+
+    def _tell(
+        self,
+        tree: Tree,
+        short: str,
+        names: frozenset[str],
+        projection: Projection,
+        *,
+        or_withhold: bool = False,
+        anew: bool = False,
+    ) -> list[str]:
+        errors: list[str] = []
         with ExitStack() as stack:
             opened: dict[str, ProjectionDirectory] = {}
-            for path in paths:
+            for path in self._paths(short, names):
                 place = "/".join(path)
                 try:
                     opened[place] = stack.enter_context(tree.projection(path))
                 except StateError as error:
                     errors.append(f"{place}: {error}")
-            stamped = self._stamped(short, projection, list(opened.values()))
+            stamped, since = self._stamped(tree, short, projection, list(opened.values()), anew=anew)
+            errors += self._record(tree, short, since, stamped.leaving)
             # Remembered before it is written: whatever happens then, the next number is higher.
-            self._told[short] = _Told(stamped, names)
+            self._told[short] = _Told(stamped, names, since=since)
             for place, directory in opened.items():
                 if failed := _attempt(partial(directory.write, stamped)):
                     if or_withhold:
                         failed += _attempt(partial(directory.withhold_all_but, stamped))
                     errors += [f"{place}: {error}" for error in failed]
         if not errors:
-            self._told[short] = _Told(stamped, names, is_everywhere=True)
+            self._told[short] = _Told(stamped, names, is_everywhere=True, since=since)
         return errors
 
-    def _stamped(self, short: str, projection: Projection, opened: list[ProjectionDirectory]) -> Projection:
-        """Rule 1: as it was last told if that is what is to be said, or else with the next number."""
+    def _stamped(
+        self, tree: Tree, short: str, projection: Projection, opened: list[ProjectionDirectory], *, anew: bool
+    ) -> tuple[Projection, int | None]:
+        """Rule 1: as it was last told if that is what is to be said, or else with the next number; and rule 7: since
+        when."""
         found = [told for directory in opened if (told := directory.told())]
         known = self._told.get(short)
-        last = known.projection if known else None
+        last, since = (known.projection, known.since) if known else (None, None)
         if last is None:
             # After a restart of the daemon: what its own directory says.
             last = next((told for told in found if told.container == projection.container), None)
+            record = tree.since(short) if last and last.leaving else None
+            since = record[0] if record and projection.leaving <= record[1] else None
         highest = max([told.generation for told in found] + ([last.generation] if last else [0]))
+        if last is None or last.generation != highest or not projection.leaving <= last.leaving:
+            # What somebody else was told in between may have been acknowledged by somebody else.
+            since = None
         if (
             last
+            and not anew
             and last.says_the_same_as(projection)
             and all(t == last or t.generation < last.generation for t in found)
         ):
-            return last
-        return projection.stamped(highest + 1, _time_text(self._clock()))
+            return last, last.generation if since is None and last.leaving else since
+        stamped = projection.stamped(highest + 1, _time_text(self._clock()))
+        stamped = msgspec.structs.replace(stamped, deadline_seconds=self._left(short, projection))
+        if not stamped.leaving:
+            return stamped, None
+        return stamped, highest + 1 if since is None else since
+
+    def _record(self, tree: Tree, short: str, since: int | None, leaving: CPUSet) -> list[str]:
+        """Rule 7, before the files: it is better to know of no acknowledgement than of a false one."""
+        known = self._told.get(short)
+        if known and known.since == since and known.projection and known.projection.leaving == leaving:
+            return []
+        if since is None:
+            return _attempt(partial(tree.remove_since, short))
+        return _attempt(partial(tree.put_since, short, since, leaving))
+
+    def _left(self, short: str, projection: Projection) -> float | None:
+        """Rule 6, in seconds. A take that is due has no time left, whatever of its grace was not used."""
+        if not projection.leaving:
+            return None
+        if not projection.deadline_seconds or short not in self._ends:
+            return projection.deadline_seconds
+        return round(max(0.0, self._ends[short] - self._steady()), 3)
 
     def _users(self, name: str) -> set[str]:
         return {short for short, told in self._told.items() if name in told.names}
 
     def _forget(self, short: str) -> None:
+        self._ends.pop(short, None)
         if short not in self._told:
             return
         errors: list[str] = []
-        with self._opened() as tree:
+        with opened_root(self._root) as tree:
             for name in sorted(self._names(short)):
                 errors += _attempt(partial(self._leave, tree, short, name))
             errors += _attempt(partial(tree.remove, ("by-id",), short))
+            errors += _attempt(partial(tree.remove_since, short))
         self._told.pop(short, None)
         _raise(errors)
 
-    def _leave(self, tree: _Tree, short: str, name: str) -> None:
+    def _leave(self, tree: Tree, short: str, name: str) -> None:
         """A container stops using a name: the next one's files move up, or the name says `unmanaged`."""
         was = self._told[short]
         if name in was.names:
@@ -201,81 +298,6 @@ class Projections:
             if before is None or not before.says_the_same_as(gone):
                 number = (before.generation if before else 0) + 1
                 directory.write(gone.stamped(number, _time_text(self._clock())))
-
-    @contextmanager
-    def _opened(self) -> Iterator[_Tree]:
-        try:
-            with (
-                files.directory(self._root, create=True) as root,
-                files.directory(".staging", at=root, create=True, mode=0o700) as staging,
-            ):
-                yield _Tree(root, staging)
-        except (FileUnwritable, FileUnreadable) as error:
-            raise ProjectionError(f"below {self._root}: {error}") from error
-
-
-class _Tree:
-    """The root, held open for one operation. Paths are tuples of names, each opened relative to the one before."""
-
-    def __init__(self, root: int, staging: int) -> None:
-        self._root = root
-        self._staging = staging
-
-    @contextmanager
-    def projection(self, path: tuple[str, ...], *, create: bool = True) -> Iterator[ProjectionDirectory]:
-        with self._walked(path, create=create) as at:
-            yield ProjectionDirectory(at, self._staging)
-
-    def told(self, short: str) -> Projection | None:
-        """What the container's own directory says; None if it says nothing."""
-        with suppress(FileUnreadable), self.projection(("by-id", short), create=False) as directory:
-            return directory.told()
-        return None
-
-    def ids(self) -> list[str]:
-        """The containers that have a directory."""
-        return [name for name in self._listed(("by-id",)) if _SHORT_ID.fullmatch(name)]
-
-    def names(self) -> list[str]:
-        """The names that were ever used."""
-        found = []
-        for name in self._listed(("by-name",)):
-            with suppress(ProjectionError):
-                found.append(checked_name(name))
-        return found
-
-    def users(self, name: str) -> list[str]:
-        """The containers that have a directory under a name."""
-        return [short for short in self._listed(("by-name", name, "by-id")) if _SHORT_ID.fullmatch(short)]
-
-    def remove(self, path: tuple[str, ...], short: str) -> None:
-        """Remove a container's directory; one in which somebody put more than there should be is emptied of ours."""
-        with suppress(FileUnreadable), self._walked(path, create=False) as above:
-            try:
-                with files.directory(short, at=above) as at:
-                    for name in (CPUSET, STATUS, ACK):
-                        with suppress(FileUnwritable):
-                            files.remove(at, name)
-            except FileUnreadable:
-                # Not there, or a link: rmdir says the same, and a link of that name is not ours to keep.
-                with suppress(FileUnwritable):
-                    files.remove(above, short)
-                return
-            with suppress(OSError):
-                os.rmdir(short, dir_fd=above)
-
-    @contextmanager
-    def _walked(self, path: tuple[str, ...], *, create: bool) -> Iterator[int]:
-        with ExitStack() as stack:
-            at = self._root
-            for name in path:
-                at = stack.enter_context(files.directory(name, at=at, create=create))
-            yield at
-
-    def _listed(self, path: tuple[str, ...]) -> list[str]:
-        with suppress(FileUnreadable), self._walked(path, create=False) as at:
-            return sorted(os.listdir(at))
-        return []
 
 
 def _short(container: str) -> str:

@@ -1,9 +1,9 @@
 """The task that keeps every workload's projection true: the latest World to directories, as it changes.
 
-What orders take away was withdrawn before they left (the allocator does that); everything else is told here, after
-the kernel confirmed it. A container whose record and surroundings are the very same as last time is passed over, so a
-pass over five hundred of them costs little when one changed. There is no waiting between reading the world and
-writing a directory.
+What orders take away was withdrawn before they left, and what begins a grace or goes with a signal was announced (the
+allocator does both); everything else is told here, after the kernel confirmed it. A container whose record, grant and
+surroundings are the very same as last time is passed over, so a pass over five hundred of them costs little when one
+changed. There is no waiting between reading the world and writing a directory.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from sidecar.decide.world import Container, PolicyName, World
 from sidecar.publish.projections import Projections
 from state.cpuset import CPUSet
 from state.errors import ProjectionError
-from state.model import Refusal
+from state.model import Assignment, Refusal
 
 PAUSE: Final = 0.001
 """Seconds before telling, so that the orders of the same decision leave first: writing directories takes as long."""
 
-_Known = tuple[Container, CPUSet, bool, Refusal | None]
-"""All that a projection depends on: the container, the shared pool, whether it is settled, and why it was refused."""
+_Known = tuple[Container, Assignment | None, CPUSet, bool, Refusal | None]
+"""All that a projection depends on: the container, its grant with what leaves it and why, the shared pool, whether it
+is settled, and why it was refused."""
 
 
 class Teller:
@@ -93,10 +94,10 @@ class Teller:
 
 
 def _known(world: World, id: str, container: Container) -> _Known:
-    is_granted = id in world.state.assignments
-    settled = is_granted and is_settled(world, container)
-    return container, world.state.shared, settled, world.state.refusals.get(id)
+    assignment = world.state.assignments.get(id)
+    settled = assignment is not None and is_settled(world, container)
+    return container, assignment, world.state.shared, settled, world.state.refusals.get(id)
 
 
 def _is_same(before: _Known | None, now: _Known) -> bool:
-    return before is not None and before[0] is now[0] and before[1:] == now[1:]
+    return before is not None and before[0] is now[0] and before[1] is now[1] and before[2:] == now[2:]

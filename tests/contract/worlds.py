@@ -24,6 +24,9 @@ from tests.live.engineapi import ApiError
 
 T = TypeVar("T")
 
+HEARING = ("sh", "-c", 'trap "echo heard" HUP; echo ready; while true; do sleep 0.05; done')
+"""A program that outlives SIGHUP, and says so."""
+
 
 class World(Protocol):
     """What a test of the contract may do."""
@@ -34,6 +37,12 @@ class World(Protocol):
 
     async def create(self, name: str, limits: Limits, *, labels: dict[str, str], removes_itself: bool = False) -> str:
         """Create a container; its id."""
+
+    async def create_hearing(self, name: str, *, restarts: bool = False, stop_signal: str = "") -> str:
+        """Create a container whose program outlives a SIGHUP; its id."""
+
+    async def has_said(self, container: str, word: str) -> bool:
+        """Whether its program is `ready` to hear, or has `heard` a SIGHUP."""
 
     async def act(self, container: str, verb: str) -> None:
         """start, stop, kill, restart, pause, unpause, remove. EngineRefused, EngineFailed."""
@@ -62,6 +71,12 @@ class SimulatedWorld:
 
     async def create(self, name: str, limits: Limits, *, labels: dict[str, str], removes_itself: bool = False) -> str:
         return await self.docker.create(name, limits, labels=labels, removes_itself=removes_itself)
+
+    async def create_hearing(self, name: str, *, restarts: bool = False, stop_signal: str = "") -> str:
+        return await self.docker.create(name, restarts_always=restarts, stop_signal=stop_signal)
+
+    async def has_said(self, container: str, word: str) -> bool:
+        return word == "ready" or "HUP" in self.docker.container(container).signals
 
     async def act(self, container: str, verb: str) -> None:
         await getattr(self.docker, verb)(container)
@@ -94,6 +109,15 @@ class DockerWorld:
         if removes_itself:
             host["AutoRemove"] = True
         return await _in_thread(functools.partial(self._containers.create, name, labels=labels, **host))
+
+    async def create_hearing(self, name: str, *, restarts: bool = False, stop_signal: str = "") -> str:
+        host = {"RestartPolicy": {"Name": "always"}} if restarts else {}
+        make = functools.partial(self._containers.create, name, *HEARING, stop_signal=stop_signal, **host)
+        return await _in_thread(make)
+
+    async def has_said(self, container: str, word: str) -> bool:
+        written = await _in_thread(functools.partial(self._api.ask, "GET", f"containers/{container}/logs", stdout="1"))
+        return word.encode() in bytes(written)
 
     async def act(self, container: str, verb: str) -> None:
         if verb == "remove":

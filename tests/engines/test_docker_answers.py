@@ -18,7 +18,7 @@ from sidecar.engines.docker import Patience, open_docker
 from sidecar.engines.room import open_room
 from sidecar.errors import ContainerGone, EngineError, EngineFailed, EngineLacks, EngineRefused, EngineUnavailable
 from state.cpuset import CPUSet
-from tests.fakes.rawdaemon import INFO, NO_CONTAINER, VERSION, Connection, RawDaemon, answer
+from tests.fakes.rawdaemon import INFO, NO_CONTAINER, VERSION, Connection, RawDaemon, Script, answer
 
 ONE = "a" * 64
 UPDATE = Update(cpus=CPUSet.of(1))
@@ -223,3 +223,38 @@ async def test_nothing_is_left_open(daemon: RawDaemon) -> None:
     daemon.kill()
     assert not [thread for thread in threading.enumerate() if thread.name == "engine-asyncio"]
     assert len(os.listdir("/proc/self/fd")) <= files
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        (answer(404, NO_CONTAINER), ContainerGone),
+        (answer(409, {"message": f"Cannot kill container: {ONE}: Container {ONE} is not running"}), EngineRefused),
+        (answer(400, {"message": "Invalid signal: FOO"}), EngineRefused),
+        (answer(500, {"message": "Cannot kill container: unknown error"}), EngineFailed),
+        (Connection.hang, EngineUnavailable),
+    ],
+)
+async def test_a_signal_that_is_not_delivered_is_one_error(
+    daemon: RawDaemon, reply: Script, kind: type[EngineError]
+) -> None:
+    daemon.scripts[f"/containers/{ONE}/json"] = answer(200, {"Id": ONE})
+    daemon.scripts[f"/containers/{ONE}/kill"] = reply
+    async with open_docker(daemon.address, IMPATIENT) as engine:
+        with pytest.raises(EngineError) as caught:
+            await engine.signal(ONE, "HUP")
+    assert type(caught.value) is kind
+    assert daemon.requests[-1] == f"POST /v1.41/containers/{ONE}/kill?signal=HUP"
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("stop_signal", ["SIGTERM", "term", 15, "RTMIN+3"])
+async def test_a_signal_goes_out_however_the_stop_signal_is_written(daemon: RawDaemon, stop_signal: object) -> None:
+    """Podman tells a number."""
+    described = {"Id": ONE, "Config": {"StopSignal": stop_signal}, "HostConfig": {"RestartPolicy": {"Name": "always"}}}
+    daemon.scripts[f"/containers/{ONE}/json"] = answer(200, described)
+    daemon.scripts[f"/containers/{ONE}/kill"] = answer(204, b"")
+    async with open_docker(daemon.address, IMPATIENT) as engine:
+        await engine.signal(ONE, "USR1")
+    assert daemon.requests[-1] == f"POST /v1.41/containers/{ONE}/kill?signal=USR1"

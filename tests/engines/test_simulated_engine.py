@@ -274,3 +274,15 @@ async def test_the_same_chance_makes_the_same_host(autojump_clock: MockClock) ->
     ids = [await docker.create(name) for docker in (first, second) for name in ("a", "b")]
     assert ids[:2] == ids[2:]
     assert all(len(id) == 64 and int(id, 16) for id in ids)
+
+
+@pytest.mark.trio
+async def test_a_signal_makes_the_engine_forget_the_restart_policy(autojump_clock: MockClock) -> None:
+    """Measured on a real one (why the adapter sends none): only a stop signal of its own prevents it."""
+    docker, _ = host()
+    for stop_signal, phase in (("", Phase.EXITED), ("HUP", Phase.EXITED), ("TERM", Phase.RUNNING)):
+        one = await docker.create(f"one{stop_signal}", restarts_always=True, stop_signal=stop_signal)
+        await docker.start(one)
+        await docker.send_signal(one, "HUP")
+        await docker.exit(one)
+        assert docker.container(one).phase is phase

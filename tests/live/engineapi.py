@@ -59,13 +59,24 @@ class EngineApi:
         """Make an image of a tar of its root file system."""
         self.ask("POST", "images/create", tar, fromSrc="-", repo=name, tag=tag)
 
-    def create(self, name: str, image: str, *command: str, labels: Mapping[str, str] | None = None, **host: Any) -> str:
-        """Create a container without network; `host` in the words of HostConfig. Its full id."""
+    def create(
+        self,
+        name: str,
+        image: str,
+        *command: str,
+        labels: Mapping[str, str] | None = None,
+        stop_signal: str = "SIGKILL",
+        **host: Any,
+    ) -> str:
+        """Create a container without network; `host` in the words of HostConfig. Its full id.
+
+        The stop signal is SIGKILL: the test programs would ignore SIGTERM, as pid 1 does. "" is to have none.
+        """
         wanted = {
             "Image": image,
             "Cmd": list(command),
             "Labels": dict(labels or {}),
-            "StopSignal": "SIGKILL",  # the test programs would ignore SIGTERM, as pid 1 does
+            **({"StopSignal": stop_signal} if stop_signal else {}),
             "HostConfig": {"NetworkMode": "none", **host},
         }
         answer = self.ask("POST", "containers/create", wanted, name=name)

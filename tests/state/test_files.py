@@ -172,6 +172,42 @@ def test_reading_never_follows_a_link_nor_waits_for_a_pipe(at: int, here: Path, 
             files.read_bounded(at, name, 10)
 
 
+def test_what_is_not_a_regular_file_is_not_even_opened(at: int, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To open a device may already do harm (a watchdog, a tape); a container may make one in a volume."""
+    os.mkfifo(here / "pipe")
+    os.mknod(here / "socket", stat.S_IFSOCK | 0o600)
+    opened: list[int] = []
+    really = os.open
+
+    def watched(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        opened.append(flags)
+        return really(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", watched)
+    for name in ("pipe", "socket"):
+        with pytest.raises(FileUnreadable, match="not a regular file"):
+            files.read_bounded(at, name, 10)
+    assert len(opened) == 2
+    assert all(flags & os.O_PATH for flags in opened)
+
+
+def test_reading_works_without_proc(at: int, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container that has none, for instance; links and pipes are refused there too."""
+    really = os.open
+
+    def without_proc(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if str(path).startswith("/proc/"):
+            raise FileNotFoundError(path)
+        return really(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", without_proc)
+    (here / "cpuset").write_text("0\n")
+    os.mkfifo(here / "pipe")
+    assert files.read_bounded(at, "cpuset", 10) == b"0\n"
+    with pytest.raises(FileUnreadable, match="not a regular file"):
+        files.read_bounded(at, "pipe", 10)
+
+
 def test_a_link_where_a_directory_is_expected_is_an_error(at: int, here: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from state.inotify import Deaf, Inotify, nearest_directory
+from state.inotify import Deaf, Ears, Inotify, nearest_directory
 
 
 @pytest.fixture
@@ -23,7 +23,14 @@ def ear() -> Iterator[Inotify]:
     made.close()
 
 
-def hears(ear: Inotify) -> bool:
+@pytest.fixture
+def ears() -> Iterator[Ears]:
+    made = Ears()
+    yield made
+    made.close()
+
+
+def hears(ear: Inotify | Ears) -> bool:
     """Whether there is something to drain: the kernel queues an event before the call that makes it returns."""
     return bool(select.select([ear.fd], [], [], 0)[0])
 
@@ -152,6 +159,65 @@ def test_closing_gives_the_descriptor_back_and_may_be_repeated(tmp_path: Path) -
     ear.close()
     ear.close()
     assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+def folder(path: Path) -> str:
+    path.mkdir()
+    return str(path)
+
+
+def test_it_is_told_in_which_of_many_directories_something_changed(ears: Ears, tmp_path: Path) -> None:
+    one, two = ears.listen(folder(tmp_path / "one")), ears.listen(folder(tmp_path / "two"))
+    assert one != two
+    (tmp_path / "two" / "ack").write_text("x")
+    assert ears.drain() == frozenset((two,))
+    assert ears.drain() == frozenset()
+    (tmp_path / "one" / "ack").write_text("x")
+    (tmp_path / "two" / "ack").write_text("y")
+    assert ears.drain() == frozenset((one, two))
+
+
+def test_a_directory_is_listened_to_as_it_is_open(ears: Ears, tmp_path: Path) -> None:
+    """Whatever stands under its name afterwards; and the descriptor may be closed at once."""
+    there = folder(tmp_path / "there")
+    at = os.open(there, os.O_RDONLY | os.O_DIRECTORY)
+    number = ears.listen(f"/proc/self/fd/{at}")
+    assert ears.listen(there) == number
+    os.close(at)
+    (tmp_path / "there").rename(tmp_path / "kept")
+    ears.drain()
+    folder(tmp_path / "there")
+    (tmp_path / "there" / "ack").write_text("x")
+    assert ears.drain() == frozenset()
+    (tmp_path / "kept" / "ack").write_text("x")
+    assert ears.drain() == frozenset((number,))
+
+
+def test_who_was_left_is_not_heard(ears: Ears, tmp_path: Path) -> None:
+    one, two = ears.listen(folder(tmp_path / "one")), ears.listen(folder(tmp_path / "two"))
+    assert one is not None
+    ears.leave(one)
+    ears.drain()
+    (tmp_path / "one" / "ack").write_text("x")
+    (tmp_path / "two" / "ack").write_text("x")
+    assert ears.drain() == frozenset((two,))
+    ears.leave(one)
+    assert ears.listen(str(tmp_path / "nowhere")) is None
+
+
+def test_more_events_than_the_kernel_keeps_may_be_anywhere(ears: Ears, tmp_path: Path) -> None:
+    most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    if most > 100_000:
+        pytest.skip(f"the kernel keeps {most} events: too many to fill here")
+    ears.listen(folder(tmp_path / "one"))
+    two = ears.listen(folder(tmp_path / "two"))
+    (tmp_path / "one" / "a").touch()
+    for _ in range(most // 4 + 1):
+        os.rename(tmp_path / "one" / "a", tmp_path / "one" / "b")
+        os.rename(tmp_path / "one" / "b", tmp_path / "one" / "a")
+    assert ears.drain() is None
+    (tmp_path / "two" / "c").touch()
+    assert ears.drain() == frozenset((two,))
 
 
 def test_importing_it_neither_warns_nor_touches_the_log() -> None:

@@ -1,0 +1,208 @@
+"""Acknowledgements: workloads that say in a file that they have left the CPUs that are about to be taken from them.
+
+1. Only while a take waits is there anything to watch: then the directories that tell its container, by inotify, and by
+   a slow look besides, since some file systems drop events.
+2. Arm first, read second: what is written after the arming makes an event, what was written before it is read.
+3. What a container writes is untrusted. Directories are watched as they are open, so that no link leads elsewhere;
+   of a file called `ack` at most a few bytes are read, and only if it is a regular one; anything but a decimal number
+   is nothing. So all that can be said here is that one's own grace may end.
+4. A number counts if it is a generation that told of all that is leaving now: `Acknowledgeable.awaited`. One that is
+   higher than any that was told says nothing, and neither does one from before the take.
+5. Whoever writes without end is listened to no more than every `PAUSE`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import trio
+
+from sidecar.board import Board
+from sidecar.decide.facts import Fact, TakeAcknowledged
+from sidecar.decide.plan import told_of
+from sidecar.decide.world import World
+from sidecar.log import Log
+from sidecar.ports import Acknowledgeable
+from state import ack, files
+from state.cpuset import CPUSet
+from state.errors import FileUnreadable
+from state.inotify import Deaf, Ears
+
+SLOW_SECONDS: Final = 0.5
+"""Between two looks where nothing is heard: a fraction of the usual grace of 2 s."""
+
+PAUSE: Final = 0.01
+"""Seconds between two rounds at least; a hundred looks a second at one container take 2 % of a CPU."""
+
+_BYTES: Final = 32
+"""The longest content that is looked at: a number of 16 digits, and some white space."""
+
+_COMPLAINTS: Final = 5
+"""Different complaints that are logged of one take."""
+
+_NUMBER: Final = re.compile(rb"[0-9]{1,16}")
+
+
+class _Wait:
+    """One take that waits for its container's word, and the directories that are listened to for it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.watches: frozenset[int] = frozenset()
+        self.is_new = True
+        self.is_acknowledged = False
+        self.complaints: set[str] = set()
+
+
+class AckReader:
+    """Tells of each take that is acknowledged, once."""
+
+    def __init__(
+        self, board: Board, projections: Acknowledgeable, outbox: trio.MemorySendChannel[Fact], *, log: Log
+    ) -> None:
+        self._board = board
+        self._projections = projections
+        self._outbox = outbox
+        self._log = log
+        self._waits: dict[str, _Wait] = {}
+
+    async def run(self) -> None:
+        """Listen for ever; at no cost while no take waits."""
+        async for world in self._board.worlds():
+            if _takes(world):
+                with self._ears() as ears:
+                    await self._attend(ears)
+
+    async def _attend(self, ears: Ears | None) -> None:
+        """Until no take waits any more."""
+        changes = self._board.worlds()
+        due: frozenset[str] | None = None
+        while takes := _takes(self._board.latest):
+            self._follow(takes, ears)
+            for id, wait in list(self._waits.items()):
+                if not wait.is_acknowledged and (due is None or id in due or wait.is_new):
+                    await self._look(id, wait, ears)
+            await trio.sleep(PAUSE)
+            due = await self._hear(changes, ears)
+        self._follow({}, ears)
+
+    def _follow(self, takes: dict[str, int], ears: Ears | None) -> None:
+        """Attend to each take that waits, and to no other."""
+        for id, wait in list(self._waits.items()):
+            if takes.get(id) != wait.number:
+                self._listen(wait, (), ears)
+                del self._waits[id]
+        for id, number in takes.items():
+            if id not in self._waits:
+                self._waits[id] = _Wait(number)
+
+    async def _look(self, id: str, wait: _Wait, ears: Ears | None) -> None:
+        """Tell of it if it is acknowledged. What the files say and what the world says is read at one instant."""
+        await trio.lowlevel.checkpoint()
+        world = self._board.latest
+        if _take(world, id) != wait.number:
+            return
+        wait.is_new = False
+        with self._projections.directories(id) as opened:
+            self._listen(wait, opened, ears)
+            awaited = self._projections.awaited(id, _leaving(world, id))
+            wait.is_acknowledged = any(self._number(id, wait, at) in awaited for at in opened)
+        if wait.is_acknowledged:
+            await self._outbox.send(TakeAcknowledged(id, wait.number))
+
+    def _listen(self, wait: _Wait, opened: Sequence[int], ears: Ears | None) -> None:
+        """Listen to these directories for this take, and to no other."""
+        if ears is None:
+            return
+        watches = frozenset(watch for at in opened if (watch := ears.listen(f"/proc/self/fd/{at}")) is not None)
+        for gone in wait.watches - watches:
+            ears.leave(gone)
+        wait.watches = watches
+
+    def _number(self, id: str, wait: _Wait, at: int) -> int | None:
+        """What stands in this directory's acknowledgement; None where there is none, or no number."""
+        try:
+            content = files.read_bounded(at, ack.NAME, _BYTES)
+        except FileUnreadable as error:
+            self._complain(id, wait, str(error))
+            return None
+        if content is None:
+            return None
+        if not _NUMBER.fullmatch(content.strip()):
+            # Nothing at all is what a writer leaves for an instant.
+            if content.strip():
+                self._complain(id, wait, f"{content.decode('ascii', 'replace')!r} is not a number")
+            return None
+        return int(content)
+
+    def _complain(self, id: str, wait: _Wait, what: str) -> None:
+        """Once for each take: whoever writes it may do so a thousand times a second."""
+        if what not in wait.complaints and len(wait.complaints) < _COMPLAINTS:
+            wait.complaints.add(what)
+            known = self._board.latest.containers.get(id)
+            self._log.debug(
+                "an acknowledgement is ignored", container=known.view.name if known else id[:12], reason=what
+            )
+
+    async def _hear(self, changes: AsyncIterator[World], ears: Ears | None) -> frozenset[str] | None:
+        """Wait for something to do: whom to look at, None for everybody."""
+        heard = changed = False
+
+        async def hear() -> None:
+            nonlocal heard
+            if ears is None:
+                await trio.sleep_forever()
+            else:
+                await trio.lowlevel.wait_readable(ears.fd)
+                heard = True
+            nursery.cancel_scope.cancel()
+
+        async def notice() -> None:
+            nonlocal changed
+            await anext(changes)
+            changed = True
+            nursery.cancel_scope.cancel()
+
+        with trio.move_on_after(SLOW_SECONDS):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(hear)
+                nursery.start_soon(notice)
+        if heard and ears is not None:
+            watches = ears.drain()
+            if watches is None:
+                return None
+            return frozenset(id for id, wait in self._waits.items() if wait.watches & watches)
+        return frozenset() if changed else None
+
+    @contextmanager
+    def _ears(self) -> Iterator[Ears | None]:
+        """To listen with; None where there is no inotify to be had: then the slow look has to do."""
+        try:
+            ears = Ears()
+        except Deaf as error:
+            self._log.debug("acknowledgements are looked for, not heard", reason=error)
+            yield None
+            return
+        try:
+            yield ears
+        finally:
+            ears.close()
+
+
+def _takes(world: World) -> dict[str, int]:
+    """The numbers of the takes that wait, by container."""
+    return {id: number for id in world.state.assignments if (number := _take(world, id)) is not None}
+
+
+def _take(world: World, id: str) -> int | None:
+    assignment = world.state.assignments.get(id)
+    leaving = assignment.leaving if assignment else None
+    return leaving.number if leaving and not leaving.is_due and id in world.containers else None
+
+
+def _leaving(world: World, id: str) -> CPUSet:
+    """The CPUs that its files should say are leaving."""
+    return told_of(world.containers[id], world.state.assignments[id])[1]

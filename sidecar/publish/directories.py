@@ -1,0 +1,123 @@
+"""The root of projection directories, held open: every step goes from an open directory to the next, and not by a link.
+
+Beside the directories there is one private record for each container that is told of CPUs that leave it, in `.staging`,
+where no workload writes: `since-<12 hex>`, with the first generation that told of them, and the CPUs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from typing import Final
+
+from state import ack, files
+from state.cpuset import CPUSet
+from state.errors import CPUSetError, FileUnreadable, FileUnwritable, ProjectionError
+from state.projection import CPUSET, STATUS, Projection, ProjectionDirectory, checked_name
+
+_SHORT_ID: Final = re.compile(r"[0-9a-f]{12}")
+
+_RECORD_BYTES: Final = 32 * 1024
+"""Of a set of 8192 CPUs, written in the worst way, and a number."""
+
+
+@contextmanager
+def opened_root(root: str) -> Iterator[Tree]:
+    """The root, made if need be, open for one operation. ProjectionError."""
+    try:
+        with (
+            files.directory(root, create=True) as at,
+            files.directory(".staging", at=at, create=True, mode=0o700) as staging,
+        ):
+            yield Tree(at, staging)
+    except (FileUnwritable, FileUnreadable) as error:
+        raise ProjectionError(f"below {root}: {error}") from error
+
+
+class Tree:
+    """The root, held open for one operation. Paths are tuples of names, each opened relative to the one before."""
+
+    def __init__(self, root: int, staging: int) -> None:
+        self._root = root
+        self._staging = staging
+
+    @contextmanager
+    def projection(self, path: tuple[str, ...], *, create: bool = True) -> Iterator[ProjectionDirectory]:
+        """A container's directory, to be told and read. StateError where it cannot be had."""
+        with self._walked(path, create=create) as at:
+            yield ProjectionDirectory(at, self._staging)
+
+    def told(self, short: str) -> Projection | None:
+        """What the container's own directory says; None if it says nothing."""
+        with suppress(FileUnreadable), self.projection(("by-id", short), create=False) as directory:
+            return directory.told()
+        return None
+
+    def ids(self) -> list[str]:
+        """The containers that have a directory."""
+        return [name for name in self._listed(("by-id",)) if _SHORT_ID.fullmatch(name)]
+
+    def names(self) -> list[str]:
+        """The names that were ever used."""
+        found = []
+        for name in self._listed(("by-name",)):
+            with suppress(ProjectionError):
+                found.append(checked_name(name))
+        return found
+
+    def users(self, name: str) -> list[str]:
+        """The containers that have a directory under a name."""
+        return [short for short in self._listed(("by-name", name, "by-id")) if _SHORT_ID.fullmatch(short)]
+
+    def remove(self, path: tuple[str, ...], short: str) -> None:
+        """Remove a container's directory; one in which somebody put more than there should be is emptied of ours."""
+        with suppress(FileUnreadable), self._walked(path, create=False) as above:
+            try:
+                with files.directory(short, at=above) as at:
+                    for name in (CPUSET, STATUS, ack.NAME):
+                        with suppress(FileUnwritable):
+                            files.remove(at, name)
+            except FileUnreadable:
+                # Not there, or a link: rmdir says the same, and a link of that name is not ours to keep.
+                with suppress(FileUnwritable):
+                    files.remove(above, short)
+                return
+            with suppress(OSError):
+                os.rmdir(short, dir_fd=above)
+
+    def since(self, short: str) -> tuple[int, CPUSet] | None:
+        """The record of a container: from which generation on it was told that these CPUs leave."""
+        with suppress(FileUnreadable, CPUSetError, ValueError):
+            content = files.read_bounded(self._staging, f"since-{short}", _RECORD_BYTES)
+            if content is not None:
+                number, _, cpus = content.decode("ascii").partition(" ")
+                return int(number), CPUSet.parse(cpus.strip())
+        return None
+
+    def put_since(self, short: str, generation: int, leaving: CPUSet) -> None:
+        """Write the record. FileUnwritable."""
+        content = f"{generation} {leaving}\n".encode()
+        files.replace(self._staging, f"since-{short}", content, mode=0o600)
+
+    def remove_since(self, short: str) -> None:
+        """Remove the record, if there is one. FileUnwritable."""
+        files.remove(self._staging, f"since-{short}")
+
+    def opened(self, path: tuple[str, ...]) -> AbstractContextManager[int]:
+        """The descriptor of a directory that is there."""
+        return self._walked(path, create=False)
+
+    @contextmanager
+    def _walked(self, path: tuple[str, ...], *, create: bool) -> Iterator[int]:
+        with ExitStack() as stack:
+            at = self._root
+            for name in path:
+                at = stack.enter_context(files.directory(name, at=at, create=create))
+            yield at
+
+    def _listed(self, path: tuple[str, ...]) -> list[str]:
+        with suppress(FileUnreadable), self._walked(path, create=False) as at:
+            return sorted(os.listdir(at))
+        return []

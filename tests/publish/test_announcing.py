@@ -1,0 +1,254 @@
+"""What a container is told of CPUs that leave it: how long is left, and which generations acknowledge it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from sidecar.publish.projections import Projections
+from state.cpuset import CPUSet
+from state.errors import ProjectionError
+from state.projection import Projection, Sharing, read
+from tests.state.raw_inotify import RawInotify
+
+A, B = "a" * 64, "b" * 64
+TWO, THREE, BOTH = CPUSet.of(2), CPUSet.of(3), CPUSet.of(2, 3)
+
+
+class Root:
+    """A root of projections on a clock that the test moves; `again` is the next daemon on the same files."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.now = 100.0
+        self.again()
+
+    def again(self) -> None:
+        # A steady clock may begin anywhere.
+        self.now = 5000.0 - self.now
+        self.projections = Projections(self.path, clock=lambda: 0.0, steady=lambda: self.now)
+
+    def told(self, container: str = A) -> Projection:
+        return read(self.path / "by-id" / container[:12])
+
+    def announce(self, leaving: CPUSet, *, grace: float = 2.0, begins: bool = True, pool: str = "0") -> None:
+        self.projections.announce(A, ["voice"], take(leaving, grace=grace, pool=pool), begins_grace=begins)
+
+    def write(self, leaving: CPUSet, *, grace: float = 2.0, pool: str = "0") -> None:
+        self.projections.write(A, ["voice"], take(leaving, grace=grace, pool=pool))
+
+    def awaited(self, leaving: CPUSet) -> list[int]:
+        return list(self.projections.awaited(A, leaving))
+
+
+def take(leaving: CPUSet, *, grace: float = 2.0, pool: str = "0", container: str = A) -> Projection:
+    return Projection(
+        container=container,
+        name="voice",
+        policy="dynamic",
+        sharing=Sharing.EXCLUSIVE,
+        cpus=CPUSet.parse("1-4"),
+        desired=CPUSet.parse("1-4") - leaving,
+        leaving=leaving,
+        deadline_seconds=grace if leaving else None,
+        shared_pool=CPUSet.parse(pool),
+    )
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    return Root(tmp_path / "cpus")
+
+
+# How long is left.
+
+
+def test_what_is_written_in_the_middle_says_what_is_left(root: Root) -> None:
+    root.announce(TWO)
+    assert root.told().deadline_seconds == 2.0
+    root.now += 0.75
+    root.write(TWO, pool="0,7")
+    assert root.told().deadline_seconds == 1.25
+    root.now += 5
+    root.write(TWO, pool="0,6")
+    assert root.told().deadline_seconds == 0
+
+
+def test_the_passing_of_time_alone_is_not_written(root: Root) -> None:
+    root.announce(TWO)
+    with RawInotify(root.path / "by-id" / A[:12]) as watcher:
+        root.now += 1
+        root.write(TWO)
+        root.announce(TWO, begins=False)
+        assert watcher.events() == []
+
+
+def test_a_take_that_is_due_has_no_time_left(root: Root) -> None:
+    root.announce(TWO, grace=60)
+    root.write(TWO, grace=0, pool="0,7")
+    assert root.told().deadline_seconds == 0
+    root.write(CPUSet(), pool="0,7")
+    assert root.told().deadline_seconds is None
+
+
+def test_a_grace_that_begins_anew_is_told_anew(root: Root) -> None:
+    """After a restart of the daemon nothing else is new; the number and the time must be."""
+    root.announce(TWO)
+    before = root.told()
+    root.again()
+    root.now += 1
+    root.announce(TWO)
+    told = root.told()
+    assert (told.generation, told.deadline_seconds) == (before.generation + 1, 2.0)
+    assert told.says_the_same_as(before)
+
+
+def test_a_further_shrink_has_its_own_time(root: Root) -> None:
+    root.announce(TWO)
+    root.now += 1.5
+    root.announce(BOTH)
+    assert root.told().deadline_seconds == 2.0
+
+
+def test_what_is_withdrawn_in_the_middle_leaves_no_time_with_nothing_leaving(root: Root) -> None:
+    root.announce(TWO)
+    root.now += 0.5
+    root.projections.withdraw(A, CPUSet.parse("1-3"))
+    assert (root.told().leaving, root.told().deadline_seconds) == (TWO, 1.5)
+    root.projections.withdraw(A, CPUSet.of(1, 3))
+    assert (root.told().leaving, root.told().deadline_seconds) == (CPUSet(), None)
+
+
+def test_the_time_runs_though_it_could_not_be_told(root: Root) -> None:
+    """The grace begins all the same; what is told as soon as it can be is what is left."""
+    shutil.rmtree(root.path)
+    root.path.write_text("a file stands there")
+    with pytest.raises(ProjectionError):
+        root.announce(TWO)
+    root.now += 1.5
+    root.path.unlink()
+    root.write(TWO)
+    assert root.told().deadline_seconds == 0.5
+
+
+# What acknowledges.
+
+
+def test_every_generation_that_told_of_it_acknowledges(root: Root) -> None:
+    """Also one from before something else changed; none from before, none that was never told."""
+    root.write(CPUSet())
+    assert root.awaited(CPUSet()) == []
+    root.announce(TWO)
+    assert root.awaited(TWO) == [2]
+    root.write(TWO, pool="0,7")
+    root.write(TWO, pool="0,6")
+    assert root.awaited(TWO) == [2, 3, 4]
+    assert root.awaited(THREE) == []
+
+
+def test_a_further_shrink_asks_anew_and_a_growth_does_not(root: Root) -> None:
+    root.announce(TWO)
+    root.announce(BOTH)
+    assert root.awaited(BOTH) == [2]
+    root.write(THREE)
+    assert root.awaited(THREE) == [2, 3]
+
+
+def test_what_was_called_off_in_between_is_asked_anew(root: Root) -> None:
+    """The workload may have come back."""
+    root.announce(TWO)
+    root.write(CPUSet())
+    assert root.awaited(TWO) == []
+    root.announce(TWO)
+    assert root.awaited(TWO) == [3]
+
+
+def test_what_was_acknowledged_before_a_restart_still_counts(root: Root) -> None:
+    root.announce(TWO)
+    root.write(TWO, pool="0,7")
+    root.again()
+    assert root.awaited(TWO) == []
+    root.announce(TWO, pool="0,7")
+    assert root.awaited(TWO) == [1, 2, 3]
+    root.again()
+    root.announce(BOTH)
+    assert root.awaited(BOTH) == [4]
+
+
+def test_after_a_restart_another_take_asks_anew(root: Root) -> None:
+    root.announce(TWO)
+    root.again()
+    root.write(CPUSet())
+    root.again()
+    root.announce(TWO)
+    assert root.awaited(TWO) == [3]
+
+
+def test_a_workload_that_writes_its_own_status_does_not_make_its_acknowledgements_older(root: Root) -> None:
+    """Whatever generation it claims was not told by us."""
+    root.announce(TWO)
+    root.write(CPUSet())
+    lie = msgspec.structs.replace(take(BOTH), generation=1)
+    (root.path / "by-id" / A[:12] / "status.json").write_bytes(msgspec.json.encode(lie, enc_hook=str))
+    root.again()
+    root.announce(BOTH)
+    assert root.awaited(BOTH) == [3] == [root.told().generation]
+
+
+def test_an_acknowledgement_of_another_container_by_the_same_name_does_not_count(root: Root) -> None:
+    """`by-name/voice` passes to the next container with the acknowledgement of the last one in it."""
+    for pool in ("0,5", "0,6", "0,7"):
+        root.projections.write(A, ["voice"], take(CPUSet(), pool=pool))
+    root.projections.announce(A, ["voice"], take(TWO), begins_grace=True)
+    (root.path / "by-name" / "voice" / "ack").write_text("4\n")
+    root.projections.announce(B, ["voice"], take(TWO, container=B), begins_grace=True)
+    root.projections.remove(A)
+    assert (root.path / "by-name" / "voice" / "ack").read_text() == "4\n"
+    assert 4 not in root.projections.awaited(B, TWO)
+    assert root.told(B).generation in root.projections.awaited(B, TWO)
+
+
+def test_nothing_is_left_behind(root: Root) -> None:
+    root.announce(TWO)
+    assert os.listdir(root.path / ".staging") == [f"since-{A[:12]}"]
+    root.write(CPUSet())
+    assert os.listdir(root.path / ".staging") == []
+    root.announce(TWO)
+    root.projections.remove(A)
+    assert os.listdir(root.path / ".staging") == []
+
+
+def test_a_record_that_makes_no_sense_is_no_record(root: Root) -> None:
+    root.announce(TWO)
+    for content in (b"", b"x 2\n", b"1 z\n", b"\xff", b"1"):
+        (root.path / ".staging" / f"since-{A[:12]}").write_bytes(content)
+        root.again()
+        root.announce(TWO)
+        assert root.awaited(TWO) == [root.told().generation]
+
+
+# Where it may be written.
+
+
+def test_the_directories_of_a_container_are_those_that_tell_it(root: Root) -> None:
+    root.projections.write(B, ["voice"], take(CPUSet(), container=B))
+    root.announce(TWO)
+    assert places(root, A) == {f"by-id/{A[:12]}", f"by-name/voice/by-id/{A[:12]}", "by-name/voice"}
+    assert places(root, B) == {f"by-id/{B[:12]}", f"by-name/voice/by-id/{B[:12]}"}
+
+
+def test_what_is_planted_on_the_way_is_left_out(root: Root, tmp_path: Path) -> None:
+    root.announce(TWO)
+    planted = root.path / "by-name" / "voice" / "by-id"
+    shutil.rmtree(planted)
+    planted.symlink_to(root.path / "by-id")
+    assert places(root, A) == {f"by-id/{A[:12]}", "by-name/voice"}
+
+
+def places(root: Root, container: str) -> set[str]:
+    with root.projections.directories(container) as opened:
+        return {os.path.relpath(os.readlink(f"/proc/self/fd/{at}"), root.path) for at in opened}
