@@ -38,6 +38,7 @@ from sidecar.host.cgroups import HostKernel
 from sidecar.host.lock import hold_lock
 from sidecar.host.usage import HostUsages
 from sidecar.log import Level, Log
+from sidecar.observe.acks import AckReader
 from sidecar.observe.load import LoadMeter
 from sidecar.observe.looking import Looker
 from sidecar.observe.stream import follow_events
@@ -173,7 +174,7 @@ class _Daemon:
         self._kernel = kernel
         self._usages = usages
         self._stop = stop
-        self._projections = Projections(config.projections, clock=time.time)
+        self._projections = Projections(config.projections, clock=time.time, steady=trio.current_time)
         self._tickets = itertools.count(1).__next__
         self._rng = random.Random()  # noqa: S311 - jitter
 
@@ -240,6 +241,7 @@ class _Daemon:
         follow = lambda: follow_events(engine, self._board, looker, outbox, rng=self._rng, log=self._log)  # noqa: E731
         sources.start_soon(follow)
         sources.start_soon(Teller(self._board, self._projections, self._report).run)
+        sources.start_soon(AckReader(self._board, self._projections, outbox, log=self._log).run)
         sources.start_soon(self._measure, outbox)
         sources.start_soon(self._keep_status)
         sources.start_soon(self._narrate)

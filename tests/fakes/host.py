@@ -188,15 +188,25 @@ class Host:
     def _breaks(self, what: str) -> None:
         self.broken.append(f"at {trio.current_time():.3f}: {what}")
 
-    def _watched_projections(self, root: str, *, clock: Callable[[], float]) -> Projections:
-        return _WatchedProjections(root, clock=clock, witness=self.see)
+    def _watched_projections(
+        self, root: str, *, clock: Callable[[], float], steady: Callable[[], float]
+    ) -> Projections:
+        return _WatchedProjections(root, clock=clock, steady=steady, witness=self.see)
 
 
 class _WatchedProjections(Projections):
-    def __init__(self, root: str, *, clock: Callable[[], float], witness: Callable[[], None]) -> None:
-        super().__init__(root, clock=clock)
+    def __init__(
+        self, root: str, *, clock: Callable[[], float], steady: Callable[[], float], witness: Callable[[], None]
+    ) -> None:
+        super().__init__(root, clock=clock, steady=steady)
         self._witness = witness
 
     def write(self, container: str, names: Iterable[str], projection: Projection) -> None:
         super().write(container, names, projection)
+        self._witness()
+
+    def announce(
+        self, container: str, names: Iterable[str], projection: Projection, *, begins_grace: bool = False
+    ) -> None:
+        super().announce(container, names, projection, begins_grace=begins_grace)
         self._witness()
