@@ -207,7 +207,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Whether an inventory was taken since the engine was reached; nothing is ordered before."""
     is_releasing: bool = False
     is_defragmenting: bool = False
-    """Whether somebody ordered CPUs to be exchanged for better ones; the next decision does."""
+    """Whether the next decision looks for better CPUs: a grant ended, or somebody ordered it."""
     numbers: int = 0
     horizon: int = 0
     """The newest ticket at which it was known who exists: an older look at an unknown container proves nothing."""
@@ -222,7 +222,9 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The world, and the books, without a container that no longer exists, as somebody found at `ticket`."""
         remaining = {key: value for key, value in self.containers.items() if key != id}
         horizon = max(self.horizon, ticket)
-        return replace(self, containers=remaining, state=self.state.forgetting(id), horizon=horizon)
+        is_released = self.is_defragmenting or id in self.state.assignments
+        state = self.state.forgetting(id)
+        return replace(self, containers=remaining, state=state, horizon=horizon, is_defragmenting=is_released)
 
     @cached_property
     def strangers(self) -> CPUSet:

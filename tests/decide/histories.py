@@ -14,7 +14,8 @@ from state.cpuset import CPUSet
 from state.model import NumaRule
 from state.topology import Kind, Topology, uniform
 from tests.decide.laws import broken, unfinished
-from tests.decide.reality import Real, Reality
+from tests.decide.real import Real
+from tests.decide.reality import Reality
 
 Op = tuple[int, int, int]
 """What happens, and two numbers that say to whom and how."""

@@ -10,7 +10,8 @@ from sidecar.decide.world import Container, IsolatedRule, Standing, World
 from state.cpuset import EMPTY, CPUSet, union
 from state.invariants import violations
 from state.model import MemsRule
-from tests.decide.reality import Real, Reality
+from tests.decide.real import Real
+from tests.decide.reality import Reality
 from tests.decide.takelaws import taken_unfairly, unfair
 
 

@@ -22,7 +22,6 @@ from sidecar.decide.facts import (
     Fact,
     Failure,
     InventoryTaken,
-    Load,
     LoadMeasured,
     Phase,
     RetryDue,
@@ -39,58 +38,7 @@ from state.codec import decode, encode, to_builtins
 from state.cpuset import CPUSet
 from state.model import State
 from state.topology import Topology, with_online
-
-
-@dataclasses.dataclass
-class Real:
-    """One container as it really is. `is_dirty`: it changed in a way that no look has shown yet."""
-
-    id: str
-    name: str
-    labels: dict[str, str]
-    cpuset: str = ""
-    nano_cpus: int = 0
-    cpu_quota: int = 0
-    mems: str = ""
-    memory: int = 0
-    phase: Phase = Phase.CREATED
-    effective: CPUSet | None = None
-    starts: int = 0
-    is_dirty: bool = True
-    created: int = 0
-    limits: tuple[int, int] = (0, 0)
-    """Nano CPUs and quota as it was created."""
-    memory_nodes: str = ""
-    """As it was created."""
-    demand: float = 1.0
-    """CPUs that it would use if it had as many as it likes."""
-    is_ours: bool = False
-    """Whether an order of the daemon ever took effect on it."""
-
-    def configured(self, online: CPUSet) -> CPUSet:
-        """Where it would run if it started now; nowhere if all its CPUs are offline, since then it cannot start."""
-        return CPUSet.parse(self.cpuset) & online if self.cpuset else online
-
-    def reaches(self, online: CPUSet) -> CPUSet:
-        """Where it may run now, or at any moment."""
-        return self.effective if self.effective is not None else self.configured(online)
-
-    def view(self) -> ContainerView:
-        """What a look at it shows."""
-        return ContainerView(
-            id=self.id,
-            name=self.name,
-            phase=self.phase,
-            labels=self.labels,
-            cpuset=self.cpuset,
-            nano_cpus=self.nano_cpus,
-            cpu_quota=self.cpu_quota,
-            mems=self.mems,
-            memory=self.memory,
-            started_at=str(self.starts) if self.starts else "",
-            created_at=str(self.created),
-            effective=self.effective,
-        )
+from tests.decide.real import Real
 
 
 @dataclasses.dataclass
@@ -351,20 +299,14 @@ class Reality:
     def measure(self, real: Real, *, is_throttled: bool = False) -> None:
         """A container is measured: it uses what it would, as far as it has CPUs for it."""
         if real.effective is not None:
-            self.feed(LoadMeasured((self._load(real, is_throttled=is_throttled),)))
+            self.feed(LoadMeasured((real.load(is_throttled=is_throttled),)))
 
     def measure_all(self) -> bool:
         """Every live container is measured; whether that changed anything that is done, or waited for."""
-        loads = tuple(self._load(real) for real in self.containers.values() if real.effective is not None)
+        loads = tuple(real.load() for real in self.containers.values() if real.effective is not None)
         before = self.world.state
         self.feed(LoadMeasured(loads))
         return self.world.state is not before
-
-    def _load(self, real: Real, *, is_throttled: bool = False) -> Load:
-        size = len(real.effective or ())
-        use = min(real.demand, float(size))
-        pressure = 60.0 if real.demand > size else 0.0
-        return Load(container=real.id, cpus=size, use=use, peak=use, pressure=pressure, is_throttled=is_throttled)
 
     def read_settings(self, settings: Settings) -> None:
         """SIGHUP, with other settings."""

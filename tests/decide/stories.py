@@ -14,7 +14,8 @@ from state.cpuset import CPUSet
 from state.model import Refusal
 from state.topology import Topology, uniform
 from tests.decide.laws import broken
-from tests.decide.reality import Real, Reality
+from tests.decide.real import Real
+from tests.decide.reality import Reality
 
 GIGA = 10**9
 

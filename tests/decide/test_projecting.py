@@ -6,7 +6,7 @@ from sidecar.decide.projecting import names_of, projection_of
 from state.cpuset import EMPTY
 from state.model import State
 from state.projection import Projection, Sharing
-from tests.decide.reality import Real
+from tests.decide.real import Real
 from tests.decide.stories import Story, cpus
 
 
