@@ -257,12 +257,12 @@ class _Run:
 
 def _outcome(told: Projection, moved: Moved) -> str:
     words = [f"CPUs {told.cpus}", f"leaving {told.leaving}"] if told.leaving else [f"CPUs {told.cpus}"]
-    words.append(f"{moved.following} threads follow to {mine()}")
+    threads = [f"{moved.following} followed to {mine()}"]
     if moved.own:
-        words.append(f"{moved.own} stay on CPUs of their own choice")
+        threads.append(f"{moved.own} on CPUs of their own choice")
     if moved.on_leaving:
-        words.append(f"{moved.on_leaving} not off yet")
-    return ", ".join(words)
+        threads.append(f"{moved.on_leaving} not off yet")
+    return f"{', '.join(words)}; threads: {', '.join(threads)}"
 
 
 def _signalling_ear() -> Ear:

@@ -9,8 +9,8 @@ nobody leaves. So each thread is asked to move, one by one.
    what was asked for and apply its part within the cpuset; earlier ones set each thread to the whole cpuset whenever
    that changes (cpuset(7)). All are looked at before any is moved, and anew if the kernel changed ours meanwhile.
 2. Any other set of CPUs is the program's own doing. Such a thread is left alone, and remembered: it may bind itself to
-   what happens to be our next set. It follows again once it takes all CPUs in force. As long as CPUs that it chose are
-   not in force, nothing is concluded from those that it has: the kernel pushed it there.
+   what happens to be our next set. It follows again once it changes to all CPUs in force. As long as CPUs that it chose
+   are not in force, nothing is concluded from those that it has: the kernel pushed it there.
 3. Threads are born while others are moved, and inherit the CPUs of their parent (sched_setaffinity(2)). So a pass over
    all is followed by another one, until one finds nothing to move and the kernel has not interfered.
 4. Asking for CPUs outside the cpuset is no error as long as one is inside: the kernel takes those (EINVAL otherwise).
@@ -26,6 +26,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from state.cpuset import CPUSet
+
+_PROCESSES: Final = "/proc"
 
 MAX_PASSES: Final = 64
 """In a row. A program that makes threads faster than they are moved must not keep signals from being passed on."""
@@ -57,9 +59,12 @@ class Followers:
 
     def follow(self, wanted: CPUSet, in_force: CPUSet, leaving: CPUSet) -> Moved:
         """Move all that follow to `wanted`. `in_force` are the CPUs of the container, of which `leaving` go."""
+        moved = Moved(0, 0, 0, is_complete=False)
+        if not os.path.isdir(_PROCESSES):
+            # Nothing can be said of threads that cannot be seen.
+            return moved
         followers = self._told_apart(in_force)
         _ask(0, wanted)
-        moved = Moved(0, 0, 0, is_complete=False)
         for number in range(MAX_PASSES):
             target = mine()
             moved, had_to = self._pass(wanted, target, followers, leaving, is_first=number == 0)
@@ -103,7 +108,7 @@ class Followers:
         born = _born(process, thread)
         if before is None or before.born != born:
             return None if now in ours else _Choice(born, now)
-        if not before.cpus <= in_force:
+        if now == before.cpus or not before.cpus <= in_force:
             return before
         return None if now == in_force else _Choice(born, now)
 
@@ -155,7 +160,7 @@ def _threads(root: int) -> Iterator[tuple[int, int]]:
     """Process and thread of each thread of all descendants of a process. Orphans are adopted by it
     (PR_SET_CHILD_SUBREAPER), so that none is lost."""
     children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
+    for name in os.listdir(_PROCESSES):
         if name.isdigit() and (parent := _parent(name)) is not None:
             children.setdefault(parent, []).append(int(name))
     waiting = list(children.get(root, ()))
@@ -163,7 +168,7 @@ def _threads(root: int) -> Iterator[tuple[int, int]]:
         process = waiting.pop()
         waiting += children.get(process, ())
         try:
-            threads = os.listdir(f"/proc/{process}/task")
+            threads = os.listdir(f"{_PROCESSES}/{process}/task")
         except OSError:
             continue
         for thread in threads:
@@ -171,19 +176,19 @@ def _threads(root: int) -> Iterator[tuple[int, int]]:
 
 
 def _parent(process: str) -> int | None:
-    fields = _stat(f"/proc/{process}/stat")
+    fields = _stat(f"{_PROCESSES}/{process}/stat")
     return int(fields[1]) if len(fields) > 1 else None
 
 
 def _born(process: int, thread: int) -> bytes:
     """When it was made (starttime of proc_pid_stat(5)): a number of a thread is used again. Empty if it is gone."""
-    fields = _stat(f"/proc/{process}/task/{thread}/stat")
+    fields = _stat(f"{_PROCESSES}/{process}/task/{thread}/stat")
     return fields[19] if len(fields) > 19 else b""
 
 
 def _is_alive(process: int, thread: int) -> bool:
     """A zombie runs nowhere, whatever CPUs it had."""
-    fields = _stat(f"/proc/{process}/task/{thread}/stat")
+    fields = _stat(f"{_PROCESSES}/{process}/task/{thread}/stat")
     return bool(fields) and fields[0] not in (b"Z", b"X")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -111,11 +112,11 @@ def test_a_thread_that_the_program_bound_stays_and_holds_the_acknowledgement_bac
     program = BOUND.format(cpu=LAST, other=FIRST)
     with executing(sys.executable, "-c", program, options=("--verbose", "--dir", projection.directory)) as process:
         bound = int(line(process))
-        assert complaint(process).endswith(f"0 threads follow to {EVERY}")
+        assert complaint(process).endswith(f"CPUs {EVERY}; threads: 0 followed to {EVERY}")
         asked = projection.tell(EVERY, leaving=LAST)
         said = complaint(process)
-        assert f"leaving {LAST}" in said
-        assert f"1 threads follow to {REST}, 1 stay on CPUs of their own choice, 1 not off yet" in said
+        threads = f"1 followed to {REST}, 1 on CPUs of their own choice, 1 not off yet"
+        assert said.endswith(f"CPUs {EVERY}, leaving {LAST}; threads: {threads}")
         assert os.sched_getaffinity(bound) == set(LAST)
         assert projection.acknowledged() == ""
         process.send_signal(signal.SIGUSR1)
@@ -128,15 +129,34 @@ def test_a_bound_thread_stays_bound_when_cpus_go_and_come(projection: Told) -> N
     """Even where the CPUs that it chose were for a while all that there were."""
     projection.tell(EVERY)
     program = BOUND.format(cpu=FIRST, other=LAST)
-    with executing(sys.executable, "-c", program, options=("--dir", projection.directory)) as process:
+    with executing(sys.executable, "-c", program, options=("--verbose", "--dir", projection.directory)) as process:
         bound = int(line(process))
         asked = projection.tell(EVERY, leaving=EVERY - FIRST)
         projection.await_acknowledgement(asked)
         assert all_on(process.pid, FIRST)
         projection.tell(FIRST)
+        while f"CPUs {FIRST}; threads: 1 followed" not in complaint(process):
+            pass
         projection.tell(EVERY)
         eventually(lambda: EVERY in affinities(process.pid), "widened")
         assert os.sched_getaffinity(bound) == set(FIRST)
+
+
+@needs_two_cpus
+def test_a_thread_that_the_program_lets_go_again_follows_again(projection: Told) -> None:
+    """It has taken all CPUs, like the others."""
+    projection.tell(EVERY)
+    program = BOUND.format(cpu=FIRST, other=", ".join(map(str, EVERY)))
+    with executing(sys.executable, "-c", program, options=("--dir", projection.directory)) as process:
+        bound = int(line(process))
+        projection.await_acknowledgement(projection.tell(EVERY, leaving=LAST))
+        projection.tell(EVERY)
+        eventually(lambda: EVERY in affinities(process.pid), "widened")
+        assert os.sched_getaffinity(bound) == set(FIRST)
+        process.send_signal(signal.SIGUSR1)
+        eventually(lambda: all_on(process.pid, EVERY), "let go")
+        projection.await_acknowledgement(projection.tell(EVERY, leaving=FIRST))
+        assert all_on(process.pid, EVERY - FIRST)
 
 
 @needs_two_cpus
@@ -152,6 +172,30 @@ def test_no_thread_is_left_behind_however_fast_they_are_made(projection: Told) -
             assert set(seen) == {REST}
             projection.tell(EVERY)
             eventually(lambda: all_on(process.pid, EVERY), "back on all")
+
+
+@needs_two_cpus
+@pytest.mark.parametrize("seed", range(3))
+def test_after_any_history_all_are_where_they_should_be(seed: int, projection: Told) -> None:
+    """A program that makes threads all the time, and CPUs that come, are announced to go, stay after all, and go: each
+    announcement is acknowledged, and then and at the end nobody is anywhere else."""
+    chance = random.Random(seed)
+
+    def some(of: CPUSet) -> CPUSet:
+        return CPUSet(chance.sample(sorted(of), chance.randint(1, len(of))))
+
+    projection.tell(EVERY)
+    with executing(sys.executable, "-c", RESTLESS, options=("--dir", projection.directory)) as process:
+        assert line(process) == "ready"
+        for _ in range(15):
+            cpus = some(EVERY)
+            stays = some(cpus)
+            asked = projection.tell(cpus, leaving=cpus - stays)
+            if stays != cpus:
+                projection.await_acknowledgement(asked)
+                assert set(affinities(process.pid)) == {stays}
+        projection.tell(FIRST)
+        eventually(lambda: all_on(process.pid, FIRST), "all on the first")
 
 
 @contextmanager
@@ -293,6 +337,18 @@ def test_what_is_set_already_stays_and_more_may_be_named() -> None:
         "HOME": "/",
     }
     assert environment_for(None, {"HOME": "/"}) == {"HOME": "/"}
+
+
+def test_it_runs_in_an_environment_with_the_base_install_alone() -> None:
+    """By the command's own entry."""
+    program = (
+        "import sys\n"
+        "for name in ('trio', 'aiodocker', 'aiohttp', 'rich'): sys.modules[name] = None\n"
+        "from sidecar.__main__ import main\n"
+        "sys.exit(main(['exec', '--wait', '0', '--dir', '/nonexistent', '--', 'sh', '-c', 'exit 9']))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 9, done.stderr
 
 
 def test_it_loads_nothing_of_the_daemons() -> None:

@@ -194,7 +194,7 @@ def test_a_change_is_signalled_to_a_program_that_handles_it(tmp_path: Path) -> N
         assert line(process) == "changed"
         projection.await_acknowledgement(asked)
         projection.tell(rest)
-        while not complaint(process).endswith(f"CPUs {rest}, 1 threads follow to {rest}"):
+        while not complaint(process).endswith(f"CPUs {rest}; threads: 1 followed to {rest}"):
             pass
         process.send_signal(signal.SIGINT)
         assert line(process) == "interrupted"
