@@ -6,6 +6,7 @@ import io
 import os
 import stat
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 import pytest
@@ -309,6 +310,39 @@ async def test_nothing_is_open_while_no_take_waits(autojump_clock: MockClock, be
     bench.end()
     await trio.sleep(1)
     assert _instances() == before
+
+
+class Recorded(Ears):
+    """Writes down to what it listens, and no more."""
+
+    listened: ClassVar[set[int | None]] = set()
+    left: ClassVar[set[int | None]] = set()
+
+    def listen(self, directory: str) -> int | None:
+        number = super().listen(directory)
+        self.listened.add(number)
+        return number
+
+    def leave(self, number: int) -> None:
+        super().leave(number)
+        self.left.add(number)
+
+
+async def test_who_waits_no_more_is_not_listened_to(
+    autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While another take waits on."""
+    monkeypatch.setattr(acks, "Ears", Recorded)
+    monkeypatch.setattr(Recorded, "listened", set())
+    monkeypatch.setattr(Recorded, "left", set())
+    await bench.take(7)
+    ours = set(Recorded.listened)
+    await bench.take(8, CPUSet.of(6), bench.other.id)
+    assert Recorded.left == set()
+    bench.end()
+    await trio.sleep(1)
+    assert len(ours) == 3
+    assert Recorded.left == ours
 
 
 async def test_an_acknowledgement_of_a_take_that_is_over_says_nothing(autojump_clock: MockClock, bench: Bench) -> None:

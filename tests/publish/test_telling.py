@@ -12,13 +12,14 @@ from trio.testing import MockClock
 
 from sidecar.board import Board
 from sidecar.decide.facts import ContainerRemoved, ContainerSeen
-from sidecar.decide.world import PolicyName
+from sidecar.decide.world import PolicyName, replace
 from sidecar.publish.projections import Projections
 from sidecar.publish.telling import PAUSE, Teller
 from state.cpuset import CPUSet
 from state.errors import ProjectionError, ProjectionMissing
+from state.model import Leaving
 from state.projection import Projection, read
-from tests.decide.reality import Real
+from tests.decide.real import Real
 from tests.decide.stories import Story
 
 pytestmark = pytest.mark.trio
@@ -101,6 +102,24 @@ async def test_a_new_reason_is_told(autojump_clock: MockClock, tmp_path: Path) -
     bench.story.feed(ContainerRemoved(first.id, tickets[0]), ContainerSeen(third.view(), tickets[1]))
     await bench.tell()
     assert "held by second, third" in bench.told(waiting).reason
+
+
+async def test_what_changes_in_a_grant_alone_is_told(autojump_clock: MockClock, tmp_path: Path) -> None:
+    """A take begins: neither the container nor its surroundings are any other."""
+    bench = Bench(tmp_path)
+    rt = bench.story.arrive("rt", 3)
+    bench.story.settle()
+    await bench.tell()
+    state = bench.story.world.state
+    was = state.assignments[rt.id]
+    leaving = Leaving(cpus=CPUSet.of(3), number=1, reason="arrival of other took 1")
+    taken = replace(was, cpus=was.cpus - leaving.cpus, leaving=leaving)
+    # The CPU is in nobody's pool yet, so that only the grant differs.
+    books = replace(state.holding(taken), isolated=leaving.cpus)
+    bench.story.world = replace(bench.story.world, state=books)
+    assert await bench.tell() == ["rt"]
+    assert (bench.told(rt).leaving, bench.told(rt).deadline_seconds) == (CPUSet.of(3), 2.0)
+    assert await bench.tell() == []
 
 
 async def test_who_is_gone_is_told_of_no_more(autojump_clock: MockClock, tmp_path: Path) -> None:
