@@ -10,10 +10,11 @@ import pytest
 from sidecar.decide import limits, reconcile, reducer
 from sidecar.decide import plan as plan_module
 from sidecar.decide.facts import CpusetFailed, Fact, Failure, RetryDue
-from sidecar.decide.policies import static
+from sidecar.decide.policies import granting, static
 from sidecar.decide.world import Container, Reach, World, replace
 from state.cpuset import CPUSet
 from state.model import State
+from tests.decide import dynamic_faults
 from tests.decide.histories import Broken
 from tests.decide.long_run import history
 
@@ -104,7 +105,7 @@ def tells_of_cpus_before_the_order_is_answered(patch: pytest.MonkeyPatch) -> Non
 
 
 def keeps_grants_of_the_dead(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(static, "_has_ended", lambda container, is_granted: False)
+    patch.setattr(granting, "_has_ended", lambda container, is_granted: False)
 
 
 def never_retries(patch: pytest.MonkeyPatch) -> None:
@@ -131,7 +132,7 @@ def lets_the_shared_pool_overlap(patch: pytest.MonkeyPatch) -> None:
 
 
 def grants_the_last_shared_cpu(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(static, "_emptied", lambda world, state, cpus: None)
+    patch.setattr(granting, "may_go", lambda world, state, cpus: None)
     _replace_property(
         patch, State, "shared", lambda self: self.online - self.exclusive - (self.reserved if self.strict else CPUSet())
     )
@@ -198,7 +199,7 @@ FAULTS: tuple[Plant, ...] = (
 )
 
 
-@pytest.mark.parametrize("plant", FAULTS, ids=lambda plant: plant.__name__)
+@pytest.mark.parametrize("plant", [*FAULTS, *dynamic_faults.FAULTS], ids=lambda plant: plant.__name__)
 def test_a_daemon_with_one_broken_rule_is_caught(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     """The histories break a law, come to no rest, or end in a state that cannot be."""
     plant(monkeypatch)

@@ -1,0 +1,185 @@
+"""Faults of the dynamic policy, each a rule that is broken in one place: the histories have to catch every one."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.decide import loads, reducer, takes
+from sidecar.decide import plan as plan_module
+from sidecar.decide.facts import Load, Purpose, TakeAcknowledged, TimerEnded
+from sidecar.decide.policies import dynamic, fair, granting, sizes, which
+from sidecar.decide.world import Band, Container, World, replace
+from state.cpuset import EMPTY, CPUSet
+from state.model import Assignment, Demand, State
+from state.topology import Topology
+
+
+def takes_at_once(patch: pytest.MonkeyPatch) -> None:
+    """No notice: a container is ordered off what leaves it as soon as that is decided."""
+    for module in (takes, plan_module, dynamic):
+        patch.setattr(module, "held", lambda assignment, container: assignment.cpus)
+
+
+def takes_without_leaving(patch: pytest.MonkeyPatch) -> None:
+    """What a grant loses is forgotten."""
+    honest = takes.changed
+
+    def changed(state: State, id: str, reason: str, *, gained: CPUSet = EMPTY, lost: CPUSet = EMPTY) -> State:
+        made = honest(state, id, reason, gained=gained, lost=lost)
+        return made.holding(replace(made.assignments[id], leaving=None))
+
+    patch.setattr(dynamic, "changed", changed)
+
+
+def hears_every_acknowledgement(patch: pytest.MonkeyPatch) -> None:
+    """An acknowledgement of another take counts for this one."""
+    honest = takes.after_acknowledgement
+
+    def after(world: World, fact: TakeAcknowledged) -> World:
+        assignment = world.state.assignments.get(fact.container)
+        leaving = assignment.leaving if assignment else None
+        return honest(world, replace(fact, number=leaving.number) if leaving else fact)
+
+    patch.setattr(reducer, "after_acknowledgement", after)
+
+
+def hears_every_timer(patch: pytest.MonkeyPatch) -> None:
+    """A timer that was replaced ends the grace all the same."""
+    honest = takes.after_timer
+
+    def after(world: World, fact: TimerEnded) -> World:
+        assignment = world.state.assignments.get(fact.container)
+        leaving = assignment.leaving if assignment else None
+        is_grace = fact.purpose is Purpose.GRACE and leaving is not None
+        return honest(world, replace(fact, number=leaving.number) if is_grace and leaving else fact)
+
+    patch.setattr(reducer, "after_timer", after)
+
+
+def begins_no_grace_after_a_restart(patch: pytest.MonkeyPatch) -> None:
+    """A take that the books know already is given no timer: nobody ever ends it."""
+    honest = plan_module._waits
+
+    def waits(world: World) -> object:
+        containers = {
+            id: replace(container, grace=leaving.number)
+            if (grant := world.state.assignments.get(id)) and (leaving := grant.leaving) and container.grace is None
+            else container
+            for id, container in world.containers.items()
+        }
+        return honest(replace(world, containers=containers))
+
+    patch.setattr(plan_module, "_waits", waits)
+
+
+def never_ends_a_take(patch: pytest.MonkeyPatch) -> None:
+    """A grace that is over changes nothing."""
+    honest = takes.after_timer
+    patch.setattr(
+        reducer,
+        "after_timer",
+        lambda world, fact: world if fact.purpose is Purpose.GRACE else honest(world, fact),
+    )
+
+
+def gives_up_the_original_set(patch: pytest.MonkeyPatch) -> None:
+    """A shrink takes the lowest CPUs, wherever they came from."""
+
+    def given_up(topology: Topology, assignment: Assignment, count: int) -> CPUSet:
+        return CPUSet(list(assignment.cpus)[:count])
+
+    patch.setattr(dynamic, "given_up", given_up)
+
+
+def grants_less_than_the_floor(patch: pytest.MonkeyPatch) -> None:
+    """Who arrives gets what there is."""
+    honest = granting.place
+    patch.setattr(dynamic, "place", lambda world, state, demand, count: honest(world, state, demand, 1))
+
+
+def grows_above_the_ceiling(patch: pytest.MonkeyPatch) -> None:
+    honest = sizes.wish_for
+    patch.setattr(sizes, "wish_for", lambda world, assignment: honest(world, assignment) + 1)
+
+
+def grows_onto_granted_cpus(patch: pytest.MonkeyPatch) -> None:
+    """What others hold is taken for free."""
+    honest = which._eligible
+
+    def eligible(world: World, state: State, assignment: Assignment, unit: int) -> CPUSet:
+        return honest(world, state, assignment, unit) | (state.exclusive - assignment.cpus)
+
+    patch.setattr(which, "_eligible", eligible)
+
+
+def shares_out_by_arrival(patch: pytest.MonkeyPatch) -> None:
+    """First come, first served, in place of a fair share."""
+
+    def greedy(capacity: int, claims: list[fair.Claim]) -> dict[str, int]:
+        found = {claim.key: claim.lowest for claim in claims}
+        left = capacity - sum(found.values())
+        for claim in sorted(claims, key=lambda each: each.since):
+            more = max(0, min(left, claim.highest - claim.lowest))
+            more -= more % claim.unit
+            found[claim.key] += more
+            left -= more
+        return found
+
+    patch.setattr(sizes, "fair", greedy)
+
+
+def empties_the_pool(patch: pytest.MonkeyPatch) -> None:
+    """A growth leaves nothing for everybody else."""
+    patch.setattr(sizes, "capacity", lambda world, state: len(world.state.online))
+    patch.setattr(which, "may_go", lambda world, state, cpus: None)
+    patch.setattr(State, "shared", property(lambda self: self.online - self.exclusive - self.isolated))
+
+
+def follows_the_load_without_a_band(patch: pytest.MonkeyPatch) -> None:
+    """A CPU more when all are busy, one less when not: for ever to and fro."""
+
+    def wish(load: Load, cpus: int, demand: Demand, band: Band) -> int:
+        busy = load.use >= load.cpus * 0.9
+        return min(max(load.cpus + (1 if busy else -1), demand.floor), demand.ceiling)
+
+    patch.setattr(loads, "wish_of", wish)
+
+
+def forgets_what_is_cooling(patch: pytest.MonkeyPatch) -> None:
+    """A growth is never over: it claims what it has for good, so nothing is ever fair again."""
+    honest = takes.after_timer
+    patch.setattr(
+        reducer,
+        "after_timer",
+        lambda world, fact: world if fact.purpose is Purpose.COOLDOWN else honest(world, fact),
+    )
+
+
+def calls_it_off_when_it_restarts(patch: pytest.MonkeyPatch) -> None:
+    """A container that stopped in the middle of a take may have its CPUs when it starts again."""
+
+    def held(assignment: Assignment, container: Container) -> CPUSet:
+        leaving = assignment.leaving
+        return assignment.cpus if leaving is None or leaving.is_due else assignment.cpus | leaving.cpus
+
+    for module in (takes, plan_module, dynamic):
+        patch.setattr(module, "held", held)
+
+
+FAULTS = (
+    takes_at_once,
+    takes_without_leaving,
+    hears_every_acknowledgement,
+    hears_every_timer,
+    begins_no_grace_after_a_restart,
+    never_ends_a_take,
+    gives_up_the_original_set,
+    grants_less_than_the_floor,
+    grows_above_the_ceiling,
+    grows_onto_granted_cpus,
+    shares_out_by_arrival,
+    empties_the_pool,
+    follows_the_load_without_a_band,
+    forgets_what_is_cooling,
+    calls_it_off_when_it_restarts,
+)
