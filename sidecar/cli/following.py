@@ -195,7 +195,14 @@ def _is_alive(process: int, thread: int) -> bool:
 def _stat(path: str) -> list[bytes]:
     """The fields from the third on. The second one, the name, is in brackets and may hold anything."""
     try:
-        with open(path, "rb") as file:
-            return file.read().rpartition(b")")[2].split()
+        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return []
+    try:
+        # Unbuffered: this is done for each process of the machine, several times a change. It fits (proc_pid_stat(5)).
+        return os.read(opened, 4096).rpartition(b")")[2].split()
+    except OSError:
+        # ESRCH: it ended in between.
+        return []
+    finally:
+        os.close(opened)

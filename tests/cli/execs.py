@@ -137,6 +137,22 @@ def eventually(is_so: Callable[[], object], what: str) -> None:
         time.sleep(0.005)
 
 
+def await_program(process: subprocess.Popen[str], name: str) -> None:
+    """Wait until the program runs. Any child of the command is no sign: pyinotify has ctypes look for libc by a program."""
+
+    def is_there() -> bool:
+        return any(name in _name(below) for below in descendants(process.pid))
+
+    eventually(is_there, f"{name} started")
+
+
+def _name(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/comm").read_text()
+    except OSError:
+        return ""
+
+
 def descendants(root: int) -> Iterator[int]:
     """The processes below a process."""
     for thread in threads(root):

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from tests.cli.execs import (
     Told,
     affinities,
     all_on,
+    await_program,
     complaint,
     eventually,
     executing,
@@ -213,9 +214,18 @@ def cpuset_of_its_own(pid: int) -> Iterator[Path]:
         (made / "tasks").write_text(str(pid))
         yield made / "cpuset.cpus"
     finally:
-        for left in (made / "tasks").read_text().split():
-            (above / "tasks").write_text(left)
+        eventually(lambda: is_removed(made), "the cpuset removed")
+
+
+def is_removed(made: Path) -> bool:
+    """Whether the cpuset could be removed, after its last tasks have left."""
+    for left in (made / "tasks").read_text().split():
+        with suppress(ProcessLookupError):
+            (made.parent / "tasks").write_text(left)
+    with suppress(OSError):
         made.rmdir()
+        return True
+    return False
 
 
 @needs_two_cpus
@@ -228,7 +238,7 @@ def test_what_the_kernel_squeezed_is_widened_again(projection: Told) -> None:
     with executing("sh", "-c", wait, options=("--dir", projection.directory), stdin=subprocess.PIPE) as process:
         assert process.stdin
         with cpuset_of_its_own(process.pid) as cpus:
-            eventually(lambda: len(affinities(process.pid)) == 1, "started")
+            await_program(process, "sh")
             [child] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
             (cpus.parent / "tasks").write_text(child)
             process.stdin.write("\n")
@@ -257,7 +267,8 @@ def test_a_projection_that_is_ahead_of_the_kernel_is_made_good_later(projection:
     """CPUs outside the cpuset are not asked for in vain for ever, and nothing dies of it."""
     projection.tell(REST)
     with executing("sleep", "1000", options=("--dir", projection.directory)) as process:
-        eventually(lambda: all_on(process.pid, REST), "started")
+        await_program(process, "sleep")
+        assert all_on(process.pid, REST)
         with cpuset_of_its_own(process.pid) as cpus:
             [child] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
             (cpus.parent / "tasks").write_text(child)
@@ -276,7 +287,8 @@ def test_without_a_projection_the_program_runs_and_is_told_of_once(projection: T
     """And follows from when there is one."""
     with executing("sleep", "1000", options=("--wait", "0", "--dir", projection.directory)) as process:
         assert "starting without it, and watching" in complaint(process)
-        eventually(lambda: all_on(process.pid, EVERY), "started")
+        await_program(process, "sleep")
+        assert all_on(process.pid, EVERY)
         projection.tell(FIRST)
         eventually(lambda: all_on(process.pid, FIRST), "followed")
         process.terminate()
@@ -288,7 +300,8 @@ def test_a_directory_that_vanishes_and_comes_back_is_followed_again(projection: 
     """While it is away, everything stays as it was."""
     projection.tell(EVERY)
     with executing("sleep", "1000", options=("--dir", projection.directory)) as process:
-        eventually(lambda: all_on(process.pid, EVERY), "started")
+        await_program(process, "sleep")
+        assert all_on(process.pid, EVERY)
         for cpus in (FIRST, EVERY):
             before = set(affinities(process.pid))
             projection.remove()
@@ -302,7 +315,8 @@ def test_what_is_not_to_be_acknowledged_is_not(projection: Told) -> None:
     """The threads leave all the same."""
     projection.tell(EVERY)
     with executing("sleep", "1000", options=("--no-ack", "--dir", projection.directory)) as process:
-        eventually(lambda: all_on(process.pid, EVERY), "started")
+        await_program(process, "sleep")
+        assert all_on(process.pid, EVERY)
         projection.tell(EVERY, leaving=LAST)
         eventually(lambda: all_on(process.pid, REST), "left")
         projection.tell(EVERY)

@@ -19,6 +19,7 @@ from tests.cli.execs import (
     PROGRAM,
     ROOT,
     Told,
+    await_program,
     complaint,
     descendants,
     eventually,
@@ -210,7 +211,7 @@ def test_a_program_that_does_not_handle_the_signal_is_spared(tmp_path: Path) -> 
     projection.tell(EVERY)
     with executing("sleep", "1000", options=("--signal", "hup", "--verbose", "--dir", projection.directory)) as process:
         complaint(process)
-        eventually(lambda: list(descendants(process.pid)), "started")
+        await_program(process, "sleep")
         projection.tell(type(EVERY).of(EVERY.lowest()))
         complaint(process)
         assert complaint(process).endswith("not sent: the program has no handler for SIGHUP, which might end it")
