@@ -138,7 +138,7 @@ def eventually(is_so: Callable[[], object], what: str) -> None:
 
 
 def await_program(process: subprocess.Popen[str], name: str) -> None:
-    """Wait until the program runs. Any child of the command is no sign: pyinotify has ctypes look for libc by a program."""
+    """Wait until the program runs. Any child is no sign: pyinotify has ctypes look for libc by a program."""
 
     def is_there() -> bool:
         return any(name in _name(below) for below in descendants(process.pid))
