@@ -11,14 +11,28 @@ import os
 import sys
 from collections.abc import Sequence
 
-from sidecar.cli import ack, doctor, explain, plan, release, run, state, status, topology, watch
+from sidecar.cli import (
+    ack,
+    defragment,
+    doctor,
+    explain,
+    plan,
+    release,
+    resize,
+    run,
+    state,
+    status,
+    top,
+    topology,
+    watch,
+)
 from sidecar.cli import exec as exec_
 from sidecar.errors import SidecarError
 from sidecar.log import printable
 from sidecar.version import version
 from state.errors import StateError
 
-_COMMANDS = (run, status, topology, plan, explain, watch, exec_, ack, state, doctor, release)
+_COMMANDS = (run, status, top, topology, plan, explain, resize, defragment, watch, exec_, ack, state, doctor, release)
 
 _DESCRIPTION = "Exclusive CPU cores for Docker containers: the kubelet's CPU manager, without Kubernetes."
 
@@ -30,7 +44,7 @@ and the daemon gives it two CPUs that no other container runs on:
 exit codes: 0 done, 1 not done (the reason is on stderr), 2 wrong usage
 """
 
-DAEMON_PACKAGES = ("trio", "aiodocker", "aiohttp", "rich")
+DAEMON_PACKAGES = ("trio", "aiodocker", "aiohttp", "rich", "starlette", "hypercorn", "prometheus_client")
 """What the extra `daemon` installs: the base install is the workload's side."""
 
 

@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from types import ModuleType
 from typing import Final
 
 import trio
@@ -37,12 +37,14 @@ from sidecar.errors import SidecarError
 from sidecar.host.cgroups import HostKernel
 from sidecar.host.lock import hold_lock
 from sidecar.host.usage import HostUsages
-from sidecar.log import Level, Log
+from sidecar.log import Level, Log, now
 from sidecar.observe.acks import AckReader
 from sidecar.observe.load import LoadMeter
 from sidecar.observe.looking import Looker
 from sidecar.observe.stream import follow_events
 from sidecar.ports import Engine, Kernel, StartOrder, Usages
+from sidecar.publish.api_socket import listening, path_in
+from sidecar.publish.deadlines import Deadlines
 from sidecar.publish.journal import Journal
 from sidecar.publish.news import news
 from sidecar.publish.projections import Projections
@@ -72,6 +74,9 @@ RESTART_KEYS: Final = (
     *("load_half_life_seconds", "log_level", "log_format"),
 )
 """Fields of the configuration that a running daemon does not take up."""
+
+READY_SECONDS: Final = 2.0
+"""How long the API waits for the first looks: then it is there all the same, to say that they are not done."""
 
 RELEASE_SECONDS: Final = 60.0
 """How long a release tries to reach every container before it says which it could not."""
@@ -123,6 +128,8 @@ async def serve(
     stop: trio.Event | None = None,
 ) -> int:
     """The whole daemon as one task. `engine`, `kernel`, `usages` replace the real ones; setting `stop` ends it."""
+    if not is_release:
+        path_in(config.state_dir)
     with (
         hold_lock(config.state_dir),
         CheckpointFile(config.state_dir) as checkpoints,
@@ -175,6 +182,7 @@ class _Daemon:
         self._usages = usages
         self._stop = stop
         self._projections = Projections(config.projections, clock=time.time, steady=trio.current_time)
+        self._deadlines = Deadlines(now)
         self._tickets = itertools.count(1).__next__
         self._rng = random.Random()  # noqa: S311 - jitter
 
@@ -244,6 +252,7 @@ class _Daemon:
         sources.start_soon(AckReader(self._board, self._projections, outbox, log=self._log).run)
         sources.start_soon(self._measure, outbox)
         sources.start_soon(self._keep_status)
+        sources.start_soon(self._answer, outbox)
         sources.start_soon(self._narrate)
         await self._stop.wait()
         self._log.info("stopping: containers stay as they are")
@@ -257,6 +266,26 @@ class _Daemon:
             period_seconds=self._config.load_period_seconds,
             half_life_seconds=self._config.load_half_life_seconds,
         ).run()
+
+    async def _answer(self, outbox: trio.MemorySendChannel[Fact]) -> None:
+        """Serve the API. Its imports take a tenth of a second: in a thread, and after the first looks. Who connects
+        before is answered after.
+        """
+
+        def imported() -> ModuleType:
+            from sidecar.publish import http
+
+            return http
+
+        with listening(self._config.state_dir) as listener:
+            with trio.move_on_after(READY_SECONDS):
+                async for world in self._board.worlds():
+                    if world.is_ready:
+                        await trio.sleep(STATUS_PAUSE)
+                        break
+            http = await trio.to_thread.run_sync(imported)
+            api = http.Api(self._board, outbox, self._deadlines, clock=now)
+            await http.serve_api(listener, api, self._log)
 
     async def _release(self, outbox: trio.MemorySendChannel[Fact]) -> int:
         """Ask for everything back, and wait until it is."""
@@ -334,12 +363,13 @@ class _Daemon:
             await trio.sleep(STATUS_PAUSE)
 
     def _write_status(self) -> None:
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        world, at = self._board.latest, now().isoformat(timespec="milliseconds")
         problems = tuple(problem for where, problem in self._board.problems.items() if where != "status")
+        deadlines = self._deadlines.of(world)
         try:
             write_status(
                 self._config.state_dir,
-                status_of(self._board.latest, program=version(), updated_at=now, problems=problems),
+                status_of(world, program=version(), updated_at=at, problems=problems, deadlines=deadlines),
             )
         except StateError as error:
             self._report("status", str(error))

@@ -14,7 +14,8 @@ from typing import Final
 
 from sidecar.cli.table import cut
 from sidecar.log import printable
-from sidecar.publish.status import Core, Machine, Package, Sharing, Status
+from sidecar.publish.machine import Core, Machine, Package
+from sidecar.publish.status import Sharing, Status
 
 WIDTH: Final = 100
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 import sys
 
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
@@ -13,9 +12,9 @@ from sidecar.cli.state import read_books
 from sidecar.decide.placement.shortfall import Shortfall
 from sidecar.decide.whatif import imagined, lie, placed_anew
 from sidecar.decide.world import PolicyName, Settings, replace
-from sidecar.errors import SidecarError
 from sidecar.host.sysfs import read_topology
 from sidecar.log import printable
+from sidecar.publish.finding import find
 from sidecar.publish.status import ContainerStatus, Sharing, Status
 from sidecar.publish.status_file import is_daemon_running, read_status
 from state.cpuset import CPUSet
@@ -43,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the sentences. SidecarError, with the nearest name, where there is no such container."""
     state_dir = config_of(args).state_dir
     status = read_status(state_dir)
-    found = find(status, args.container)
+    found = find(status.containers, args.container)
     if found.sharing is Sharing.EXCLUSIVE:
         # Of books or a machine that cannot be read here nothing is said.
         with contextlib.suppress(StateError):
@@ -56,21 +55,6 @@ def run(args: argparse.Namespace) -> int:
     if is_daemon_running(state_dir) is False:
         sys.stderr.write(f"cpuset-sidecar: no daemon is running on {state_dir}: this is what it last knew\n")
     return 0
-
-
-def find(status: Status, wanted: str) -> ContainerStatus:
-    """The container of this name, or whose id begins so. SidecarError where there is none, or more than one."""
-    named = [each for each in status.containers if each.name == wanted.removeprefix("/")]
-    found = named or [each for each in status.containers if wanted and each.id.startswith(wanted.lower())]
-    if len(found) == 1:
-        return found[0]
-    shown = printable(wanted)
-    if found:
-        names = ", ".join(sorted(printable(each.name) for each in found)[:10])
-        raise SidecarError(f"{shown!r} is the beginning of {len(found)} ids ({names}): give more of it")
-    near = difflib.get_close_matches(wanted, [each.name for each in status.containers], n=1)
-    hint = f"; did you mean {printable(near[0])!r}?" if near else "; `cpuset-sidecar status` lists them"
-    raise SidecarError(f"there is no container {shown!r}{hint}")
 
 
 def placement(found: ContainerStatus, status: Status, state: State, topology: Topology) -> tuple[str, ...]:

@@ -22,7 +22,8 @@ from sidecar.errors import SidecarError
 from sidecar.host.machinefile import machine_in
 from sidecar.host.sysfs import read_topology
 from sidecar.log import printable
-from sidecar.publish.status import Sharing, Status, machine_of
+from sidecar.publish.machine import machine_of
+from sidecar.publish.status import Sharing, Status
 from sidecar.publish.status_file import read_status
 from state.checkpoint import NAME, PREVIOUS
 from state.cpuset import EMPTY, MAX_CPU, CPUSet

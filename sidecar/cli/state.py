@@ -15,7 +15,7 @@ from state import files, kubelet
 from state.checkpoint import LIMIT, NAME, PREVIOUS, CheckpointFile, decode_checkpoint
 from state.errors import StateError
 from state.kubelet import KubeletState, exported, imported
-from state.model import Originals, State
+from state.model import Assignment, Originals, State
 
 _DESCRIPTION = """The books as they are in the checkpoint: who was granted what, who was refused, and the
 settings that containers had before. Reads only; it needs no daemon.
@@ -142,14 +142,38 @@ def rendered(state: State) -> list[str]:
         f"exclusive  {state.exclusive or 'none'}",
         f"shared     {state.shared or 'none'}",
     ]
+    if state.takes:
+        ended = f"takes acknowledged {state.acknowledged}, forced {state.forced}"
+        lines.append(f"changes    {state.takes} so far; {ended}")
     grants = sorted(state.assignments.values(), key=lambda each: each.since)
     rows = [(a.name, a.container[:12], str(len(a.cpus)), str(a.cpus), str(a.original)) for a in grants]
     lines += ["", *table(("GRANTED", "ID", "CPUS", "NOW", "AT FIRST"), rows)] if rows else []
+    lines += _elastic(grants)
     refused = [(r.name, r.container[:12], r.code.value, r.reason) for _, r in sorted(state.refusals.items())]
     lines += ["", *table(("REFUSED", "ID", "CODE", "REASON"), refused)] if refused else []
     before = [(id[:12], _settings(originals)) for id, originals in sorted(state.originals.items())]
     lines += ["", *table(("ID", "SETTINGS BEFORE"), before)] if before else []
     return lines
+
+
+def _elastic(grants: list[Assignment]) -> list[str]:
+    """Sizes that may change, what is leaving, and the last changes with their reasons."""
+    rows = [
+        (
+            a.name,
+            f"{a.demand.floor}-{a.demand.ceiling}",
+            a.demand.scale.value,
+            str(a.demand.weight),
+            "-" if a.ordered is None else str(a.ordered),
+            str(a.forced),
+            f"{a.leaving.cpus} (take {a.leaving.number}{', due' if a.leaving.is_due else ''})" if a.leaving else "-",
+        )
+        for a in grants
+        if a.demand.floor < a.demand.ceiling or a.leaving
+    ]
+    lines = ["", *table(("ELASTIC", "RANGE", "SCALE", "WEIGHT", "ORDERED", "FORCED", "LEAVING"), rows)] if rows else []
+    moves = [(a.name, str(m.gained or "-"), str(m.lost or "-"), m.reason) for a in grants for m in a.moves]
+    return lines + (["", *table(("CHANGED", "GAINED", "LOST", "REASON"), moves)] if moves else [])
 
 
 def kubelets(books: KubeletState) -> list[str]:

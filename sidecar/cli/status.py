@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import shutil
 import sys
-import time
 from datetime import UTC, datetime
 from typing import Final
 
 from sidecar.cli.drawing import Paint, coloured, draw, legend, letters_of, marks_of, plain
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
+from sidecar.cli.live import follow
 from sidecar.cli.table import table
 from sidecar.decide.facts import Phase
 from sidecar.log import printable
-from sidecar.publish.status import ContainerStatus, Sharing, Status
+from sidecar.publish.status import ContainerStatus, LeavingStatus, Sharing, Status
 from sidecar.publish.status_file import is_daemon_running, read_status
-
-_REFRESH_SECONDS: Final = 0.5
-"""Fast enough to follow a container's start by eye; reading the document takes a millisecond."""
 
 _EXAMPLES: Final = """examples:
   cpuset-sidecar status
@@ -48,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the status; 1 if no daemon is running, since then it is only what was last known."""
     state_dir = config_of(args).state_dir
     if args.watch:
-        return _watch(state_dir)
+        return follow("--watch", state_dir, _page)
     status = read_status(state_dir)
     is_running = is_daemon_running(state_dir)
     if args.json:
@@ -77,11 +73,11 @@ def rendered(
             each.id[:12],
             each.sharing.value,
             str(each.cpus) if Phase(each.phase).is_live else "-",
-            _state(each),
+            state_of(each, now),
         )
         for each in status.containers
     ]
-    lines = [_headline(status), _freshness(status, now, is_running=is_running)]
+    lines = [headline(status), freshness(status, now, is_running=is_running)]
     lines += [printable(f"problem: {problem}") for problem in status.problems]
     lines += [printable(f"note: {note}") for note in status.notes]
     lines.append("")
@@ -94,7 +90,19 @@ def rendered(
     return [*lines, "", *draw(status.machine, marks_of(status), paint, width), "", *legend(status, paint, width)]
 
 
-def _headline(status: Status) -> str:
+def left(leaving: LeavingStatus, now: datetime) -> str:
+    """How long CPUs that are being taken may still be used."""
+    if leaving.is_due:
+        return "notice over"
+    try:
+        seconds = (datetime.fromisoformat(leaving.until) - now).total_seconds()
+    except (ValueError, TypeError):
+        return f"{leaving.notice_seconds:g} s of notice"
+    return f"{max(0.0, seconds):.1f} s left"
+
+
+def headline(status: Status) -> str:
+    """The policy, the engine, and who has which CPUs, on one line."""
     engine = f"{status.engine.name} {status.engine.version}" if status.engine else "no engine yet"
     options = f" ({', '.join(status.options)})" if status.options else ""
     parts = [f"policy {status.policy}{options} on {engine}"]
@@ -103,7 +111,8 @@ def _headline(status: Status) -> str:
     return printable(" | ".join(parts))
 
 
-def _freshness(status: Status, now: datetime, *, is_running: bool | None) -> str:
+def freshness(status: Status, now: datetime, *, is_running: bool | None) -> str:
+    """Whether the daemon runs, and how old the document is."""
     try:
         age = _age((now - datetime.fromisoformat(status.updated_at)).total_seconds())
     except (ValueError, TypeError):
@@ -125,10 +134,12 @@ def _age(seconds: float) -> str:
     return f"{max(0, seconds):.0f} s"
 
 
-def _state(each: ContainerStatus) -> str:
+def state_of(each: ContainerStatus, now: datetime) -> str:
     """In a few words, the most pressing thing."""
     words = [] if each.phase == "running" else [each.phase]
-    if each.pending:
+    if each.leaving:
+        words.append(f"leaving {each.leaving.cpus}: {left(each.leaving, now)}")
+    elif each.pending:
         words.append(f"on its way to {each.pending}")
     elif each.trouble:
         words.append(f"failed: {each.trouble}")
@@ -147,23 +158,5 @@ def _state(each: ContainerStatus) -> str:
     return "; ".join(words)
 
 
-def _watch(state_dir: str) -> int:
-    # Only here: it is a large import, and a slow one.
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
-    read_status(state_dir)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        sys.stderr.write("cpuset-sidecar: --watch wants a terminal\n")
-        return 2
-    # Ctrl-C is how one leaves, so it is no failure.
-    with contextlib.suppress(KeyboardInterrupt), Live(console=console, screen=True, auto_refresh=False) as live:
-        while True:
-            is_running = is_daemon_running(state_dir)
-            status, now = read_status(state_dir), datetime.now(UTC)
-            lines = rendered(status, now, is_running=is_running, paint=coloured, width=console.width)
-            live.update(Text.from_ansi("\n".join(lines)), refresh=True)
-            time.sleep(_REFRESH_SECONDS)
-    return 0
+def _page(status: Status, now: datetime, is_running: bool | None, width: int) -> list[str]:
+    return rendered(status, now, is_running=is_running, paint=coloured, width=width)

@@ -13,7 +13,7 @@ from sidecar.host.machinefile import machine_in
 from sidecar.host.record import record
 from sidecar.host.sysfs import read_topology
 from sidecar.publish.levels import whole_machine_of
-from sidecar.publish.status import Machine
+from sidecar.publish.machine import Machine
 from state.errors import StateError
 from state.topology import Topology
 

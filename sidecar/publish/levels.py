@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from sidecar.publish.status import Machine, machine_of
+from sidecar.publish.machine import Machine, machine_of
 from state.cpuset import CPUSet
 from state.topology import CacheLevel, Group, Kind, Topology
 

@@ -12,6 +12,8 @@ import msgspec
 from sidecar.decide.demand import is_single_file_mount
 from sidecar.decide.world import World
 from sidecar.log import Level
+from sidecar.publish.explaining import notice_of
+from state.model import Assignment, Leaving, Move
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -39,14 +41,65 @@ def _books(before: World, now: World) -> Iterator[Line]:
         was = old.assignments.get(id)
         if was is None:
             yield Line(Level.INFO, "granted", {"container": assignment.name, "cpus": assignment.cpus})
-        elif was.cpus != assignment.cpus:
-            yield Line(Level.INFO, "moved", {"container": assignment.name, "from": was.cpus, "to": assignment.cpus})
+        elif was is not assignment:
+            yield from _changes(was, assignment)
+            yield from _takes(before, now, was, assignment)
     for id, assignment in old.assignments.items():
         if id not in new.assignments:
             yield Line(Level.INFO, "released", {"container": assignment.name, "cpus": assignment.cpus})
     for id, refusal in new.refusals.items():
         if old.refusals.get(id) != refusal:
             yield Line(Level.WARNING, "refused", {"container": refusal.name, "reason": refusal.reason})
+
+
+def _changes(was: Assignment, now: Assignment) -> Iterator[Line]:
+    """What its grant gained and lost, with the reasons; without any where a repair moved it."""
+    if was.cpus == now.cpus and was.moves == now.moves:
+        return
+    moves = new_moves(was, now)
+    for move in moves:
+        fields: dict[str, object] = {"container": now.name, "reason": move.reason}
+        if move.gained and move.lost:
+            yield Line(Level.INFO, "exchanged", {**fields, "from": move.lost, "to": move.gained})
+        elif move.gained:
+            yield Line(Level.INFO, "grew", {**fields, "cpus": move.gained})
+        else:
+            yield Line(Level.INFO, "shrank", {**fields, "cpus": move.lost})
+    if not moves:
+        yield Line(Level.INFO, "moved", {"container": now.name, "from": was.cpus, "to": now.cpus})
+
+
+def new_moves(was: Assignment, now: Assignment) -> tuple[Move, ...]:
+    """The changes that the later one of two states of a grant has more, as far as they are remembered."""
+    for count in range(len(now.moves) + 1):
+        rest = now.moves[: len(now.moves) - count]
+        if was.moves[len(was.moves) - len(rest) :] == rest:
+            return now.moves[len(rest) :]
+    return now.moves
+
+
+def _takes(before: World, world: World, was: Assignment, now: Assignment) -> Iterator[Line]:
+    """A take that began, was acknowledged, was forced, is over."""
+    old, new = was.leaving, now.leaving
+    if new and not new.is_due and (old is None or old.number != new.number):
+        yield Line(Level.INFO, "a take begins", {**_take(now, new), "notice_seconds": notice_of(world, now)})
+    if now.forced > was.forced:
+        message = "a take was forced: its workload did not acknowledge in time"
+        yield Line(Level.WARNING, message, _take(now, old or new))
+    elif (
+        old
+        and not old.is_due
+        and world.state.acknowledged > before.state.acknowledged
+        and (new is None or (new.is_due and new.number == old.number))
+    ):
+        yield Line(Level.INFO, "a take was acknowledged", _take(now, old))
+    if old and new is None:
+        yield Line(Level.INFO, "a take is over", _take(now, old))
+
+
+def _take(assignment: Assignment, leaving: Leaving | None) -> dict[str, object]:
+    what: dict[str, object] = {"cpus": leaving.cpus, "number": leaving.number} if leaving else {}
+    return {"container": assignment.name, **what}
 
 
 def _warnings(before: World, now: World) -> Iterator[Line]:

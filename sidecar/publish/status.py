@@ -7,24 +7,30 @@ what it has, in whole sentences; and it carries the machine, so that a reader ca
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-from sidecar.decide.demand import cpu_limit
-from sidecar.decide.facts import EngineInfo, Phase
-from sidecar.decide.plan import desired, is_settled
+from sidecar.decide.facts import EngineInfo, Load
+from sidecar.decide.plan import desired
 from sidecar.decide.world import Container, IsolatedRule, PolicyName, Standing, World
+from sidecar.publish.explaining import (
+    explanation,
+    is_left_alone,
+    is_quota_lifted,
+    is_where_it_should_be,
+    notice_of,
+    waits_for,
+)
+from sidecar.publish.machine import Machine, machine_of
 from state.cpuset import EMPTY, CPUSet
-from state.model import Assignment, NumaRule, Refusal, Shortage
-from state.topology import Topology
+from state.model import Assignment, Demand, Move, NumaRule
 
 VERSION: Final = 1
 
-_GOING: Final = (Phase.REMOVING, Phase.DEAD)
-
-_SHOWN_NAMES: Final = 5
-"""Names in one sentence; of more, their number."""
+Deadlines = Mapping[tuple[str, int], str]
+"""Until when each take waits at most (RFC 3339, UTC), by container and number."""
 
 
 class Sharing(enum.StrEnum):
@@ -37,42 +43,26 @@ class Sharing(enum.StrEnum):
     UNMANAGED = "unmanaged"
 
 
-class Core(msgspec.Struct, frozen=True):
-    """A core, or the part of it that is in the surrounding cache, and its online CPUs."""
+class LeavingStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """CPUs that are being taken from a container: it may stay on them until it acknowledges `number`, for
+    `notice_seconds`, which end at `until` (RFC 3339, UTC; "" where that is not known). Then the take `is_due`.
+    """
 
-    id: int
     cpus: CPUSet
+    number: int
+    reason: str = ""
+    is_due: bool = False
+    notice_seconds: float = 0.0
+    until: str = ""
 
 
-class Cache(msgspec.Struct, frozen=True):
-    """A last-level cache, or the part of it that is in the surrounding node."""
+class LoadStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What a container did when that last mattered: `use` and `peak` in CPUs, `pressure` in percent."""
 
-    id: int
-    cores: tuple[Core, ...]
-
-
-class Node(msgspec.Struct, frozen=True):
-    """A NUMA node, or the part of it that is in the surrounding package."""
-
-    id: int
-    caches: tuple[Cache, ...]
-
-
-class Package(msgspec.Struct, frozen=True):
-    """A socket."""
-
-    id: int
-    nodes: tuple[Node, ...]
-
-
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine as a map. `notes` say what it did not tell and what was assumed."""
-
-    online: CPUSet
-    offline: CPUSet = EMPTY
-    isolated: CPUSet = EMPTY
-    packages: tuple[Package, ...] = ()
-    notes: tuple[str, ...] = ()
+    use: float
+    peak: float
+    pressure: float = 0.0
+    is_throttled: bool = False
 
 
 class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +71,10 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     `cpus` is where it was last seen, `desired` where it should be (empty where that is not for the sidecar to say),
     `pending` where it is being sent now (empty for nowhere). `is_settled`: it is where it should be, nothing is on its
     way, and, if it is exclusive, nobody else may still be there. `since` numbers grants in their order, -1 without.
+
+    `granted` is what the books give it. It has between `floor` and `ceiling` CPUs, as `scale` and `weight` say; 0 and
+    "" unless the policy is dynamic. `ordered` is the size that somebody ordered. `leaving` is what is being taken,
+    `forced` counts takes without its consent, and `moves` are the last changes of its grant with their reasons.
     """
 
     id: str
@@ -90,11 +84,21 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     asked: int = 0
     cpus: CPUSet = EMPTY
     desired: CPUSet = EMPTY
+    granted: CPUSet = EMPTY
     original: CPUSet = EMPTY
     pending: CPUSet = EMPTY
     is_settled: bool = False
     is_quota_lifted: bool = False
     since: int = -1
+    floor: int = 0
+    ceiling: int = 0
+    scale: str = ""
+    weight: int = 0
+    ordered: int | None = None
+    leaving: LeavingStatus | None = None
+    forced: int = 0
+    load: LoadStatus | None = None
+    moves: tuple[Move, ...] = ()
     waits_for: str = ""
     refusal: str = ""
     trouble: str = ""
@@ -119,13 +123,24 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     reserved: CPUSet = EMPTY
     shared: CPUSet = EMPTY
     exclusive: CPUSet = EMPTY
+    forced: int = 0
+    """Takes whose grace ended before the workload acknowledged, ever."""
+    acknowledged: int = 0
+    """Takes that the workload acknowledged in time, ever."""
     machine: Machine
     containers: tuple[ContainerStatus, ...] = ()
     notes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
 
-def status_of(world: World, *, program: str = "", updated_at: str = "", problems: tuple[str, ...] = ()) -> Status:
+def status_of(
+    world: World,
+    *,
+    program: str = "",
+    updated_at: str = "",
+    problems: tuple[str, ...] = (),
+    deadlines: Deadlines | None = None,
+) -> Status:
     """The document that describes this World. Containers stand in the order of their names, live ones first."""
     containers = sorted(world.containers.values(), key=lambda each: (each.is_idle, each.view.name, each.view.id))
     return Status(
@@ -142,175 +157,88 @@ def status_of(world: World, *, program: str = "", updated_at: str = "", problems
         reserved=world.state.reserved,
         shared=world.state.shared,
         exclusive=world.state.exclusive,
+        forced=world.state.forced,
+        acknowledged=world.state.acknowledged,
         machine=machine_of(world.topology),
-        containers=tuple(_container(world, each) for each in containers),
+        containers=tuple(container_status(world, each, deadlines or {}) for each in containers),
         notes=world.notes,
         problems=problems,
     )
 
 
-def machine_of(topology: Topology) -> Machine:
-    """The map of a machine. What spans two groups of a higher level appears in both, with its part of the CPUs."""
-
-    def cores(within: CPUSet) -> tuple[Core, ...]:
-        return tuple(Core(g.id, g.cpus & within) for g in topology.cores if g.cpus.mask & within.mask)
-
-    def caches(within: CPUSet) -> tuple[Cache, ...]:
-        return tuple(Cache(g.id, cores(g.cpus & within)) for g in topology.caches if g.cpus.mask & within.mask)
-
-    def nodes(within: CPUSet) -> tuple[Node, ...]:
-        return tuple(Node(g.id, caches(g.cpus & within)) for g in topology.nodes if g.cpus.mask & within.mask)
-
-    return Machine(
-        online=topology.online,
-        offline=topology.offline,
-        isolated=topology.isolated,
-        packages=tuple(Package(g.id, nodes(g.cpus)) for g in topology.packages),
-        notes=topology.notes,
-    )
-
-
-def _container(world: World, container: Container) -> ContainerStatus:
+def container_status(world: World, container: Container, deadlines: Deadlines) -> ContainerStatus:
+    """The part of the document that describes one container."""
     id = container.view.id
     assignment = world.state.assignments.get(id)
     refusal = world.state.refusals.get(id)
-    wanted = None if _is_left_alone(world, container) else desired(world, container)
-    demand = container.wish.demand
-    return ContainerStatus(
+    wanted = None if is_left_alone(world, container) else desired(world, container)
+    demand = assignment.demand if assignment else container.wish.demand
+    made = ContainerStatus(
         id=id,
         name=container.view.name,
         phase=container.view.phase.value,
-        sharing=_sharing(world, container, assignment),
+        sharing=sharing_of(world, container),
         asked=demand.cpus if demand else 0,
         cpus=container.seen,
         desired=wanted or EMPTY,
-        original=assignment.original if assignment else EMPTY,
         pending=container.pending.update.cpus if container.pending else EMPTY,
-        is_settled=_is_settled(world, container, assignment, wanted),
-        is_quota_lifted=_is_quota_lifted(world, container, assignment),
-        since=assignment.since if assignment else -1,
-        waits_for=_waits_for(world, container, assignment, wanted),
+        is_settled=is_where_it_should_be(world, container, assignment, wanted),
+        is_quota_lifted=is_quota_lifted(world, container, assignment),
+        load=_load(container.load),
+        waits_for=waits_for(world, container, assignment, wanted),
         refusal=refusal.reason if refusal else "",
         trouble=container.trouble,
         warnings=container.wish.warnings,
-        explanation=_explanation(world, container, assignment, refusal, wanted),
+        explanation=explanation(world, container, assignment, refusal, wanted),
+    )
+    if demand and world.settings.policy is PolicyName.DYNAMIC:
+        made = _with_range(made, demand)
+    return _with_grant(made, world, assignment, deadlines) if assignment else made
+
+
+def _with_range(made: ContainerStatus, demand: Demand) -> ContainerStatus:
+    return msgspec.structs.replace(
+        made, floor=demand.floor, ceiling=demand.ceiling, scale=demand.scale.value, weight=demand.weight
     )
 
 
-def _is_left_alone(world: World, container: Container) -> bool:
-    nobody_decides = world.settings.policy is PolicyName.NONE and not world.is_releasing
-    return nobody_decides or container.wish.standing is not Standing.MANAGED
+def _with_grant(made: ContainerStatus, world: World, grant: Assignment, deadlines: Deadlines) -> ContainerStatus:
+    return msgspec.structs.replace(
+        made,
+        granted=grant.cpus,
+        original=grant.original,
+        since=grant.since,
+        ordered=grant.ordered,
+        leaving=_leaving(world, grant, deadlines),
+        forced=grant.forced,
+        moves=grant.moves,
+    )
 
 
-def _sharing(world: World, container: Container, assignment: Assignment | None) -> Sharing:
-    if assignment:
+def sharing_of(world: World, container: Container) -> Sharing:
+    """With whom a container shares its CPUs."""
+    if container.view.id in world.state.assignments:
         return Sharing.EXCLUSIVE
     if container.wish.standing is Standing.STRANGER:
         return Sharing.STRANGER
-    return Sharing.UNMANAGED if _is_left_alone(world, container) else Sharing.SHARED
+    return Sharing.UNMANAGED if is_left_alone(world, container) else Sharing.SHARED
 
 
-def _is_settled(world: World, container: Container, assignment: Assignment | None, wanted: CPUSet | None) -> bool:
-    if assignment and not container.is_idle:
-        return is_settled(world, container)
-    if container.view.phase in _GOING:
-        # It will never run again, and cannot be moved either.
-        return True
-    return wanted is None or (container.seen == container.configured == wanted and container.pending is None)
-
-
-def _is_quota_lifted(world: World, container: Container, assignment: Assignment | None) -> bool:
-    before = world.state.originals.get(container.view.id)
-    now = container.view
-    return bool(assignment and before and (now.nano_cpus, now.cpu_quota) != (before.nano_cpus, before.cpu_quota))
-
-
-def _waits_for(world: World, container: Container, assignment: Assignment | None, wanted: CPUSet | None) -> str:
-    """What stands between a container and where it should be, as the end of "it waits for"; "" where nothing does."""
-    if wanted is None or not world.is_ready:
-        return "" if wanted is None else "the engine to be reached"
-    if container.pending:
-        return f"the engine to move it to {container.pending.update.cpus}"
-    if container.waits:
-        return "another try, after a pause"
-    if container.is_idle:
-        return ""
-    # An exclusive container waits for anybody else on its CPUs; one of the shared pool only for exclusive ones.
-    missing = wanted if assignment else wanted - container.seen
-    candidates = world.containers if assignment else world.state.assignments
-    others = sorted(
-        other.view.name
-        for id in (candidates if missing and not _is_settled(world, container, assignment, wanted) else ())
-        if (other := world.containers.get(id))
-        and id != container.view.id
-        and other.wish.standing is not Standing.UNMANAGED
-        and other.footprint & missing.mask
+def _leaving(world: World, assignment: Assignment, deadlines: Deadlines) -> LeavingStatus | None:
+    leaving = assignment.leaving
+    if leaving is None:
+        return None
+    return LeavingStatus(
+        cpus=leaving.cpus,
+        number=leaving.number,
+        reason=leaving.reason,
+        is_due=leaving.is_due,
+        notice_seconds=notice_of(world, assignment),
+        until=deadlines.get((assignment.container, leaving.number), ""),
     )
-    return f"{_some(others)} to leave {missing}" if others else ""
 
 
-def _explanation(
-    world: World, container: Container, assignment: Assignment | None, refusal: Refusal | None, wanted: CPUSet | None
-) -> tuple[str, ...]:
-    said = [*_why(world, container, assignment, refusal)]
-    if wanted is not None:
-        said += _where(world, container, assignment, wanted)
-    if assignment and _is_quota_lifted(world, container, assignment):
-        limit = cpu_limit(world.state.originals[container.view.id])
-        said.append(
-            f"Its limit of {limit:g} CPUs is lifted while it has CPUs of its own, and put back when it leaves them."
-        )
-    if container.trouble:
-        said.append(f"The last order failed: {container.trouble}")
-    said += (f"Warning: {warning}" for warning in container.wish.warnings if not refusal or warning != refusal.reason)
-    return tuple(said)
-
-
-def _why(world: World, container: Container, assignment: Assignment | None, refusal: Refusal | None) -> list[str]:
-    wish = container.wish
-    if world.is_releasing:
-        return ["Everything is being given back: its original settings are restored."]
-    if wish.standing is Standing.STRANGER:
-        respected = "which is respected: it is never moved, and nobody gets these CPUs"
-        return [f"It is pinned by hand to {container.seen}, {respected}."]
-    if wish.standing is Standing.UNMANAGED:
-        return [f"It is not managed: {wish.reason or 'left alone, as asked'}."]
-    if world.settings.policy is PolicyName.NONE:
-        return ["The policy is none: no container is touched."]
-    if assignment:
-        return [f"It asked for {_count(assignment.demand.cpus)} and was granted {assignment.cpus}."]
-    if refusal:
-        return [f"It was refused: {refusal.reason}.", _prospect(container, refusal)]
-    if wish.demand:
-        return [f"It asks for {_count(wish.demand.cpus)} of its own when it starts."]
-    return [f"It asks for no CPUs of its own, so it runs in the shared pool, {world.state.shared}."]
-
-
-def _prospect(container: Container, refusal: Refusal) -> str:
-    if refusal.demand and refusal.demand.shortage is Shortage.WAIT:
-        return "It runs in the shared pool until they are to be had."
-    if refusal.demand and refusal.demand.shortage is Shortage.STOP and not container.is_idle:
-        return "It is being stopped, as its label asks."
-    return "It runs in the shared pool, and asks again when it is started anew."
-
-
-def _where(world: World, container: Container, assignment: Assignment | None, wanted: CPUSet) -> list[str]:
-    if container.is_idle:
-        if assignment and container.view.phase not in (Phase.CREATED, Phase.RESTARTING):
-            return [f"It does not run ({container.view.phase}); its CPUs wait for it to come back, for a while."]
-        return [f"It does not run ({container.view.phase}); it would start on {container.configured}."]
-    if _is_settled(world, container, assignment, wanted):
-        return [f"It runs on exactly these{', and nobody else does' if assignment else ''}."]
-    waits = _waits_for(world, container, assignment, wanted)
-    return [
-        f"It runs on {container.seen} now and should run on {wanted}" + (f"; it waits for {waits}." if waits else ".")
-    ]
-
-
-def _count(cpus: int) -> str:
-    return "1 exclusive CPU" if cpus == 1 else f"{cpus} exclusive CPUs"
-
-
-def _some(names: list[str]) -> str:
-    shown = ", ".join(names[:_SHOWN_NAMES])
-    return shown if len(names) <= _SHOWN_NAMES else f"{shown} and {len(names) - _SHOWN_NAMES} more"
+def _load(load: Load | None) -> LoadStatus | None:
+    if load is None:
+        return None
+    return LoadStatus(use=load.use, peak=load.peak, pressure=load.pressure, is_throttled=load.is_throttled)

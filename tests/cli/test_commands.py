@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.__main__ import main
+from sidecar.__main__ import DAEMON_PACKAGES, main
 from sidecar.cli import explain
 from sidecar.cli.status import rendered
 from sidecar.decide.world import World, replace
-from sidecar.publish.status import Machine, Status, status_of
+from sidecar.publish.machine import Machine
+from sidecar.publish.status import Status, status_of
 from sidecar.publish.status_file import decode_status, write_status
 from state import codec
 from state.checkpoint import CheckpointFile
@@ -240,7 +242,11 @@ def test_wrong_usage_is_2(args: list[str], capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "status", "topology", "plan", "explain", "watch", "state", "doctor", "release"]
+    "command",
+    [
+        *("run", "status", "top", "topology", "plan", "explain", "resize", "defragment"),
+        *("watch", "exec", "ack", "state", "doctor", "release"),
+    ],
 )
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """With what it does; and the list of commands names it."""
@@ -250,7 +256,7 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
     assert f"usage: cpuset-sidecar {command}" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["--help"])
-    assert f"    {command} " in capsys.readouterr().out
+    assert re.search(rf"^    {command}\s", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -273,10 +279,9 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
 
 
 def test_commands_do_not_load_the_daemon() -> None:
-    """trio, aiodocker and rich are imported by those commands alone that need them."""
-    code = (
-        "import sys, sidecar.__main__; print([m for m in ('trio', 'aiodocker', 'aiohttp', 'rich') if m in sys.modules])"
-    )
+    """trio, aiodocker, rich, the web server and a client of it are imported by those commands alone that need them."""
+    large = (*DAEMON_PACKAGES, "http.client")
+    code = f"import sys, sidecar.__main__; print([m for m in {large} if m in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown == "[]\n"
 

@@ -8,7 +8,8 @@ import pytest
 
 from sidecar.cli.drawing import coloured, draw, legend, letters_of, marks_of
 from sidecar.decide.world import PolicyName, Settings
-from sidecar.publish.status import machine_of, status_of
+from sidecar.publish.machine import machine_of
+from sidecar.publish.status import status_of
 from state.cpuset import CPUSet
 from state.topology import Topology, topology, uniform
 from tests.cli.worlds import container, world

@@ -30,7 +30,7 @@ class Terminal:
         environ.pop("NO_COLOR", None)
         command = [sys.executable, "-m", "sidecar", *args]
         self.process = subprocess.Popen(
-            command, stdin=inner, stdout=inner, stderr=inner, env=environ, preexec_fn=_hear_interrupts
+            command, stdin=inner, stdout=inner, stderr=inner, env=environ, preexec_fn=hear_interrupts
         )
         os.close(inner)
         self.written = ""
@@ -55,7 +55,7 @@ class Terminal:
         os.close(self._side)
 
 
-def _hear_interrupts() -> None:
+def hear_interrupts() -> None:
     """Whoever runs the tests in the background ignores Ctrl-C, and a child would inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

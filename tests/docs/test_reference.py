@@ -16,7 +16,8 @@ from sidecar.decide.demand import LABELS, LATER_LABELS
 from sidecar.decide.facts import EngineInfo
 from sidecar.decide.options import NODE_OPTIONS
 from sidecar.keys import KEYS
-from sidecar.publish.status import ContainerStatus, Machine, Status
+from sidecar.publish.machine import Machine
+from sidecar.publish.status import ContainerStatus, Status
 from state.model import Assignment, Originals, Refusal, RefusalCode, State
 from state.projection import Projection
 from tests.docs.pages import PAGES, ROOT, headings, names, present, rows, section, shown

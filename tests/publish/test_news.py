@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from sidecar.decide.facts import Mount
+from sidecar.decide.facts import Mount, Purpose
 from sidecar.decide.reconcile import sighted
-from sidecar.decide.world import World
+from sidecar.decide.world import PolicyName, World
 from sidecar.log import Level
-from sidecar.publish.news import news
+from sidecar.publish.news import new_moves, news
+from state.model import Move
 from tests.decide.stories import Story, cpus
 
 
@@ -83,3 +84,77 @@ def test_a_single_file_mount_is_warned_of() -> None:
         "it mounts a projected file, which stays stale for ever: mount the directory"
     ]
     assert list(news(after, after)) == []
+
+
+def elastic() -> Story:
+    """`batch` has 2 to 6 CPUs, and all that is spare."""
+    story = Story(policy=PolicyName.DYNAMIC)
+    story.arrive("batch", 2, labels={"cpuset.max": "6", "cpuset.grace": "3s"})
+    story.settle()
+    return story
+
+
+def test_a_take_is_told_from_its_beginning_to_its_end() -> None:
+    """What was taken and why, the notice, the acknowledgement, and that it is over."""
+    story = elastic()
+    before = story.world
+    story.arrive("web", 3)
+    lines = told(story, before)
+    [taken] = [each.leaving.cpus for each in story.world.state.assignments.values() if each.leaving]
+    take = {"container": "batch", "cpus": taken, "number": 1}
+    assert (Level.INFO, "granted") in [line[:2] for line in lines]
+    [shrank] = [fields for _, message, fields in lines if message == "shrank"]
+    assert (shrank["container"], shrank["cpus"]) == ("batch", taken)
+    assert "arrival of web" in str(shrank["reason"])
+    assert (Level.INFO, "a take begins", {**take, "notice_seconds": 3.0}) in lines
+    before = story.world
+    story.acknowledge(0)
+    assert told(story, before) == [(Level.INFO, "a take was acknowledged", take)]
+    before = story.world
+    story.settle()
+    assert told(story, before) == [(Level.INFO, "a take is over", take)]
+
+
+def test_a_forced_take_is_a_warning() -> None:
+    """Its notice was over before the workload said anything; also where only the end of it all is seen."""
+    story = elastic()
+    story.arrive("web", 3)
+    before = story.world
+    [taken] = [each.leaving.cpus for each in before.state.assignments.values() if each.leaving]
+    [grace] = [place for place, timer in enumerate(story.timers) if timer.purpose is Purpose.GRACE]
+    story.time_out(grace)
+    message = "a take was forced: its workload did not acknowledge in time"
+    line = (Level.WARNING, message, {"container": "batch", "cpus": taken, "number": 1})
+    assert told(story, before) == [line]
+    story.settle()
+    assert told(story, before) == [
+        line,
+        (Level.INFO, "a take is over", {"container": "batch", "cpus": taken, "number": 1}),
+    ]
+
+
+def test_growth_and_exchange_are_told_with_their_reasons() -> None:
+    """A slow reader is told of each change that is remembered, in their order."""
+    grant = elastic().world.state.assignments
+    [was] = grant.values()
+    moves = [
+        Move(gained=cpus("7"), reason="spare"),
+        Move(lost=cpus("6"), reason="somebody came"),
+        Move(gained=cpus("6"), lost=cpus("7"), reason="better"),
+    ]
+    story = elastic()
+    for count in range(1, 4):
+        now = msgspec.structs.replace(was, moves=(*was.moves, *moves[:count])[-5:])
+        assert new_moves(was, now) == tuple(moves[:count])
+    full = msgspec.structs.replace(was, moves=tuple(Move(gained=cpus("1"), reason=str(n)) for n in range(5)))
+    later = msgspec.structs.replace(full, moves=(*full.moves, *moves)[-5:])
+    assert new_moves(full, later) == tuple(moves)
+    assert new_moves(later, later) == ()
+    before = story.world
+    now = msgspec.structs.replace(was, moves=(*was.moves, *moves))
+    story.world = msgspec.structs.replace(before, state=before.state.holding(now))
+    assert told(story, before) == [
+        (Level.INFO, "grew", {"container": "batch", "reason": "spare", "cpus": cpus("7")}),
+        (Level.INFO, "shrank", {"container": "batch", "reason": "somebody came", "cpus": cpus("6")}),
+        (Level.INFO, "exchanged", {"container": "batch", "reason": "better", "from": cpus("7"), "to": cpus("6")}),
+    ]

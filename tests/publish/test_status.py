@@ -10,7 +10,8 @@ import pytest
 
 from sidecar.decide.facts import Phase
 from sidecar.decide.world import PolicyName, Settings, replace
-from sidecar.publish.status import ContainerStatus, Sharing, Status, machine_of, status_of
+from sidecar.publish.machine import machine_of
+from sidecar.publish.status import ContainerStatus, Sharing, Status, status_of
 from sidecar.publish.status_file import NAME, decode_status, is_daemon_running, read_status, write_status
 from state import codec
 from state.cpuset import CPUSet

@@ -1,0 +1,32 @@
+"""Until when each take waits at most, in the time of day, for people who watch it count down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from sidecar.decide.world import World
+from sidecar.publish.explaining import notice_of
+
+
+class Deadlines:
+    """Remembers when each take was first seen. The timer itself is the executor's: this is what people are shown."""
+
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        self._clock = clock
+        self._until: dict[tuple[str, int], str] = {}
+
+    def of(self, world: World) -> dict[tuple[str, int], str]:
+        """Until when each take of this world that is not due waits: RFC 3339, by container and number."""
+        found = {}
+        for id, assignment in world.state.assignments.items():
+            leaving = assignment.leaving
+            if leaving is None or leaving.is_due:
+                continue
+            key = (id, leaving.number)
+            if key not in self._until:
+                ends = self._clock() + timedelta(seconds=notice_of(world, assignment))
+                self._until[key] = ends.isoformat(timespec="milliseconds")
+            found[key] = self._until[key]
+        self._until = found
+        return found

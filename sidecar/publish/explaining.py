@@ -1,0 +1,216 @@
+"""What the status says of a container in words: why it has what it has, what it waits for, why CPUs moved. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, assert_never
+
+from sidecar.decide.demand import cpu_limit
+from sidecar.decide.facts import Phase
+from sidecar.decide.loads import wished
+from sidecar.decide.plan import is_settled
+from sidecar.decide.world import Container, PolicyName, Standing, World
+from state.cpuset import CPUSet
+from state.model import Assignment, Leaving, Move, Refusal, Scale, Shortage
+
+_GOING: Final = (Phase.REMOVING, Phase.DEAD)
+
+_SHOWN_NAMES: Final = 5
+"""Names in one sentence; of more, their number."""
+
+
+def is_left_alone(world: World, container: Container) -> bool:
+    """Whether where it runs is not for the sidecar to say."""
+    nobody_decides = world.settings.policy is PolicyName.NONE and not world.is_releasing
+    return nobody_decides or container.wish.standing is not Standing.MANAGED
+
+
+def is_where_it_should_be(
+    world: World, container: Container, assignment: Assignment | None, wanted: CPUSet | None
+) -> bool:
+    """Whether nothing is left to do for it; and, of an exclusive one that runs, whether it is alone there."""
+    if assignment and not container.is_idle:
+        return is_settled(world, container)
+    if container.view.phase in _GOING:
+        # It will never run again, and cannot be moved either.
+        return True
+    return wanted is None or (container.seen == container.configured == wanted and container.pending is None)
+
+
+def is_quota_lifted(world: World, container: Container, assignment: Assignment | None) -> bool:
+    """Whether its CPU limit is another now than it was created with."""
+    before = world.state.originals.get(container.view.id)
+    now = container.view
+    return bool(assignment and before and (now.nano_cpus, now.cpu_quota) != (before.nano_cpus, before.cpu_quota))
+
+
+def notice_of(world: World, assignment: Assignment) -> float:
+    """Seconds of notice before CPUs are taken from it."""
+    own = assignment.demand.grace_seconds
+    return world.settings.grace_seconds if own is None else own
+
+
+def waits_for(world: World, container: Container, assignment: Assignment | None, wanted: CPUSet | None) -> str:
+    """What stands between a container and where it should be, as the end of "it waits for"; "" where nothing does."""
+    if wanted is None or not world.is_ready:
+        return "" if wanted is None else "the engine to be reached"
+    if container.pending:
+        return f"the engine to move it to {container.pending.update.cpus}"
+    if container.waits:
+        return "another try, after a pause"
+    if container.is_idle:
+        return ""
+    # An exclusive container waits for anybody else on its CPUs; one of the shared pool only for exclusive ones.
+    missing = wanted if assignment else wanted - container.seen
+    candidates = world.containers if assignment else world.state.assignments
+    others = [
+        other
+        for id in (candidates if missing and not is_where_it_should_be(world, container, assignment, wanted) else ())
+        if (other := world.containers.get(id))
+        and id != container.view.id
+        and other.wish.standing is not Standing.UNMANAGED
+        and other.footprint & missing.mask
+    ]
+    if not others:
+        return _own_notice(world, assignment)
+    notices = [
+        notice_of(world, theirs)
+        for other in others
+        if (theirs := world.state.assignments.get(other.view.id))
+        and theirs.leaving
+        and not theirs.leaving.is_due
+        and theirs.leaving.cpus.mask & missing.mask
+    ]
+    after = f", after {max(notices):g} s of notice" if notices else ""
+    return f"{_some(sorted(other.view.name for other in others))} to leave {missing}{after}"
+
+
+def _own_notice(world: World, assignment: Assignment | None) -> str:
+    leaving = assignment.leaving if assignment else None
+    if assignment is None or leaving is None or leaving.is_due:
+        return ""
+    return f"its word that it left {leaving.cpus} (take {leaving.number}), or {notice_of(world, assignment):g} s"
+
+
+def explanation(
+    world: World, container: Container, assignment: Assignment | None, refusal: Refusal | None, wanted: CPUSet | None
+) -> tuple[str, ...]:
+    """All sentences about a container, the most important first."""
+    said = [*_why(world, container, assignment, refusal)]
+    if assignment and _is_elastic(world, assignment):
+        said.append(_size(world, container, assignment))
+    if wanted is not None:
+        said += _where(world, container, assignment, wanted)
+    if assignment:
+        said += _changes(assignment)
+    if assignment and is_quota_lifted(world, container, assignment):
+        limit = cpu_limit(world.state.originals[container.view.id])
+        said.append(
+            f"Its limit of {limit:g} CPUs is lifted while it has CPUs of its own, and put back when it leaves them."
+        )
+    if container.trouble:
+        said.append(f"The last order failed: {container.trouble}")
+    said += (f"Warning: {warning}" for warning in container.wish.warnings if not refusal or warning != refusal.reason)
+    return tuple(said)
+
+
+def _why(world: World, container: Container, assignment: Assignment | None, refusal: Refusal | None) -> list[str]:
+    wish = container.wish
+    if world.is_releasing:
+        return ["Everything is being given back: its original settings are restored."]
+    if wish.standing is Standing.STRANGER:
+        respected = "which is respected: it is never moved, and nobody gets these CPUs"
+        return [f"It is pinned by hand to {container.seen}, {respected}."]
+    if wish.standing is Standing.UNMANAGED:
+        return [f"It is not managed: {wish.reason or 'left alone, as asked'}."]
+    if world.settings.policy is PolicyName.NONE:
+        return ["The policy is none: no container is touched."]
+    if assignment:
+        if _is_elastic(world, assignment) and len(assignment.cpus) != assignment.demand.cpus:
+            asked = _count(assignment.demand.cpus)
+            return [f"It asked for {asked} and has {len(assignment.cpus)} now: {assignment.cpus}."]
+        return [f"It asked for {_count(assignment.demand.cpus)} and was granted {assignment.cpus}."]
+    if refusal:
+        return [f"It was refused: {refusal.reason}.", _prospect(container, refusal)]
+    if wish.demand:
+        return [f"It asks for {_count(wish.demand.cpus)} of its own when it starts."]
+    return [f"It asks for no CPUs of its own, so it runs in the shared pool, {world.state.shared}."]
+
+
+def _prospect(container: Container, refusal: Refusal) -> str:
+    if refusal.demand and refusal.demand.shortage is Shortage.WAIT:
+        return "It runs in the shared pool until they are to be had."
+    if refusal.demand and refusal.demand.shortage is Shortage.STOP and not container.is_idle:
+        return "It is being stopped, as its label asks."
+    return "It runs in the shared pool, and asks again when it is started anew."
+
+
+def _where(world: World, container: Container, assignment: Assignment | None, wanted: CPUSet) -> list[str]:
+    if container.is_idle:
+        if assignment and container.view.phase not in (Phase.CREATED, Phase.RESTARTING):
+            return [f"It does not run ({container.view.phase}); its CPUs wait for it to come back, for a while."]
+        return [f"It does not run ({container.view.phase}); it would start on {container.configured}."]
+    if assignment and assignment.leaving:
+        return [f"It runs on {container.seen} now.", _leaving(world, assignment, assignment.leaving)]
+    if is_where_it_should_be(world, container, assignment, wanted):
+        return [f"It runs on exactly these{', and nobody else does' if assignment else ''}."]
+    waits = waits_for(world, container, assignment, wanted)
+    return [
+        f"It runs on {container.seen} now and should run on {wanted}" + (f"; it waits for {waits}." if waits else ".")
+    ]
+
+
+def _is_elastic(world: World, assignment: Assignment) -> bool:
+    return world.settings.policy is PolicyName.DYNAMIC and assignment.demand.floor < assignment.demand.ceiling
+
+
+def _size(world: World, container: Container, assignment: Assignment) -> str:
+    """Who decides how many it has, and what that comes to just now."""
+    demand = assignment.demand
+    head = f"It may have {demand.floor} to {demand.ceiling} CPUs"
+    match demand.scale:
+        case Scale.FILL:
+            return f"{head}: it gets its share of all that is spare, by its weight of {demand.weight}."
+        case Scale.LOAD:
+            load = container.load
+            if load is None:
+                return f"{head}: what it uses decides, and nothing that would change it was measured yet."
+            wish = wished(assignment, load, world.settings.band)
+            used = f"it used {load.use:.1f} when that last mattered, and wants {wish}"
+            return f"{head}: what it uses decides; {used}; its weight is {demand.weight}."
+        case Scale.MANUAL:
+            ordered = "nobody has yet" if assignment.ordered is None else f"{assignment.ordered} were ordered"
+            return f"{head}: people decide, by `cpuset-sidecar resize`; {ordered}."
+    assert_never(demand.scale)
+
+
+def _leaving(world: World, assignment: Assignment, leaving: Leaving) -> str:
+    if leaving.is_due:
+        return f"CPUs {leaving.cpus} are taken from it now (take {leaving.number}): {leaving.reason}."
+    until = f"until it acknowledges, or for {notice_of(world, assignment):g} s"
+    return f"CPUs {leaving.cpus} are leaving it (take {leaving.number}), {until}: {leaving.reason}."
+
+
+def _changes(assignment: Assignment) -> Iterator[str]:
+    """Why CPUs moved, the last change first."""
+    yield from (change(move) for move in reversed(assignment.moves))
+    if assignment.forced:
+        times = "once" if assignment.forced == 1 else f"{assignment.forced} times"
+        yield f"CPUs were taken from it {times} before it acknowledged."
+
+
+def change(move: Move) -> str:
+    """A change of a grant, as a sentence."""
+    if move.gained and move.lost:
+        return f"It exchanged CPUs {move.lost} for {move.gained}: {move.reason}."
+    what = f"was given CPUs {move.gained}" if move.gained else f"gave up CPUs {move.lost}"
+    return f"It {what}: {move.reason}."
+
+
+def _count(cpus: int) -> str:
+    return "1 exclusive CPU" if cpus == 1 else f"{cpus} exclusive CPUs"
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:_SHOWN_NAMES])
+    return shown if len(names) <= _SHOWN_NAMES else f"{shown} and {len(names) - _SHOWN_NAMES} more"

@@ -1,0 +1,103 @@
+"""The World as Prometheus metrics, by the kubelet's names where it has one.
+
+Gauges are read from the latest World, counters from the books, where they survive; only refusals are counted here, from
+the start of the daemon, since the books do not number them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from sidecar.board import Board
+from sidecar.decide.world import World
+from sidecar.publish.status import Sharing, sharing_of
+from state.model import RefusalCode
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """All metrics of one daemon."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._refusals: Counter[RefusalCode] = Counter()
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(_FromWorld(self))
+
+    async def count(self) -> None:
+        """Count refusals, for ever."""
+        before = self._board.latest
+        async for world in self._board.worlds():
+            self.see(before, world)
+            before = world
+
+    def see(self, before: World, now: World) -> None:
+        """Count what changed between two worlds."""
+        old = before.state.refusals
+        self._refusals.update(r.code for id, r in now.state.refusals.items() if old.get(id) != r)
+
+    def text(self) -> bytes:
+        """The exposition, in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def families(self) -> Iterator[Metric]:
+        """Every metric, of the latest World."""
+        world, problems = self._board.latest, self._board.problems
+        state = world.state
+        refused = sum(self._refusals.values())
+        yield _gauge("cpu_manager_shared_pool_size_millicores", "Size of the shared pool.", 1000 * len(state.shared))
+        yield _gauge("cpu_manager_exclusive_cpu_allocation_count", "CPUs that are granted.", len(state.exclusive))
+        yield _counter("cpu_manager_pinning_requests", "Wishes for exclusive CPUs.", state.grants + refused)
+        yield _counter("cpu_manager_pinning_errors", "Wishes for exclusive CPUs that were refused.", refused)
+        yield _refusals(self._refusals)
+        yield _counter("cpuset_sidecar_grants", "Grants ever made.", state.grants)
+        yield _counter("cpuset_sidecar_grant_changes", "Changes of grants ever made.", state.takes)
+        yield _counter("cpuset_sidecar_takes_forced", "Takes that were not acknowledged in time.", state.forced)
+        yield _counter("cpuset_sidecar_takes_acknowledged", "Takes acknowledged in time.", state.acknowledged)
+        takes = [each.leaving for each in state.assignments.values() if each.leaving]
+        yield _gauge("cpuset_sidecar_takes_pending", "Takes that are not over yet.", len(takes))
+        yield _gauge("cpuset_sidecar_cpus_leaving", "CPUs being taken.", sum(len(take.cpus) for take in takes))
+        yield _gauge("cpuset_sidecar_reserved_cpus", "CPUs that are never granted.", len(state.reserved))
+        yield _containers(world)
+        pending = sum(1 for each in world.containers.values() if each.pending)
+        yield _gauge("cpuset_sidecar_orders_pending", "Orders that the engine has not answered.", pending)
+        yield _gauge("cpuset_sidecar_ready", "Whether everything was looked at.", int(world.is_ready))
+        yield _gauge("cpuset_sidecar_problems", "What the daemon cannot do just now.", len(problems))
+
+
+class _FromWorld(Collector):
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        return self._metrics.families()
+
+
+def _gauge(name: str, meaning: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, meaning, value=value)
+
+
+def _counter(name: str, meaning: str, value: float) -> Metric:
+    return CounterMetricFamily(name, meaning, value=value)
+
+
+def _refusals(counted: Counter[RefusalCode]) -> Metric:
+    made = CounterMetricFamily("cpuset_sidecar_refusals", "Refusals since the start, by code.", labels=("code",))
+    for code in RefusalCode:
+        made.add_metric((code.value,), counted[code])
+    return made
+
+
+def _containers(world: World) -> Metric:
+    counted = Counter(sharing_of(world, each) for each in world.containers.values())
+    made = GaugeMetricFamily("cpuset_sidecar_containers", "Containers, by what they are.", labels=("sharing",))
+    for sharing in Sharing:
+        made.add_metric((sharing.value,), counted[sharing])
+    return made

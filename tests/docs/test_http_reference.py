@@ -1,0 +1,73 @@
+"""The page about HTTP says what the API does: routes, answers, statuses, metrics; all of them, and no others."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import trio
+from starlette.routing import Route
+
+from sidecar.board import Board
+from sidecar.decide.facts import Fact
+from sidecar.log import now
+from sidecar.publish.answers import Defragmented, Exchange, Sizing
+from sidecar.publish.deadlines import Deadlines
+from sidecar.publish.http import Api
+from sidecar.publish.metrics import Metrics
+from state.topology import uniform
+from tests.cli.worlds import world
+from tests.docs.pages import ROOT, names, rows, section
+
+PAGE = ROOT / "docs" / "reference" / "http.md"
+
+
+def first_column(text: str) -> list[str]:
+    return [name for row in rows(text) for name in names(row[0])]
+
+
+def test_every_route_of_the_api_is_documented_and_no_other() -> None:
+    """In the table of routes, in the order of the code but for those that change something, which stand last."""
+    told = first_column(PAGE.read_text().partition("\n## ")[0])
+    assert sorted(told) == sorted(f"{_method(route)} {route.path}" for route in _api().routes)
+    changing = [route.path.rpartition("/")[2] for route in _api().routes if _method(route) == "POST"]
+    assert first_column(section(PAGE, "What changes something")) == changing
+
+
+def test_every_field_of_an_answer_is_documented() -> None:
+    """Of what the requests that change something answer."""
+    told = set(names(section(PAGE, "What changes something")))
+    kinds: tuple[type[msgspec.Struct], ...] = (Sizing, Defragmented, Exchange)
+    for kind in kinds:
+        assert set(kind.__struct_fields__) <= told
+
+
+def test_every_metric_is_documented_with_its_kind_and_no_other() -> None:
+    """As Prometheus spells them: counters end in `_total`."""
+    table = rows(section(PAGE, "Metrics"))
+    told = {names(row[0])[0]: row[1] for row in table}
+    there = {f"{each.name}{'_total' * (each.type == 'counter')}": each.type for each in Metrics(_board()).families()}
+    assert told == there
+
+
+def test_the_api_answers_with_the_statuses_that_are_documented() -> None:
+    """Every status in the code of the API, and no other."""
+    told = sorted(row[0] for row in rows(section(PAGE, "Errors")))
+    code = "\n".join(
+        (ROOT / "sidecar" / "publish" / f"{name}.py").read_text() for name in ("http", "asking", "answers")
+    )
+    assert told == sorted(set(re.findall(r"\b([45]\d\d)\b(?=[,:])", code)))
+
+
+def _method(route: Route) -> str:
+    [method] = (route.methods or set()) - {"HEAD"}
+    return method
+
+
+def _board() -> Board:
+    return Board(world(uniform(cores=2)))
+
+
+def _api() -> Api:
+    outbox, _ = trio.open_memory_channel[Fact](1)
+    return Api(_board(), outbox, Deadlines(now), clock=now)

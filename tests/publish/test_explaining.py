@@ -1,0 +1,92 @@
+"""What the status says of containers whose CPUs change: who decides, what leaves them, why CPUs moved."""
+
+from __future__ import annotations
+
+from sidecar.decide.facts import Load, LoadMeasured, Purpose
+from sidecar.decide.world import PolicyName
+from sidecar.publish.status import ContainerStatus, LoadStatus, status_of
+from state.model import Move
+from tests.decide.stories import Story, cpus
+
+
+def dynamic() -> Story:
+    return Story(policy=PolicyName.DYNAMIC)
+
+
+def told(story: Story, name: str) -> ContainerStatus:
+    return next(each for each in status_of(story.world).containers if each.name == name)
+
+
+def test_who_decides_how_many_is_said() -> None:
+    """Share of what is spare, use, or people; with what that comes to."""
+    story = dynamic()
+    story.arrive("fill", 1, labels={"cpuset.max": "2", "cpuset.weight": "30"})
+    busy = story.arrive("busy", 1, labels={"cpuset.max": "2", "cpuset.scale": "load"})
+    story.arrive("man", 1, labels={"cpuset.max": "2", "cpuset.scale": "manual"})
+    story.arrive("fixed", 1)
+    story.settle()
+    assert "It may have 1 to 2 CPUs: it gets its share of all that is spare, by its weight of 30." in sentences(
+        story, "fill"
+    )
+    assert sentences(story, "busy")[1] == (
+        "It may have 1 to 2 CPUs: what it uses decides, and nothing that would change it was measured yet."
+    )
+    assert sentences(story, "man")[1] == (
+        "It may have 1 to 2 CPUs: people decide, by `cpuset-sidecar resize`; nobody has yet."
+    )
+    assert not [sentence for sentence in sentences(story, "fixed") if "It may have" in sentence]
+    assert told(story, "busy").load is None
+    story.feed(LoadMeasured((Load(container=busy.id, cpus=1, use=0.9, peak=0.95, pressure=3.0),)))
+    assert told(story, "busy").load == LoadStatus(use=0.9, peak=0.95, pressure=3.0)
+    assert "it used 0.9 when that last mattered" in " ".join(sentences(story, "busy"))
+
+
+def test_why_cpus_moved_and_what_is_leaving_is_said() -> None:
+    """The take with its notice, whom it is for, the reason; and afterwards what was changed, the newest first."""
+    story = dynamic()
+    story.arrive("batch", 2, labels={"cpuset.max": "6", "cpuset.grace": "3s"})
+    story.settle()
+    story.arrive("web", 3)
+    story.settle()
+    batch, web = told(story, "batch"), told(story, "web")
+    assert batch.leaving is not None
+    taken, kept = batch.leaving.cpus, cpus("1-6") - batch.leaving.cpus
+    assert (batch.cpus, batch.granted, batch.desired) == (cpus("1-6"), kept, cpus("1-6"))
+    assert (batch.leaving.notice_seconds, batch.leaving.is_due, batch.leaving.until) == (3.0, False, "")
+    assert batch.waits_for == f"its word that it left {taken} (take 1), or 3 s"
+    said = f"CPUs {taken} are leaving it (take 1), until it acknowledges, or for 3 s: {batch.leaving.reason}."
+    assert said in batch.explanation
+    assert batch.explanation[0] == f"It asked for 2 exclusive CPUs and has {len(kept)} now: {kept}."
+    assert "arrival of web" in batch.leaving.reason
+    assert web.waits_for == f"batch to leave {web.granted}, after 3 s of notice"
+    [grace] = [place for place, timer in enumerate(story.timers) if timer.purpose is Purpose.GRACE]
+    story.time_out(grace)
+    due = f"CPUs {taken} are taken from it now (take 1): {batch.leaving.reason}."
+    assert due in sentences(story, "batch")
+    story.settle()
+    after = told(story, "batch")
+    assert after.leaving is None
+    assert after.moves[-1] == Move(lost=taken, reason=batch.leaving.reason)
+    assert after.explanation[2:] == (
+        "It runs on exactly these, and nobody else does.",
+        f"It gave up CPUs {taken}: {batch.leaving.reason}.",
+        "It was given CPUs 3-6: 4 CPUs were spare, as its share up to its ceiling of 6.",
+        "CPUs were taken from it once before it acknowledged.",
+    )
+    status = status_of(story.world)
+    assert (status.forced, status.acknowledged, after.forced) == (1, 0, 1)
+
+
+def test_under_static_nothing_of_this_is_said() -> None:
+    """Labels of the range have no effect there, and the document says none."""
+    story = Story()
+    story.arrive("batch", 2, labels={"cpuset.max": "6"})
+    story.settle()
+    batch = told(story, "batch")
+    assert (batch.floor, batch.ceiling, batch.scale, batch.weight, batch.moves) == (0, 0, "", 0, ())
+    assert batch.granted == batch.original == cpus("1-2")
+    assert batch.explanation[0] == "It asked for 2 exclusive CPUs and was granted 1-2."
+
+
+def sentences(story: Story, name: str) -> tuple[str, ...]:
+    return told(story, name).explanation
