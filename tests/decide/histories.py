@@ -41,7 +41,7 @@ MACHINES = (
     RICH,
 )
 
-SETTINGS = (
+STATIC = (
     Settings(policy=PolicyName.STATIC, reserved_count=1),
     Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0)),
     Settings(policy=PolicyName.STATIC, reserved_count=1, shared_min=2),
@@ -53,6 +53,9 @@ SETTINGS = (
     Settings(policy=PolicyName.STATIC, reserved_count=1, options=("prefer-align-cpus-by-uncorecache",)),
     Settings(policy=PolicyName.STATIC, reserved_count=1, isolated=IsolatedRule.PREFER, numa=NumaRule.RESTRICTED),
     Settings(policy=PolicyName.STATIC, reserved_count=1, isolated=IsolatedRule.ONLY, shared_min=1),
+)
+
+DYNAMIC = (
     Settings(policy=PolicyName.DYNAMIC, reserved_count=1),
     Settings(policy=PolicyName.DYNAMIC, reserved_cpus=CPUSet.of(0), max_moves=1),
     Settings(policy=PolicyName.DYNAMIC, reserved_count=1, shared_min=2, min_change=2),
@@ -64,6 +67,8 @@ SETTINGS = (
     Settings(policy=PolicyName.DYNAMIC, reserved_count=1, isolated=IsolatedRule.PREFER, numa=NumaRule.RESTRICTED),
     Settings(policy=PolicyName.DYNAMIC, reserved_count=1, isolated=IsolatedRule.ONLY, shared_min=1),
 )
+
+SETTINGS = (*STATIC, *DYNAMIC)
 """What the sidecar may be told, one of each kind."""
 
 _FATES = ("ok", "ok", "ok", "ok", "lost-before", "lost-after", "lost-late", "failed", "failed-after")
@@ -120,8 +125,8 @@ def rest(reality: Reality) -> None:
 
 def _do(reality: Reality, op: Op) -> None:
     what, who, how = op
-    verbs = _VERBS[what % len(_VERBS)]
-    verbs(reality, who, how)
+    verbs = _DYNAMIC_VERBS if reality.settings.policy is PolicyName.DYNAMIC else _VERBS
+    verbs[what % len(verbs)](reality, who, how)
 
 
 def _someone(reality: Reality, who: int) -> Real | None:
@@ -288,6 +293,10 @@ _VERBS: list[Callable[[Reality, int, int], None]] = [
     _toggle,
     _crash,
     _reconnect,
+]
+
+_DYNAMIC_VERBS = [
+    *_VERBS,
     *[_measure] * 2,
     *[_acknowledge] * 2,
     _resize,

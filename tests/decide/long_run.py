@@ -5,14 +5,16 @@ from __future__ import annotations
 import random
 import sys
 import time
+from collections.abc import Sequence
 
+from sidecar.decide.world import Settings
 from tests.decide.histories import MACHINES, SETTINGS, Broken, play, random_history
 
 
-def history(seed: int, length: int = 60) -> None:
-    """Play the history of one seed."""
+def history(seed: int, length: int = 60, settings: Sequence[Settings] = SETTINGS) -> None:
+    """Play the history of one seed, under one of these settings."""
     rng = random.Random(seed)
-    play(rng.choice(MACHINES), rng.choice(SETTINGS), random_history(rng, length))
+    play(rng.choice(MACHINES), rng.choice(settings), random_history(rng, length))
 
 
 def main(count: int, first: int = 0) -> int:

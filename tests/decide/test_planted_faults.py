@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import pytest
@@ -11,11 +11,11 @@ from sidecar.decide import limits, reconcile, reducer
 from sidecar.decide import plan as plan_module
 from sidecar.decide.facts import CpusetFailed, Fact, Failure, RetryDue
 from sidecar.decide.policies import granting, static
-from sidecar.decide.world import Container, Reach, World, replace
+from sidecar.decide.world import Container, Reach, Settings, World, replace
 from state.cpuset import CPUSet
 from state.model import State
 from tests.decide import dynamic_faults
-from tests.decide.histories import Broken
+from tests.decide.histories import DYNAMIC, STATIC, Broken
 from tests.decide.long_run import history
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -199,18 +199,24 @@ FAULTS: tuple[Plant, ...] = (
 )
 
 
-@pytest.mark.parametrize("plant", [*FAULTS, *dynamic_faults.FAULTS], ids=lambda plant: plant.__name__)
-def test_a_daemon_with_one_broken_rule_is_caught(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("plant", "settings"),
+    [*((fault, STATIC) for fault in FAULTS), *((fault, DYNAMIC) for fault in dynamic_faults.FAULTS)],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_daemon_with_one_broken_rule_is_caught(
+    plant: Plant, settings: Sequence[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The histories break a law, come to no rest, or end in a state that cannot be."""
     plant(monkeypatch)
     with pytest.raises((Broken, KeyError)):
-        play_all()
+        play_all(settings)
 
 
-def play_all() -> None:
+def play_all(settings: Sequence[Settings]) -> None:
     """Play the histories one after another."""
     for seed in range(HISTORIES):
-        history(seed)
+        history(seed, settings=settings)
 
 
 def _replace_property(patch: pytest.MonkeyPatch, owner: type, name: str, compute: Callable[..., object]) -> None:
