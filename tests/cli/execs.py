@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -97,18 +97,20 @@ def executing(
     command = [sys.executable, "-W", "error", "-c", PROGRAM, "exec", *map(str, options), "--", *map(str, words)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
-        command, stdin=stdin, stdout=pipe, stderr=pipe, text=True, env=environment, preexec_fn=_as_typed
+        command,
+        stdin=stdin,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        env=environment,
+        preexec_fn=_as_typed,
+        start_new_session=True,
     ) as process:
         try:
             yield process
         finally:
-            everything = list(descendants(process.pid))
-            process.kill()
-            for pid in everything:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def _as_typed() -> None:
