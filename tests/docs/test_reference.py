@@ -12,7 +12,7 @@ import pytest
 
 from sidecar.__main__ import parser
 from sidecar.config import LATER_KEYS, Config
-from sidecar.decide.demand import LABELS, LATER_LABELS
+from sidecar.decide.demand import LABELS
 from sidecar.decide.facts import EngineInfo
 from sidecar.decide.options import NODE_OPTIONS
 from sidecar.keys import KEYS
@@ -43,7 +43,6 @@ def test_every_label_is_documented_and_no_other() -> None:
     page = REFERENCE / "labels.md"
     labels = [row for row in rows(page.read_text()) if row[0].startswith("`cpuset.")]
     assert [names(row[0])[0] for row in labels] == list(LABELS)
-    assert sorted(names(section(page, "Not yet"))) == sorted(LATER_LABELS)
 
 
 def test_every_refusal_code_is_documented() -> None:
@@ -64,7 +63,6 @@ def test_no_page_shows_a_label_that_is_not_read(page: Path) -> None:
 def test_no_page_shows_what_is_not_there_yet(page: Path) -> None:
     """Options, keys and policies of later versions stand under "Not yet" alone."""
     text = present(page)
-    assert [word for word in ('policy = "dynamic"', "--policy dynamic") if word in text] == []
     assert [key for key in LATER_KEYS if re.search(rf"--{key}\b|^{key} =|_{key.upper()}\b", text, re.MULTILINE)] == []
 
 
@@ -87,7 +85,7 @@ def test_every_placement_option_is_documented() -> None:
     page = REFERENCE / "configuration.md"
     assert first_column(section(page, "Placement")) == list(NODE_OPTIONS)
     later = names(section(page, "Not yet"))
-    assert sorted(later) == sorted(("dynamic", *LATER_KEYS))
+    assert sorted(later) == sorted(LATER_KEYS)
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
