@@ -10,8 +10,8 @@ So nobody can be given more without taking from somebody who has no more for its
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from heapq import heapify, heappop, heapreplace
+from math import lcm
 
 import msgspec
 
@@ -34,24 +34,24 @@ def fair(capacity: int, claims: Sequence[Claim]) -> dict[str, int]:
     # 1. What they have anyway.
     sizes = {claim.key: claim.lowest for claim in claims}
     left = capacity - sum(sizes.values())
+    # What one CPU counts for each, as whole numbers: the same for all, divided by the weight.
+    common = lcm(*(claim.weight for claim in claims))
+    worth = [common // claim.weight for claim in claims]
     # 2. Unit by unit.
     queue = [
-        (_above(claim, claim.lowest), claim.since, claim.name, place)
+        ((claim.lowest - claim.floor) * worth[place], claim.since, claim.name, place)
         for place, claim in enumerate(claims)
         if claim.lowest + claim.unit <= claim.highest
     ]
     heapify(queue)
     while queue and left > 0:
-        claim = claims[queue[0][3]]
+        place = queue[0][3]
+        claim = claims[place]
         grown = sizes[claim.key] + claim.unit
         if claim.unit > left or grown > claim.highest:
             heappop(queue)
             continue
         sizes[claim.key] = grown
         left -= claim.unit
-        heapreplace(queue, (_above(claim, grown), claim.since, claim.name, queue[0][3]))
+        heapreplace(queue, ((grown - claim.floor) * worth[place], claim.since, claim.name, place))
     return sizes
-
-
-def _above(claim: Claim, size: int) -> Fraction:
-    return Fraction(size - claim.floor, claim.weight)
