@@ -16,13 +16,23 @@ MACHINE = uniform(packages=2, nodes=4, cores=16, threads=2)
 """256 CPUs on 8 nodes."""
 
 
-def crowded(containers: int) -> World:
-    """A ready world of a 256-CPU machine with so many shared containers."""
-    settings = Settings(policy=PolicyName.STATIC, reserved_count=2)
+ELASTIC = {"cpuset.exclusive": "2", "cpuset.min": "1", "cpuset.max": "20"}
+
+
+def crowded(containers: int, *, elastic: int = 0) -> World:
+    """A ready world of a 256-CPU machine with so many containers, of which some are elastic under `dynamic`."""
+    settings = Settings(policy=PolicyName.DYNAMIC if elastic else PolicyName.STATIC, reserved_count=2)
     world = begin(State(), MACHINE, settings)
     engine = EngineInfo(name="bench", version="0", api_version="1.41", ncpu=256)
     views = tuple(
-        ContainerView(id=f"{n:064x}", name=f"c{n}", phase=Phase.RUNNING, effective=MACHINE.online, started_at="1")
+        ContainerView(
+            id=f"{n:064x}",
+            name=f"c{n}",
+            phase=Phase.RUNNING,
+            effective=MACHINE.online,
+            started_at="1",
+            labels=ELASTIC if n < elastic else {},
+        )
         for n in range(containers)
     )
     world, _ = step(world, [EngineConnected(engine), InventoryTaken(views, (), 1)])
@@ -37,4 +47,15 @@ def test_a_whole_step_for_an_arrival(benchmark: BenchmarkFixture, containers: in
     arrival = ContainerSeen(ContainerView(id="f" * 64, name="arrival", phase=Phase.CREATED, labels=labels), 2)
     after, orders = benchmark(step, world, [arrival])
     assert len(after.state.assignments) == 1
+    assert orders
+
+
+@pytest.mark.parametrize("containers", [50, 500])
+def test_a_whole_step_that_takes_cpus_back(benchmark: BenchmarkFixture, containers: int) -> None:
+    """The same where forty elastic containers hold all that is spare: sizes, takes, and the timers of their notice."""
+    world = crowded(containers, elastic=40)
+    arrival = ContainerView(id="f" * 64, name="arrival", phase=Phase.CREATED, labels={"cpuset.exclusive": "8"})
+    after, orders = benchmark(step, world, [ContainerSeen(arrival, 2)])
+    assert len(after.state.assignments) == 41
+    assert sum(grant.leaving is not None for grant in after.state.assignments.values()) > 0
     assert orders

@@ -14,6 +14,8 @@ plan lets nobody enter it (`takes`). So a policy that was asked twice changes no
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from sidecar.decide.placement.packed import packed
 from sidecar.decide.placement.shortfall import Shortfall
 from sidecar.decide.policies.defragment import defragmented
@@ -67,22 +69,28 @@ def _answer(world: World, state: State, container: Container) -> State:
         return _granted(world.topology, state, demand, container.seen)
     # 2. The fair size first, from those who have more than theirs; then the floor, from whoever is above its own.
     fair = sizes(world, state, {}, demand)
-    trials = [state, _shrunk_to(world.topology, state, fair)]
     wanted = fair.pop(demand.container)
     least = min(demand.floor + -demand.floor % unit_of(world, demand), demand.cpus)
     found: CPUSet | Shortfall | None = None
-    for count in dict.fromkeys((wanted, least)):
-        if count == least:
-            floors = {id: each.demand.floor for id, each in state.assignments.items()}
-            trials.append(_shrunk_to(world.topology, state, floors))
-        for trial in trials:
-            found = place(world, trial, demand, count)
-            if isinstance(found, CPUSet):
-                return _granted(world.topology, _without(state, found, demand), demand, found)
+    for count, trial in _trials(world.topology, state, fair, dict.fromkeys((wanted, least))):
+        found = place(world, trial, demand, count)
+        if isinstance(found, CPUSet):
+            return _granted(world.topology, _without(state, found, demand), demand, found)
     assert isinstance(found, Shortfall)
     if any(len(each.cpus) > each.demand.floor for each in state.assignments.values()):
         found = replace(found, reason=f"{found.reason}; that is with everybody at their floors")
     return fallen_short(state, demand, found)
+
+
+def _trials(
+    topology: Topology, state: State, fair: dict[str, int], counts: Iterable[int]
+) -> Iterator[tuple[int, State]]:
+    """What to try for an arrival, in order: so many CPUs, out of these books. The last count is its floor."""
+    counts = list(counts)
+    for count in counts:
+        yield count, state
+        yield count, _shrunk_to(topology, state, fair)
+    yield counts[-1], _shrunk_to(topology, state, {id: each.demand.floor for id, each in state.assignments.items()})
 
 
 def _granted(topology: Topology, state: State, demand: Demand, cpus: CPUSet) -> State:

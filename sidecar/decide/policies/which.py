@@ -28,13 +28,16 @@ def given_up(topology: Topology, assignment: Assignment, count: int) -> CPUSet:
     lost = EMPTY
     for layer in reversed(assignment.layers):
         for tier in reversed(tuple(around(topology, layer, assignment.original))):
-            lost |= _last_of(topology, tier, min(count - len(lost), len(tier)))
+            if amount := min(count - len(lost), len(tier)):
+                lost |= _last_of(topology, tier, amount)
+        if len(lost) == count:
+            break
     return lost
 
 
 def _last_of(topology: Topology, cpus: CPUSet, count: int) -> CPUSet:
     """`count` of these: as many of one core together as there are, the highest first; then single ones."""
-    cores = [core.cpus & cpus for core in reversed(topology.cores) if not core.cpus.isdisjoint(cpus)]
+    cores = list(dict.fromkeys(topology.core_of[cpu].cpus & cpus for cpu in reversed(list(cpus))))
     chosen = EMPTY
     for part in sorted(cores, key=len, reverse=True):
         if len(part) <= count - len(chosen):
