@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 def placement(found: ContainerStatus, status: Status, state: State, topology: Topology) -> tuple[str, ...]:
     """How the CPUs of an exclusive container lie, and where it would be placed now if it were not there already."""
     settings = Settings(
-        policy=PolicyName.STATIC,
+        policy=PolicyName(status.policy),
         reserved_cpus=status.reserved,
         options=status.options,
         numa=status.numa,

@@ -31,7 +31,7 @@ from state.errors import StateError
 from state.model import State
 from state.topology import Topology
 
-_KEYS: Final = ("reserved", "options", "numa", "isolated", "shared_min", "state_dir")
+_KEYS: Final = ("policy", "reserved", "options", "numa", "isolated", "shared_min", "state_dir")
 
 _EXAMPLES: Final = """examples:
   cpuset-sidecar plan --cpus 4                        beside what is running here
@@ -165,8 +165,10 @@ def _answer(world: World, name: str, asked: int) -> Answer:
 
 
 def _settings(config: Config) -> tuple[Settings, tuple[str, ...]]:
-    """The configuration's settings under the policy static, with one CPU reserved if it says nothing."""
-    settings = msgspec.structs.replace(config.settings(), policy=PolicyName.STATIC)
+    """The configuration's settings, with a policy that grants, and one CPU reserved, where it says nothing of them."""
+    settings = config.settings()
+    if settings.policy is PolicyName.NONE:
+        settings = msgspec.structs.replace(settings, policy=PolicyName.STATIC)
     if settings.reserved_cpus or settings.reserved_count:
         return settings, ()
     return msgspec.structs.replace(settings, reserved_count=1), (

@@ -9,11 +9,13 @@ import pytest
 
 from sidecar.__main__ import main
 from sidecar.cli import explain, plan
-from sidecar.decide.world import IsolatedRule, Settings, replace
+from sidecar.decide.reconcile import begin
+from sidecar.decide.world import IsolatedRule, PolicyName, Settings, replace
 from sidecar.publish.status import status_of
 from sidecar.publish.status_file import write_status
 from state.checkpoint import CheckpointFile
 from state.cpuset import CPUSet
+from state.model import Demand, State
 from state.topology import Topology, uniform
 from tests.cli.worlds import STATIC, container, world
 
@@ -156,3 +158,19 @@ def test_explain_says_where_a_request_would_be_refused_now(tmp_path: Path, capsy
     explanation = json.loads(capsys.readouterr().out)["explanation"]
     said = "Placed anew now it would be refused: 2 exclusive CPUs asked for, 0 free; isolated CPUs only (isolated)"
     assert explanation[-1].startswith(said)
+
+
+def test_under_dynamic_a_plan_counts_what_others_have_above_their_floors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A request that static would refuse, if as much were held for good, is served out of what is elastic."""
+    demand = Demand(container="a" * 64, name="batch", cpus=14, min_cpus=2, max_cpus=14)
+    settings = Settings(policy=PolicyName.DYNAMIC, reserved_cpus=CPUSet.of(0))
+    held = CPUSet.parse("1-14")
+    books = begin(State(), MACHINE, settings).state.granted(demand, held, CPUSet.of(1, 9))
+    with CheckpointFile(tmp_path) as file:
+        file.save(books)
+    write_status(tmp_path, status_of(begin(books, MACHINE, settings)))
+    for policy, code, words in (("dynamic", 0, "A  4 CPUs: "), ("static", 1, "A  4 CPUs: none: ")):
+        asked = ["plan", "--cpus", "4", "--state-dir", str(tmp_path), "--reserved", "0", "--policy", policy]
+        assert (main(asked), capsys.readouterr().out.startswith(words)) == (code, True), policy
