@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -151,13 +151,19 @@ def load(path: str | None, environ: Mapping[str, str], flags: Mapping[str, str |
     """
     asked = path or environ.get(PREFIX + "CONFIG")
     file = asked or (DEFAULT_FILE if Path(DEFAULT_FILE).exists() else "")
-    fields: dict[str, Any] = {"file": file}
-    origins: dict[str, str] = {}
     given = [*(_in_file(file) if file else ()), *_in_environ(environ), *_in_flags(flags)]
+    read = configured(given)
+    kept = {key: value for key, value in flags.items() if value is not None}
+    return msgspec.structs.replace(read, file=file, flags=kept)
+
+
+def configured(given: Iterable[Given]) -> Config:
+    """The configuration that these values make, the later ones winning. ConfigError, naming where a value stands."""
+    fields: dict[str, Any] = {}
+    origins: dict[str, str] = {}
     for key, value, where in given:
         fields.update(_read(key, value, where))
         origins[key] = where
-    fields["flags"] = {key: value for key, value in flags.items() if value is not None}
     config = Config(**fields, origins=origins)
     _check_whole(config)
     return config

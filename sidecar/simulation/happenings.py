@@ -1,0 +1,97 @@
+"""What happened in a simulation, and where everybody ran from then on: Happening and Frame. Pure values.
+
+Decisions are told in the words of the daemon's log (`sidecar.publish.news`); what the simulated people, engine and
+workloads do has words of its own (`What`).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+
+import msgspec
+
+from sidecar.decide.world import World
+from sidecar.publish.news import Line, news
+from state.cpuset import EMPTY, CPUSet
+
+
+class What(enum.StrEnum):
+    """What happens beside the decisions."""
+
+    CREATED = "created"
+    STARTED = "started"
+    NOT_STARTED = "could not start"
+    STOPPED = "stopped"
+    REMOVED = "removed"
+    RUNS_ON = "runs on"
+    IN_PLACE = "in place"
+    ACKNOWLEDGES = "acknowledges"
+    SIGNALLED = "was sent a signal"
+    DEMAND = "would use"
+    RESIZE = "resize"
+    DEFRAGMENT = "defragment"
+    OFFLINE = "went offline"
+    ONLINE = "came online"
+    SIDECAR_STARTED = "the sidecar starts"
+    SIDECAR_CRASHED = "the sidecar is killed"
+    BROKEN = "BROKEN"
+
+
+class Happening(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that happened, `at` so many seconds. `container` is a name, "" where it is about none.
+
+    `cpus` are those that it is about: what was gained or lost, or, for `runs on`, all that it has now; `was` is what
+    it had instead before. `why` is a sentence for people, "" where there is nothing to say.
+    """
+
+    at: float
+    what: str
+    container: str = ""
+    cpus: CPUSet = EMPTY
+    was: CPUSet = EMPTY
+    why: str = ""
+
+
+class Holding(msgspec.Struct, frozen=True, kw_only=True):
+    """One container for some time: where it runs, what the books give it, and what is leaving it.
+
+    `granted` is None without a grant. `wants` is the CPUs that it would use if it had them.
+    """
+
+    name: str
+    cpus: CPUSet
+    granted: CPUSet | None = None
+    leaving: CPUSet = EMPTY
+    wants: float = 0.0
+
+
+class Frame(msgspec.Struct, frozen=True, kw_only=True):
+    """The host from `at` on, until the next frame."""
+
+    at: float
+    online: CPUSet
+    reserved: CPUSet
+    holdings: tuple[Holding, ...]
+
+
+def told(before: World, now: World, at: float) -> Iterator[Happening]:
+    """What the daemon's log says of this decision."""
+    for line in news(before, now):
+        yield _happening(line, at)
+
+
+def _happening(line: Line, at: float) -> Happening:
+    fields = dict(line.fields)
+    container = str(fields.pop("container", ""))
+    cpus, was = fields.pop("cpus", fields.pop("to", None)), fields.pop("from", None)
+    said = [str(fields.pop(key)) for key in ("reason", "note") if key in fields]
+    said += [f"{key.removesuffix('_seconds')} {value} s" for key, value in fields.items() if key.endswith("_seconds")]
+    return Happening(
+        at=at,
+        what=line.message,
+        container=container,
+        cpus=cpus if isinstance(cpus, CPUSet) else EMPTY,
+        was=was if isinstance(was, CPUSet) else EMPTY,
+        why="; ".join(said),
+    )
