@@ -156,7 +156,7 @@ async def serve_api(listener: socket.socket, api: Api, log: Log) -> None:
     config.logger_class = lambda config: _Complaints(config, log)  # type: ignore[assignment] # it is only called
     async with trio.open_nursery() as nursery:
         nursery.start_soon(api.count)
-        await serve_connections(listener, api.app(), config)
+        await serve_connections(listener, api.app(), config, log)
 
 
 class _Events(StreamingResponse):

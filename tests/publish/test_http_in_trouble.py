@@ -7,12 +7,14 @@ import os
 import socket
 import stat
 from pathlib import Path
+from random import Random
 from urllib.parse import quote
 
 import pytest
 import trio
 import trio.testing
 
+from sidecar.decide.facts import DefragmentRequested
 from sidecar.errors import ConfigError, StateUnwritable
 from sidecar.publish import http
 from sidecar.publish.api_socket import NAME, listening
@@ -118,6 +120,62 @@ async def test_what_is_no_request_harms_nobody(rig: Rig, request_bytes: bytes) -
                     pass
         assert (await rig.ask("GET", "/readyz"))[0] == 200
     assert rig.asked == []
+
+
+REQUESTS = (
+    b"GET /v1/state HTTP/1.1\r\nhost: x\r\n\r\n",
+    b'POST /v1/containers/man/resize HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n{"cpus":9}',
+    b"POST /v1/defragment HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\n\r\n",
+    b"GET /v1/events HTTP/1.1\r\nhost: x\r\n\r\n",
+    b"GET /v1/state HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: h2c\r\nhttp2-settings: AAMA\r\n\r\n",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    + bytes.fromhex("00000004000000000000000e01050000000182448763b858424692ff864181f3"),
+    b"HEAD /metrics HTTP/1.0\r\n\r\n",
+    b"POST /v1/defragment HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 5\r\n\r\n",
+)
+
+
+def mutated(chance: Random) -> bytes:
+    """One of these requests, or several, with a few bytes changed, missing or too many."""
+    text = bytearray(chance.choice(REQUESTS))
+    for _ in range(chance.choice((0, 1, 2, 5))):
+        place = chance.randrange(len(text) + 1)
+        match chance.randrange(4):
+            case 0:
+                text[place:place] = chance.randbytes(chance.randrange(8))
+            case 1:
+                del text[place : place + chance.randrange(8)]
+            case 2:
+                text += chance.choice(REQUESTS)
+            case _:
+                text[place : place + 1] = chance.randbytes(1)
+    return bytes(text)
+
+
+async def test_rubbish_neither_ends_the_server_nor_keeps_a_place(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of broken requests in pieces, half closed, hung up on: all of their tasks end, others are answered."""
+    monkeypatch.setattr("sidecar.publish.serving.QUIET_SECONDS", 0.3)
+    chance = Random(7)
+    async with rig.serving():
+        assert (await rig.ask("GET", "/readyz"))[0] == 200
+        before = trio.lowlevel.current_statistics().tasks_living
+        for _ in range(400):
+            text = mutated(chance)
+            stream = await trio.open_unix_socket(rig.path)
+            async with stream:
+                with contextlib.suppress(trio.BrokenResourceError):
+                    await stream.send_all(text[: len(text) // 2])
+                    await stream.send_all(text[len(text) // 2 :])
+                    if chance.random() < 0.5:
+                        await stream.send_eof()
+                    with trio.move_on_after(0.005):
+                        await stream.receive_some(chance.choice((1, 65536)))
+        with trio.fail_after(30):
+            while trio.lowlevel.current_statistics().tasks_living > before:  # noqa: ASYNC110 - they end by themselves
+                await trio.sleep(0.01)
+        assert (await rig.ask("GET", "/readyz"))[0] == 200
+    assert [fact for fact in rig.asked if not isinstance(fact, DefragmentRequested)] == []
+    assert "a connection to the API failed" in rig.lines.getvalue()
 
 
 async def test_a_failure_of_our_own_is_500_and_in_the_log(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
