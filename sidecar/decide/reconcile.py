@@ -190,10 +190,11 @@ def _kept(fitted: State, settings: Settings, topology: Topology, assignment: Ass
 
 
 def _refitted(topology: Topology, settings: Settings, assignment: Assignment, cpus: CPUSet) -> Assignment:
-    """The grant on these CPUs. An original set that lost some, or is of another size now, is filled up or cut."""
+    """The grant on these CPUs. Under `dynamic` its original set is as large as its floor, and layers hold the rest."""
     original, leaving = assignment.original & cpus, assignment.leaving
-    is_dynamic = settings.policy is PolicyName.DYNAMIC
-    size = assignment.demand.floor if is_dynamic else len(cpus)
+    if settings.policy is not PolicyName.DYNAMIC:
+        return replace(assignment, cpus=cpus, original=original or cpus, layers=(), leaving=None, cooling=None)
+    size = assignment.demand.floor
     if len(original) > size:
         original = packed(topology, original, size) or original
     elif len(original) < size:
@@ -203,14 +204,8 @@ def _refitted(topology: Topology, settings: Settings, assignment: Assignment, cp
         layers = (rest, *layers)
     # What is lost here is gone, or not fit to be held; whoever still runs there has no notice.
     left = ((leaving.cpus if leaving else EMPTY) - cpus) & topology.online
-    return replace(
-        assignment,
-        cpus=cpus,
-        original=original,
-        layers=layers,
-        leaving=replace(leaving, cpus=left) if leaving and left and is_dynamic else None,
-        cooling=assignment.cooling if is_dynamic else None,
-    )
+    leaving = replace(leaving, cpus=left) if leaving and left else None
+    return replace(assignment, cpus=cpus, original=original, layers=layers, leaving=leaving)
 
 
 def _wanted_later(state: State, assignment: Assignment) -> CPUSet:

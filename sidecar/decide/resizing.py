@@ -19,7 +19,7 @@ def objection(world: World, container: str, cpus: int) -> str:
         return f"{name} has no exclusive CPUs"
     demand = assignment.demand
     if demand.floor == demand.ceiling:
-        return f"{name} has {demand.cpus} CPUs for good: give it cpuset.min or cpuset.max"
+        return f"the size of {name} is fixed at {demand.cpus}: give it cpuset.min or cpuset.max"
     if demand.scale is not Scale.MANUAL:
         return f"the size of {name} is decided by {demand.scale}: give it cpuset.scale=manual"
     if not demand.floor <= cpus <= demand.ceiling:

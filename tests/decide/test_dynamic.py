@@ -228,7 +228,7 @@ def test_a_resize_is_obeyed_in_its_bounds_both_ways() -> None:
 
 @pytest.mark.parametrize(
     ("labels", "words"),
-    [({"cpuset.max": "4"}, "decided by fill"), ({}, "for good"), ({"cpuset.exclusive": "0"}, "no exclusive CPUs")],
+    [({"cpuset.max": "4"}, "decided by fill"), ({}, "fixed at 2"), ({"cpuset.exclusive": "0"}, "no exclusive CPUs")],
 )
 def test_a_resize_that_cannot_be_says_why(labels: dict[str, str], words: str) -> None:
     story = Dynamic()

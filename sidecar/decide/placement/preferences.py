@@ -63,11 +63,11 @@ def by_distance(topology: Topology, cpus: CPUSet, near: str) -> Iterator[CPUSet]
 
 
 def around(topology: Topology, available: CPUSet, held: CPUSet) -> Iterator[CPUSet]:
-    """What is available from nearest to farthest from what is held, in disjoint sets: the same core, cache, node and
-    package, then the rest.
+    """What is available from nearest to farthest from what is held, in disjoint sets: the same core, cache, die, node
+    and package, then the rest.
     """
     left = available
-    for level in (topology.cores, topology.caches, topology.nodes, topology.packages):
+    for level in (topology.cores, topology.caches, topology.dies, topology.nodes, topology.packages):
         near = left & union(group.cpus for group in level if not group.cpus.isdisjoint(held))
         yield near
         left -= near
