@@ -20,6 +20,7 @@ from sidecar.cli import (
     release,
     resize,
     run,
+    simulate,
     state,
     status,
     top,
@@ -32,7 +33,23 @@ from sidecar.log import printable
 from sidecar.version import version
 from state.errors import StateError
 
-_COMMANDS = (run, status, top, topology, plan, explain, resize, defragment, watch, exec_, ack, state, doctor, release)
+_COMMANDS = (
+    run,
+    status,
+    top,
+    topology,
+    plan,
+    simulate,
+    explain,
+    resize,
+    defragment,
+    watch,
+    exec_,
+    ack,
+    state,
+    doctor,
+    release,
+)
 
 _DESCRIPTION = "Exclusive CPU cores for Docker containers: the kubelet's CPU manager, without Kubernetes."
 

@@ -42,7 +42,8 @@ class Happening(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that happened, `at` so many seconds. `container` is a name, "" where it is about none.
 
     `cpus` are those that it is about: what was gained or lost, or, for `runs on`, all that it has now; `was` is what
-    it had instead before. `why` is a sentence for people, "" where there is nothing to say.
+    it had instead before. `why` is a sentence for people, "" where there is nothing to say. `seconds` is the notice of
+    a take that begins, and how long after the decision a container is in place.
     """
 
     at: float
@@ -51,6 +52,7 @@ class Happening(msgspec.Struct, frozen=True, kw_only=True):
     cpus: CPUSet = EMPTY
     was: CPUSet = EMPTY
     why: str = ""
+    seconds: float | None = None
 
 
 class Holding(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +88,7 @@ def _happening(line: Line, at: float) -> Happening:
     container = str(fields.pop("container", ""))
     cpus, was = fields.pop("cpus", fields.pop("to", None)), fields.pop("from", None)
     said = [str(fields.pop(key)) for key in ("reason", "note") if key in fields]
-    said += [f"{key.removesuffix('_seconds')} {value} s" for key, value in fields.items() if key.endswith("_seconds")]
+    notice = fields.get("notice_seconds")
     return Happening(
         at=at,
         what=line.message,
@@ -94,4 +96,5 @@ def _happening(line: Line, at: float) -> Happening:
         cpus=cpus if isinstance(cpus, CPUSet) else EMPTY,
         was=was if isinstance(was, CPUSet) else EMPTY,
         why="; ".join(said),
+        seconds=notice if isinstance(notice, float) else None,
     )

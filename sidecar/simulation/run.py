@@ -55,6 +55,7 @@ class Simulation:
         self._granted: dict[str, CPUSet] = {}
         self._waiting_since: dict[str, float] = {}
         self._is_changed = True
+        self._told = 0
         self.start_sidecar()
         self._end_instant()
 
@@ -135,12 +136,13 @@ class Simulation:
         self._say(What.REMOVED, name)
         self._sidecar.look_at(real.id)
 
-    def set_demand(self, name: str, cpus: float) -> None:
-        """How many CPUs it would use from now on if it had them. ScenarioError."""
+    def set_demand(self, name: str, cpus: float, *, is_said: bool = False) -> None:
+        """How many CPUs it would use from now on if it had them; in the log if it `is_said`. ScenarioError."""
         real = self._host.named(name)
         real.advance(self.now)
         real.use.wanted = cpus
-        self._is_changed = True
+        if is_said:
+            self._say(What.DEMAND, name, why=f"{cpus:g} CPUs")
 
     def resize(self, name: str, cpus: int) -> None:
         """Order a size, as `cpuset-sidecar resize` does; the log says where that cannot be. ScenarioError."""
@@ -184,14 +186,16 @@ class Simulation:
         self._agenda.at(time, action)
 
     def advance(self, until: float) -> tuple[Happening, ...]:
-        """Let everything happen up to and including `until`, which is now from then on; what happened."""
-        before = len(self.log)
+        """Let everything happen up to and including `until`, which is now from then on; what happened
+        since the last time."""
+        before = self._told
         self._end_instant()
         while action := self._agenda.due(until):
             action()
             if self._agenda.next_at != self._agenda.now:
                 self._end_instant()
         self._agenda.rest_until(until)
+        self._told = len(self.log)
         return tuple(self.log[before:])
 
     def _end_instant(self) -> None:
@@ -229,9 +233,11 @@ class Simulation:
             self._host.stop(real, self.now)
             self._say(What.STOPPED, real.name)
 
-    def _say(self, what: What, name: str = "", *, cpus: CPUSet = EMPTY, why: str = "") -> None:
+    def _say(
+        self, what: What, name: str = "", *, cpus: CPUSet = EMPTY, why: str = "", seconds: float | None = None
+    ) -> None:
         self._is_changed = True
-        self.log.append(Happening(at=self.now, what=what, container=name, cpus=cpus, why=why))
+        self.log.append(Happening(at=self.now, what=what, container=name, cpus=cpus, why=why, seconds=seconds))
 
     # What is noted of each instant.
 
@@ -250,7 +256,7 @@ class Simulation:
                 continue
             if self._sidecar.is_running and is_settled(world, container):
                 waited = round(self.now - self._waiting_since.pop(id), 6)
-                self._say(What.IN_PLACE, real.name, cpus=assignment.cpus, why=f"{waited:g} s after that was decided")
+                self._say(What.IN_PLACE, real.name, cpus=assignment.cpus, seconds=waited)
 
     def _check(self) -> None:
         world = self.world
