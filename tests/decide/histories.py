@@ -98,17 +98,7 @@ def rest(reality: Reality) -> None:
     told = sum(1 + 2 * len(inventory.views) for inventory in reality.inventories)
     waiting = len(reality.flight) + len(reality.looks) + len(reality.retries) + len(reality.timers) + told
     for _ in range(40 + 60 * len(reality.containers) + 3 * waiting):
-        if reality.flight:
-            reality.deliver(0, "ok")
-        elif reality.looks:
-            reality.deliver_look(0)
-        elif reality.inventories:
-            reality.deliver_inventory(0)
-        elif reality.retries:
-            reality.retry(0)
-        elif reality.timers:
-            reality.time_out(0)
-        elif not reality.measure_all():
+        if not reality.go_on() and not reality.measure_all():
             break
         if found := broken(reality):
             raise Broken(found)

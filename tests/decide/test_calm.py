@@ -42,24 +42,11 @@ def changes_until_quiet(reality: Reality) -> int:
 
 
 def _goes_on(reality: Reality) -> bool:
-    """One thing that is due happens; whether there was any."""
-    if reality.flight:
-        reality.deliver(0, "ok")
-    elif reality.looks:
-        reality.deliver_look(0)
-    elif reality.inventories:
-        reality.deliver_inventory(0)
-    elif reality.retries:
-        reality.retry(0)
-    elif reality.timers:
-        # The workload's own word before the end of its grace, every other time.
-        timer = reality.timers[0]
-        if timer.purpose is Purpose.GRACE and timer.number % 2:
-            reality.acknowledge(0)
-        reality.time_out(0)
-    else:
-        return reality.measure_all()
-    return True
+    """One thing that is due happens; every other workload acknowledges before its grace is over."""
+    is_waiting = reality.timers and not (reality.flight or reality.looks or reality.inventories or reality.retries)
+    if is_waiting and reality.timers[0].purpose is Purpose.GRACE and reality.timers[0].number % 2:
+        reality.acknowledge(0)
+    return reality.go_on() or reality.measure_all()
 
 
 def sizes(reality: Reality) -> dict[str, int]:
