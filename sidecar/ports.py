@@ -64,7 +64,9 @@ class Kernel(Protocol):
     """The kernel's files on this host."""
 
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
-        """Where a live container may really run; None where it is not live or cannot be read."""
+        """Where a container may really run; None where it runs nothing, or that cannot be read. One that the engine calls
+        exited may run all the same.
+        """
 
     def topology(self) -> Topology:
         """The machine as it is now. StateError if it cannot be understood."""

@@ -6,6 +6,10 @@ tests/live/test_cgroups.py).
 
 The container's cgroup is looked for (`places`), and remembered.
 
+An engine that was killed while it started a container may call it exited although its processes run (Docker 20.10;
+seen in tests/live/test_crash.py). So a container that is called exited is looked for as well: where its cgroup has
+processes, it runs.
+
 A cgroup without CPUs of its own (v2 without the controller there, v1 after its last CPU went offline) has its
 processes run on those of the nearest ancestor that has some.
 """
@@ -16,7 +20,9 @@ import os
 from pathlib import Path
 from typing import Final
 
-from sidecar.decide.facts import ContainerView
+import msgspec
+
+from sidecar.decide.facts import ContainerView, Phase
 from sidecar.host.places import CGROUP, Hierarchy, find_directory, has_place, read, v1_hierarchy, v2_hierarchy
 from sidecar.host.sysfs import read_topology
 from state.cpuset import CPUSet
@@ -52,10 +58,10 @@ class HostKernel:
         return read_topology(self._sys)
 
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
-        """Where a live container may really run; None where it is not live or cannot be read."""
+        """Where a container may really run; None where it runs nothing, as far as the kernel or the engine can tell."""
         if not has_place(view):
             self._files.pop(view.id, None)
-            return None
+            return self._leftover_cpus(view) if view.phase is Phase.EXITED else None
         known = self._files.get(view.id)
         # The usual case is one open, read and close.
         if known is not None and (cpus := _read_cpus(known)):
@@ -64,6 +70,17 @@ class HostKernel:
         hierarchy = find_hierarchy(self._cgroup)
         directory = find_directory(hierarchy, view, self._proc) if hierarchy else None
         return self._read_upwards(hierarchy, directory, view.id) if hierarchy and directory else None
+
+    def _leftover_cpus(self, view: ContainerView) -> CPUSet | None:
+        """Where processes run of a container that is called exited; None where there are none."""
+        hierarchy = find_hierarchy(self._cgroup)
+        as_if_running = msgspec.structs.replace(view, phase=Phase.RUNNING)
+        if hierarchy is None or not has_place(as_if_running):
+            return None
+        directory = find_directory(hierarchy, as_if_running, self._proc)
+        if directory is None or not read(f"{directory}/cgroup.procs"):
+            return None
+        return self._read_upwards(hierarchy, directory, view.id)
 
     def _read_upwards(self, hierarchy: Hierarchy, directory: str, id: str) -> CPUSet | None:
         """The CPUs of a cgroup, or of the nearest ancestor that has some. Only a cgroup's own file is remembered."""

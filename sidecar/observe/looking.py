@@ -12,7 +12,7 @@ import msgspec
 import trio
 
 from sidecar.board import Board
-from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, Fact, InventoryTaken
+from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, Fact, InventoryTaken, Phase
 from sidecar.decide.reconcile import differs
 from sidecar.errors import ContainerGone, EngineError, EngineUnavailable
 from sidecar.log import Log
@@ -146,8 +146,10 @@ class Looker:
             return self._complete(await self._engine.inspect(container))
 
     def _complete(self, view: ContainerView) -> ContainerView:
-        """The engine's view with the kernel's word."""
-        return msgspec.structs.replace(view, effective=self._kernel.effective_cpus(view))
+        """The engine's view with the kernel's word, which is the last one about whether it runs."""
+        effective = self._kernel.effective_cpus(view)
+        phase = Phase.RUNNING if effective is not None and view.phase is Phase.EXITED else view.phase
+        return msgspec.structs.replace(view, effective=effective, phase=phase)
 
 
 def _age(view: ContainerView) -> str:

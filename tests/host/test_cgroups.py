@@ -197,3 +197,17 @@ def test_the_kernel_port_reads_the_machine_too(tmp_path: Path) -> None:
     (tmp_path / "devices/system/cpu").mkdir(parents=True)
     (tmp_path / "devices/system/cpu/online").write_text("0-3\n")
     assert str(HostKernel(sys=tmp_path).topology().online) == "0-3"
+
+
+def test_a_container_that_is_called_exited_runs_where_its_group_has_processes(tmp_path: Path) -> None:
+    """A killed engine may have lost it; an empty group, or none, is that of one that has really ended."""
+    base = v1(tmp_path)
+    exited = view(phase=Phase.EXITED)
+    assert effective(tmp_path, exited) is None
+    directory = group(base, f"docker/{ID}", "cpuset.cpus", "1-2\n")
+    (directory / "cgroup.procs").write_text("")
+    assert effective(tmp_path, exited) is None
+    (directory / "cgroup.procs").write_text("4711\n")
+    assert effective(tmp_path, exited) == "1-2"
+    assert effective(tmp_path, view(phase=Phase.CREATED)) is None
+    assert effective(tmp_path, view(phase=Phase.EXITED, id="../docker")) is None

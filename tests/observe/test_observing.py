@@ -100,6 +100,17 @@ async def test_a_look_is_the_engines_view_and_the_kernels_word(autojump_clock: M
     assert (fact.view.name, fact.view.phase, fact.view.effective) == ("one", Phase.RUNNING, CPUSet.of(0, 1, 2, 3))
 
 
+async def test_the_kernel_knows_better_who_runs(autojump_clock: MockClock, bench: Bench) -> None:
+    """An engine that was killed while it started a container may call it exited: where it has processes, it runs."""
+    one = await bench.docker.run("one")
+    await bench.docker.kill(one)
+    bench.docker.kernel.enter(one, CPUSet.of(2))
+    bench.looker.look(one)
+    fact = await bench.next()
+    assert isinstance(fact, ContainerSeen)
+    assert (fact.view.phase, fact.view.effective) == (Phase.RUNNING, CPUSet.of(2))
+
+
 async def test_a_look_at_nobody_is_a_removal(autojump_clock: MockClock, bench: Bench) -> None:
     bench.looker.look("f" * 64)
     assert await bench.next() == ContainerRemoved("f" * 64, 1)
