@@ -136,9 +136,12 @@ def check_config(config: Config, topology: Topology | None) -> Iterator[Finding]
     if not warnings and config.policy is not PolicyName.NONE:
         reserved = config.reserved or f"{config.reserved_count} of them"
         yield Finding("reserved CPUs", Verdict.OK, f"{reserved}")
-    if topology.cpus_per_core > 1 and config.policy is PolicyName.STATIC and "full-pcpus-only" not in config.options:
+    if topology.cpus_per_core > 1 and config.policy is not PolicyName.NONE and "full-pcpus-only" not in config.options:
         says = f"{topology.cpus_per_core} CPUs share a core: two containers may get siblings, and slow each other down"
         yield Finding("SMT", Verdict.WARN, says, "add the option full-pcpus-only: --options full-pcpus-only")
+    if config.policy is PolicyName.DYNAMIC and not config.shared_min:
+        says = "containers that fill what is spare may leave nothing but the reserved CPUs to all others"
+        yield Finding("shared pool", Verdict.WARN, says, "set shared_min to as many CPUs as the others need")
 
 
 def check_containers(

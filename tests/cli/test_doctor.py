@@ -109,6 +109,10 @@ def test_a_configuration_that_does_nothing_or_does_not_fit() -> None:
     split = told(check_config(static(reserved="0", options="full-pcpus-only"), siblings))
     assert [each[:2] for each in split] == [("policy", "ok"), ("reserved CPUs", "warn")]
     assert [each[:2] for each in told(check_config(static(reserved="count:1"), None))] == [("policy", "ok")]
+    cores = uniform(cores=4)
+    greedy = told(check_config(load(None, {}, {"policy": "dynamic", "reserved": "0"}), cores))
+    assert [each[:2] for each in greedy] == [("policy", "ok"), ("reserved CPUs", "ok"), ("shared pool", "warn")]
+    assert len(told(check_config(static(policy="dynamic", reserved="0", shared_min="1"), cores))) == 2
 
 
 def test_containers_that_are_pinned_mounted_or_labelled_wrongly() -> None:
