@@ -13,6 +13,7 @@ import msgspec
 
 from sidecar.cli.drawing import LETTERS, MORE, Paint, coloured, draw, plain
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
+from sidecar.cli.rearranging import drawn, rearranged
 from sidecar.cli.state import read_books
 from sidecar.cli.table import cut
 from sidecar.config import Config
@@ -31,13 +32,14 @@ from state.errors import StateError
 from state.model import State
 from state.topology import Topology
 
-_KEYS: Final = ("policy", "reserved", "options", "numa", "isolated", "shared_min", "state_dir")
+_KEYS: Final = ("policy", "reserved", "options", "numa", "isolated", "shared_min", "max_moves", "state_dir")
 
 _EXAMPLES: Final = """examples:
   cpuset-sidecar plan --cpus 4                        beside what is running here
   cpuset-sidecar plan --cpus 4 --cpus 8 --empty       from nothing, one after the other
   cpuset-sidecar plan --cpus 16 --machine epyc.txt --options prefer-align-cpus-by-uncorecache
   cpuset-sidecar plan --cpus 4 --near eth0 --label cpuset.options=performance
+  cpuset-sidecar plan --defragment                    what `cpuset-sidecar defragment` would move
 """
 
 
@@ -73,9 +75,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--cpus", action="append", required=True, type=_count, metavar="N", help="a request; may be repeated"
-    )
+    asked = parser.add_mutually_exclusive_group(required=True)
+    asked.add_argument("--cpus", action="append", type=_count, metavar="N", help="a request; may be repeated")
+    asked.add_argument("--defragment", action="store_true", help="which moves a defragmentation would make here")
     parser.add_argument("--near", metavar="DEVICE", help="as the label cpuset.near")
     parser.add_argument(
         "--label", action="append", default=[], metavar="LABEL=VALUE", help="any label; may be repeated"
@@ -90,6 +92,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Print the plan; 1 if a request would not be served."""
     config = config_of(args)
+    if args.defragment:
+        return _rearrange(args, config)
     topology = machine_in(args.machine) if args.machine else read_topology()
     settings, assumed = _settings(config)
     warnings = config.check_against(topology)
@@ -112,10 +116,33 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(plan)
     else:
-        paint = coloured if sys.stdout.isatty() and "NO_COLOR" not in os.environ else plain
-        width = max(60, shutil.get_terminal_size((100, 24)).columns)
+        paint, width = _terminal()
         sys.stdout.write("\n".join(rendered(plan, topology, paint=paint, width=width)) + "\n")
     return 0 if all(answer.cpus for answer in plan.answers) else 1
+
+
+def _rearrange(args: argparse.Namespace, config: Config) -> int:
+    """Print the moves; none is no failure."""
+    if args.machine or args.empty or args.near or args.label:
+        raise SidecarError("--defragment is about what holds CPUs here: leave out --machine, --empty, --near, --label")
+    topology = read_topology()
+    config.check_against(topology)
+    settings, _ = _settings(config)
+    state, by_hand = _running(config.state_dir)
+    world = imagined(state, topology, msgspec.structs.replace(settings, policy=PolicyName.DYNAMIC), by_hand)
+    after, made = rearranged(world, config.policy)
+    if args.json:
+        print_json(made)
+    else:
+        paint, width = _terminal()
+        sys.stdout.write("\n".join(drawn(after, made, paint=paint, width=width)) + "\n")
+    return 0
+
+
+def _terminal() -> tuple[Paint, int]:
+    """How to colour, and how wide the page is."""
+    paint = coloured if sys.stdout.isatty() and "NO_COLOR" not in os.environ else plain
+    return paint, max(60, shutil.get_terminal_size((100, 24)).columns)
 
 
 def rendered(plan: Plan, topology: Topology, *, paint: Paint = plain, width: int = 100) -> list[str]:

@@ -30,7 +30,7 @@ recorded. The decisions are the daemon's own; the engine, the kernel and the wor
 Nothing on this host is looked at or changed."""
 
 _EXAMPLES: Final = """examples:
-  cpuset-sidecar simulate compose/scenarios/arrival.toml
+  cpuset-sidecar simulate compose/scenarios/dynamic.toml
   cpuset-sidecar simulate compose/scenarios/load.toml --machine epyc.txt --svg load.svg
   cpuset-sidecar simulate compose/scenarios/two-cpus.toml --speed 5
   cpuset-sidecar simulate compose/scenarios/load.toml --json | jq 'select(.what == "grew")'

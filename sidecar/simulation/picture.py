@@ -205,10 +205,10 @@ def _legend(colours: dict[str, str], y: float) -> Iterator[str]:
     named = [(name, f'fill="{colour}"') for name, colour in colours.items()]
     first = next(iter(colours.values()), _SHARED)
     named += [
-        ("leaving: notice was given", f'fill="url(#l{first[1:]})"' if colours else f'fill="{_SHARED}"'),
+        ("leaving, with notice", f'fill="url(#l{first[1:]})"' if colours else f'fill="{_SHARED}"'),
         ("given, not entered yet", f'fill="{first}" fill-opacity="0.3"'),
         ("shared", f'fill="{_SHARED}"'),
-        ("reserved, shared", f'fill="{_RESERVED}"'),
+        ("reserved", f'fill="{_RESERVED}"'),
     ]
     for number, (words, style) in enumerate(named):
         left, top = _LEFT + number % 5 * 160, y + number // 5 * (_LINE + 4)

@@ -28,9 +28,9 @@ class Text:
         self.file = file
         self._text = text
         found = [(match[2], match.start()) for match in _HEADER.finditer(text)]
-        ends = [start for _, start in found[1:]] + [len(text)]
-        self._parts = [("", 0, found[0][1] if found else len(text))]
-        self._parts += [(name, start, end) for (name, start), end in zip(found, ends, strict=True)]
+        begins = [("", 0), *found]
+        ends = [start for _, start in found] + [len(text)]
+        self._parts = [(name, start, end) for (name, start), end in zip(begins, ends, strict=True)]
 
     def place(self, section: str = "", number: int = 0, key: str = "") -> str:
         """`FILE, line N` of a key in the section with this header, the so-many'th of its name; of the section if the
@@ -39,7 +39,7 @@ class Text:
         start, end = parts[number] if number < len(parts) else (0, len(self._text))
         key_there = re.compile(rf"""^[ \t]*(["']?){re.escape(key)}\1[ \t]*[.=]""", re.MULTILINE) if key else None
         match = key_there.search(self._text, start, end) if key_there else None
-        at = match.start() if match else start
+        at = match.start() if match else next((begins for name, begins, _ in self._parts if key and name == key), start)
         return f"{self.file}, line {self._text.count(chr(10), 0, at) + 1}"
 
 

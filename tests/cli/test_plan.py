@@ -174,3 +174,61 @@ def test_under_dynamic_a_plan_counts_what_others_have_above_their_floors(
     for policy, code, words in (("dynamic", 0, "A  4 CPUs: "), ("static", 1, "A  4 CPUs: none: ")):
         asked = ["plan", "--cpus", "4", "--state-dir", str(tmp_path), "--reserved", "0", "--policy", policy]
         assert (main(asked), capsys.readouterr().out.startswith(words)) == (code, True), policy
+
+
+def fragmented(directory: Path, *, can_move: bool = True) -> Path:
+    """A state directory in which wide lies on both sockets, and now fits into the first."""
+    settings = replace(STATIC, policy=PolicyName.DYNAMIC)
+    labels = {"cpuset.move": "true"} if can_move else {}
+    views = (container("first", exclusive=5), container("wide", exclusive=4, labels=labels))
+    made = world(MACHINE, *views, settings=settings)
+    books = CheckpointFile(directory)
+    books.save(made.state.released(views[0].id))
+    books.close()
+    write_status(directory, status_of(made))
+    return directory
+
+
+def test_a_defragmentation_is_shown_without_doing_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The moves with their reasons, and the map afterwards; the books are not touched."""
+    fragmented(tmp_path)
+    before = (tmp_path / "checkpoint.json").read_bytes()
+    args = ["plan", "--defragment", "--state-dir", str(tmp_path), "--policy", "dynamic", "--reserved", "0"]
+    assert main(args) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "wide: CPUs 4,12 for 1,9: moved together: on 1 NUMA node instead of 2",
+        "",
+        "socket 0   [ 0r  8.] [ 1A  9A] [ 2. 10.] [ 3A 11A]",
+        "socket 1   [ 4. 12.] [ 5. 13.] [ 6. 14.] [ 7. 15.]",
+        "",
+        "A wide   . shared   r reserved",
+    ]
+    assert (tmp_path / "checkpoint.json").read_bytes() == before
+    assert main([*args, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [move["name"] for move in found["moves"]] == ["wide"]
+    assert found["notes"] == []
+
+
+def test_a_defragmentation_that_nobody_allows_or_nobody_would_do_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fragmented(tmp_path, can_move=False)
+    args = ["plan", "--defragment", "--state-dir", str(tmp_path), "--reserved", "0", "--policy", "static", "--json"]
+    assert main(args) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "moves": [],
+        "notes": [
+            "no container with exclusive CPUs may be moved: give it cpuset.move=true",
+            "the policy is static: only dynamic moves what runs, and would do this",
+        ],
+    }
+
+
+def test_a_defragmentation_of_nothing_that_runs_is_no_question(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--defragment", "--empty"]) == 1
+    assert "leave out --machine, --empty" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as caught:
+        main(["plan"])
+    assert caught.value.code == 2
+    assert "one of the arguments --cpus --defragment is required" in capsys.readouterr().err

@@ -1,0 +1,145 @@
+"""`simulate`: what is printed of a history, and the files that it writes."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from sidecar.__main__ import main
+from sidecar.publish.journal import WorldLine, read_journal
+
+SCENARIO = """
+title = "One arrives"
+ends = "10s"
+[machine]
+cores = 4
+[settings]
+policy = "dynamic"
+reserved = "0"
+[[container]]
+name = "plain"
+[[container]]
+name = "own"
+labels = { "cpuset.exclusive" = "2" }
+demand = 1.5
+[[event]]
+at = "1s"
+do = "run"
+container = "plain"
+[[event]]
+at = "2s"
+do = "run"
+container = "own"
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> str:
+    """The file."""
+    file = tmp_path / "x.toml"
+    file.write_text(SCENARIO)
+    return str(file)
+
+
+def test_a_history_for_people(scenario: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The title, what happened and why, the figures, the machine in the end."""
+    assert main(["simulate", scenario]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "One arrives",
+        "",
+        "     0.000                    the sidecar starts: policy dynamic",
+        "     1.000  plain             created",
+        "     1.210  plain             started 0-3",
+        "     2.000  own               created",
+        "     2.001  own               granted 1-2",
+        "     2.011  plain             runs on 0,3 instead of 0-3",
+        "     2.210  own               started 1-2",
+        "     2.211  own               in place 1-2 0.21 s after the decision",
+        "",
+        "10 s: 0 changes of size or place; of takes, 0 acknowledged and 0 forced",
+        "from a decision until it was in place: 0.21 s in the median, 0.21 s at most",
+        "",
+        "NAME   RAN (s)  CPUS  FROM-TO  USED  MOVES  LONGEST WAIT (s)",
+        "plain  8.8      2.2   2-4      0.0   0      -",
+        "own    7.8      2.0   2-2      1.5   0      0.210",
+        "",
+        "socket 0   [0r] [1A] [2A] [3.]",
+        "",
+        "A own   . shared   r reserved, shared",
+    ]
+
+
+def test_a_history_for_programs(scenario: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An object a line, and nothing else."""
+    assert main(["simulate", scenario, "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert found[5] == {
+        "at": 2.011,
+        "what": "runs on",
+        "container": "plain",
+        "cpus": "0,3",
+        "was": "0-3",
+        "why": "",
+        "seconds": None,
+    }
+    assert len(found) == 8
+
+
+def test_the_journal_and_the_picture_are_written(
+    scenario: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace, svg = tmp_path / "trace.jsonl", tmp_path / "x.svg"
+    assert main(["simulate", scenario, "--trace", str(trace), "--svg", str(svg)]) == 0
+    first, *bursts = read_journal(trace)
+    assert isinstance(first, WorldLine)
+    assert len(bursts) > 5
+    assert svg.read_text().startswith("<svg ")
+    capsys.readouterr()
+    assert main(["simulate", scenario, "--svg", str(tmp_path / "no" / "x.svg")]) == 1
+    assert "x.svg cannot be written: No such file or directory" in capsys.readouterr().err
+
+
+def test_it_can_be_watched(scenario: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ten times as fast as life, and what is printed is the same."""
+    assert main(["simulate", scenario]) == 0
+    at_once = capsys.readouterr().out
+    clock = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
+    assert main(["simulate", scenario, "--speed", "10"]) == 0
+    assert capsys.readouterr().out == at_once
+    assert clock[0] == pytest.approx(101.0, abs=0.2)
+
+
+@pytest.mark.parametrize("speed", ["0", "-1", "fast", "nan", "inf"])
+def test_a_speed_that_is_none_is_wrong_usage(speed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["simulate", "x.toml", f"--speed={speed}"])
+    assert caught.value.code == 2
+    assert "is no speed" in capsys.readouterr().err
+
+
+def test_a_scenario_that_cannot_be_understood_or_played_is_code_1(
+    scenario: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "y.toml"
+    file.write_text(SCENARIO.replace("cores = 4", "cors = 4"))
+    assert main(["simulate", str(file)]) == 1
+    assert "y.toml, line 5: unknown key 'cors'; did you mean 'cores'?" in capsys.readouterr().err
+    file.write_text(SCENARIO.replace('do = "run"', 'do = "start"'))
+    assert main(["simulate", str(file)]) == 1
+    assert "y.toml, line 15: start at 1 s: there is no container 'plain' now" in capsys.readouterr().err
+    assert main(["simulate", scenario, "--machine", str(tmp_path / "none")]) == 1
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_a_broken_law_is_code_1(
+    scenario: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would be a mistake in the program, and nobody should overlook it."""
+    monkeypatch.setattr("sidecar.simulation.run.violations", lambda *_: ["CPU 3 is in no book"])
+    assert main(["simulate", scenario]) == 1
+    assert "a law is broken: CPU 3 is in no book" in capsys.readouterr().err

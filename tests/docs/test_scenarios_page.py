@@ -1,0 +1,76 @@
+"""The page on scenarios says what the reader reads and the simulation says: all of it, and nothing else."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from sidecar.simulation.happenings import Happening, What
+from sidecar.simulation.host import Pace, ScenarioError
+from sidecar.simulation.reading import OTHER_KEYS, scenario_of
+from sidecar.simulation.scenario import Do
+from sidecar.simulation.sections import seconds
+from tests.docs.pages import ROOT, names, rows, section
+
+PAGE = ROOT / "docs" / "reference" / "scenarios.md"
+CONTAINER = '[[container]]\nname = "a"\n'
+
+
+def table(heading: str) -> list[list[str]]:
+    return rows(section(PAGE, heading))
+
+
+def first_column(heading: str) -> list[str]:
+    return [name for row in table(heading) for name in names(row[0])]
+
+
+def keys_that_are_read(before: str) -> list[str]:
+    """What the reader says there is, asked for a key that is like none. It tells all or the nearest."""
+    with pytest.raises(ScenarioError) as caught:
+        scenario_of(f"{before}\nzzzzzzzz = 1\n")
+    match = re.search(r"unknown key 'zzzzzzzz'; there is (.*)$", str(caught.value))
+    assert match, caught.value
+    return match[1].split(", ")
+
+
+@pytest.mark.parametrize(
+    ("heading", "before"),
+    [("The file", ""), ("machine", "[machine]"), ("pace", "[pace]"), ("container", CONTAINER)],
+)
+def test_every_key_of_a_section_is_documented_and_no_other(heading: str, before: str) -> None:
+    assert sorted(first_column(heading)) == sorted(keys_that_are_read(before))
+
+
+def test_every_key_of_an_event_is_documented_and_no_other() -> None:
+    """The keys that some verb takes."""
+    taken: set[str] = set()
+    for verb, more in (
+        ("resize", 'container = "a"\ncpus = 4'),
+        ("offline", 'cpus = "3"'),
+        ("run", 'container = "a"'),
+        ("crash", ""),
+    ):
+        taken |= set(keys_that_are_read(f'{CONTAINER}[[event]]\nat = "1s"\ndo = "{verb}"\n{more}'))
+    assert set(first_column("event")) == taken
+
+
+def test_every_verb_is_documented_and_no_other() -> None:
+    assert first_column("What can happen") == [each.value for each in Do]
+
+
+def test_every_pace_has_its_default() -> None:
+    found = {names(row[0])[0]: seconds(names(row[1])[0]) for row in table("pace")}
+    assert found == {name: getattr(Pace(), name) for name in Pace.__struct_fields__}
+
+
+def test_every_key_of_the_configuration_that_means_nothing_is_named() -> None:
+    assert tuple(names(section(PAGE, "settings")))[2:] == OTHER_KEYS
+
+
+def test_every_field_and_word_that_is_printed_is_documented() -> None:
+    """The first table has the fields, the second the words."""
+    printed = first_column("What is printed")
+    fields = list(Happening.__struct_fields__)
+    assert printed[: len(fields)] == fields
+    assert printed[len(fields) :] == [each.value for each in What]

@@ -1,0 +1,42 @@
+"""Simulations for tests: small machines under the dynamic policy."""
+
+from __future__ import annotations
+
+from sidecar.config import Config
+from sidecar.decide.world import PolicyName
+from sidecar.simulation.run import Simulation
+from state.cpuset import CPUSet
+from state.topology import Topology, uniform
+
+CONFIG = Config(policy=PolicyName.DYNAMIC, reserved=CPUSet.of(0), linger_seconds=1.0)
+
+
+def host(cores: int = 8, config: Config = CONFIG, machine: Topology | None = None) -> Simulation:
+    """A host of so many cores, one CPU each; CPU 0 is reserved."""
+    return Simulation(machine or uniform(cores=cores), config)
+
+
+def runs(
+    simulation: Simulation,
+    name: str,
+    cpus: int,
+    *,
+    most: int | None = None,
+    scale: str = "",
+    grace: str = "",
+    follows: bool = False,
+    moves_in: float | None = None,
+    demand: float = 0.0,
+) -> None:
+    """A container that asks for so many CPUs, up to `most`, is created and started now."""
+    labels = {"cpuset.exclusive": str(cpus)}
+    labels |= {"cpuset.max": str(most)} if most else {}
+    labels |= {"cpuset.scale": scale} if scale else {}
+    labels |= {"cpuset.grace": grace} if grace else {}
+    simulation.create(name, labels, follows=follows, moves_in=moves_in, demand=demand)
+    simulation.run(name)
+
+
+def said(simulation: Simulation, name: str, what: str) -> list[float]:
+    """When this happened to a container."""
+    return [each.at for each in simulation.log if each.container == name and each.what == what]

@@ -1,0 +1,182 @@
+"""A scenario's file is read strictly: every error names the line and what would be right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sidecar.decide.world import PolicyName
+from sidecar.errors import ConfigError, SidecarError
+from sidecar.simulation.host import ScenarioError
+from sidecar.simulation.reading import scenario_in, scenario_of
+from sidecar.simulation.scenario import Do, simulation_of
+from state.cpuset import CPUSet
+from state.errors import StateError
+from tests.docs.pages import Block, blocks_in
+
+WHOLE = """
+title = "All of it"
+ends = "2m"
+
+[machine]
+sockets = 2
+nodes = 2
+cores = 6
+threads = 2
+caches = 3
+
+[settings]
+policy = "dynamic"
+reserved = "0,24"
+load_period = "1s"
+
+[pace]
+apply = "20ms"
+
+[[container]]
+name = "web"
+labels = { "cpuset.exclusive" = "2", "cpuset.max" = "8" }
+cpus = 2
+follows = true
+moves_in = "50ms"
+demand = [{ at = "1s", cpus = 2 }, { at = 10, cpus = 0.5 }]
+
+[[container]]
+name = "pinned"
+labels.cpuset.exclusive = "1"
+cpuset = "3"
+
+[[event]]
+at = "20s"
+do = "resize"
+container = "web"
+cpus = 4
+
+[[event]]
+at = "500ms"
+do = "run"
+container = "web"
+
+[[event]]
+at = 30
+do = "offline"
+cpus = "5-6"
+"""
+
+
+def test_all_that_a_scenario_may_say_is_read() -> None:
+    found = scenario_of(WHOLE)
+    assert (found.title, found.ends, found.pace.apply, found.pace.start) == ("All of it", 120.0, 0.02, 0.2)
+    assert (found.config.policy, found.config.load_period_seconds) == (PolicyName.DYNAMIC, 1.0)
+    machine = found.machine
+    levels = (machine.packages, machine.nodes, machine.caches, machine.cores, machine.online)
+    assert [len(level) for level in levels] == [2, 4, 12, 24, 48]
+    assert machine.caches[1].cpus == CPUSet.parse("2-3,26-27")
+    web, pinned = found.containers
+    assert (web.cpus, web.follows, web.moves_in) == (2.0, True, 0.05)
+    assert [web.demand_at(time) for time in (0, 1, 9.9, 10, 99)] == [0.0, 2.0, 2.0, 0.5, 0.5]
+    assert (pinned.labels, pinned.cpuset, pinned.moves_in) == ({"cpuset.exclusive": "1"}, "3", None)
+    assert [(event.at, event.do) for event in found.events] == [(20.0, Do.RESIZE), (0.5, Do.RUN), (30.0, Do.OFFLINE)]
+    assert (found.events[0].size, found.events[2].cpus) == (4, CPUSet.of(5, 6))
+
+
+def test_without_an_end_it_goes_on_for_a_while() -> None:
+    assert scenario_of(WHOLE.replace('ends = "2m"', "")).ends == 40.0
+
+
+HEAD = '[machine]\ncores = 4\n[settings]\npolicy = "dynamic"\nreserved = 1\n'
+CONTAINER = f'{HEAD}[[container]]\nname = "web"\n'
+EVENT = f'{CONTAINER}[[event]]\nat = "1s"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a = ", "the scenario x.toml is not TOML: "),
+        ("", "x.toml, line 1: the machine is missing: write [machine] with cores = 8"),
+        ("[machine]\ncors = 4\n", "x.toml, line 2: unknown key 'cors'; did you mean 'cores'?"),
+        ("titlle = 'a'\n[machine]\ncores = 4\n", "x.toml, line 1: unknown key 'titlle'; did you mean 'title'?"),
+        ("[machine]\ncores = 0\n", "x.toml, line 2: cores is 0: write a whole number from 1 to "),
+        ("[machine]\ncores = 4\ncaches = 3\n", "x.toml, line 3: 4 cores of a node cannot share 3 caches evenly"),
+        ("[machine]\nsockets = 64\ncores = 8000\n", "line 3: this machine has 512000 CPUs: 8191 is the most"),
+        ("[machine]\nfile = 'nowhere'\n", "x.toml, line 2: the record nowhere cannot be read: "),
+        (
+            "[machine]\ncores = 1\nfile = 'nowhere'\n",
+            "x.toml, line 3: write file, or sockets, nodes, cores and threads",
+        ),
+        ("machine = 4\n", "x.toml, line 1: machine is no table: write it as [machine]"),
+        ("[machine]\ncores = 4\n[settings]\npolcy = 'static'\n", "x.toml, line 4: unknown key 'polcy'; did you mean"),
+        ("[machine]\ncores = 4\n[settings]\ngrace = '5h'\n", "x.toml, line 4: grace is '5h': write a duration"),
+        ("[machine]\ncores = 4\n[settings]\nengine = 'auto'\n", "line 4: engine means nothing in a simulation"),
+        ("[machine]\ncores = 4\n[settings]\npolicy = 'dynamic'\n", "line 4: the policy dynamic needs reserved CPUs"),
+        (HEAD.replace("1", "9"), "x.toml, line 5: reserved takes 9 of this machine's 4 CPUs"),
+        (f"{HEAD}[pace]\nstart = 'slow'\n", "x.toml, line 7: start is 'slow': write a duration like 10s"),
+        (f"{HEAD}[container]\nname = 'a'\n", "line 6: container is no list of tables: write each as [[container]]"),
+        (f"{HEAD}[[container]]\n", 'x.toml, line 6: name is missing: write name = "web"'),
+        (f"{CONTAINER}[[container]]\nname = 'web'\n", "x.toml, line 9: there are two containers 'web'"),
+        (f"{CONTAINER}followws = true\n", "x.toml, line 8: unknown key 'followws'; did you mean 'follows'?"),
+        (f"{CONTAINER}follows = 1\n", "x.toml, line 8: follows is 1: write true or false"),
+        (f"{CONTAINER}moves_in = '1s'\n", "x.toml, line 8: only one that follows moves: add follows = true"),
+        (
+            f"{CONTAINER}follows = true\nmoves_in = 'soon'\n",
+            "line 9: moves_in is 'soon': write a duration like 50ms, or",
+        ),
+        (f"{CONTAINER}labels = {{ a = 1 }}\n", "x.toml, line 8: labels is {'a': 1}: write labels with texts"),
+        (f"{CONTAINER}cpuset = 'all'\n", "x.toml, line 8: cpuset is 'all': write a CPU list"),
+        (f"{CONTAINER}demand = 'much'\n", "x.toml, line 8: demand is 'much': write a number of CPUs, or a list"),
+        (f"{CONTAINER}demand = [{{ at = 5, cpus = 1 }}, {{ at = 2, cpus = 1 }}]\n", "line 8: demand is [{'at': 5"),
+        (f"{EVENT}do = 'rum'\ncontainer = 'web'\n", "x.toml, line 10: do is 'rum'; did you mean 'run'?"),
+        (f"{EVENT}do = 'run'\ncontainer = 'wep'\n", "x.toml, line 11: container is 'wep'; did you mean 'web'?"),
+        (f"{EVENT}do = 'run'\n", 'x.toml, line 8: container is missing: write container = "web"'),
+        (f"{EVENT}do = 'crash'\ncontainer = 'web'\n", "x.toml, line 11: unknown key 'container'"),
+        (f"{EVENT}do = 'resize'\ncontainer = 'web'\ncpus = '4'\n", "line 12: cpus is '4': write a whole number"),
+        (f"{EVENT}do = 'offline'\ncpus = 4\n", "x.toml, line 11: cpus is 4: write a CPU list"),
+        (f"{CONTAINER}[[event]]\ndo = 'crash'\n", 'x.toml, line 8: at is missing: write at = "10s"'),
+        (f"{CONTAINER}[[event]]\ndo = 'crash'\nat = '8 days'\n", "line 10: at is '8 days': write a duration"),
+    ],
+)
+def test_what_is_not_understood_is_said_with_its_line(text: str, message: str) -> None:
+    with pytest.raises((SidecarError, StateError)) as caught:
+        scenario_of(text, "x.toml")
+    assert message in str(caught.value)
+
+
+def test_what_cannot_be_done_at_its_time_is_said_with_its_line() -> None:
+    text = f"{EVENT}do = 'stop'\ncontainer = 'web'\n"
+    with pytest.raises(ScenarioError, match=r"x.toml, line 8: stop at 1 s: there is no container 'web' now"):
+        simulation_of(scenario_of(text, "x.toml")).advance(10)
+
+
+def test_a_file_that_is_no_scenario_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="cannot be read: No such file"):
+        scenario_in(str(tmp_path / "none"))
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ScenarioError, match="is not text"):
+        scenario_in(str(tmp_path / "binary"))
+    (tmp_path / "large").write_bytes(b"#" * (1024 * 1024 + 1))
+    with pytest.raises(ScenarioError, match="this is something else"):
+        scenario_in(str(tmp_path / "large"))
+
+
+def test_another_machine_takes_the_place_of_the_scenarios(tmp_path: Path) -> None:
+    """A relative file is seen from the scenario's folder; the one that is asked for wins, and must have all CPUs."""
+    base = "devices/system/cpu"
+    lines = [f"{base}/online: 0-3", *(f"{base}/cpu{n}/topology/core_cpus_list: {n}" for n in range(4))]
+    (tmp_path / "machine.txt").write_text("".join(f"{line}\n" for line in lines))
+    file = tmp_path / "x.toml"
+    file.write_text("[machine]\nfile = 'machine.txt'\n[settings]\npolicy = 'static'\nreserved = '0'\n")
+    assert scenario_in(str(file)).machine.online == CPUSet.parse("0-3")
+    file.write_text(WHOLE)
+    with pytest.raises(ConfigError, match="reserved is 0,24, but 24 is not on this machine"):
+        scenario_in(str(file), str(tmp_path / "machine.txt"))
+
+
+@pytest.mark.parametrize("block", blocks_in("toml", word="scenario"), ids=str)
+def test_a_scenario_of_the_pages_can_be_played(block: Block) -> None:
+    """To its end, and no law is broken."""
+    scenario = scenario_of(block.text)
+    simulation = simulation_of(scenario)
+    simulation.advance(scenario.ends)
+    assert simulation.broken == []
+    assert len(simulation.log) > 10
