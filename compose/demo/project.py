@@ -10,18 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from compose.host.commands import attempt, output, quietly
+from compose.host.commands import HostLacks, attempt, output, quietly
 
 NAME = "cpuset-sidecar-demo"
-FILE = Path(__file__).resolve().parents[1] / "compose.yaml"
+FOLDER = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
 class Project:
-    """`compose` are the words that start Docker Compose; `settings` fill the variables of compose.yaml."""
+    """`compose` are the words that start Docker Compose; `settings` fill the variables of the `file` in this folder."""
 
     compose: tuple[str, ...]
     settings: dict[str, str]
+    file: str = "compose.yaml"
 
     def up(self, *services: str, scale: str | None = None) -> None:
         """Create and start services, and nothing besides; `scale` is like "noisy=2"."""
@@ -63,6 +64,17 @@ class Project:
         colours = ["--tty", f"--env=COLUMNS={shutil.get_terminal_size().columns}"] if terminal else []
         return attempt("docker", "exec", *colours, sidecars[0], "cpuset-sidecar", *words, timeout=30)
 
+    def status(self, colours: bool) -> str:
+        """What the sidecar says, as a person would ask it."""
+        said = self.ask("status", terminal=colours)
+        return said.stdout.rstrip() if said.returncode == 0 else "the sidecar is not ready yet"
+
+    def is_ready(self) -> bool:
+        """Whether the sidecar answers. HostLacks if it ended."""
+        if self.has_failed("sidecar"):
+            raise HostLacks("the sidecar ended by itself")
+        return self.ask("status").returncode == 0
+
     def release(self) -> None:
         """Have the sidecar end and give everything back: containers of other people get the cpusets that they had."""
         self.stop("sidecar")
@@ -84,9 +96,14 @@ class Project:
         # Docker Compose 1.29 is a Python program: it must not see modules of ours.
         quietly(
             what,
-            [*self.compose, "--project-name", NAME, "--file", str(FILE), *words],
+            [*self.compose, "--project-name", NAME, "--file", str(FOLDER / self.file), *words],
             env=self.settings | {"PYTHONPATH": ""},
         )
+
+
+def machine_size() -> int:
+    """How many CPUs the engine's host has."""
+    return int(output("docker", "info", "--format", "{{.NCPU}}"))
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:

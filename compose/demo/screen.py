@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from rich.console import Console
 from rich.live import Live
@@ -17,14 +17,19 @@ from compose.host.commands import HostLacks
 LOOK_SECONDS = 0.2
 REDRAW_SECONDS = 1.0  # each look at the status is a process in the sidecar's container
 
+News = tuple[int, str, str]
+
 
 class Screen:
-    """`status` asks the sidecar for its status, as text with or without colours."""
+    """`status` asks the sidecar for its status, as text with or without colours. `news` is what workloads said since it
+    was last asked: when (CLOCK_MONOTONIC nanoseconds), who, and a sentence.
+    """
 
-    def __init__(self, status: Callable[[bool], str]) -> None:
+    def __init__(self, status: Callable[[bool], str], news: Callable[[], Iterable[News]] | None = None) -> None:
         # A log has no width of its own: the tables need this much.
         self._console = Console(highlight=False, width=None if sys.stdout.isatty() else 100)
         self._status = status
+        self._news = news
         self._began = time.monotonic()
 
     def headline(self, text: str) -> None:
@@ -34,6 +39,10 @@ class Screen:
     def note(self, text: str) -> None:
         """A line of explanation."""
         self._console.print(f"         {text}", markup=False, soft_wrap=True)
+
+    def line(self, text: str) -> None:
+        """A line of another program, as it is."""
+        self._console.print(text, markup=False, soft_wrap=True)
 
     def show(self) -> None:
         """The status as it is now."""
@@ -45,15 +54,19 @@ class Screen:
         if not self._console.is_terminal:
             while not is_done():
                 self._pause(deadline, what)
+                self._tell()
+            self._tell_the_rest()
             self.show()
             return
         with Live(self._picture(), console=self._console, auto_refresh=False) as live:
             drawn = time.monotonic()
             while not is_done():
                 self._pause(deadline, what)
+                self._tell()
                 if time.monotonic() - drawn > REDRAW_SECONDS:
                     live.update(self._picture(), refresh=True)
                     drawn = time.monotonic()
+            self._tell_the_rest()
             live.update(self._picture(), refresh=True)
 
     def figures(self, rows: dict[str, Figures | None]) -> None:
@@ -84,6 +97,17 @@ class Screen:
         self._console.print(
             Text("  yes  " if is_true else "  NO   ", style="bold green" if is_true else "bold red") + Text(text)
         )
+
+    def _tell(self) -> None:
+        """The time line: above the status, where that is live."""
+        for at, who, text in self._news() if self._news else ():
+            seconds = at / 1e9 - self._began
+            self._console.print(Text.assemble(f"{seconds:9.3f} s  ", (f"{who:<9}", "cyan"), text), soft_wrap=True)
+
+    def _tell_the_rest(self) -> None:
+        if self._news:
+            time.sleep(LOOK_SECONDS)
+            self._tell()
 
     def _picture(self) -> Text:
         return Text.from_ansi(self._status(self._console.is_terminal))

@@ -1,31 +1,53 @@
-"""compose.yaml: it parses, and the sidecar has no more power than it needs."""
+"""compose.yaml and dynamic.yaml: they parse, and the sidecar has no more power than it needs."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from compose.demo.dynamic import FOLDER, settings
 from compose.host.composer import find
+from sidecar.config import Config
+from sidecar.decide.demand import wish_of
+from sidecar.decide.facts import ContainerView, Phase
+from sidecar.decide.world import PolicyName
+from state.cpuset import CPUSet
+from state.model import Originals
 
 ROOT = Path(__file__).parents[2]
-FILE = ROOT / "compose" / "compose.yaml"
+STATIC, DYNAMIC = (ROOT / "compose" / name for name in ("compose.yaml", "dynamic.yaml"))
+
+Services = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def services() -> dict[str, Any]:
+def services() -> Services:
+    """The services of compose.yaml."""
+    return read(STATIC, {})
+
+
+@pytest.fixture(scope="module")
+def elastic() -> Services:
+    """The services of dynamic.yaml, as the demo fills it."""
+    return read(DYNAMIC, settings(8))
+
+
+def read(file: Path, variables: dict[str, str]) -> Services:
     """The services as Docker Compose itself reads them."""
     words = find()
     if words is None:
         pytest.skip("no Docker Compose here")
     as_json = ["--format", "json"] if words == ("docker", "compose") else []
-    text = subprocess.run(
-        [*words, "-f", str(FILE), "config", *as_json], capture_output=True, text=True, check=True, env=None
-    ).stdout
-    found: dict[str, Any] = (json.loads(text) if as_json else yaml_of(text))["services"]
+    command = [*words, "-f", str(file), "config", *as_json]
+    # docker-compose 1.29 is a Python program: it must not see modules of ours.
+    environment = {**os.environ, "PYTHONPATH": "", **variables}
+    text = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    found: Services = (json.loads(text) if as_json else yaml_of(text))["services"]
     return found
 
 
@@ -38,7 +60,7 @@ def yaml_of(text: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_the_sidecar_and_three_workloads_are_there(services: dict[str, Any]) -> None:
+def test_the_sidecar_and_three_workloads_are_there(services: Services) -> None:
     """One that wants a CPU of its own, one that does not, and one to be protected from."""
     assert set(services) == {"sidecar", "exclusive", "plain", "noisy"}
     assert services["exclusive"]["labels"] == {"cpuset.exclusive": "1"}
@@ -46,9 +68,9 @@ def test_the_sidecar_and_three_workloads_are_there(services: dict[str, Any]) -> 
     assert not services["noisy"].get("labels")
 
 
-def test_nobody_has_more_power_than_needed(services: dict[str, Any]) -> None:
+def test_nobody_has_more_power_than_needed(services: Services, elastic: Services) -> None:
     """No capability, no network, no writable root file system, no way to more."""
-    for service in services.values():
+    for service in [*services.values(), *elastic.values()]:
         assert service["cap_drop"] == ["ALL"]
         assert "cap_add" not in service
         assert not service.get("privileged")
@@ -57,7 +79,7 @@ def test_nobody_has_more_power_than_needed(services: dict[str, Any]) -> None:
         assert service["network_mode"] == "none"
 
 
-def test_only_the_sidecar_may_write_projections_or_talk_to_the_engine(services: dict[str, Any]) -> None:
+def test_only_the_sidecar_may_write_projections_or_talk_to_the_engine(services: Services) -> None:
     """A workload reads what it is told, and no more."""
     mounts = {name: [mount_of(volume) for volume in service["volumes"]] for name, service in services.items()}
     for name in ("exclusive", "plain", "noisy"):
@@ -68,6 +90,47 @@ def test_only_the_sidecar_may_write_projections_or_talk_to_the_engine(services: 
         ("/var/lib/cpuset-sidecar", False),
         ("/run/cpuset-sidecar", False),
     }
+
+
+def test_the_dynamic_story_has_a_sidecar_and_four_elastic_workloads(elastic: Services) -> None:
+    """Each has a projection of its own name; numbers come from the machine."""
+    assert set(elastic) == {"sidecar", "server", "batch", "arrival", "stubborn"}
+    environment = elastic["sidecar"]["environment"]
+    assert environment["CPUSET_SIDECAR_POLICY"] == "dynamic"
+    assert environment["CPUSET_SIDECAR_RESERVED"] == "0"
+    labels = {name: service.get("labels", {}) for name, service in elastic.items()}
+    assert all(labels[name]["cpuset.projection"] == name for name in labels if name != "sidecar")
+    assert [labels[name].get("cpuset.max") for name in ("server", "batch", "arrival")] == ["2", "7", None]
+    assert labels["arrival"]["cpuset.exclusive"] == "5"
+
+
+def test_labels_of_the_dynamic_story_are_understood(elastic: Services) -> None:
+    """No label of it is unknown, and each value is lawful."""
+    config = Config(policy=PolicyName.DYNAMIC)
+    for name, service in elastic.items():
+        view = ContainerView(id="f" * 64, name=name, phase=Phase.CREATED, labels=service.get("labels", {}))
+        wish = wish_of(view, config.settings(), Originals(), CPUSet.parse("0-7"))
+        assert (wish.trouble, wish.warnings) == (None, ())
+        assert (wish.demand is None) == (name == "sidecar")
+
+
+def test_a_container_that_is_sent_a_signal_has_a_stop_signal_of_its_own(elastic: Services) -> None:
+    """Without one, an engine takes any signal for a wish that the container ends."""
+    signalled = [service for service in elastic.values() if "cpuset.signal" in service.get("labels", {})]
+    assert signalled
+    for service in signalled:
+        assert service["stop_signal"] != f"SIG{service['labels']['cpuset.signal']}"
+
+
+def test_a_workload_may_write_in_its_own_directory_alone(elastic: Services) -> None:
+    """So that it can acknowledge, and tell nobody else wrong things. Who does not acknowledge only reads."""
+    for name in ("server", "batch", "arrival", "stubborn"):
+        [volume] = elastic[name]["volumes"]
+        source = volume["source"] if isinstance(volume, dict) else volume.split(":", 1)[0]
+        assert source == f"{FOLDER}/by-name/{name}"
+        assert mount_of(volume) == ("/run/cpus", name == "stubborn")
+    assert ("/run/cpuset-sidecar", False) in [mount_of(volume) for volume in elastic["sidecar"]["volumes"]]
+    assert ("/sys/fs/cgroup", True) in [mount_of(volume) for volume in elastic["sidecar"]["volumes"]]
 
 
 def mount_of(volume: str | dict[str, Any]) -> tuple[str, bool]:

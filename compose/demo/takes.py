@@ -1,0 +1,248 @@
+"""What elastic workloads' own lines prove of the policy `dynamic`: pure functions from lines to findings.
+
+The claims, each from what the workloads wrote themselves:
+
+1. every CPU that one of them lost had been announced to it as leaving before;
+2. who acknowledges is never forced: it was off the CPUs when it said so, and did not come back before they were its own
+   again;
+3. who never acknowledges keeps its CPUs for its whole notice, and then they are taken, and counted as forced;
+4. nobody was on a CPU of somebody else. (A workload just born may be, at its first instructions: evidence.py says why);
+5. each always had its original CPUs.
+
+The only thing that is not from their lines is how many takes the sidecar counted as forced, which must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from compose.demo.evidence import LATE_NS, Finding, Intrusion, Line, Span, cpus_of
+
+Words = Mapping[str, Sequence[Line]]
+"""The lines of each workload, by its name."""
+
+
+@dataclass(frozen=True)
+class Take:
+    """CPUs that a workload lost, by its own words; times are CLOCK_MONOTONIC nanoseconds, None for what was not said.
+
+    `told` is when it read that the last of them was leaving, `notice` how many seconds it was promised then, `said`
+    when it acknowledged, `gone` when it read that it has them no more.
+    """
+
+    cpus: frozenset[int]
+    told: int | None
+    notice: float
+    said: int | None
+    gone: int
+
+    @property
+    def seconds(self) -> float:
+        """From being told to losing them; 0 if it was not told."""
+        return 0.0 if self.told is None else (self.gone - self.told) / 1e9
+
+
+def takes(lines: Sequence[Line]) -> list[Take]:
+    """What a workload lost while it ran, in order."""
+    found: list[Take] = []
+    held = frozenset[int]()
+    told: dict[int, tuple[int, float]] = {}
+    said: dict[int, int] = {}
+    for line in lines:
+        if line["kind"] == "started":
+            held, told, said = frozenset(), {}, {}
+        elif line["kind"] == "acknowledged":
+            said |= {cpu: int(line["at"]) for cpu in cpus_of(line["cpus"])}
+        elif line["kind"] == "told":
+            now, leaving = owned(line), cpus_of(line["leaving"])
+            if lost := held - now:
+                found.append(_take(lost, told, said, line["at"]))
+            # What is not leaving any more has been lost, or may stay after all.
+            told = {cpu: when for cpu, when in told.items() if cpu in leaving}
+            said = {cpu: when for cpu, when in said.items() if cpu in leaving}
+            for cpu in leaving - told.keys():
+                told[cpu] = line["at"], line["deadline"] or 0.0
+            held = now
+    return found
+
+
+def _take(lost: frozenset[int], told: Mapping[int, tuple[int, float]], said: Mapping[int, int], gone: int) -> Take:
+    is_told, is_said = lost <= told.keys(), lost <= said.keys()
+    return Take(
+        cpus=lost,
+        told=max(told[cpu][0] for cpu in lost) if is_told else None,
+        notice=max(told[cpu][1] for cpu in lost) if is_told else 0.0,
+        said=max(said[cpu] for cpu in lost) if is_said else None,
+        gone=gone,
+    )
+
+
+def owned(line: Line) -> frozenset[int]:
+    """The CPUs of its own that a workload was told it has, those that are leaving included."""
+    return cpus_of(line["cpus"]) if line["sharing"] == "exclusive" else frozenset()
+
+
+def growths(lines: Sequence[Line]) -> int:
+    """How often a workload was given CPUs besides those that it had."""
+    count, held = 0, frozenset[int]()
+    for line in lines:
+        if line["kind"] == "told":
+            now = owned(line)
+            count += bool(held and now - held)
+            held = now
+        elif line["kind"] == "started":
+            held = frozenset()
+    return count
+
+
+def own_spans(lines: Sequence[Line], until: int) -> list[Span]:
+    """When which CPUs were a workload's alone, and its to keep: told, settled, and not leaving."""
+    spans: list[Span] = []
+    since, cpus = 0, frozenset[int]()
+    for line in [*lines, {"kind": "ended", "at": until}]:
+        if line["kind"] not in ("told", "started", "ended"):
+            continue
+        now = owned(line) - cpus_of(line["leaving"]) if line["kind"] == "told" and line["settled"] else frozenset[int]()
+        if now != cpus:
+            if cpus:
+                spans.append(Span(since, line["at"], cpus))
+            since, cpus = line["at"], now
+    return spans
+
+
+def visits(lines: Sequence[Line]) -> Iterator[tuple[int, int, int, int]]:
+    """Where the busy processes of a workload were by their own notes: CPU, first and last, and the birth before it."""
+    birth = 0
+    for line in lines:
+        if line["kind"] == "started":
+            birth = line["at"]
+        elif line["kind"] == "ran":
+            for cpu, first, last in line["seen"]:
+                yield cpu, first, last, birth
+
+
+def intruders(lines: Sequence[Line], spans: Sequence[Span]) -> list[Intrusion]:
+    """Where a workload was on CPUs that were somebody else's in these spans."""
+    return [
+        Intrusion(cpu, max(1, span.overlap(first, last)), min(last, span.until) - birth)
+        for cpu, first, last, birth in visits(lines)
+        for span in spans
+        if cpu in span.cpus and span.since <= last and first < span.until
+    ]
+
+
+def away_spans(lines: Sequence[Line], until: int) -> list[Span]:
+    """When a workload must be off which CPU: from its acknowledgement until it is told that it has it to keep."""
+    away: dict[int, int] = {}
+    spans: list[Span] = []
+    for line in [*lines, {"kind": "ended", "at": until}]:
+        back = frozenset[int]()
+        if line["kind"] == "acknowledged":
+            away |= {cpu: int(line["at"]) for cpu in cpus_of(line["cpus"]) if cpu not in away}
+        elif line["kind"] == "told":
+            back = owned(line) - cpus_of(line["leaving"])
+        elif line["kind"] in ("started", "ended"):
+            back = frozenset(away)
+        spans += [Span(away.pop(cpu), line["at"], frozenset({cpu})) for cpu in sorted(back & away.keys())]
+    return spans
+
+
+def strayed(lines: Sequence[Line]) -> bool:
+    """Whether a workload with CPUs of its own was ever without one of its original ones."""
+    told = [line for line in lines if line["kind"] == "told" and line["sharing"] == "exclusive"]
+    # What it has not yet been given, it has not lost.
+    had = frozenset[int]()
+    for line in told:
+        original = cpus_of(line["original"])
+        if had & original - cpus_of(line["cpus"]) or cpus_of(line["leaving"]) & original:
+            return True
+        had = original & cpus_of(line["cpus"])
+    return False
+
+
+def judge(words: Words, deaf: str, forced: Mapping[str, int], until: int) -> list[Finding]:
+    """Weigh the whole story. `deaf` is the workload that never acknowledges; `forced` is what the sidecar counted."""
+    by_name = {name: takes(lines) for name, lines in words.items()}
+    polite = {name: found for name, found in by_name.items() if name != deaf}
+    every = [take for found in by_name.values() for take in found]
+    said = [take for found in polite.values() for take in found]
+    unannounced = [take for take in every if take.told is None]
+    count = sum(len(take.cpus) for take in every)
+    return [
+        Finding(
+            bool(every) and not unannounced,
+            f"all {count} CPUs that went, in {len(every)} takes, had been announced as leaving before",
+        ),
+        *_of_the_polite(words, said, polite.keys(), forced, until),
+        _of_the_deaf(deaf, by_name.get(deaf, []), forced),
+        *of_all(words, until),
+        Finding(
+            any(growths(lines) for lines in words.values()),
+            "they grew again when there was room: "
+            + ", ".join(f"{name} {growths(lines)} times" for name, lines in words.items() if growths(lines)),
+        ),
+    ]
+
+
+def _of_the_polite(
+    words: Words, said: Sequence[Take], names: Iterable[str], forced: Mapping[str, int], until: int
+) -> Iterator[Finding]:
+    counted = sum(forced.get(name, 0) for name in names)
+    slowest = max((take.seconds for take in said), default=0.0)
+    yield Finding(
+        bool(said) and counted == 0 and all(take.said is not None for take in said),
+        f"who acknowledges is not forced: {len(said)} takes, {counted} forced, the longest {slowest * 1000:.0f} ms",
+    )
+    back = [each for name in names for each in intruders(words[name], away_spans(words[name], until))]
+    yield Finding(not back, f"when they said that they had left, they had: {len(back)} notes say otherwise")
+
+
+def _of_the_deaf(deaf: str, found: Sequence[Take], forced: Mapping[str, int]) -> Finding:
+    kept = [take for take in found if take.said is None and take.seconds >= take.notice - LATE_NS / 1e9]
+    counted = forced.get(deaf, 0)
+    times = ", ".join(f"{take.seconds:.1f} s of {take.notice:.1f}" for take in found)
+    return Finding(
+        bool(found) and len(kept) == len(found) == counted,
+        f"{deaf} never acknowledged, and kept its CPUs until the notice was over ({times or 'none'}): {counted} forced",
+    )
+
+
+def of_all(words: Words, until: int) -> Iterator[Finding]:
+    """What holds in every story: nobody on a CPU of somebody else, and nobody without its original CPUs."""
+    found = [
+        intrusion
+        for owner, lines in words.items()
+        for spans in [own_spans(lines, until)]
+        for other, theirs in words.items()
+        if other != owner
+        for intrusion in intruders(theirs, spans)
+    ]
+    notes = sum(line["kind"] == "ran" for lines in words.values() for line in lines)
+    late = sum(intrusion.is_late_start for intrusion in found)
+    excused = f" ({late} of a newborn, before it was pinned)" if late else ""
+    yield Finding(
+        bool(notes) and len(found) == late and any(own_spans(lines, until) for lines in words.values()),
+        f"nobody was on a CPU of somebody else, by {notes} notes of their own{excused}",
+    )
+    astray = [name for name, lines in words.items() if strayed(lines)]
+    yield Finding(not astray, f"each kept its original CPUs{': not ' + ', '.join(astray) if astray else ''}")
+
+
+def judge_small(words: Words, holder: str, waiter: str, forced: Mapping[str, int], until: int) -> list[Finding]:
+    """Weigh the story for which there is one CPU to give: `holder` has it, `waiter` waits until it leaves."""
+    told = [line for line in words[waiter] if line["kind"] == "told"]
+    waits = [line for line in told if line["sharing"] == "shared" and "asked for" in line["reason"]]
+    has = [line for line in told if owned(line) and line["settled"]]
+    ends = [line["at"] for line in words[holder] if line["kind"] == "ended"]
+    lost = [take for lines in words.values() for take in takes(lines)]
+    counted = sum(forced.values())
+    return [
+        Finding(bool(waits), f"{waiter} was told that it waits, and for what"),
+        Finding(
+            bool(has and ends and waits) and waits[0]["at"] < ends[0] < has[0]["at"],
+            f"{waiter} was given its CPU after {holder} had ended, and not before",
+        ),
+        *of_all(words, until),
+        Finding(not lost and counted == 0, f"nobody lost a CPU that it had: {len(lost)} takes, {counted} forced"),
+    ]
