@@ -205,8 +205,8 @@ class ModelSidecar:
             case SendSignal():
                 real = self._host.containers.get(order.container)
                 if real:
-                    what = f"{What.SIGNALLED}: {order.signal}"
-                    self._say(Happening(at=self._agenda.now, what=what, container=real.name))
+                    what = What.SIGNALLED
+                    self._say(Happening(at=self._agenda.now, what=what, container=real.name, why=order.signal))
             case StopContainer():
                 self._agenda.after(self._pace.stop, partial(self._stopped, order.container))
             case LookAgain():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -10,6 +12,8 @@ import pytest
 
 from sidecar.__main__ import main
 from sidecar.publish.journal import WorldLine, read_journal
+
+ROOT = Path(__file__).parents[2]
 
 SCENARIO = """
 title = "One arrives"
@@ -134,6 +138,17 @@ def test_a_scenario_that_cannot_be_understood_or_played_is_code_1(
     assert "y.toml, line 15: start at 1 s: there is no container 'plain' now" in capsys.readouterr().err
     assert main(["simulate", scenario, "--machine", str(tmp_path / "none")]) == 1
     assert "cannot be read" in capsys.readouterr().err
+
+
+def test_it_needs_nothing_of_the_daemons_tasks(scenario: str) -> None:
+    """Neither trio nor an engine's client is loaded: it is the decisions alone."""
+    program = (
+        "import sys; from sidecar.cli import simulate; from sidecar.simulation import reading, scenario\n"
+        f"scenario.simulation_of(reading.scenario_in({scenario!r})).advance(10)\n"
+        "print(sorted({'trio', 'aiodocker', 'aiohttp', 'starlette', 'rich'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_a_broken_law_is_code_1(

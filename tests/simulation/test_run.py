@@ -194,6 +194,17 @@ def test_a_size_is_ordered_and_what_cannot_be_is_said() -> None:
     assert sim.log[-1].why.startswith("not done: manual may have 2 to 6 CPUs")
 
 
+def test_who_asks_for_a_signal_gets_one_at_each_change() -> None:
+    """When its notice begins, and when the CPUs are taken; from the first time on that it was in place."""
+    sim = host()
+    sim.create("batch", {"cpuset.exclusive": "7", "cpuset.min": "1", "cpuset.signal": "HUP", "cpuset.grace": "5s"})
+    sim.run("batch")
+    sim.at(10, lambda: runs(sim, "server", 4))
+    sim.advance(20)
+    assert said(sim, "batch", What.SIGNALLED) == [10.001, 15.001]
+    assert {each.why for each in sim.log if each.what == What.SIGNALLED} == {"HUP"}
+
+
 def test_names_are_of_containers_that_there_are() -> None:
     sim = host()
     sim.create("web")
