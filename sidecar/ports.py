@@ -9,6 +9,7 @@ from typing import Protocol
 import msgspec
 
 from sidecar.decide.facts import ContainerView, EngineInfo, Fact
+from sidecar.decide.measuring import Usage
 from sidecar.decide.orders import Order, Update
 from state.cpuset import CPUSet
 from state.model import State
@@ -64,26 +65,12 @@ class Kernel(Protocol):
     """The kernel's files on this host."""
 
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
-        """Where a container may really run; None where it runs nothing, or that cannot be read. One that the engine calls
-        exited may run all the same.
+        """Where a container may really run; None where it runs nothing, or that cannot be read. One that the engine
+        calls exited may run all the same.
         """
 
     def topology(self) -> Topology:
         """The machine as it is now. StateError if it cannot be understood."""
-
-
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a container's processes have used since its cgroup was made: counters that begin anew with each start.
-
-    `throttled` counts the periods in which its quota stopped it. `waiting_microseconds` is for how long some task
-    waited for a CPU (PSI `some`), None where the kernel does not say; `pressure` the share of that in the last 10 s, in
-    percent.
-    """
-
-    cpu_nanoseconds: int
-    throttled: int = 0
-    waiting_microseconds: int | None = None
-    pressure: float = 0.0
 
 
 class Usages(Protocol):

@@ -12,8 +12,8 @@ from typing import Literal
 import trio
 
 from sidecar.decide.facts import ContainerView
+from sidecar.decide.measuring import Usage
 from sidecar.engines.simulated_use import SimulatedUse
-from sidecar.ports import Usage
 from state.cpuset import EMPTY, CPUSet
 from state.topology import Topology, with_online
 

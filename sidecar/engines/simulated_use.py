@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from sidecar.ports import Usage
+from sidecar.decide.measuring import Usage
 
 
 class SimulatedUse:

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from sidecar.decide.facts import ContainerView
+from sidecar.decide.measuring import Usage
 from sidecar.host.places import CGROUP, find_directory, has_place, v1_hierarchy, v2_hierarchy
-from sidecar.ports import Usage
 
 KEPT: Final = 200
 """Containers whose files are kept open, up to three each: with the usual limit of 1024 open files, much is left."""

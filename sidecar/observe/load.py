@@ -1,78 +1,27 @@
 """What containers with `cpuset.scale: load` use: measured every period, and told where it would change anything.
 
 1. Each round takes a sample of every such container that runs; where there is none, nothing wakes up until there is.
-2. A load lies between two samples of one start. Counters that went backwards, or another start, begin anew. So does
-   one that was paused, stopped, or could not be read: for that time its use says nothing of what it wants.
-3. The time between them is real, on a clock that nobody sets: a round may be late.
-4. Nobody uses more than it has: what exceeds that is the clock's and the counter's disagreement, and would ask for a
-   CPU too many just where all are busy.
-5. The peak halves every half-life, and is kept over restarts for as long as the container has its grant.
-6. Pressure must be there over ten seconds and over the period: the average over ten seconds still speaks of the CPUs
-   that were missing when they have long come, and one period alone may be a moment's crowd.
+2. What lies between two of them is a load (`decide.measuring`). One that was paused, stopped, or could not be read
+   begins anew: for that time its use says nothing of what it wants.
+3. The time is that of a clock that nobody sets.
+4. The peak is kept over restarts, for as long as the container has its grant.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import trio
 
 from sidecar.board import Board
 from sidecar.decide.facts import Fact, Load, LoadMeasured, Phase
 from sidecar.decide.loads import follows_load, is_news
+from sidecar.decide.measuring import Peak, Sample, load_between
 from sidecar.decide.world import Container, World
-from sidecar.ports import Usage, Usages
+from sidecar.ports import Usages
 
 AT_ONCE: Final = 16
 """Samples taken without letting others run: less than a millisecond."""
-
-
-class Sample(NamedTuple):
-    """What a container had used by a time (in seconds), on how many CPUs, since which start."""
-
-    at: float
-    usage: Usage
-    cpus: int
-    started_at: str
-
-
-class Peak(NamedTuple):
-    """The highest use in CPUs, as it counted at a time (in seconds)."""
-
-    use: float = 0.0
-    at: float = 0.0
-
-    def after(self, seconds: float, half_life: float) -> float:
-        """What is left of it after so many seconds."""
-        return float(self.use * 0.5 ** (seconds / half_life))
-
-
-def load_between(container: str, before: Sample, after: Sample, peak: Peak, half_life: float) -> Load | None:
-    """The load between two samples; None where they have nothing to do with each other."""
-    seconds = after.at - before.at
-    used = after.usage.cpu_nanoseconds - before.usage.cpu_nanoseconds
-    # 2. One start.
-    if seconds <= 0 or used < 0 or after.started_at != before.started_at:
-        return None
-    # 3. and 4. Over the real time, and no more than it had.
-    use = min(used / (seconds * 1e9), float(max(before.cpus, after.cpus)))
-    return Load(
-        container=container,
-        cpus=after.cpus,
-        use=use,
-        # 5. The peak.
-        peak=max(use, peak.after(after.at - peak.at, half_life)),
-        pressure=_pressure(before.usage, after.usage, seconds),
-        is_throttled=after.usage.throttled > before.usage.throttled,
-    )
-
-
-def _pressure(before: Usage, after: Usage, seconds: float) -> float:
-    # 6. Now, and for a while.
-    if before.waiting_microseconds is None or after.waiting_microseconds is None:
-        return 0.0
-    waited = max(0, after.waiting_microseconds - before.waiting_microseconds)
-    return min(waited / (seconds * 1e4), after.pressure)
 
 
 class LoadMeter:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import msgspec
 
 from sidecar.decide.facts import ContainerView, Load, Phase
+from sidecar.decide.measuring import Peak, Sample, load_between
 from sidecar.decide.orders import Update
 from sidecar.engines.simulated_use import SimulatedUse
 from sidecar.errors import SidecarError
@@ -65,10 +66,9 @@ class ModelContainer:
     """When the engine is done with what it does to it."""
     is_unseen: bool = True
     """Whether it changed in a way that no look has shown yet."""
-    measured_at: float | None = None
-    measured_used: int = 0
-    measured_waited: int = 0
-    peak: float = 0.0
+    sample: Sample | None = None
+    """What it had used when it was last measured."""
+    peak: Peak = dataclasses.field(default_factory=Peak)
 
     @property
     def usable(self) -> CPUSet:
@@ -98,20 +98,13 @@ class ModelContainer:
         self.use.advance(now, len(self.usable))
 
     def load(self, now: float, half_life: float) -> Load | None:
-        """What it did since it was last measured; None the first time. As `sidecar.observe.load` counts."""
+        """What it did since it was last measured; None the first time."""
         self.advance(now)
-        usage = self.use.usage()
-        used, waited = usage.cpu_nanoseconds, usage.waiting_microseconds or 0
-        before, self.measured_at = self.measured_at, now
-        more, waiting = used - self.measured_used, waited - self.measured_waited
-        self.measured_used, self.measured_waited = used, waited
-        if before is None or now <= before:
-            return None
-        seconds, cpus = now - before, len(self.effective or EMPTY)
-        use = min(more / (seconds * 1e9), float(cpus))
-        self.peak = max(use, self.peak * 0.5 ** (seconds / half_life))
-        pressure = min(waiting / (seconds * 1e4), usage.pressure)
-        return Load(container=self.id, cpus=cpus, use=use, peak=self.peak, pressure=pressure)
+        before, self.sample = self.sample, Sample(now, self.use.usage(), len(self.effective or EMPTY), str(self.starts))
+        load = load_between(self.id, before, self.sample, self.peak, half_life) if before else None
+        if load:
+            self.peak = Peak(load.peak, now)
+        return load
 
 
 class ModelHost:
@@ -147,7 +140,7 @@ class ModelHost:
             return real.phase.is_live
         real.advance(now)
         real.use = SimulatedUse(real.use.wanted, now)
-        real.measured_at, real.measured_used, real.measured_waited = None, 0, 0
+        real.sample = None
         real.phase, real.effective, real.starts, real.is_unseen = (
             Phase.RUNNING,
             wanted or self.online,

@@ -14,9 +14,9 @@ from trio.testing import MockClock
 from sidecar.board import Board
 from sidecar.decide.facts import ContainerView, Fact, Load, LoadMeasured, Phase
 from sidecar.decide.loads import with_loads
+from sidecar.decide.measuring import Peak, Sample, Usage, load_between
 from sidecar.decide.world import Container, PolicyName, Settings, Standing, Wish, World, replace
-from sidecar.observe.load import LoadMeter, Peak, Sample, load_between
-from sidecar.ports import Usage
+from sidecar.observe.load import LoadMeter
 from state.cpuset import CPUSet
 from state.model import Demand, Scale, State
 from state.topology import uniform
