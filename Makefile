@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 step = @log=$$(mktemp); if $(2) >$$log 2>&1; then printf '%-14s ok\n' '$(1)'; rm -f $$log; \
 	else cat $$log; rm -f $$log; printf '\n%s failed:  %s\n' '$(1)' '$(2)'; exit 1; fi
 
-.PHONY: help venv check test demo demo-dynamic demo-clean bench clean
+.PHONY: help venv check test demo demo-dynamic demo-clean bench benefit clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,10 @@ demo-clean: venv  ## remove the packages and cached files that the demos and `ma
 
 bench: venv  ## the benchmarks
 	@$(PY) -m pytest -q --benchmark-only --benchmark-disable-gc tests/bench $(ARGS)
+
+benefit: venv  ## what changing CPUs are worth: the simulated study of docs/benefit.md, with its figures; takes some minutes
+	@$(PY) -c 'import matplotlib' 2>/dev/null || $(PY) -m pip -q install -c constraints.txt --group figures
+	@$(PY) -m tests.bench.benefit $(ARGS)
 
 clean:  ## remove what was made in this folder
 	@rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks

@@ -74,7 +74,7 @@ def test_pins_are_exact_and_name_no_index() -> None:
         assert line.startswith("#") or re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][A-Za-z0-9.]*", line), line
 
 
-@pytest.mark.parametrize("target", ["help", "venv", "check", "test", "demo", "demo-clean", "bench", "clean"])
+@pytest.mark.parametrize("target", ["help", "venv", "check", "test", "demo", "demo-clean", "bench", "benefit", "clean"])
 def test_make_knows_the_target(target: str) -> None:
     """What the README names can be asked for."""
     done = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=False)
