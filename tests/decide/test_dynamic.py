@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.decide.facts import DefragmentRequested, Purpose, TakeAcknowledged
+from sidecar.decide.facts import DefragmentRequested, Purpose, ResizeRequested, TakeAcknowledged
 from sidecar.decide.resizing import objection
 from sidecar.decide.world import PolicyName
 from state.model import NumaRule, RefusalCode
@@ -115,6 +115,24 @@ def test_a_further_shrink_begins_the_grace_anew_with_all_that_leaves() -> None:
     assert (where(batch), story.world.state.forced) == ("1-4", 1)
 
 
+def test_the_grace_of_what_is_only_just_coming_begins_when_it_can_be_told() -> None:
+    """CPUs that are not wanted any more while the order that gives them is on its way: they come, they are told as
+    leaving, and only then is their time counted."""
+    story = Dynamic(cooldown_seconds=0)
+    batch = story.elastic("batch", 1, 1, 4, scale="manual")
+    story.feed(ResizeRequested(batch.id, 4))
+    [grown] = story.flight
+    story.feed(ResizeRequested(batch.id, 1))
+    assert story.flight == [grown]
+    assert (str(story.told(batch).cpus), str(story.told(batch).leaving)) == ("1", "")
+    assert story.waiting(Purpose.GRACE) == []
+    story.settle()
+    told = story.told(batch)
+    assert (str(told.cpus), str(told.leaving), told.deadline_seconds) == ("1-4", "2-4", 2.0)
+    story.over(Purpose.GRACE, batch)
+    assert (where(batch), story.leaving(batch)) == ("1", "")
+
+
 def test_a_restart_of_the_sidecar_begins_the_grace_anew() -> None:
     """What was promised is a minimum; the books still say what is leaving."""
     story = Dynamic()
@@ -197,6 +215,32 @@ def test_who_grew_is_left_in_peace_but_for_a_floor() -> None:
     story.acked(first)
     assert [len(story.grant(each).cpus) for each in (first, second)] == [4, 3]
     assert "second may have a larger share" in story.why(first)
+
+
+def test_who_fills_gives_way_at_once_to_a_load_and_to_an_order() -> None:
+    """It took what was spare a moment ago; that is no reason to let a busy server wait."""
+    story = Dynamic()
+    server = story.elastic("server", 1, 1, 4, scale="load")
+    batch = story.elastic("batch", 1, 1, 6)
+    assert [len(story.grant(each).cpus) for each in (server, batch)] == [1, 6]
+    assert story.grant(batch).cooling is not None
+    story.used(server, 1.0)
+    assert [len(story.grant(each).cpus) for each in (server, batch)] == [2, 5]
+    assert "server may have a larger share" in story.why(batch)
+
+
+def test_a_load_that_grew_keeps_it_against_a_fair_share_until_it_has_cooled_down() -> None:
+    """Whoever follows its load is not to be asked again a second later."""
+    story = Dynamic(uniform(cores=6))
+    first = story.elastic("first", 1, 1, 5, scale="load")
+    for use in (1.0, 2.0, 3.0):
+        story.used(first, use)
+    assert len(story.grant(first).cpus) == 4
+    second = story.elastic("second", 1, 1, 5, scale="load")
+    story.used(second, 1.0)
+    assert [len(story.grant(each).cpus) for each in (first, second)] == [4, 1]
+    story.over(Purpose.COOLDOWN, first)
+    assert [len(story.grant(each).cpus) for each in (first, second)] == [3, 2]
 
 
 def test_small_changes_are_not_made_unless_a_floor_needs_them() -> None:
