@@ -13,6 +13,7 @@ import pytest
 
 from sidecar.decide.world import PolicyName
 from tests.bench.benefit.cases import BATCH, CASES, CPUS, SERVER, Case
+from tests.bench.benefit.engine import unframed
 from tests.bench.benefit.load import BURST, CALM, NEIGHBOURS, REQUEST, Requests, Shape, neighbours, poisson, requests
 from tests.bench.benefit.lockstep import WARM_UP, Outcome, play
 from tests.bench.benefit.queueing import Server
@@ -213,6 +214,12 @@ def test_a_study_is_of_every_case_shape_and_seed() -> None:
     lines = list(tables(found, few))
     assert len(lines) == len(Shape) * (2 + len(few) + 1) + 3
     assert all(line.count("|") == lines[0].count("|") for line in lines[:4])
+
+
+def test_what_a_container_printed_is_read_without_the_heads_of_its_frames() -> None:
+    """Each frame of a log has eight bytes before it, of which four are its length; a line may lie across two."""
+    assert unframed(b"\x01\0\0\0\0\0\0\x031.5" + b"\x01\0\0\0\0\0\0\x0500\n2\n") == "1.500\n2\n"
+    assert unframed(b"") == ""
 
 
 def test_quartiles_are_those_of_the_values() -> None:

@@ -1,4 +1,4 @@
-"""The study, its figures and its tables: `python -m tests.bench.benefit [--seeds N] [--out DIR]`."""
+"""The study, its figures and its tables: `python -m tests.bench.benefit [--seeds N] [--out DIR] [--engine]`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.benefit", description=__doc__)
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"loads for each case ({SEEDS})")
     parser.add_argument("--out", type=Path, default=PICTURES, help="where the figures go (docs/pictures)")
+    parser.add_argument("--engine", action="store_true", help="only what two CPUs allow, on a real engine; as root")
     arguments = parser.parse_args()
+    if arguments.engine:
+        from tests.bench.benefit.engine import measure
+
+        print("\n".join(measure()))
+        return 0
     # Only whoever draws needs the library that draws.
     from tests.bench.benefit.figure import boxes, timeline, write
 
