@@ -4,8 +4,10 @@
    what the shared pool must keep.
 2. Everybody claims from its floor up to what it wants: its ceiling (`fill`), what its load asks for (`load`), or what
    somebody ordered (`manual`); one that does not run now does not grow.
-3. Whoever grew a short while ago, and cools down, claims all that it has; unless these claims together are more than
-   the capacity, because a floor needs it: then what is above the floors is shared out among them.
+3. Whoever grew a short while ago, and cools down, keeps all that it has, as far as nobody needs it more:
+   - a `fill` took what was spare: it keeps that against others who fill, but not against a floor, a load, or an order,
+     whose fair size comes first;
+   - a `load` keeps it against its own smaller wish and against everybody's, but not against a floor.
 4. A change smaller than the least change is not made; unless a floor needs it.
 
 The sizes are in the units of each container: whole cores where its options say so.
@@ -13,7 +15,7 @@ The sizes are in the units of each container: whole cores where its options say 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from sidecar.decide.loads import wished
 from sidecar.decide.options import FULL_PCPUS_ONLY
@@ -29,12 +31,14 @@ def sizes(world: World, state: State, caps: Mapping[str, int], arrival: Demand |
     is one that would be granted besides: it claims from its floor up to what it asks for.
     """
     room = capacity(world, state)
-    claims = [_claim(world, each, caps.get(each.container)) for each in state.assignments.values()]
+    grants = list(state.assignments.values())
+    claims = [_claim(world, each, caps.get(each.container)) for each in grants]
+    fills = {each.container for each in grants if each.demand.scale is Scale.FILL}
     if arrival:
         claims.append(_first_claim(world, state, arrival))
-    # 3. Calm, unless a floor needs it.
-    if sum(claim.lowest for claim in claims) > room:
-        claims = [replace(claim, lowest=_least(claim), highest=claim.lowest) for claim in claims]
+    # 3. Calm.
+    if any(each.cooling is not None for each in grants):
+        claims = _calmed(state, room, claims, fills)
     # 4. No small change.
     return _without_small_changes(world, state, room, claims)
 
@@ -80,12 +84,7 @@ def _claim(world: World, assignment: Assignment, cap: int | None) -> Claim:
     container = world.containers.get(assignment.container)
     wish = wish_for(world, assignment)
     highest = min(wish, now) if container is None or container.is_idle else wish
-    lowest = demand.floor
-    if assignment.cooling is not None and demand.scale is not Scale.MANUAL:
-        # 3. Left in peace.
-        lowest = max(lowest, min(now, demand.ceiling))
-        highest = max(highest, lowest)
-    claim = _in_units(world, demand, lowest, highest, assignment.since, most=demand.ceiling)
+    claim = _in_units(world, demand, demand.floor, highest, assignment.since, most=demand.ceiling)
     return claim if cap is None else replace(claim, lowest=min(claim.lowest, cap), highest=min(claim.highest, cap))
 
 
@@ -109,8 +108,34 @@ def _in_units(world: World, demand: Demand, lowest: int, highest: int, since: in
     )
 
 
-def _least(claim: Claim) -> int:
-    return min(claim.floor + -claim.floor % claim.unit, claim.lowest)
+def _calmed(state: State, room: int, claims: Sequence[Claim], fills: Collection[str]) -> list[Claim]:
+    """The claims of those who are left in peace, and of those whom they have to give way to."""
+    kept = {claim.key: _kept(state, claim) for claim in claims}
+    needs = [claim if claim.key in fills else _at_least(claim, kept[claim.key]) for claim in claims]
+    if sum(claim.lowest for claim in needs) > room:
+        # A floor needs it: everybody gives way.
+        return [replace(claim, highest=kept[claim.key]) for claim in claims]
+    # Who fills gives way to the fair size of everybody else.
+    plain = fair(room, needs)
+    wanted = {claim.key: kept[claim.key] if claim.key in fills else plain[claim.key] for claim in claims}
+    if sum(wanted.values()) <= room:
+        return [_at_least(claim, wanted[claim.key]) for claim in claims]
+    return [
+        replace(claim, lowest=claim.lowest if claim.key in fills else wanted[claim.key], highest=wanted[claim.key])
+        for claim in claims
+    ]
+
+
+def _at_least(claim: Claim, size: int) -> Claim:
+    return replace(claim, lowest=size, highest=max(claim.highest, size))
+
+
+def _kept(state: State, claim: Claim) -> int:
+    """What somebody claims at the least: all that it has, if it is left in peace."""
+    grant = state.assignments.get(claim.key)
+    if grant is None or grant.cooling is None or grant.demand.scale is Scale.MANUAL:
+        return claim.lowest
+    return max(claim.lowest, min(len(grant.cpus), grant.demand.ceiling))
 
 
 def _without_small_changes(world: World, state: State, room: int, claims: Sequence[Claim]) -> dict[str, int]:
