@@ -95,7 +95,8 @@ class Screen:
     def verdict(self, is_true: bool, text: str) -> None:
         """One finding, with a mark."""
         self._console.print(
-            Text("  yes  " if is_true else "  NO   ", style="bold green" if is_true else "bold red") + Text(text)
+            Text("  yes  " if is_true else "  NO   ", style="bold green" if is_true else "bold red") + Text(text),
+            soft_wrap=True,
         )
 
     def _tell(self) -> None:

@@ -79,8 +79,13 @@ def _take(lost: frozenset[int], told: Mapping[int, tuple[int, float]], said: Map
 
 
 def owned(line: Line) -> frozenset[int]:
-    """The CPUs of its own that a workload was told it has, those that are leaving included."""
-    return cpus_of(line["cpus"]) if line["sharing"] == "exclusive" else frozenset()
+    """The CPUs of its own that a workload was told it has, those that are leaving included.
+
+    Not those that it still shares while its grant is to come.
+    """
+    if line["sharing"] != "exclusive":
+        return frozenset()
+    return cpus_of(line["cpus"]) & (cpus_of(line["desired"]) | cpus_of(line["leaving"]))
 
 
 def growths(lines: Sequence[Line]) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from compose.demo.evidence import Line, cpus_of
 from compose.demo.takes import owned
 
+_OBVIOUS = re.compile(r"^(?:in the shared pool: |(?:gained [\d,-]+)?(?: and )?(?:gave up [\d,-]+)?: )")
 HOLD_BACK_NS = 150_000_000  # the logs are read one after the other: a younger line may have an older one behind it
 
 
@@ -61,19 +63,22 @@ def sentences(lines: Sequence[Line]) -> Iterator[tuple[int, str]]:
 def _told(before: Line | None, now: Line) -> str:
     had, has = owned(before) if before else frozenset(), owned(now)
     leaving, left = cpus_of(now["leaving"]), cpus_of(before["leaving"]) if before else frozenset()
+    why = _OBVIOUS.sub("", now["reason"])
     parts = []
-    if not has and (before is None or had or before["reason"] != now["reason"]):
-        parts.append(f"I share {now['cpus']} with others: {now['reason'].removeprefix('in the shared pool: ')}")
+    if not has and now["sharing"] == "exclusive":
+        parts.append(f"{now['arriving']} is to be mine, {now['cpus']} I still share: {why}")
+    elif not has and (before is None or had or before["reason"] != now["reason"]):
+        parts.append(f"I share {now['cpus']} with others: {why}")
     if lost := had - has:
         parts.append(f"{kernel_list(lost)} is gone, I have {now['cpus']}")
     elif has and not had:
-        parts.append(f"I have {now['cpus']}: {now['reason']}")
+        parts.append(f"I have {now['cpus']}: {why}")
     elif has - had:
-        parts.append(f"{kernel_list(has - had)} is mine, too: I have {now['cpus']}: {now['reason']}")
+        parts.append(f"{kernel_list(has - had)} is mine, too: I have {now['cpus']}: {why}")
     elif left - leaving and has:
         parts.append(f"{kernel_list(left - leaving)} stays with me after all")
     if leaving - left:
-        parts.append(f"{now['leaving']} leaves me within {now['deadline']:.1f} s: {now['reason']}")
+        parts.append(f"{now['leaving']} leaves me within {now['deadline']:.1f} s: {why}")
     return "; ".join(parts)
 
 

@@ -106,6 +106,7 @@ def hear(told: Projection) -> None:
         "told",
         cpus=str(told.cpus),
         leaving=str(told.leaving),
+        desired=str(told.desired),
         arriving=str(told.arriving),
         original=str(told.original),
         deadline=told.deadline_seconds,

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from compose.demo.evidence import LATE_NS, Finding, Line, Span
+from compose.demo.evidence import LATE_NS, Finding, Line, Span, cpus_of
 from compose.demo.takes import Take, away_spans, growths, judge, judge_small, own_spans, strayed, takes
+from compose.demo.timeline import kernel_list
 
 S = 1_000_000_000
 MS = 1_000_000
@@ -15,7 +16,9 @@ MS = 1_000_000
 
 def told(at: int, cpus: str, leaving: str = "", *, shared: bool = False, **more: object) -> Line:
     sharing = "shared" if shared else "exclusive"
-    line = {"kind": "told", "at": at, "cpus": cpus, "leaving": leaving, "original": "1", "sharing": sharing}
+    desired = kernel_list(cpus_of(cpus) - cpus_of(leaving))
+    line = {"kind": "told", "at": at, "cpus": cpus, "leaving": leaving, "desired": desired, "arriving": ""}
+    line |= {"original": "1", "sharing": sharing}
     return line | {"settled": True, "deadline": 2.0 if leaving else None, "reason": ""} | more
 
 
@@ -147,6 +150,14 @@ def test_what_stays_after_all_was_no_take() -> None:
     assert takes(lines) == []
     [again] = takes([*lines, told(4, "1-2")])
     assert again.told is None
+
+
+def test_what_it_shares_until_its_grant_comes_was_never_its_own() -> None:
+    """So that is not taken from it. What is to go without being announced is, though it still has it."""
+    waiting = told(2, "0", desired="1", arriving="1", settled=False)
+    assert takes([told(1, "0", shared=True), waiting, told(3, "1")]) == []
+    [slip] = takes([told(1, "1-2"), told(2, "1-2", desired="1"), told(3, "1")])
+    assert (slip.cpus, slip.told) == (frozenset({2}), None)
 
 
 def test_a_further_shrink_is_part_of_the_notice() -> None:

@@ -21,9 +21,9 @@ def test_a_workload_says_what_it_has_and_what_changed() -> None:
     """What it is granted, gains, is told to leave, has left, has lost, may keep after all, and shares."""
     assert spoken(
         started(0),
-        told(1, "1", reason="granted"),
-        told(2, "1-3", reason="spare"),
-        told(3, "1-3", "2-3", reason="an arrival"),
+        told(1, "1", reason="granted 1 exclusive CPU: 1"),
+        told(2, "1-3", reason="gained 2-3: spare"),
+        told(3, "1-3", "2-3", reason="gave up 2-3: an arrival"),
         said(4, "2-3"),
         told(5, "1", reason="an arrival"),
         told(6, "1-2", "2", reason="another"),
@@ -32,8 +32,10 @@ def test_a_workload_says_what_it_has_and_what_changed() -> None:
         {"kind": "ended", "at": 9},
         started(10),
         told(11, "0", shared=True, reason="in the shared pool: none free"),
+        told(12, "0", desired="1", arriving="1", settled=False, reason="granted 1 exclusive CPU: 1"),
+        told(13, "1", reason="granted 1 exclusive CPU: 1"),
     ) == [
-        "I have 1: granted",
+        "I have 1: granted 1 exclusive CPU: 1",
         "2-3 is mine, too: I have 1-3: spare",
         "2-3 leaves me within 2.0 s: an arrival",
         "I have left 2-3, and acknowledge",
@@ -43,6 +45,8 @@ def test_a_workload_says_what_it_has_and_what_changed() -> None:
         "I was sent SIGHUP",
         "I end",
         "I share 0 with others: none free",
+        "1 is to be mine, 0 I still share: granted 1 exclusive CPU: 1",
+        "I have 1: granted 1 exclusive CPU: 1",
     ]
 
 
