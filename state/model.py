@@ -111,17 +111,55 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
         return self.cpus if self.max_cpus is None else self.max_cpus
 
 
+class Batch(msgspec.Struct, frozen=True):
+    """CPUs that were taken together: they have one grace."""
+
+    number: int
+    cpus: CPUSet
+
+
 class Leaving(msgspec.Struct, frozen=True, kw_only=True):
     """CPUs that were taken from a container in the books, and that it may still be using.
 
-    They are nobody else's to use before it has left them. It may stay until it acknowledges, or until its grace is
-    over: then the take `is_due`. `number` names the take; a further shrink makes a new one with all of the CPUs.
+    They are nobody else's to use before it has left them. It may stay on each until it acknowledges, or until the grace
+    of that one is over: then it is `due`. `number` and `reason` are those of the last take; `earlier` are takes before
+    that whose grace is not over yet, in their order.
     """
 
     cpus: CPUSet
     number: int
     reason: str
-    is_due: bool = False
+    due: CPUSet = EMPTY
+    earlier: tuple[Batch, ...] = ()
+
+    @property
+    def waiting(self) -> CPUSet:
+        """Those on which the container may stay."""
+        return self.cpus - self.due
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it may stay on none of them."""
+        return not self.waiting
+
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        """What is waited for, by the takes that it belongs to, in their order."""
+        last = self.waiting - union(batch.cpus for batch in self.earlier)
+        return (*self.earlier, Batch(self.number, last)) if last else self.earlier
+
+    def within(self, cpus: CPUSet) -> Leaving | None:
+        """The same without what is not among these CPUs; None where nothing is left."""
+        if not cpus & self.cpus:
+            return None
+        earlier = tuple(Batch(batch.number, part) for batch in self.earlier if (part := batch.cpus & cpus))
+        return msgspec.structs.replace(self, cpus=self.cpus & cpus, due=self.due & cpus, earlier=earlier)
+
+    def over(self, number: int) -> Leaving:
+        """The same once the grace of this take, and of all before it, is over."""
+        rest = tuple(batch for batch in self.batches if batch.number > number)
+        due = self.cpus - union(batch.cpus for batch in rest)
+        return msgspec.structs.replace(self, due=due, earlier=tuple(b for b in rest if b.number != self.number))
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):

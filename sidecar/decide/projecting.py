@@ -29,7 +29,7 @@ def projection_of(world: World, container: Container) -> Projection:
         original=assignment.original if assignment else EMPTY,
         leaving=leaving,
         arriving=wanted - container.sure,
-        deadline_seconds=_deadline(world, assignment) if assignment and leaving else None,
+        deadline_seconds=_deadline(world, assignment, leaving) if assignment and leaving else None,
         settled=is_settled(world, container) if assignment else _is_there(container, wanted),
         shared_pool=world.state.shared,
         mems=container.view.mems,
@@ -37,10 +37,12 @@ def projection_of(world: World, container: Container) -> Projection:
     )
 
 
-def _deadline(world: World, assignment: Assignment) -> float:
-    """Seconds from the beginning of the take; 0 once it is due. What is left of them is the writer's to say."""
-    is_due = assignment.leaving is None or assignment.leaving.is_due
-    return 0.0 if is_due else grace_of(world, assignment)
+def _deadline(world: World, assignment: Assignment, told: CPUSet) -> float:
+    """Seconds from the beginning of the take until the first of the CPUs that are told to leave may be gone; 0 once one
+    is due. What is left of them is the writer's to say.
+    """
+    leaving = assignment.leaving
+    return grace_of(world, assignment) if leaving and not leaving.due & told else 0.0
 
 
 def _is_there(container: Container, wanted: CPUSet) -> bool:

@@ -203,9 +203,8 @@ def _refitted(topology: Topology, settings: Settings, assignment: Assignment, cp
     if rest := cpus - original - union(layers):
         layers = (rest, *layers)
     # What is lost here is gone, or not fit to be held; whoever still runs there has no notice.
-    left = ((leaving.cpus if leaving else EMPTY) - cpus) & topology.online
-    leaving = replace(leaving, cpus=left) if leaving and left else None
-    return replace(assignment, cpus=cpus, original=original, layers=layers, leaving=leaving)
+    left = leaving.within(topology.online - cpus) if leaving else None
+    return replace(assignment, cpus=cpus, original=original, layers=layers, leaving=left)
 
 
 def _wanted_later(state: State, assignment: Assignment) -> CPUSet:

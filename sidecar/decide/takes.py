@@ -2,11 +2,12 @@
 
 1. CPUs that a grant loses stand in its `leaving`, with a number. The container may stay on them, and nobody else enters
    them for as long as its footprint touches them: that is the plan's rule, not this file's.
-2. The take is due once the workload acknowledged it, once its grace is over (then it is *forced*, and counted), or at
-   once where nothing runs that could be told. From then on the plan orders the container off.
-3. Once its footprint is off them, nothing is leaving any more.
+2. They are due once the workload acknowledged them, once their grace is over (then the take is *forced*, and counted),
+   or at once where nothing runs that could be told. From then on the plan orders the container off.
+3. What its footprint no longer touches is not leaving any more.
 4. What it gains while something is leaving comes out of that first: a growth cancels.
-5. A further shrink makes a new take of all that is leaving, with a new number and a new grace.
+5. A further shrink is a take of its own: what was leaving before goes when its own grace is over. An acknowledgement is
+   one of all that is leaving.
 
 Timers are facts. A number that no timer runs for is given one by the plan: so a restart of the sidecar begins the
 grace anew, since what was promised is a minimum.
@@ -26,22 +27,20 @@ def held(assignment: Assignment, container: Container) -> CPUSet:
     What it has left already it does not enter again.
     """
     leaving = assignment.leaving
-    if leaving is None or leaving.is_due or container.is_idle:
+    if leaving is None or container.is_idle:
         return assignment.cpus
-    return assignment.cpus | (leaving.cpus & container.seen)
+    return assignment.cpus | (leaving.waiting & container.seen)
 
 
 def changed(state: State, id: str, reason: str, *, gained: CPUSet = EMPTY, lost: CPUSet = EMPTY) -> State:
     """The books after a grant gained and lost CPUs. What it loses is leaving; what it gains may have been."""
     was = state.assignments[id]
-    before = was.leaving.cpus if was.leaving else EMPTY
-    after = (before - gained) | lost
+    # 4. What is gained is not leaving any more.
+    leaving = was.leaving.within(was.leaving.cpus - gained) if was.leaving else None
     if lost:
-        # 5. A new take of everything.
-        leaving: Leaving | None = Leaving(cpus=after, number=state.takes, reason=reason)
-    else:
-        # 4. The rest of the old one goes on.
-        leaving = replace(was.leaving, cpus=after) if was.leaving and after else None
+        # 5. The rest goes on beside the new take.
+        old, due, earlier = (leaving.cpus, leaving.due, leaving.batches) if leaving else (EMPTY, EMPTY, ())
+        leaving = Leaving(cpus=old | lost, number=state.takes, reason=reason, due=due, earlier=earlier)
     layers = tuple(part for layer in was.layers if (part := layer - lost))
     made = replace(
         was,
@@ -68,12 +67,13 @@ def without_ended_takes(world: World, state: State) -> State:
         leaving, container = assignment.leaving, world.containers.get(id)
         if leaving is None or container is None:
             continue
-        if not leaving.cpus.mask & container.footprint:
-            # 3. It is off.
-            state = state.holding(replace(assignment, leaving=None))
-        elif container.is_idle and not leaving.is_due:
+        # 3. What it is off.
+        rest = leaving.within(CPUSet.from_mask(container.footprint))
+        if rest and container.is_idle:
             # 2. Nothing runs.
-            state = state.holding(replace(assignment, leaving=replace(leaving, is_due=True)))
+            rest = rest.over(rest.number)
+        if rest != leaving:
+            state = state.holding(replace(assignment, leaving=rest))
     return state
 
 
@@ -84,7 +84,7 @@ def after_acknowledgement(world: World, fact: TakeAcknowledged) -> World:
         return world
     if assignment.leaving.number != fact.number:
         return world
-    state = world.state.holding(replace(assignment, leaving=replace(assignment.leaving, is_due=True)))
+    state = world.state.holding(replace(assignment, leaving=assignment.leaving.over(fact.number)))
     return replace(world, state=replace(state, acknowledged=state.acknowledged + 1))
 
 
@@ -100,9 +100,9 @@ def after_timer(world: World, fact: TimerEnded) -> World:
             return world.with_container(replace(container, has_lingered=True)) if ended else world
         case Purpose.GRACE:
             leaving = assignment.leaving if assignment else None
-            if assignment is None or leaving is None or leaving.is_due or leaving.number != fact.number:
+            if assignment is None or leaving is None or fact.number not in [each.number for each in leaving.batches]:
                 return world
-            made = replace(assignment, leaving=replace(leaving, is_due=True), forced=assignment.forced + 1)
+            made = replace(assignment, leaving=leaving.over(fact.number), forced=assignment.forced + 1)
             return replace(world, state=replace(state.holding(made), forced=state.forced + 1))
         case Purpose.COOLDOWN:
             if assignment is None or assignment.cooling != fact.number:

@@ -144,7 +144,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     stop_ordered: str | None = None
     """`started_at` of the start that was ordered to be stopped."""
     grace: int | None = None
-    """The number of the take for which its grace runs."""
+    """The number of the last take for which a grace runs."""
     cooldown: int | None = None
     """The number of the growth after which it is left in peace."""
     load: Load | None = None

@@ -16,8 +16,8 @@ Rules:
    to an open directory and follows no link; a thing planted where a directory or file should be is an error for that
    directory, and the container's other directories are written all the same.
 5. Nothing is kept open: a root or directory that was deleted, or mounted anew, is made anew at the next write.
-6. How long is left of a grace is counted from its last `announce`, on a steady clock, and told with whatever is written
-   meanwhile. The passing of time alone is not written.
+6. How long is left of a grace is counted from its `announce`, on a steady clock, and told with whatever is written
+   meanwhile; of several, the one that ends first. The passing of time alone is not written.
 7. A generation acknowledges CPUs if every one from it on told that they leave: the first such is `since`. It stands for
    as long as what is leaving was leaving in the files before, across a restart of the daemon too, for which it is kept
    in a record that no workload can write.
@@ -72,8 +72,8 @@ class Projections:
         self._clock = clock
         self._steady = steady
         self._told: dict[str, _Told] = {}
-        self._ends: dict[str, float] = {}
-        """When the grace of what is leaving a container is over, by the steady clock."""
+        self._ends: dict[str, tuple[float, ...]] = {}
+        """When the graces of what is leaving a container are over, by the steady clock."""
         with opened_root(self._root) as tree:
             for short in tree.ids():
                 self._told[short] = _Told(None, frozenset())
@@ -98,7 +98,8 @@ class Projections:
         short = _short(container)
         if begins_grace:
             # Whatever becomes of the writing, the time runs from now on.
-            self._ends[short] = self._steady() + (projection.deadline_seconds or 0.0)
+            end = self._steady() + (projection.deadline_seconds or 0.0)
+            self._ends[short] = (*self._ends.get(short, ()), end)
         self._write(short, names, projection, anew=begins_grace)
 
     def _write(self, short: str, names: Iterable[str], projection: Projection, *, anew: bool = False) -> None:
@@ -252,12 +253,17 @@ class Projections:
         return _attempt(partial(tree.put_since, short, since, leaving))
 
     def _left(self, short: str, projection: Projection) -> float | None:
-        """Rule 6, in seconds. A take that is due has no time left, whatever of its grace was not used."""
+        """Rule 6, in seconds: until the first of the graces that are not over. What is due has no time left, whatever
+        of its grace was not used.
+        """
         if not projection.leaving:
+            self._ends.pop(short, None)
             return None
         if not projection.deadline_seconds or short not in self._ends:
             return projection.deadline_seconds
-        return round(max(0.0, self._ends[short] - self._steady()), 3)
+        now = self._steady()
+        self._ends[short] = tuple(end for end in self._ends[short] if end > now)
+        return round(min(self._ends[short], default=now) - now, 3)
 
     def _users(self, name: str) -> set[str]:
         return {short for short, told in self._told.items() if name in told.names}

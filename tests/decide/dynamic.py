@@ -55,12 +55,12 @@ class Dynamic(Story):
         if grant is None:
             return False
         if timer.purpose is Purpose.GRACE:
-            return grant.leaving is not None and not grant.leaving.is_due and grant.leaving.number == timer.number
+            return grant.leaving is not None and timer.number in [each.number for each in grant.leaving.batches]
         return timer.purpose is not Purpose.COOLDOWN or grant.cooling == timer.number
 
     def over(self, purpose: Purpose, real: Real) -> None:
-        """The time of that purpose is over for a container, and what follows is answered."""
-        [timer] = [each for each in self.waiting(purpose) if each.container == real.id]
+        """The time of that purpose is over for a container, the first of several, and what follows is answered."""
+        timer = next(each for each in self.waiting(purpose) if each.container == real.id)
         self.time_out(self.timers.index(timer))
         self.settle()
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from sidecar.decide.facts import Purpose, SettingsChanged, TakeAcknowledged, TimerEnded, TopologyRead
+from sidecar.decide.facts import Fact, Purpose, SettingsChanged, TakeAcknowledged, TimerEnded, TopologyRead
 from sidecar.decide.policies.sizes import wish_for
 from sidecar.decide.world import IsolatedRule, PolicyName, World
-from state.cpuset import EMPTY, CPUSet
+from state.cpuset import EMPTY, CPUSet, union
 from state.model import Assignment, NumaRule
 from tests.decide.reality import Reality
 
@@ -19,18 +19,13 @@ def taken_unfairly(reality: Reality) -> list[str]:
         return []
     facts = reality.bursts[-1] if reality.bursts else ()
     was_refitted = any(isinstance(fact, TopologyRead | SettingsChanged) for fact in facts)
-    ended = {
-        fact.number
-        for fact in facts
-        if isinstance(fact, TakeAcknowledged) or (isinstance(fact, TimerEnded) and fact.purpose is Purpose.GRACE)
-    }
     found = [*_ordered_off_too_early(reality)]
     before, now = reality.planned_from, reality.world
     for id, after in now.state.assignments.items():
         was = before.state.assignments.get(id)
         if was is None or was.since != after.since or id not in now.containers:
             continue
-        found += _without_notice(now, was, after, ended, was_refitted=was_refitted)
+        found += _without_notice(now, was, after, _ended(facts, id), was_refitted=was_refitted)
         if not was_refitted and not was.original <= after.original and not after.demand.move:
             found.append(f"{after.name} lost {was.original - after.original} of its original set")
     return found
@@ -41,25 +36,34 @@ def _ordered_off_too_early(reality: Reality) -> Iterator[str]:
     for order in reality.new_orders:
         assignment = reality.world.state.assignments.get(order.container)
         leaving = assignment.leaving if assignment else None
-        if leaving is None or leaving.is_due or not order.live:
+        if leaving is None or not order.live:
             continue
         seen = reality.world.containers[order.container].seen
-        if lost := (leaving.cpus & seen) - order.update.cpus:
+        if lost := (leaving.waiting & seen) - order.update.cpus:
             yield f"{order.container[-2:]} is ordered off {lost}, before it acknowledged and before its grace was over"
 
 
-def _without_notice(
-    now: World, was: Assignment, after: Assignment, ended: set[int], *, was_refitted: bool
-) -> Iterator[str]:
-    """A take is due when it was acknowledged, when its grace was over, or when nobody can be told; and what a live
+def _ended(facts: Sequence[Fact], id: str) -> int:
+    """The last of a container's takes of which these facts say that it is over; -1 for none."""
+    said = [
+        fact.number
+        for fact in facts
+        if (isinstance(fact, TakeAcknowledged) or (isinstance(fact, TimerEnded) and fact.purpose is Purpose.GRACE))
+        and fact.container == id
+    ]
+    return max(said, default=-1)
+
+
+def _without_notice(now: World, was: Assignment, after: Assignment, ended: int, *, was_refitted: bool) -> Iterator[str]:
+    """CPUs are due when that was acknowledged, when their grace was over, or when nobody can be told; and what a live
     container loses is leaving.
     """
     container = now.containers[after.container]
     leaving = after.leaving
-    is_new = was.leaving is None or (leaving is not None and was.leaving.number != leaving.number)
-    is_newly_due = leaving and leaving.is_due and (is_new or (was.leaving and not was.leaving.is_due))
-    if leaving and is_newly_due and leaving.number not in ended and not container.is_idle:
-        yield f"the take of {leaving.cpus} from {after.name} is due, and nobody said so"
+    waited = union(batch.cpus for batch in was.leaving.batches if batch.number > ended) if was.leaving else EMPTY
+    due = leaving.due if leaving else EMPTY
+    if (early := due & (waited | (was.cpus - after.cpus))) and not container.is_idle:
+        yield f"{early} of {after.name} are due, and nobody said so"
     lost = was.cpus - after.cpus
     if was_refitted or container.is_idle or not lost:
         return

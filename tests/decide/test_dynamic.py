@@ -100,19 +100,30 @@ def test_growth_cancels_what_is_leaving() -> None:
     assert story.waiting(Purpose.GRACE) == []
 
 
-def test_a_further_shrink_begins_the_grace_anew_with_all_that_leaves() -> None:
+def test_a_further_shrink_has_a_grace_of_its_own_and_puts_off_nothing() -> None:
+    """What was leaving before goes when its own notice is over, however often more is taken."""
+    story = Dynamic()
+    batch = story.elastic("batch", 1, 1, 7)
+    web = story.elastic("web", 1)
+    db = story.elastic("db", 2)
+    first, second = story.waiting(Purpose.GRACE)
+    assert second.number > first.number
+    assert story.leaving(batch) == "5-7"
+    assert story.told(batch).deadline_seconds == 2.0
+    story.over(Purpose.GRACE, batch)
+    assert (where(batch), story.leaving(batch), where(web)) == ("1-6", "5-6", "7")
+    assert story.told(batch).deadline_seconds == 2.0
+    story.over(Purpose.GRACE, batch)
+    assert (where(batch), where(db), story.world.state.forced) == ("1-4", "5-6", 2)
+
+
+def test_an_acknowledgement_is_one_of_all_that_is_leaving() -> None:
     story = Dynamic()
     batch = story.elastic("batch", 1, 1, 7)
     story.elastic("web", 1)
-    [first] = story.waiting(Purpose.GRACE)
     story.elastic("db", 2)
-    [second] = story.waiting(Purpose.GRACE)
-    assert second.number > first.number
-    assert story.leaving(batch) == "5-7"
-    story.time_out(story.timers.index(first))
-    assert where(batch) == "1-7"
-    story.over(Purpose.GRACE, batch)
-    assert (where(batch), story.world.state.forced) == ("1-4", 1)
+    story.acked(batch)
+    assert (where(batch), story.waiting(Purpose.GRACE), story.world.state.forced) == ("1-4", [], 0)
 
 
 def test_the_grace_of_what_is_only_just_coming_begins_when_it_can_be_told() -> None:

@@ -107,11 +107,15 @@ def test_a_grace_that_begins_anew_is_told_anew(root: Root) -> None:
     assert told.says_the_same_as(before)
 
 
-def test_a_further_shrink_has_its_own_time(root: Root) -> None:
+def test_of_several_graces_the_one_that_ends_first_is_told(root: Root) -> None:
+    """A further shrink has a time of its own, and what was leaving before is not kept for longer."""
     root.announce(TWO)
     root.now += 1.5
     root.announce(BOTH)
-    assert root.told().deadline_seconds == 2.0
+    assert root.told().deadline_seconds == 0.5
+    root.now += 1.0
+    root.write(BOTH, pool="0,7")
+    assert root.told().deadline_seconds == 1.0
 
 
 def test_what_is_withdrawn_in_the_middle_leaves_no_time_with_nothing_leaving(root: Root) -> None:
