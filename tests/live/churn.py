@@ -2,15 +2,19 @@
 
     python -m tests.live.churn --kills 200 [--seed N]
     python -m tests.live.churn --engine-restarts 10
+    python -m tests.live.churn --kills 20 --dynamic
 
 `tests.live.users` do what users do, by the engine's API alone. `tests.live.watcher` compares what the sidecar tells
 with what the kernel says. At the end everything must come to rest, the books must be the kernel's, and `release` must
 bring every original back.
+
+With `--dynamic`, on a machine of five CPUs or more, containers grow and shrink, acknowledge and lie, and are resized.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import shutil
 import sys
@@ -18,6 +22,8 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 
 import msgspec
@@ -30,9 +36,11 @@ from tests.live.containers import Containers
 from tests.live.engineapi import ApiError, EngineApi
 from tests.live.image import ensure_image
 from tests.live.kernelview import KernelView, online
+from tests.live.notices import Notices
 from tests.live.privateengine import PrivateEngine, opened
 from tests.live.sidecarprocess import SidecarProcess, all_but
-from tests.live.users import Kind, User
+from tests.live.stage import FOUR, ask
+from tests.live.users import ELASTIC_KINDS, KINDS, Kind, User
 from tests.live.waiting import eventually
 from tests.live.watcher import Watcher
 
@@ -52,6 +60,12 @@ class Report(msgspec.Struct, kw_only=True):
     samples: int = 0
     judged: int = 0
     owners: int = 0
+    acknowledged: int = 0
+    forced: int = 0
+    resized: int = 0
+    notices: int = 0
+    shortest_notice_seconds: float = 0.0
+    spared: int = 0
     exposures: int = 0
     longest_exposure_seconds: float = 0.0
     wall_seconds: float = 0.0
@@ -62,19 +76,33 @@ class Report(msgspec.Struct, kw_only=True):
 class Churn:
     """One churn on one engine. `seed` decides all that chance decides here, but not how the threads race."""
 
-    def __init__(self, api: EngineApi, folder: Path, *, seed: int, is_private: bool) -> None:
+    def __init__(self, api: EngineApi, folder: Path, *, seed: int, is_private: bool, is_dynamic: bool = False) -> None:
         self._api = api
         self._rng = random.Random(seed)
         self._containers = Containers(api, ensure_image(api))
         unmanaged = () if is_private else all_but(self._containers.prefix)
         self.sidecar = SidecarProcess(folder, api.socket_path, unmanaged)
         self.sidecar.configure(linger="200ms")
-        self._watcher = Watcher(self.sidecar.projections)
+        if is_dynamic:
+            self.sidecar.configure(
+                policy="dynamic", reserved=str(online() - FOUR), cooldown="500ms", load_period="500ms"
+            )
+        self._notices = Notices()
+        self._watcher = Watcher(self.sidecar.projections, self._notices if is_dynamic else None)
         self._over = threading.Event()
         self._kinds: dict[str, Kind] = {}
         self._report = Report(seed=seed)
         self._users = [
-            User(self._containers, seed * 100 + number, self._over, self._made, self._watcher.forget)
+            User(
+                self._containers,
+                seed * 100 + number,
+                self._over,
+                self._made,
+                self._watcher.forget,
+                touched=self._notices.touched,
+                kinds=ELASTIC_KINDS if is_dynamic else KINDS,
+                wishes={"acknowledge": self._acknowledge, "resize": self._resize} if is_dynamic else {},
+            )
             for number in range(_USERS)
         ]
 
@@ -92,6 +120,8 @@ class Churn:
                 for number in range(engine_restarts):
                     self._restart(engine, number)
             self._come_to_rest(engine)
+            books = self.sidecar.books()
+            self._report.acknowledged, self._report.forced = books.acknowledged, books.forced
             self._release()
         except AssertionError as error:
             # What was seen until then is worth knowing too.
@@ -108,6 +138,23 @@ class Churn:
     def _made(self, id: str, kind: Kind) -> None:
         self._kinds[id] = kind
         self._watcher.watch(id)
+
+    def _acknowledge(self, id: str, rng: random.Random) -> None:
+        """As the workload would: what it was told of, or something that it never was."""
+        told = self.sidecar.projection(id)
+        if told is None or not told.leaving:
+            return
+        generation = told.generation if rng.random() < 0.7 else rng.choice((0, 1, told.generation + 100))
+        self._notices.acknowledged(id, generation)
+        with suppress(OSError):
+            (self.sidecar.projections / "by-id" / id[:12] / "ack").write_text(f"{generation}\n")
+
+    def _resize(self, id: str, rng: random.Random) -> None:
+        """To something that may be, or may not."""
+        route = f"/v1/containers/{id}/resize"
+        with suppress(OSError, HTTPException):
+            answer = ask(self.sidecar.state_dir, "POST", route, json.dumps({"cpus": rng.randint(1, 5)}))
+            self._report.resized += "granted" in answer
 
     def _kind(self, id: str) -> Kind:
         return self._kinds.get(id, Kind())
@@ -262,6 +309,8 @@ class Churn:
         report.actions = sum(sum(user.actions.values()) for user in self._users)
         report.samples, report.judged = watcher.samples, watcher.judged
         report.owners = len(watcher.owners)
+        report.notices, report.spared = len(self._notices.kept), self._notices.spared
+        report.shortest_notice_seconds = round(min(self._notices.kept, default=0.0), 3)
         report.exposures, report.longest_exposure_seconds = watcher.exposures, round(watcher.longest_exposure, 3)
         report.answers = dict(sum((user.answers for user in self._users), Counter()).most_common())
         report.wall_seconds = round(seconds, 1)
@@ -272,13 +321,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--engine-restarts", type=int, default=0)
+    parser.add_argument("--dynamic", action="store_true", help="containers that grow and shrink; five CPUs at least")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs and books")
     args = parser.parse_args()
+    if args.dynamic and len(online()) < 5:
+        parser.error(f"--dynamic needs five CPUs; there are {len(online())}")
     folder = Path(tempfile.mkdtemp(prefix="cpuset-churn-"))
     engine = opened()
     try:
-        churn = Churn(engine.api, folder, seed=args.seed, is_private=True)
+        churn = Churn(engine.api, folder, seed=args.seed, is_private=True, is_dynamic=args.dynamic)
         report = churn.run(kills=args.kills, engine_restarts=args.engine_restarts, engine=engine)
     finally:
         engine.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -39,6 +39,23 @@ KINDS: Final = (
 )
 """Plain ones, and several ways to ask for one CPU: waiting for it, with either limit, and dying again and again."""
 
+_BRIEF: Final = {"cpuset.grace": "300ms"}
+
+ELASTIC_KINDS: Final = (
+    Kind(),
+    Kind(labels=_ONE | {"cpuset.max": "4"} | _BRIEF),
+    Kind(labels=_ONE | {"cpuset.max": "3", "cpuset.weight": "40", "cpuset.signal": "HUP"} | _BRIEF),
+    Kind(labels={"cpuset.exclusive": "2", "cpuset.min": "1", "cpuset.max": "4"} | _WAITING | _BRIEF),
+    Kind(labels={"cpuset.exclusive": "2", "cpuset.min": "1", "cpuset.max": "4", "cpuset.scale": "manual"} | _BRIEF),
+    Kind(
+        labels=_ONE | {"cpuset.max": "3", "cpuset.scale": "load"} | _BRIEF,
+        command=("sh", "-c", "while :; do sleep 1; for i in 1 2 3 4 5 6 7 8 9; do :; done; done"),
+    ),
+    Kind(labels={"cpuset.exclusive": "2"}),
+    Kind(labels=_ONE | _WAITING),
+)
+"""For a machine with four CPUs to give: those that fill it, by weight or by order, and those who want their floors."""
+
 _ACTIONS: Final = ("stop", "start", "start", "restart", "kill", "pause", "unpause", "unpause", *("remove",) * 4)
 """Removing is what hands CPUs over, so it is the likeliest."""
 _AT_ONCE: Final = 4
@@ -48,7 +65,9 @@ _PAUSE_SECONDS: Final = 0.1
 
 
 class User(threading.Thread):
-    """One of them. `made` is called with each new container's id before it starts, `gone` when it is removed."""
+    """One of them. `made` is called with each new container's id before it starts, `gone` when it is removed, and
+    `touched` before anything else is done to it. `wishes` are what else may be done to a container, by name.
+    """
 
     def __init__(
         self,
@@ -57,6 +76,10 @@ class User(threading.Thread):
         over: threading.Event,
         made: Callable[[str, Kind], None],
         gone: Callable[[str], None],
+        *,
+        touched: Callable[[str], None],
+        kinds: Sequence[Kind] = KINDS,
+        wishes: Mapping[str, Callable[[str, random.Random], None]] | None = None,
     ) -> None:
         super().__init__(name=f"user{seed}", daemon=True)
         self.actions: Counter[str] = Counter()
@@ -67,6 +90,9 @@ class User(threading.Thread):
         self._over = over
         self._made = made
         self._gone = gone
+        self._touched = touched
+        self._kinds = kinds
+        self._wishes = dict(wishes or {})
         self._mine: list[str] = []
 
     def run(self) -> None:
@@ -76,14 +102,14 @@ class User(threading.Thread):
                 if len(self._mine) < _AT_ONCE and self._rng.random() < 0.5:
                     self._create()
                 elif self._mine:
-                    self._act(self._rng.choice(_ACTIONS), self._rng.choice(self._mine))
+                    self._act(self._rng.choice((*_ACTIONS, *self._wishes, *self._wishes)), self._rng.choice(self._mine))
             except ApiError as error:
                 self.answers[f"{error.status} {_without_names(error.message)}"] += 1
             except OSError:
                 self.answers["no engine"] += 1
 
     def _create(self) -> None:
-        kind = self._rng.choice(KINDS)
+        kind = self._rng.choice(self._kinds)
         name = f"{self.name}-{self.actions['create']}"
         self.actions["create"] += 1
         made = self._containers.create(name, *kind.command, labels=kind.labels, **kind.limits)
@@ -95,6 +121,10 @@ class User(threading.Thread):
 
     def _act(self, action: str, id: str) -> None:
         self.actions[action] += 1
+        if action in self._wishes:
+            self._wishes[action](id, self._rng)
+            return
+        self._touched(id)
         if action == "remove":
             self._containers.api.remove(id)
             self._mine.remove(id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -11,11 +12,15 @@ T = TypeVar("T")
 SECONDS: Final = 15.0
 """Far beyond what anything here takes, even on a busy machine."""
 
-_PAUSE: Final = 0.005
+PATIENCE: Final = float(os.environ.get("CPUSET_TESTS_PATIENCE", "1"))
+"""How many times longer to wait for what must come, and between two looks, where machines are emulated."""
+
+_PAUSE: Final = 0.005 * PATIENCE
 
 
 def eventually(look: Callable[[], T | None], what: str, *, seconds: float = SECONDS) -> T:
     """Look until the answer is true, and return it; AssertionError, saying how it looked last, if it never is."""
+    seconds *= PATIENCE
     deadline = time.monotonic() + seconds
     while True:
         found = look()

@@ -8,6 +8,7 @@ lives or not:
 2. A settled owner runs on exactly what it is told.
 3. Whoever is told that it is settled runs at least on what it is told: nothing told is ahead of the truth.
 4. Nobody who is settled runs on the CPUs of a settled owner.
+5. If it is asked to: whoever loses CPUs that were granted was told so for as long as was promised (`notices`).
 
 A newcomer that nobody has looked at yet has been told nothing, and may touch an owner's CPUs for as long as it takes to
 move it: that is measured, and not judged.
@@ -27,8 +28,10 @@ from state import codec
 from state.cpuset import CPUSet
 from state.projection import STATUS, Projection, Sharing
 from tests.live.kernelview import KernelView
+from tests.live.notices import Notices
+from tests.live.waiting import PATIENCE
 
-_PAUSE: Final = 0.001
+_PAUSE: Final = 0.001 * PATIENCE
 
 _SHOWN: Final = 20
 """Violations that are kept in words."""
@@ -37,13 +40,14 @@ _SHOWN: Final = 20
 class Watcher:
     """Give it containers with `watch`; `start` it, `stop` it, and read what it counted."""
 
-    def __init__(self, projections: Path) -> None:
+    def __init__(self, projections: Path, notices: Notices | None = None) -> None:
         self.violations: list[str] = []
         self.samples = 0
         self.judged = 0
         """Samples with a settled owner: those that could have shown a double grant."""
         self.owners: list[str] = []
         """Settled owners, one after another: each change of hands is an entry."""
+        self._notices = notices
         self.exposures = 0
         self.longest_exposure = 0.0
         self.pause = threading.Lock()
@@ -87,7 +91,7 @@ class Watcher:
             raise
 
     def _sample(self) -> None:
-        ids = list(self._watched.copy())
+        ids, began = list(self._watched.copy()), time.monotonic()
         before = {id: self._read(id) for id in ids}
         running = self._kernel.all_allowed(ids)
         told = {
@@ -95,6 +99,14 @@ class Watcher:
         }
         self.samples += 1
         self._judge(told, running)
+        # 5. With notice.
+        if self._notices is None:
+            return
+        for id in ids:
+            if id not in running:
+                self._notices.ended(id)
+            elif complaint := self._notices.sample(id, told.get(id), running[id], began):
+                self._found(complaint, before[id], running[id])
 
     def _judge(self, told: dict[str, Projection], running: dict[str, CPUSet]) -> None:
         settled = {id: each for id, each in told.items() if each.settled and each.sharing is not Sharing.UNMANAGED}

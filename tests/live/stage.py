@@ -1,0 +1,203 @@
+"""A sidecar with the dynamic policy and four CPUs to give, and containers that write down what becomes of them."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from sidecar.publish.api_socket import NAME as API_SOCKET
+from sidecar.publish.status import Sharing
+from state.cpuset import CPUSet
+from tests.live import hostpython
+from tests.live.containers import SLEEP, Containers
+from tests.live.followlog import FollowLog, Look, Notice, read_log
+from tests.live.kernelview import KernelView, online
+from tests.live.sidecarprocess import SidecarProcess
+from tests.live.waiting import PATIENCE, eventually
+from tests.live.watcher import Watcher
+
+FOUR: Final = CPUSet(sorted(online())[-4:])
+"""The CPUs that are granted on a stage, whatever the size of the machine. All others are reserved."""
+
+_PAUSE: Final = 0.001 * PATIENCE
+"""Seconds between two looks of a follower: a fraction of what an engine takes for an update."""
+
+_PROGRAM: Final = Path(__file__).with_name("follower.py")
+
+
+class Followed:
+    """A container whose only program is a follower, seen from outside."""
+
+    def __init__(self, id: str, name: str, log: Path) -> None:
+        self.id = id
+        self.name = name
+        self._path = log
+        self._expected: set[CPUSet] = set()
+
+    def log(self) -> FollowLog:
+        """All that it wrote."""
+        return read_log(self._path)
+
+    def until(self, check: Callable[[Look], object], what: str) -> Look:
+        """Wait until its last look is so; that look."""
+
+        def look() -> Look | None:
+            looks = self.log().looks
+            return looks[-1] if looks and check(looks[-1]) else None
+
+        try:
+            return eventually(look, f"{self.name}: {what}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it last saw {self.log().looks[-1:]}") from None
+
+    def until_on(self, count: int) -> Look:
+        """Wait until it has so many CPUs, is settled, and none of them leaves."""
+        return self.until(
+            lambda look: look.settled and not look.leaving and len(look.cpus) == len(look.after) == count,
+            f"{count} CPUs",
+        )
+
+    def be_busy(self, count: int) -> None:
+        """Have so many of its children use a CPU each, if they can."""
+        Path(f"{self._path}.busy").write_text(str(count))
+
+    def unkept(self) -> list[str]:
+        """Each loss of CPUs without the notice that was promised, but for what it acknowledged."""
+        log = self.log()
+        own_word = {each.acknowledged for each in log.acknowledged}
+        found: list[str] = []
+        for loss in log.losses():
+            if not loss:
+                found.append(f"{self.name} lost CPUs without notice: {log.looks}")
+            elif not any(each.generation in own_word for each in loss):
+                found += [f"{self.name}: {each}" for each in loss if not each.is_kept]
+        return found
+
+    def figures(self) -> list[str]:
+        """What there is to tell of its losses, for people."""
+        log = self.log()
+        acknowledged = {each.acknowledged: each.at for each in log.acknowledged}
+        return [_figure(self.name, each, acknowledged.get(each.generation)) for loss in log.losses() for each in loss]
+
+
+class Stage:
+    """What a story needs. `sidecar` is started; everything that is made here is watched until `close`."""
+
+    def __init__(
+        self, sidecar: SidecarProcess, workloads: Containers, folder: Path, *, grantable: CPUSet = FOUR
+    ) -> None:
+        self.sidecar = sidecar
+        self.workloads = workloads
+        self.kernel = KernelView()
+        self._folder = folder
+        self._watcher = Watcher(sidecar.projections)
+        self._followed: list[Followed] = []
+        folder.mkdir()
+        # Lingering long: an engine may take a while from making a container to starting it.
+        sidecar.configure(policy="dynamic", reserved=str(online() - grantable), cooldown="0s", linger="1m")
+
+    def open(self) -> None:
+        """Start the daemon and the watching."""
+        self.sidecar.start()
+        self._watcher.start()
+
+    def close(self) -> list[str]:
+        """End the watching. What was wrong, of all that the watcher and the followers saw."""
+        self._watcher.stop()
+        found = list(self._watcher.violations)
+        for each in self._followed:
+            found += each.log().untruths() + each.unkept()
+        return found
+
+    def figures(self) -> list[str]:
+        """What there is to tell, for people."""
+        return [line for each in self._followed for line in each.figures()]
+
+    def run(self, name: str, *command: str, cpus: str = "", **host: Any) -> str:
+        """A container that follows nothing; exclusive if it asks for CPUs. Its id."""
+        labels = {"cpuset.exclusive": cpus} if cpus else {}
+        id = self.workloads.create(name, *(command or SLEEP), labels=labels, **host)
+        self._watcher.watch(id)
+        self.workloads.api.act(id, "start")
+        return id
+
+    def wrap(self, name: str, *command: str, labels: Mapping[str, str]) -> str:
+        """A container with a program that is run by `cpuset-sidecar exec`. Its id."""
+        full_name, told = self._directory(name)
+        variables = {**hostpython.environment(), "CPUSET_SIDECAR_DIR": str(told)}
+        settings = [f"{key}={value}" for key, value in variables.items()]
+        id = self.workloads.create(
+            name,
+            *("busybox", "env", *settings, hostpython.python(), "-m", "sidecar", "exec", "--", *command),
+            labels={**labels, "cpuset.projection": full_name},
+            Binds=[*hostpython.mounts(), f"{told}:{told}"],
+        )
+        self._watcher.watch(id)
+        self.workloads.api.act(id, "start")
+        return id
+
+    def follow(self, name: str, *arguments: str, labels: Mapping[str, str]) -> Followed:
+        """A container that follows, with its own directory mounted writable."""
+        full_name, told = self._directory(name)
+        log = self._folder / f"{name}.log"
+        id = self.workloads.create(
+            name,
+            *(hostpython.python(), "-E", "-S", str(_PROGRAM), str(told), str(log)),
+            *("--pause", str(_PAUSE), *arguments),
+            labels={**labels, "cpuset.projection": full_name},
+            Binds=[*hostpython.mounts(), f"{told}:{told}", f"{self._folder}:{self._folder}"],
+        )
+        self._watcher.watch(id)
+        self._followed.append(Followed(id, full_name, log))
+        self.workloads.api.act(id, "start")
+        return self._followed[-1]
+
+    def _directory(self, name: str) -> tuple[str, Path]:
+        """A container's name, and its projection directory, there before it is."""
+        full_name = f"{self.workloads.prefix}-{name}"
+        told = self.sidecar.projections / "by-name" / full_name
+        told.mkdir(parents=True)
+        return full_name, told
+
+    def remove(self, id: str) -> None:
+        """Remove a container that runs."""
+        self._watcher.forget(id)
+        self.workloads.api.remove(id)
+
+    def until_alone(self, id: str) -> CPUSet:
+        """Wait until a container is alone on its CPUs; these."""
+        found = self.sidecar.until(id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+        assert self.kernel.allowed(id) == found.cpus
+        return found.cpus
+
+    def counted(self) -> tuple[int, int]:
+        """Takes that were forced, and that were acknowledged, as the metrics say."""
+        lines = dict(
+            line.rsplit(" ", 1)
+            for line in ask(self.sidecar.state_dir, "GET", "/metrics").splitlines()
+            if not line.startswith("#")
+        )
+        forced, acknowledged = (float(lines[f"cpuset_sidecar_takes_{how}_total"]) for how in ("forced", "acknowledged"))
+        return int(forced), int(acknowledged)
+
+
+def ask(state_dir: Path, method: str, route: str, body: str = "") -> str:
+    """The daemon's answer over its socket, whatever its status. OSError where there is no daemon."""
+    connection = http.client.HTTPConnection("localhost", timeout=60)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
+        made.settimeout(60)
+        made.connect(str(state_dir / API_SOCKET))
+        connection.sock = made
+        connection.request(method, route, body, {"content-type": "application/json"})
+        return connection.getresponse().read().decode()
+
+
+def _figure(name: str, notice: Notice, acknowledged_at: float | None) -> str:
+    said = f"{name} lost {notice.cpus}: promised {notice.promised:.3f} s, known for {notice.seconds:.3f} s"
+    said += f" (not looked for {notice.blind * 1000:.1f} ms before)"
+    if acknowledged_at is not None:
+        said += f", gone {(notice.gone_at - acknowledged_at) * 1000:.1f} ms after its word"
+    return said

@@ -1,0 +1,91 @@
+"""The dynamic policy on a machine with one CPU to give: nothing can come or go, and all the same it is what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sidecar.publish.status import Sharing
+from tests.live.containers import Containers
+from tests.live.kernelview import KernelView
+from tests.live.sidecarprocess import LAST, REST, SidecarProcess
+from tests.live.stage import Stage
+
+pytestmark = pytest.mark.live
+
+ELASTIC = {"cpuset.exclusive": "1", "cpuset.min": "1", "cpuset.max": "4", "cpuset.grace": "1s"}
+
+
+@pytest.fixture
+def stage(sidecar: SidecarProcess, workloads: Containers, tmp_path: Path) -> Iterator[Stage]:
+    """A daemon that runs and may give one CPU; in the end, whether what it told was true whenever anybody looked."""
+    made = Stage(sidecar, workloads, tmp_path / "logs", grantable=LAST)
+    made.open()
+    yield made
+    found = made.close()
+    assert not found, "\n".join(found)
+
+
+def test_an_elastic_container_follows_with_what_there_is(stage: Stage) -> None:
+    """It has its floor, and is told so; a signal would tell of a change, and there is none."""
+    follower = stage.follow("elastic", "--hear", "USR1", labels={**ELASTIC, "cpuset.signal": "USR1"})
+    look = follower.until_on(1)
+    assert (look.cpus, look.file, look.leaving, look.sharing) == (LAST, LAST, LAST - LAST, "exclusive")
+    assert stage.until_alone(follower.id) == LAST
+    status = stage.sidecar.container(follower.id)
+    assert status is not None
+    assert (status.floor, status.ceiling, status.scale, status.original) == (1, 4, "fill", LAST)
+    assert follower.log().heard == ()
+
+
+def test_a_floor_is_never_given_up(stage: Stage, kernel: KernelView) -> None:
+    """Nobody is shrunk below its floor for a newcomer, which is refused with the numbers."""
+    follower = stage.follow("elastic", labels=ELASTIC)
+    follower.until_on(1)
+    late = stage.run("late", cpus="1")
+    refused = stage.sidecar.until(late, lambda it: it.refusal, "refused")
+    assert refused.refusal.startswith("1 exclusive CPU asked for")
+    stage.sidecar.until_quiet()
+    assert stage.counted() == (0, 0)
+    assert (kernel.allowed(follower.id), kernel.once_running(late)) == (LAST, REST)
+    assert follower.log().losses() == []
+
+
+def test_an_order_that_cannot_be_is_refused_in_words(stage: Stage) -> None:
+    """Of a container that fills by itself, or beyond a range, or more than there is."""
+    fill = stage.follow("fill", labels=ELASTIC)
+    fill.until_on(1)
+    said = stage.sidecar.command("resize", fill.name, "1")
+    assert (said.returncode, "cpuset.scale" in said.stderr) == (1, True)
+    stage.remove(fill.id)
+    manual = stage.follow("manual", labels={**ELASTIC, "cpuset.scale": "manual"})
+    manual.until_on(1)
+    said = stage.sidecar.command("resize", manual.name, "5")
+    assert (said.returncode, "may have 1 to 4 CPUs" in said.stderr) == (1, True)
+    said = stage.sidecar.command("resize", manual.name, "2")
+    assert (said.returncode, "1 of 2 CPUs" in said.stdout) == (0, True)
+    assert manual.until_on(1).cpus == LAST
+
+
+def test_a_busy_container_stays_as_it_is_where_nothing_is_free(sidecar: SidecarProcess, stage: Stage) -> None:
+    """What it uses is measured, and that it would need more: and there is no more."""
+    sidecar.configure(load_low="0.05", load_high="0.1", load_period="500ms")
+    sidecar.reload()
+    follower = stage.follow("busy", labels={**ELASTIC, "cpuset.scale": "load"})
+    follower.until_on(1)
+    follower.be_busy(1)
+    sidecar.until(follower.id, lambda it: it.load and it.load.use > 0.1, "measured")
+    assert follower.log().looks[-1].cpus == LAST
+
+
+def test_a_killed_sidecar_finds_it_as_it_was(sidecar: SidecarProcess, stage: Stage) -> None:
+    """It is told nothing false meanwhile, and nothing new afterwards."""
+    follower = stage.follow("elastic", labels=ELASTIC)
+    before = follower.until_on(1)
+    sidecar.kill()
+    sidecar.start()
+    found = sidecar.until(follower.id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "adopted")
+    assert (found.cpus, found.moves) == (LAST, ())
+    assert follower.log().looks[-1].generation == before.generation
