@@ -137,7 +137,8 @@ async def serve(
     ):
         host = kernel or HostKernel(cgroup=config.cgroup)
         board = Board(_first_world(config, checkpoints, host, log))
-        journal.start_with(lambda: encode(board.latest))
+        # Decisions go through containers in their order: so must whoever replays them.
+        journal.start_with(lambda: encode(board.latest, keeps_order=True))
         counters, ended = usages or HostUsages(cgroup=config.cgroup), trio.Event() if stop is None else stop
         daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended)
         if engine is not None:

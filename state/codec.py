@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -12,10 +12,12 @@ from state.errors import CPUSetError
 T = TypeVar("T")
 
 
-def encode(value: object) -> bytes:
-    """JSON of a struct; keys in declaration order, dict keys sorted, so equal values give equal bytes."""
+def encode(value: object, *, keeps_order: bool = False) -> bytes:
+    """JSON of a struct; keys in declaration order, dict keys sorted, so equal values give equal bytes. Or, where
+    `keeps_order`, dict keys as they stand: what is decoded then goes through them in the same order.
+    """
     # In two steps, since only the first one takes numbers as keys of dicts (distances by node).
-    return msgspec.json.encode(to_builtins(value))
+    return msgspec.json.encode(to_builtins(value, keeps_order=keeps_order))
 
 
 def decode(data: bytes, wanted: type[T]) -> T:
@@ -23,9 +25,10 @@ def decode(data: bytes, wanted: type[T]) -> T:
     return msgspec.json.decode(data, type=wanted, dec_hook=_rich)
 
 
-def to_builtins(value: object) -> Any:
+def to_builtins(value: object, *, keeps_order: bool = False) -> Any:
     """A struct as dicts, lists, strings and numbers."""
-    return msgspec.to_builtins(value, enc_hook=_plain, order="deterministic", str_keys=True)
+    order: Literal["deterministic"] | None = None if keeps_order else "deterministic"
+    return msgspec.to_builtins(value, enc_hook=_plain, order=order, str_keys=True)
 
 
 def convert(value: object, wanted: type[T], *, strict: bool = True) -> T:
