@@ -184,8 +184,8 @@ def judge(words: Words, deaf: str, forced: Mapping[str, int], until: int) -> lis
         *of_all(words, until),
         Finding(
             any(growths(lines) for lines in words.values()),
-            "they grew again when there was room: "
-            + ", ".join(f"{name} {growths(lines)} times" for name, lines in words.items() if growths(lines)),
+            "how often who grew again when there was room: "
+            + ", ".join(f"{name} {growths(lines)}" for name, lines in words.items()),
         ),
     ]
 
