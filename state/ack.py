@@ -22,8 +22,8 @@ _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NON
 
 _CURES: Final = {
     errno.EROFS: "it is mounted read-only; mount the container's own directory (by-name/<name>) without `:ro`",
-    errno.EACCES: "permission denied; give the file `ack` in it (not the directory) to the user that the workload runs as",
-    errno.EPERM: "permission denied; give the file `ack` in it (not the directory) to the user that the workload runs as",
+    errno.EACCES: "permission denied; give the file itself, not the directory, to the workload's user",
+    errno.EPERM: "permission denied; give the file itself, not the directory, to the workload's user",
 }
 
 

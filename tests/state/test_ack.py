@@ -92,7 +92,7 @@ def test_whoever_may_not_write_is_told_so_and_a_file_of_his_own_will_do(tmp_path
     root = Path(__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": str(root)}
     done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
-    assert "permission denied; give the directory to the user" in done.stdout
+    assert "permission denied; give the file itself, not the directory, to the workload's user" in done.stdout
     (above / "ack").touch()
     os.chown(above / "ack", 65534, 65534)
     done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
