@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from sidecar.decide.world import PolicyName
+from sidecar.simulation.happenings import Frame, Holding
+from state.cpuset import CPUSet
 from tests.bench.benefit.cases import BATCH, CASES, CPUS, SERVER, Case
 from tests.bench.benefit.engine import unframed
 from tests.bench.benefit.load import BURST, CALM, NEIGHBOURS, REQUEST, Requests, Shape, neighbours, poisson, requests
-from tests.bench.benefit.lockstep import WARM_UP, Outcome, play
+from tests.bench.benefit.lockstep import WARM_UP, Outcome, given_back, play
 from tests.bench.benefit.queueing import Server
 from tests.bench.benefit.sharing import CACHE, batch_speed, own_speed, own_speeds, shared_batch, shared_speeds
 from tests.bench.benefit.study import chosen, history, study
@@ -214,6 +216,17 @@ def test_a_study_is_of_every_case_shape_and_seed() -> None:
     lines = list(tables(found, few))
     assert len(lines) == len(Shape) * (2 + len(few) + 1) + 3
     assert all(line.count("|") == lines[0].count("|") for line in lines[:4])
+
+
+def test_a_take_lasts_until_its_own_cpus_are_left() -> None:
+    """Two takes of one container overlap: each is counted from its own beginning."""
+
+    def frame(at: float, leaving: str) -> Frame:
+        holding = Holding(name="batch", cpus=CPUSet.parse("0-7"), leaving=CPUSet.parse(leaving))
+        return Frame(at=at, online=CPUSet.parse("0-7"), reserved=CPUSet(), holdings=(holding,))
+
+    frames = [frame(1.0, ""), frame(2.0, "4-5"), frame(3.0, "3-5"), frame(4.0, "3"), frame(6.0, "")]
+    assert list(given_back(frames)) == [2.0, 3.0]
 
 
 def test_what_a_container_printed_is_read_without_the_heads_of_its_frames() -> None:

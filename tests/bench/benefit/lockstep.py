@@ -11,11 +11,12 @@ before, or that were never told, count for nothing; those that arrived are all w
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
 
+from sidecar.simulation.happenings import Frame
 from sidecar.simulation.run import Simulation
 from state.topology import uniform
 from tests.bench.benefit.cases import BATCH, CPUS, SERVER, Case
@@ -138,7 +139,7 @@ class Run:
         if self.host.broken:
             raise RuntimeError(f"{self.case.name}: laws are broken: {self.host.broken}")
         took = sorted(seconds for arrived, seconds in self.server.responses if arrived >= WARM_UP)
-        sums, grants = self.sums, self.host.world.state.assignments
+        sums = self.sums
         return Outcome(
             case=self.case.name,
             shape=shape,
@@ -153,7 +154,7 @@ class Run:
             neighbours=sums["got"] / sums["wanted"],
             changes=self.host.world.state.takes,
             forced=self.host.world.state.forced,
-            given_back=tuple(_given_back(self.host)) if grants else (),
+            given_back=tuple(given_back(self.host.frames)),
         )
 
 
@@ -162,12 +163,16 @@ def percentile(ordered: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def _given_back(host: Simulation) -> Iterable[float]:
-    """How long each take lasted, from its decision until its CPUs were left."""
-    began: dict[str, float] = {}
-    for frame in host.frames:
-        leaving = {each.name for each in frame.holdings if each.leaving}
-        for name in sorted(leaving - began.keys()):
-            began[name] = frame.at
-        for name in sorted(began.keys() - leaving):
-            yield frame.at - began.pop(name)
+def given_back(frames: Iterable[Frame]) -> Iterator[float]:
+    """How long each take lasted, from its decision until its CPUs were left: CPUs that began and ended together are
+    one.
+    """
+    began: dict[tuple[str, int], float] = {}
+    for frame in frames:
+        leaving = {(each.name, cpu) for each in frame.holdings for cpu in each.leaving}
+        ended = began.keys() - leaving
+        yield from (frame.at - at for _, at in sorted({(name, began[name, cpu]) for name, cpu in ended}))
+        for key in ended:
+            del began[key]
+        for key in leaving - began.keys():
+            began[key] = frame.at
