@@ -9,7 +9,7 @@ made. It holds, of every exclusive container that runs:
 3. A settled container has at least its floor and at most its ceiling, and its original set, which stays.
 4. A take counts as forced if it was not acknowledged in time, and as acknowledged if it was.
 5. A signal is sent once the file says what it is about.
-6. Nobody is let onto what is its own while it runs, before it has left it. (Who starts unseen may be there at once.)
+6. Once it was settled on a CPU, nobody else is let onto it before it has left it.
 
 What the sidecar does not control is excused: CPUs that went offline, and containers that somebody else changed.
 """
@@ -53,6 +53,9 @@ class Run:
     told: Projection | None
     effective: CPUSet
     own: CPUSet = EMPTY
+    """Told to be in force, and to stay so."""
+    alone: CPUSet = EMPTY
+    """Told to be in force, and settled."""
     original: CPUSet = EMPTY
     notices: dict[int, Notice] = dataclasses.field(default_factory=dict)
 
@@ -124,9 +127,10 @@ class Witness:
                 self._breaks(f"CPU {cpu} was taken from {self._name(id)} {fault}")
         for cpu in effective - run.effective:
             for owner, theirs in self._runs.items():
-                if owner != id and cpu in theirs.own:
+                if owner != id and cpu in theirs.alone:
                     self._breaks(f"{self._name(id)} is let onto CPU {cpu}, and {self._name(owner)} is still there")
         run.own &= effective
+        run.alone &= effective
         run.effective = effective
         run.notices = {cpu: notice for cpu, notice in run.notices.items() if cpu in effective}
         if told is not None and told.settled and told.sharing is Sharing.EXCLUSIVE and is_known:
@@ -136,7 +140,7 @@ class Witness:
     def _read(self, id: str, run: Run, told: Projection, online: CPUSet, *, is_known: bool) -> None:
         now, before, run.told = trio.current_time(), run.told, told
         if told.sharing is not Sharing.EXCLUSIVE:
-            run.own = run.original = EMPTY
+            run.own = run.alone = run.original = EMPTY
             run.notices.clear()
             return
         # 2. The file is whole.
@@ -154,6 +158,7 @@ class Witness:
                 self._breaks(f"CPU {cpu} is no longer told to {self._name(id)} {fault}")
         if is_known:
             run.own |= told.cpus & told.desired
+            run.alone |= told.cpus if told.settled else EMPTY
             if (run.original - told.original) & online and not self._terms(id).moves:
                 self._breaks(f"{self._name(id)} began on {run.original} and is told that it began on {told.original}")
             run.original = told.original
@@ -210,7 +215,7 @@ class Witness:
         if run is None or run.told is None or not run.told.leaving:
             # Nothing was told to leave: it was withdrawn already, or is not there yet.
             return
-        told = [run.notices[cpu].at for cpu in run.told.leaving if cpu in run.notices]
+        told = [run.notices[cpu].at for cpu in run.told.leaving & run.own if cpu in run.notices]
         if told and now - min(told) < self._terms(id).grace - SLACK:
             self._breaks(f"the take from {self._name(id)} was forced after {now - min(told):.4f} s")
         if not acks:

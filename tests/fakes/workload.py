@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 import trio
 
 from state import ack
+from state.cpuset import EMPTY
 from state.errors import StateError
 from state.projection import Projection, read
 
@@ -31,7 +32,7 @@ class Conduct(enum.Enum):
     """What a program does once it is told that CPUs leave it."""
 
     FOLLOWS = enum.auto()
-    """Leaves them after a while, and acknowledges what it read."""
+    """Leaves them after a while, and acknowledges what it read, once."""
     IGNORES = enum.auto()
     """Nothing."""
     LAGS = enum.auto()
@@ -60,6 +61,7 @@ class Workload:
         """`directory` is its projection's; `is_up` tells whether it runs now."""
         self.conduct: Conduct = Random(container).choice((Conduct.FOLLOWS, *Conduct))
         self.acks: list[Ack] = []
+        self._left = EMPTY
         self._seed = container
         self._directory = directory
         self._nursery = nursery
@@ -67,6 +69,7 @@ class Workload:
 
     def notice(self, told: Projection) -> None:
         """Its file changed: what it does about it, it does later."""
+        self._left &= told.leaving
         if self.conduct is Conduct.IGNORES or not (told.leaving or self.conduct is Conduct.NODS):
             return
         chance = Random(f"{self._seed} {told.generation}")
@@ -82,7 +85,8 @@ class Workload:
     def _write(self, chance: Random, told: Projection) -> None:
         match self.conduct:
             case Conduct.FOLLOWS:
-                if told.leaving:
+                if not told.leaving <= self._left:
+                    self._left = told.leaving
                     self._acknowledge(told.generation)
             case Conduct.NODS:
                 self._acknowledge(told.generation)
