@@ -5,8 +5,10 @@ measured on, and n those that it has now:
 
 1. `low = ceil(u / high share)`: with fewer, each would be busier than the band allows.
 2. `high = floor(max(u, peak) / low share)`: with more, each would be idler than the band allows. At least `low`.
-3. CPU pressure asks for one more than m, as far as `high` allows: use cannot exceed what there is. Beyond `high` it is
-   not believed, or it would take CPUs that a step later would be found idle, again and again.
+3. Use cannot exceed what there is. Who is busy on all of m shows nothing of what it would use with more, so it is given
+   the most at which `u` is inside the band: if it needs no more than that, it stays there. CPU pressure without that
+   asks for one more than m, as far as `high` allows. Beyond the band neither is believed, or it would take CPUs that a
+   step later would be found idle, again and again.
 4. Who was throttled shows less use than it would have: it does not shrink below m.
 5. The wish is n, moved into the band: whoever is inside stays as it is.
 
@@ -24,6 +26,9 @@ from sidecar.decide.facts import Load
 from sidecar.decide.world import Band, PolicyName, World, replace
 from state.model import Assignment, Demand, Scale
 
+_BUSY: Final = 0.95
+"""The share of its CPUs from which on a container counts as busy on all of them: the rest is the switching of tasks."""
+
 _SLACK: Final = 1e-6
 """CPUs. 1.6 / 0.8 is two CPUs, whatever floating point makes of it."""
 
@@ -33,8 +38,10 @@ def wish_of(load: Load, cpus: int, demand: Demand, band: Band) -> int:
     # 1. and 2. The band.
     low = math.ceil(load.use / band.high - _SLACK)
     high = max(low, math.floor(max(load.use, load.peak) / band.low + _SLACK))
-    # 3. Pressure.
-    if load.pressure > band.pressure and high > load.cpus:
+    # 3. What cannot be seen.
+    if load.use >= load.cpus * _BUSY:
+        low = max(low, math.floor(load.use / band.low + _SLACK))
+    elif load.pressure > band.pressure and high > load.cpus:
         low = max(low, load.cpus + 1)
     # 4. Throttled.
     if load.is_throttled:

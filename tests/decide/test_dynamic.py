@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.decide.facts import DefragmentRequested, Purpose, ResizeRequested, TakeAcknowledged
+from sidecar.decide.facts import DefragmentRequested, Purpose, TakeAcknowledged
 from sidecar.decide.resizing import objection
 from sidecar.decide.world import PolicyName
 from state.model import NumaRule, RefusalCode
@@ -79,14 +79,6 @@ def test_an_acknowledgement_of_another_take_says_nothing() -> None:
     assert story.world.state == before
 
 
-def test_a_grace_of_its_own_is_what_it_gets() -> None:
-    story = Dynamic(grace_seconds=5)
-    short = story.elastic("short", 1, 1, 4, grace="500ms")
-    long = story.elastic("long", 1, 1, 4)
-    story.elastic("web", 3)
-    assert {timer.container: timer.seconds for timer in story.waiting(Purpose.GRACE)} == {short.id: 0.5, long.id: 5}
-
-
 def test_growth_cancels_what_is_leaving() -> None:
     """The arrival goes in the middle of the grace: nothing is taken, nobody is forced."""
     story = Dynamic()
@@ -124,24 +116,6 @@ def test_an_acknowledgement_is_one_of_all_that_is_leaving() -> None:
     story.elastic("db", 2)
     story.acked(batch)
     assert (where(batch), story.waiting(Purpose.GRACE), story.world.state.forced) == ("1-4", [], 0)
-
-
-def test_the_grace_of_what_is_only_just_coming_begins_when_it_can_be_told() -> None:
-    """CPUs that are not wanted any more while the order that gives them is on its way: they come, they are told as
-    leaving, and only then is their time counted."""
-    story = Dynamic(cooldown_seconds=0)
-    batch = story.elastic("batch", 1, 1, 4, scale="manual")
-    story.feed(ResizeRequested(batch.id, 4))
-    [grown] = story.flight
-    story.feed(ResizeRequested(batch.id, 1))
-    assert story.flight == [grown]
-    assert (str(story.told(batch).cpus), str(story.told(batch).leaving)) == ("1", "")
-    assert story.waiting(Purpose.GRACE) == []
-    story.settle()
-    told = story.told(batch)
-    assert (str(told.cpus), str(told.leaving), told.deadline_seconds) == ("1-4", "2-4", 2.0)
-    story.over(Purpose.GRACE, batch)
-    assert (where(batch), story.leaving(batch)) == ("1", "")
 
 
 def test_a_restart_of_the_sidecar_begins_the_grace_anew() -> None:
@@ -298,14 +272,16 @@ def test_a_load_that_rises_and_falls_is_followed_with_calm() -> None:
     assert story.layout(server) == ["1"]
     story.used(server, 1.0)
     assert (story.layout(server), story.why(server)) == (["1-2"], "it used 1.0 of its 1 CPU")
-    story.used(server, 2.0)
+    story.used(server, 1.7)
     assert story.layout(server) == ["1-3"]
+    story.used(server, 3.0)
+    assert story.layout(server) == ["1-6"]
     story.used(server, 0.2)
-    assert story.layout(server) == ["1-3"]
+    assert story.layout(server) == ["1-6"]
     story.over(Purpose.COOLDOWN, server)
-    assert (story.layout(server), story.leaving(server)) == (["1"], "2-3")
+    assert (story.layout(server), story.leaving(server)) == (["1"], "2-6")
     story.acked(server)
-    assert (where(server), story.why(server)) == ("1", "it used 0.2 of its 3 CPUs")
+    assert (where(server), story.why(server)) == ("1", "it used 0.2 of its 6 CPUs")
 
 
 def test_which_cpus_come_are_the_nearest_and_go_as_they_came() -> None:

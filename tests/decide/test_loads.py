@@ -62,7 +62,9 @@ def load(use: float, cpus: int = 4, *, peak: float = 0.0, pressure: float = 0.0,
         (load(2.5), 4, 4),  # inside the band
         (load(3.2), 4, 4),  # its upper end belongs to it
         (load(3.3), 4, 5),
-        (load(4.0), 4, 5),
+        (load(3.7), 4, 5),
+        (load(4.0), 4, 8),  # busy on all of them: the most at which this is inside the band
+        (load(4.0, peak=60.0), 4, 8),  # whatever it did before
         (load(2.0), 4, 4),  # so does its lower end
         (load(1.9), 4, 3),
         (load(0.0), 4, 1),
@@ -72,7 +74,7 @@ def load(use: float, cpus: int = 4, *, peak: float = 0.0, pressure: float = 0.0,
         (load(2.5, pressure=20.0), 4, 4),  # at the threshold is not above it
         (load(2.0, pressure=90.0), 4, 4),  # beyond the band it is not believed
         (load(0.5, is_throttled=True), 4, 4),
-        (load(3.9, is_throttled=True), 4, 5),
+        (load(3.7, is_throttled=True), 4, 5),
         (load(0.9), 1, 2),
         (load(9.0, cpus=9), 9, 8),
     ],
@@ -249,7 +251,7 @@ def test_news_is_what_asks_for_something_else() -> None:
     assert not is_news(world, load(2.5))
     assert is_news(world, load(4.0))
     waiting = known(world_of(), load(4.0))
-    assert not is_news(waiting, load(3.9))
+    assert not is_news(waiting, load(4.0, peak=5.0))
     assert is_news(waiting, load(3.1))
     assert not is_news(world_of(), load(4.0))
     assert not is_news(known(world_of(policy=PolicyName.STATIC)), load(4.0))
