@@ -23,12 +23,12 @@ import trio
 from sidecar.board import Board
 from sidecar.decide.facts import ContainerView, Fact, Load, LoadMeasured, Phase
 from sidecar.decide.loads import with_loads
+from sidecar.decide.measuring import Usage
 from sidecar.decide.reducer import step
 from sidecar.decide.world import Container, PolicyName, Settings, Standing, Wish, World, replace
 from sidecar.host.places import CGROUP, Hierarchy, read, v1_hierarchy, v2_hierarchy
 from sidecar.host.usage import HostUsages
 from sidecar.observe.load import LoadMeter
-from sidecar.ports import Usage
 from state.codec import encode
 from state.cpuset import CPUSet
 from state.model import Demand, Scale, State

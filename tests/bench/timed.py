@@ -49,6 +49,10 @@ class TimedEngine:
         """As the engine."""
         await self._engine.stop(container)
 
+    async def signal(self, container: str, signal: str) -> None:
+        """As the engine."""
+        await self._engine.signal(container, signal)
+
     async def update(self, container: str, update: Update) -> None:
         """As the engine, with a line about it."""
         sent = time.time_ns()
