@@ -22,6 +22,7 @@ fault in tests/decide/test_planted_faults.py that they catch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from sidecar.decide.demand import originals_of
@@ -33,7 +34,7 @@ from sidecar.decide.release import released_to
 from sidecar.decide.takes import held
 from sidecar.decide.world import Container, PolicyName, Reach, World, replace
 from state.cpuset import EMPTY, CPUSet
-from state.model import Assignment, Batch, Shortage
+from state.model import Assignment, Batch, Leaving, Shortage
 
 SLOTS: Final = 4
 """Orders outstanding at once. Beyond that the engine only adds latency: 50 updates take 0.3 s at 2, 4 and 8 at once."""
@@ -144,16 +145,19 @@ def told_of(container: Container, assignment: Assignment) -> tuple[CPUSet, CPUSe
     return sure, assignment.leaving.cpus & sure if assignment.leaving else EMPTY
 
 
-def _begins(container: Container, batch: Batch) -> bool:
-    """Whether the grace of a take may begin. Not while CPUs that are to leave again are only just coming: they are not
-    told before that is certain, and notice of them would begin before it is given.
+def _that_begin(container: Container, leaving: Leaving) -> Iterator[Batch]:
+    """The takes whose grace may begin, in their order. Not while CPUs that are to leave again are only just coming:
+    they are not told before that is certain, and notice of them would begin before it is given. Nor any after such a
+    one, since a grace that is over ends all before it.
     """
-    if container.grace is not None and batch.number <= container.grace:
-        return False
     coming = container.pending.update.cpus.mask if container.pending else 0
     for doubt in container.doubts:
         coming |= doubt.mask
-    return not batch.cpus.mask & coming & ~container.sure.mask
+    for batch in leaving.batches:
+        if batch.cpus.mask & coming & ~container.sure.mask:
+            return
+        if container.grace is None or batch.number > container.grace:
+            yield batch
 
 
 def _signalled(container: Container, assignment: Assignment) -> tuple[Container, list[Order]]:
@@ -207,10 +211,9 @@ def _waits(world: World) -> tuple[World, list[Order]]:
             orders.append(StartTimer(id, Purpose.LINGER, world.numbers, settings.linger_seconds))
             world = replace(world, numbers=world.numbers + 1)
         leaving, cooling = assignment.leaving, assignment.cooling
-        for batch in leaving.batches if leaving else ():
-            if _begins(container, batch):
-                container = replace(container, grace=batch.number)
-                orders.append(StartTimer(id, Purpose.GRACE, batch.number, grace_of(world, assignment)))
+        for batch in _that_begin(before, leaving) if leaving else ():
+            container = replace(container, grace=batch.number)
+            orders.append(StartTimer(id, Purpose.GRACE, batch.number, grace_of(world, assignment)))
         if cooling is not None and container.cooldown != cooling:
             container = replace(container, cooldown=cooling)
             orders.append(StartTimer(id, Purpose.COOLDOWN, cooling, settings.cooldown_seconds))
