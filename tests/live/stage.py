@@ -125,7 +125,8 @@ class Stage:
         return id
 
     def wrap(self, name: str, *command: str, labels: Mapping[str, str]) -> str:
-        """A container with a program that is run by `cpuset-sidecar exec`. Its id."""
+        """A container with a program that is run by `cpuset-sidecar exec`. Its id. It is not watched: what it moves to
+        by itself is less than what it is told."""
         full_name, told = self._directory(name)
         variables = {**hostpython.environment(), "CPUSET_SIDECAR_DIR": str(told)}
         settings = [f"{key}={value}" for key, value in variables.items()]
@@ -135,7 +136,6 @@ class Stage:
             labels={**labels, "cpuset.projection": full_name},
             Binds=[*hostpython.mounts(), f"{told}:{told}"],
         )
-        self._watcher.watch(id)
         self.workloads.api.act(id, "start")
         return id
 

@@ -230,7 +230,7 @@ def test_exec_acknowledges_for_a_program_that_knows_of_nothing(stage: Stage) -> 
         lambda: [each.name for each in stage.kernel.processes(wrapped)].count("sleep") == 1, "the program was started"
     )
     stage.until_alone(stage.run("newcomer", cpus="2"))
-    assert len(stage.until_alone(wrapped)) == 2
+    stage.sidecar.until(wrapped, lambda it: it.is_settled and len(it.cpus) == 2, "shrunk")
     assert stage.counted() == (0, 1)
 
 
