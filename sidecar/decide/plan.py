@@ -70,7 +70,7 @@ def is_settled(world: World, container: Container) -> bool:
     if assignment is None or container.is_idle or not world.is_ready:
         return False
     return (
-        container.footprint == held(assignment, container).mask == container.seen.mask
+        container.footprint == held(assignment, container).mask == container.sure.mask
         and container.pending is None
         and not world.reach.others(container.footprint) & container.footprint
     )

@@ -1,4 +1,4 @@
-"""When the time of a notice begins."""
+"""When the time of a notice begins, and what is told of CPUs that are only just coming."""
 
 from __future__ import annotations
 
@@ -50,3 +50,18 @@ def test_a_later_take_does_not_overtake_one_that_cannot_be_told_yet() -> None:
     assert (where(batch), story.leaving(batch)) == ("1-3", "3")
     story.over(Purpose.GRACE, batch)
     assert (where(batch), story.leaving(batch)) == ("1-2", "")
+
+
+def test_nobody_is_settled_on_more_than_it_is_told() -> None:
+    """A look that was overtaken by an order leaves a doubt: until the next look says, what came is not told, and what
+    is told is not called settled."""
+    story = Dynamic(cooldown_seconds=0)
+    batch = story.elastic("batch", 1, 1, 4, scale="manual")
+    story.feed(ResizeRequested(batch.id, 4))
+    story.look(batch)
+    story.deliver(0, "ok")
+    told = story.told(batch)
+    assert (str(told.cpus), told.settled) == ("1", False)
+    story.settle()
+    told = story.told(batch)
+    assert (str(told.cpus), told.settled) == ("1-4", True)
