@@ -33,7 +33,7 @@ from state.projection import Projection, Sharing
 from state.topology import Topology
 from tests.fakes.host import Host, WatchedKernel
 from tests.fakes.notices import Terms, Witness
-from tests.fakes.workload import Workload
+from tests.fakes.workload import Ack, Workload
 
 ALONE_SECONDS = 0.3
 """How long files may say `settled` while somebody runs there of whom the daemon knows: generously."""
@@ -83,7 +83,8 @@ class ElasticHost(Host):
         """Somebody says by the API that this container has left what is leaving it now."""
         self.witness.said(id)
         if told := self.told(id):
-            self._workload(id).wrote(told.generation)
+            # As the first word, not the last: a daemon that is killed may not have heard it.
+            self._acks(id).insert(0, Ack(trio.current_time(), told.generation))
 
     def waits(self) -> bool:
         """Whether some take waits."""
@@ -174,7 +175,7 @@ class ElasticHost(Host):
             )
         return self.workloads[id]
 
-    def _acks(self, id: str) -> list[Any]:
+    def _acks(self, id: str) -> list[Ack]:
         return self._workload(id).acks
 
     def _name(self, id: str) -> str:

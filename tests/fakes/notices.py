@@ -215,8 +215,8 @@ class Witness:
         if run is None or run.told is None or not run.told.leaving:
             # Nothing was told to leave: it was withdrawn already, or is not there yet.
             return
-        told = [run.notices[cpu].at for cpu in run.told.leaving & run.own if cpu in run.notices]
-        if told and now - min(told) < self._terms(id).grace - SLACK:
+        told = [run.notices[cpu].at for cpu in run.told.leaving if cpu in run.notices]
+        if told and run.told.leaving <= run.own and now - min(told) < self._terms(id).grace - SLACK:
             self._breaks(f"the take from {self._name(id)} was forced after {now - min(told):.4f} s")
         if not acks:
             return
