@@ -276,6 +276,11 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return union(assignment.cpus for assignment in self.assignments.values())
 
     @cached_property
+    def leaving(self) -> CPUSet:
+        """All CPUs that somebody may still be using who holds them no more."""
+        return union(each.leaving.cpus for each in self.assignments.values() if each.leaving)
+
+    @cached_property
     def shared(self) -> CPUSet:
         """The shared pool: where everybody without a grant may run.
 

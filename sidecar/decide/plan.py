@@ -204,7 +204,7 @@ def _waits(world: World) -> tuple[World, list[Order]]:
     """Start what is to be waited for, tell by signal who wants that, and stop who would rather stop than share."""
     orders: list[Order] = []
     settings = world.settings
-    for id, assignment in world.state.assignments.items():
+    for id, assignment in sorted(world.state.assignments.items(), key=lambda item: item[1].since):
         container = before = world.containers[id]
         if container.is_idle and container.linger is None and container.view.phase is not Phase.RESTARTING:
             container = replace(container, linger=world.numbers)

@@ -144,10 +144,11 @@ def restore(
         later = _wanted_later(state, assignment)
         options = settings.options if assignment.demand.options is None else assignment.demand.options
         free = fitted.assignable - strangers - kept
+        sizes = _sizes(settings, assignment)
         extra: CPUSet | None = None
-        for wanted in _sizes(settings, assignment):
-            for source in (free - later, free):
-                extra = _replacement(topology, source, kept, wanted - len(kept), options) if extra is None else extra
+        # What others hold is taken for no more than the fewest that it may have.
+        for wanted, source in (*((size, free - later) for size in sizes), (sizes[-1], free)):
+            extra = _replacement(topology, source, kept, wanted - len(kept), options) if extra is None else extra
         # 4. Whole, or not at all.
         if extra is None or not len(fitted.shared - kept - extra) >= max(1, settings.shared_min):
             reason = f"it held CPUs {assignment.cpus}, and the machine no longer has {assignment.demand.cpus} for it"

@@ -72,6 +72,17 @@ def begins_no_grace_after_a_restart(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plan_module, "_waits", waits)
 
 
+def lets_newcomers_onto_what_is_leaving(patch: pytest.MonkeyPatch) -> None:
+    """A container of the shared pool that does not run yet is written onto CPUs that somebody was promised."""
+    honest = dynamic.DynamicPolicy.desired
+
+    def desired(self: dynamic.DynamicPolicy, world: World, container: Container) -> CPUSet | None:
+        found = honest(self, world, container)
+        return found if found is None or container.view.id in world.state.assignments else world.state.shared
+
+    patch.setattr(dynamic.DynamicPolicy, "desired", desired)
+
+
 def never_ends_a_take(patch: pytest.MonkeyPatch) -> None:
     """A grace that is over changes nothing."""
     honest = takes.after_timer
@@ -173,6 +184,7 @@ FAULTS = (
     hears_every_timer,
     begins_no_grace_after_a_restart,
     never_ends_a_take,
+    lets_newcomers_onto_what_is_leaving,
     gives_up_the_original_set,
     grants_less_than_the_floor,
     grows_above_the_ceiling,

@@ -94,7 +94,7 @@ def _conflicts(world: World, order: ApplyCpuset, holds: CPUSet) -> list[str]:
             and not _is_newcomer_of_pool(order, holds)
         ):
             found.append(f"{container.view.name} was ordered onto {both}, where {other.view.name} may be")
-        granted = world.state.assignments[id].cpus if is_exclusive else EMPTY
+        granted = held(world.state.assignments[id], other) if is_exclusive else EMPTY
         if both := entered & granted:
             found.append(f"{container.view.name} was ordered onto {both}, granted to {other.view.name}")
     return found

@@ -78,7 +78,11 @@ def unfair(world: World) -> list[str]:
     if settings.policy is not PolicyName.DYNAMIC or not is_plain or settings.min_change > 1 or world.topology.kinds:
         return []
     grants = list(world.state.assignments.values())
-    found = []
+    found = [
+        f"{each.name} wants {wish_for(world, each)} CPUs and keeps {each.cpus}"
+        for each in grants
+        if len(each.cpus) > wish_for(world, each)
+    ]
     hungry = [
         each
         for each in grants

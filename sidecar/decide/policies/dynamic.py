@@ -26,7 +26,7 @@ from sidecar.decide.policies.which import gained, given_up, is_bound
 from sidecar.decide.takes import changed, held, without_ended_takes
 from sidecar.decide.world import Container, Standing, World, replace
 from state.cpuset import CPUSet
-from state.model import Assignment, Demand, State
+from state.model import Demand, State
 from state.topology import Topology
 
 
@@ -54,11 +54,13 @@ class DynamicPolicy:
         return state
 
     def desired(self, world: World, container: Container) -> CPUSet | None:
-        """Its grant and what it may still stay on, or the shared pool."""
+        """Its grant and what it may still stay on, or what of the shared pool nobody is leaving."""
         if container.wish.standing is not Standing.MANAGED:
             return None
         assignment = world.state.assignments.get(container.view.id)
-        return held(assignment, container) if assignment else world.state.shared
+        if assignment:
+            return held(assignment, container)
+        return (world.state.shared - world.state.leaving) or world.state.reserved
 
 
 def _answer(world: World, state: State, container: Container) -> State:
@@ -100,7 +102,7 @@ def _granted(topology: Topology, state: State, demand: Demand, cpus: CPUSet) -> 
 
 def _without(state: State, cpus: CPUSet, demand: Demand) -> State:
     """The books once whoever holds any of these CPUs has given them up for somebody who arrived."""
-    for id, each in state.assignments.items():
+    for id, each in sorted(state.assignments.items(), key=lambda item: item[1].since):
         if lost := each.cpus & cpus:
             took = f"arrival of {demand.name} took {len(lost)}"
             state = changed(
@@ -142,8 +144,8 @@ def _shared_out(world: World, state: State, cause: Cause) -> State:
 
 
 def _all_shrunk(world: World, state: State, targets: dict[str, int], cause: Cause) -> State:
-    shrinking: list[Assignment] = [e for e in state.assignments.values() if targets[e.container] < len(e.cpus)]
-    for each in shrinking:
+    shrinking = [each for each in state.assignments.values() if targets[each.container] < len(each.cpus)]
+    for each in sorted(shrinking, key=lambda each: each.since):
         lost = given_up(world.topology, each, len(each.cpus) - targets[each.container])
         if lost:
             state = changed(state, each.container, why_lost(world, each, len(lost), cause), lost=lost)
