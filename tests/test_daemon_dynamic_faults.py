@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sidecar import allocator, daemon
+from sidecar import allocator
 from sidecar.allocator import Allocator
 from sidecar.apply.executor import Executor
 from sidecar.decide import plan, projecting, reducer, takes
@@ -21,7 +21,6 @@ from sidecar.decide.world import Container, World, replace
 from sidecar.engines.simulated_kernel import SimulatedKernel
 from sidecar.publish import telling
 from sidecar.publish.projections import Projections
-from state.codec import encode
 from state.cpuset import CPUSet
 from state.projection import Projection
 from tests.decide.dynamic_faults import begins_no_grace_after_a_restart, gives_up_the_original_set
@@ -147,11 +146,6 @@ def counts_the_word_as_force(patch: Patch) -> None:
     patch.setattr(reducer, "after_acknowledgement", after)
 
 
-def writes_the_world_in_another_order(patch: Patch) -> None:
-    """A journal begins with containers in another order than that in which decisions go through them."""
-    patch.setattr(daemon, "encode", lambda world, keeps_order: encode(world))
-
-
 FAULTS: tuple[tuple[Plant, str], ...] = (
     (tells_after_the_grace_began, "was taken from|no longer told"),
     (signals_before_it_tells, "is sent a signal, and its file does not say why"),
@@ -167,7 +161,6 @@ FAULTS: tuple[tuple[Plant, str], ...] = (
     (enters_without_looking, "is still there"),
     (gives_up_the_original_set, "began on|without its original|in layers"),
     (counts_the_word_as_force, "was forced after"),
-    (writes_the_world_in_another_order, "the replayed journal"),
 )
 
 
