@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,13 +43,15 @@ class Followed:
 
     def until(self, check: Callable[[Look], object], what: str) -> Look:
         """Wait until its last look is so; that look."""
+        return self._found(lambda looks: next(filter(check, looks[-1:]), None), what)
 
-        def look() -> Look | None:
-            looks = self.log().looks
-            return looks[-1] if looks and check(looks[-1]) else None
+    def until_ever(self, check: Callable[[Look], object], what: str) -> Look:
+        """Wait until any of its looks is so; the first such."""
+        return self._found(lambda looks: next(filter(check, looks), None), what)
 
+    def _found(self, find: Callable[[Sequence[Look]], Look | None], what: str) -> Look:
         try:
-            return eventually(look, f"{self.name}: {what}")
+            return eventually(lambda: find(self.log().looks), f"{self.name}: {what}")
         except AssertionError as error:
             raise AssertionError(f"{error}; it last saw {self.log().looks[-1:]}") from None
 

@@ -29,6 +29,10 @@ LONG = "60s"
 GRACE = 2.0
 
 FILL = {"cpuset.exclusive": "1", "cpuset.max": "4", "cpuset.grace": f"{GRACE}s"}
+SLOW_GRACE = 5.0
+"""Long enough for something to happen in the middle of it."""
+
+SLOWLY = FILL | {"cpuset.grace": f"{SLOW_GRACE}s"}
 PATIENT = FILL | {"cpuset.grace": LONG}
 
 
@@ -72,7 +76,7 @@ def test_what_is_free_is_grown_into_and_given_back_with_notice(stage: Stage) -> 
     counted. The floor goes, and it grows again."""
     elastic = grown(stage)
     newcomer = stage.follow("newcomer", labels={"cpuset.exclusive": "2"})
-    told = elastic.until(lambda look: look.leaving, "told that CPUs leave")
+    told = elastic.until_ever(lambda look: look.leaving, "told that CPUs leave")
     assert told.cpus == told.after == FOUR
     assert 0 < (told.deadline_seconds or 0) <= GRACE
     two = newcomer.until_on(2)
@@ -154,16 +158,16 @@ def test_a_size_is_ordered(stage: Stage) -> None:
 def test_a_sidecar_that_is_killed_in_the_middle_of_a_take_begins_the_grace_anew(stage: Stage) -> None:
     """Nobody takes anything while it is not there; the next one tells of the take again, with a number of its own, and
     keeps what it promises then."""
-    elastic = grown(stage)
+    elastic = grown(stage, labels=SLOWLY)
     newcomer = stage.follow("newcomer", labels={"cpuset.exclusive": "2"})
-    before = elastic.until(lambda look: look.leaving, "told that CPUs leave")
+    before = elastic.until_ever(lambda look: look.leaving, "told that CPUs leave")
     stage.sidecar.kill()
-    stays(lambda: stage.kernel.allowed(elastic.id) == FOUR, "nothing is taken", seconds=GRACE + 0.5)
+    stays(lambda: stage.kernel.allowed(elastic.id) == FOUR, "nothing is taken", seconds=SLOW_GRACE + 0.5)
     stage.sidecar.start()
     newcomer.until_on(2)
     elastic.until_on(2)
     [promises] = elastic.log().losses()
-    assert promises[0].seconds > 2 * GRACE
+    assert promises[0].seconds > 2 * SLOW_GRACE
     assert promises[-1].generation > before.generation
     assert came_after(newcomer, elastic)
     assert stage.counted() == (1, 0)
@@ -173,7 +177,7 @@ def test_an_acknowledgement_while_no_sidecar_runs_is_heard_by_the_next(stage: St
     """What was said stays said: a grace of a minute is not begun anew for it."""
     elastic = grown(stage, "--ack", "1", labels=PATIENT)
     newcomer = stage.follow("newcomer", labels={"cpuset.exclusive": "2"})
-    elastic.until(lambda look: look.leaving, "told that CPUs leave")
+    elastic.until_ever(lambda look: look.leaving, "told that CPUs leave")
     stage.sidecar.kill()
     eventually(lambda: elastic.log().acknowledged, "it acknowledged")
     stage.sidecar.start()
@@ -186,7 +190,7 @@ def test_a_container_that_ends_in_the_middle_is_not_waited_for(stage: Stage, end
     """What nobody runs on is given at once; a container that comes back comes back to what it has left."""
     elastic = grown(stage, labels=PATIENT)
     newcomer = stage.follow("newcomer", labels={"cpuset.exclusive": "2"})
-    told = elastic.until(lambda look: look.leaving, "told that CPUs leave")
+    told = elastic.until_ever(lambda look: look.leaving, "told that CPUs leave")
     if end == "remove":
         stage.remove(elastic.id)
     else:
@@ -202,7 +206,7 @@ def test_what_was_announced_is_not_taken_if_nobody_wants_it_any_more(stage: Stag
     """The newcomer goes in the middle of the take: the workload keeps its CPUs, and is told so."""
     elastic = grown(stage, labels=PATIENT)
     newcomer = stage.run("newcomer", cpus="2")
-    told = elastic.until(lambda look: look.leaving, "told that CPUs leave")
+    told = elastic.until_ever(lambda look: look.leaving, "told that CPUs leave")
     stage.remove(newcomer)
     again = elastic.until_on(4)
     assert again.generation > told.generation
@@ -239,12 +243,12 @@ def test_an_engine_that_is_killed_in_the_middle_of_a_take(own_engine: PrivateEng
     """The containers run on, nothing can be taken meanwhile, and nothing that is told becomes false."""
     own_engine.stop()
     own_engine.start(live_restore=True)
-    elastic = grown(stage)
+    elastic = grown(stage, labels=SLOWLY)
     newcomer = stage.follow("newcomer", labels={"cpuset.exclusive": "2"})
-    elastic.until(lambda look: look.leaving, "told that CPUs leave")
+    elastic.until_ever(lambda look: look.leaving, "told that CPUs leave")
     newcomer.until(lambda look: look.sharing == "exclusive", "it was granted its own")
     own_engine.kill()
-    stays(lambda: stage.kernel.allowed(elastic.id) == FOUR, "nothing is taken", seconds=GRACE + 0.5)
+    stays(lambda: stage.kernel.allowed(elastic.id) == FOUR, "nothing is taken", seconds=SLOW_GRACE + 0.5)
     own_engine.start(live_restore=True)
     newcomer.until_on(2)
     elastic.until_on(2)
