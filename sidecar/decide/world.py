@@ -164,8 +164,10 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def sure(self) -> CPUSet:
-        """The CPUs that it has whatever became of every order on its way or in doubt; may be empty."""
-        mask = self.seen.mask & (self.pending.update.cpus.mask if self.pending else -1)
+        """The CPUs that it has whatever became of every order on its way or in doubt, and though it may have been started
+        anew, unseen; may be empty.
+        """
+        mask = self.seen.mask & self.configured.mask & (self.pending.update.cpus.mask if self.pending else -1)
         for doubt in self.doubts:
             mask &= doubt.mask
         return CPUSet.from_mask(mask)
