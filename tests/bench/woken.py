@@ -182,7 +182,7 @@ async def telling(containers: int, root: Path) -> AsyncIterator[tuple[Timed, Cal
     teller = Teller(board, projections, lambda where, trouble: None)
 
     def post(cpus: CPUSet) -> None:
-        board.post(story.world.with_container(replace(story.known(last), seen=cpus)))
+        board.post(story.world.with_container(replace(story.known(last), seen=cpus, configured=cpus)))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(teller.run)

@@ -41,7 +41,7 @@ from tests.live.privateengine import PrivateEngine, opened
 from tests.live.sidecarprocess import SidecarProcess, all_but
 from tests.live.stage import FOUR, ask
 from tests.live.users import ELASTIC_KINDS, KINDS, Kind, User
-from tests.live.waiting import eventually
+from tests.live.waiting import PATIENCE, eventually
 from tests.live.watcher import Watcher
 
 _USERS = 3
@@ -82,7 +82,7 @@ class Churn:
         self._containers = Containers(api, ensure_image(api))
         unmanaged = () if is_private else all_but(self._containers.prefix)
         self.sidecar = SidecarProcess(folder, api.socket_path, unmanaged)
-        self.sidecar.configure(linger="200ms")
+        self.sidecar.configure(linger=f"{200 * PATIENCE:.0f}ms")
         if is_dynamic:
             self.sidecar.configure(
                 policy="dynamic", reserved=str(online() - FOUR), cooldown="500ms", load_period="500ms"
@@ -166,7 +166,7 @@ class Churn:
             time.sleep(self._rng.uniform(0, 0.6))
         else:
             self.sidecar.until_ready()
-            time.sleep(self._rng.uniform(0, 1.5))
+            time.sleep(self._rng.uniform(0, 1.5) * PATIENCE)
         assert self.sidecar.is_running, f"the sidecar ended by itself: {self.sidecar.log()}"
         self.sidecar.kill()
         self._report.kills += 1

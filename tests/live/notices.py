@@ -13,7 +13,7 @@ from state.cpuset import EMPTY, CPUSet
 from state.projection import Projection, Sharing
 from tests.live.waiting import PATIENCE
 
-_EXCUSED_SECONDS: Final = 20.0 * PATIENCE
+_EXCUSED_SECONDS: Final = 2.0 * PATIENCE
 """For so long after its users began to do something to a container, nothing is said of it."""
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from tests.live.containers import SLEEP, Containers
 from tests.live.engineapi import ApiError
+from tests.live.waiting import PATIENCE
 
 NANO: Final = 1_000_000_000
 
@@ -60,8 +61,10 @@ _ACTIONS: Final = ("stop", "start", "start", "restart", "kill", "pause", "unpaus
 """Removing is what hands CPUs over, so it is the likeliest."""
 _AT_ONCE: Final = 4
 """Containers of one user."""
-_PAUSE_SECONDS: Final = 0.1
+_PAUSE_SECONDS: Final = 0.1 * PATIENCE
 """Most of the time between two actions."""
+_WISHFUL: Final = 8
+"""How often each wish is made for four removals: what grows and shrinks must live for a while."""
 
 
 class User(threading.Thread):
@@ -93,6 +96,7 @@ class User(threading.Thread):
         self._touched = touched
         self._kinds = kinds
         self._wishes = dict(wishes or {})
+        self._choices = (*_ACTIONS, *(name for name in self._wishes for _ in range(_WISHFUL)))
         self._mine: list[str] = []
 
     def run(self) -> None:
@@ -102,7 +106,7 @@ class User(threading.Thread):
                 if len(self._mine) < _AT_ONCE and self._rng.random() < 0.5:
                     self._create()
                 elif self._mine:
-                    self._act(self._rng.choice((*_ACTIONS, *self._wishes, *self._wishes)), self._rng.choice(self._mine))
+                    self._act(self._rng.choice(self._choices), self._rng.choice(self._mine))
             except ApiError as error:
                 self.answers[f"{error.status} {_without_names(error.message)}"] += 1
             except OSError:
