@@ -40,14 +40,17 @@ KINDS: Final = (
 )
 """Plain ones, and several ways to ask for one CPU: waiting for it, with either limit, and dying again and again."""
 
-_BRIEF: Final = {"cpuset.grace": "300ms"}
+_BRIEF: Final = {"cpuset.grace": f"{400 * PATIENCE:.0f}ms"}
+_MANUAL: Final = {"cpuset.exclusive": "2", "cpuset.min": "1", "cpuset.max": "4", "cpuset.scale": "manual"} | _BRIEF
 
 ELASTIC_KINDS: Final = (
     Kind(),
     Kind(labels=_ONE | {"cpuset.max": "4"} | _BRIEF),
     Kind(labels=_ONE | {"cpuset.max": "3", "cpuset.weight": "40", "cpuset.signal": "HUP"} | _BRIEF),
     Kind(labels={"cpuset.exclusive": "2", "cpuset.min": "1", "cpuset.max": "4"} | _WAITING | _BRIEF),
-    Kind(labels={"cpuset.exclusive": "2", "cpuset.min": "1", "cpuset.max": "4", "cpuset.scale": "manual"} | _BRIEF),
+    Kind(labels=_MANUAL),
+    Kind(labels=_MANUAL | {"cpuset.weight": "20"}),
+    Kind(labels=_MANUAL | {"cpuset.exclusive": "1"}),
     Kind(
         labels=_ONE | {"cpuset.max": "3", "cpuset.scale": "load"} | _BRIEF,
         command=("sh", "-c", "while :; do sleep 1; for i in 1 2 3 4 5 6 7 8 9; do :; done; done"),
