@@ -1,0 +1,152 @@
+"""The Docker daemon's configuration file: keys are set and removed, all else stays, nothing unclear is overwritten."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.errors import ConfigError
+from sidecar.host.daemonjson import (
+    BACKUP_SUFFIX,
+    decode_settings,
+    encode_settings,
+    flags_of_dockerd,
+    read_daemon_json,
+    value_at,
+    with_value,
+    without,
+    write_daemon_json,
+)
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+_SETTINGS = st.dictionaries(st.text(max_size=8), _VALUES, max_size=5)
+
+
+@given(_SETTINGS)
+def test_what_is_written_reads_the_same_in_the_same_order(settings: dict[str, Any]) -> None:
+    """No key and no value of somebody else's is lost or moved."""
+    again = decode_settings(encode_settings(settings), "daemon.json")
+    assert again == settings
+    assert list(again) == list(settings)
+
+
+@given(_SETTINGS, st.lists(st.text(max_size=5), min_size=1, max_size=3))
+def test_a_key_that_was_set_and_removed_leaves_what_was_there(settings: dict[str, Any], keys: list[str]) -> None:
+    """Install and remove are inverse, where nothing stood at the key and no table was empty before."""
+    if any(value_at(settings, keys[:depth]) is not None for depth in range(1, len(keys) + 1)) or keys[0] in settings:
+        return
+    assert without(with_value(settings, keys, "mine"), keys) == settings
+
+
+def test_one_runtime_is_added_beside_others_and_taken_out_again() -> None:
+    """An entry of a table comes and goes alone; the table goes with its last entry."""
+    before = {"runtimes": {"kata": {"path": "/usr/bin/kata"}}, "debug": True}
+    after = with_value(before, ("runtimes", "cpuset"), {"path": "/usr/local/bin/cpuset-runc"})
+    assert value_at(after, ("runtimes", "cpuset", "path")) == "/usr/local/bin/cpuset-runc"
+    assert value_at(after, ("runtimes", "kata")) == {"path": "/usr/bin/kata"}
+    assert without(after, ("runtimes", "cpuset")) == before
+    assert without({"runtimes": {"cpuset": {}}}, ("runtimes", "cpuset")) == {}
+    assert without(before, ("runtimes", "nobody")) == before
+
+
+def test_a_table_where_something_else_stands_is_refused() -> None:
+    """A file that dockerd itself would not take is not made worse."""
+    with pytest.raises(ConfigError, match=r"'runtimes' .* is not a table"):
+        with_value({"runtimes": "runc"}, ("runtimes", "cpuset"), {})
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        (b'{"debug": true,}', "is not JSON"),
+        (b"[]", "is not a JSON object"),
+        (b'{"debug": true, "debug": false}', "'debug' stands in it twice"),
+        (b'{"a": NaN}', "NaN is not JSON"),
+        (b'{"a": "\xff"}', "is not JSON in UTF-8"),
+        (b"[" * 100_000, "is not JSON"),
+    ],
+)
+def test_what_is_not_understood_is_said_and_left_alone(tmp_path: Path, content: bytes, word: str) -> None:
+    """A file that somebody wrote by hand, wrongly, is theirs to correct."""
+    path = tmp_path / "daemon.json"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=word) as error:
+        read_daemon_json(str(path))
+    assert str(path) in str(error.value)
+    assert path.read_bytes() == content
+
+
+def test_all_else_stays_with_its_indentation_and_mode_and_a_backup_is_kept(tmp_path: Path) -> None:
+    """The file after a change differs in the key alone; the old one is beside it, byte for byte."""
+    path = tmp_path / "daemon.json"
+    before = b'\xef\xbb\xbf{\n    "log-driver": "journald",\n    "insecure": ["caf\xc3\xa9"]\n}\n'
+    path.write_bytes(before)
+    path.chmod(0o600)
+    found = read_daemon_json(str(path))
+    written = write_daemon_json(found, with_value(found.settings, ("cgroup-parent",), "pool.slice"))
+    assert written == (str(path), True, f"{path}{BACKUP_SUFFIX}")
+    assert Path(written.backup).read_bytes() == before
+    assert path.stat().st_mode & 0o777 == 0o600
+    expected = '{\n    "log-driver": "journald",\n    "insecure": [\n        "café"\n    ],\n    "cgroup-parent": '
+    assert path.read_text() == expected + '"pool.slice"\n}\n'
+
+
+def test_a_file_that_is_not_there_is_made_and_goes_again(tmp_path: Path) -> None:
+    """Without a file dockerd runs on its defaults: so it does again after the key is removed."""
+    path = tmp_path / "etc" / "docker" / "daemon.json"
+    written = write_daemon_json(read_daemon_json(str(path)), {"cgroup-parent": "pool.slice"})
+    assert written == (str(path), True, "")
+    assert json.loads(path.read_text()) == {"cgroup-parent": "pool.slice"}
+    found = read_daemon_json(str(path))
+    assert write_daemon_json(found, without(found.settings, ("cgroup-parent",))).changed
+    assert not path.exists()
+
+
+def test_nothing_is_written_where_nothing_changes(tmp_path: Path) -> None:
+    """Installing twice leaves one backup: that of the file before the first time."""
+    path = tmp_path / "daemon.json"
+    path.write_text("{}")
+    found = read_daemon_json(str(path))
+    assert write_daemon_json(found, {}) == (str(path), False, "")
+    assert sorted(os.listdir(tmp_path)) == ["daemon.json"]
+
+
+def test_what_somebody_else_wrote_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    """Two tools at the same file: the second one notices."""
+    path = tmp_path / "daemon.json"
+    path.write_text("{}")
+    found = read_daemon_json(str(path))
+    path.write_text('{"debug": true}')
+    with pytest.raises(ConfigError, match="changed by somebody else"):
+        write_daemon_json(found, {"cgroup-parent": "pool.slice"})
+    assert path.read_text() == '{"debug": true}'
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    """Some systems keep the file elsewhere: that one is written."""
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "real.json").write_text('{"debug": true}')
+    (tmp_path / "daemon.json").symlink_to("kept/real.json")
+    found = read_daemon_json(str(tmp_path / "daemon.json"))
+    write_daemon_json(found, with_value(found.settings, ("cgroup-parent",), "pool.slice"))
+    assert (tmp_path / "daemon.json").is_symlink()
+    assert json.loads((tmp_path / "kept" / "real.json").read_text())["cgroup-parent"] == "pool.slice"
+
+
+def test_the_flags_of_a_running_dockerd_are_seen(tmp_path: Path) -> None:
+    """Only of dockerd itself, not of whatever names it."""
+    for pid, words in {"7": ["sh", "-c", "dockerd"], "9": ["/usr/bin/dockerd", "-H", "fd://"]}.items():
+        (tmp_path / pid).mkdir()
+        (tmp_path / pid / "cmdline").write_bytes("\0".join(words).encode() + b"\0")
+    assert flags_of_dockerd(str(tmp_path)) == ("-H", "fd://")
+    assert flags_of_dockerd(str(tmp_path / "7")) is None
