@@ -117,7 +117,7 @@ class SimulatedDocker:
         self.breaks = 0
         """How often connections to the engine broke: a call that sees it change gets no answer."""
         self._caches_cpus = caches_cpus
-        self._cpus_at_boot = self.kernel.online
+        self._cpus_at_boot = self.kernel.online()
         self._chance = chance
         self._containers: dict[str, SimContainer] = {}
         self._last_nano = 0
@@ -139,7 +139,7 @@ class SimulatedDocker:
 
     def present(self) -> Present:
         """What the engine checks limits against."""
-        cpus = self._cpus_at_boot if self._caches_cpus else self.kernel.online
+        cpus = self._cpus_at_boot if self._caches_cpus else self.kernel.online()
         return Present(len(cpus), cpus, self.kernel.memory_nodes())
 
     def see_that_up(self) -> None:
@@ -326,7 +326,7 @@ class SimulatedDocker:
     async def come_up(self) -> None:
         """It is back; a container with a restart policy is started, without any `die` before."""
         self.is_up = True
-        self._cpus_at_boot = self.kernel.online
+        self._cpus_at_boot = self.kernel.online()
         for one in list(self._containers.values()):
             if one.restarts_always and one.phase is Phase.EXITED:
                 async with one.lock:

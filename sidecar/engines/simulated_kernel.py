@@ -6,7 +6,7 @@ in all that hurts: whether a child may exceed its parent, and what an offline CP
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Literal
 
 import trio
@@ -28,7 +28,7 @@ class SimulatedKernel:
     def __init__(self, machine: Topology, *, cgroup_version: Literal[1, 2] = 1) -> None:
         self.cgroup_version = cgroup_version
         self._machine = machine
-        self.online = machine.online
+        self._online = machine.online
         self._parent = machine.online if cgroup_version == 1 else EMPTY
         self._groups: dict[str, CPUSet] = {}
         self._strayed: set[str] = set()
@@ -51,10 +51,29 @@ class SimulatedKernel:
 
     def topology(self) -> Topology:
         """The machine, without the CPUs that are offline now."""
-        return with_online(self._machine, self.online)
+        return with_online(self._machine, self._online)
+
+    def online(self) -> CPUSet:
+        """The CPUs that are online now."""
+        return self._online
+
+    def mend(self, views: Iterable[ContainerView]) -> tuple[str, ...]:
+        """As the port says: the engine's group has all online CPUs again, and who fell out of a group that has CPUs
+        returns to it.
+        """
+        if self.cgroup_version == 2:
+            return ()
+        self._count()
+        self._parent = self._online
+        self._strayed = {container for container in self._strayed if not self._groups[container]}
+        return tuple(
+            f"{view.name}: its processes run on the CPUs of the group above it, until it has CPUs again"
+            for view in views
+            if view.id in self._strayed
+        )
 
     def effective(self, container: str) -> CPUSet | None:
-        """The same, by the container's id."""
+        """Where a live container may run, by its id."""
         if container not in self._groups:
             return None
         if container in self._strayed:
@@ -97,19 +116,19 @@ class SimulatedKernel:
         """CPUs go offline. Version 1 takes them out of every group for good, and a group that loses its last CPU loses
         its tasks to the parent; version 2 forgets nothing."""
         self._count()
-        self.online -= cpus
+        self._online -= cpus
         if self.cgroup_version == 2:
             return
-        self._parent &= self.online
+        self._parent &= self._online
         for container, group in self._groups.items():
-            self._groups[container] = group & self.online
+            self._groups[container] = group & self._online
             if not self._groups[container]:
                 self._strayed.add(container)
 
     def bring_online(self, cpus: CPUSet) -> None:
         """CPUs come back. On version 1 the root has them again, and nobody below."""
         self._count()
-        self.online |= cpus & self._machine.online
+        self._online |= cpus & self._machine.online
 
     def confine(self, cpus: CPUSet) -> None:
         """Somebody writes the engine's own group: it is smaller than the machine, or as large again."""
@@ -126,7 +145,7 @@ class SimulatedKernel:
             use.advance(trio.current_time(), len(self.effective(container) or EMPTY))
 
     def _parent_effective(self) -> CPUSet:
-        return (self._parent & self.online) or self.online
+        return (self._parent & self._online) or self._online
 
     def _see_that_parent_has(self, cpus: CPUSet) -> None:
         if self.cgroup_version == 1 and not cpus <= self._parent:

@@ -11,22 +11,26 @@ seen in tests/live/test_crash.py). So a container that is called exited is looke
 processes, it runs.
 
 A cgroup without CPUs of its own (v2 without the controller there, v1 after its last CPU went offline) has its
-processes run on those of the nearest ancestor that has some.
+processes run on those of the nearest ancestor that has some. On v1 they were moved there, and stay there when the
+cgroup gets CPUs again (`mending`): so a v1 cgroup is believed only after its processes were found in it, and every
+mending asks anew.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from sidecar.decide.facts import ContainerView, Phase
+from sidecar.host.mending import Mender
 from sidecar.host.places import CGROUP, Hierarchy, find_directory, has_place, read, v1_hierarchy, v2_hierarchy
-from sidecar.host.sysfs import read_topology
+from sidecar.host.sysfs import CPU_DIR, read_topology
 from state.cpuset import CPUSet
-from state.errors import CPUSetError
+from state.errors import CPUSetError, StateError
 from state.topology import Topology
 
 _CACHE_LIMIT: Final = 8192
@@ -52,10 +56,27 @@ class HostKernel:
         self._sys = str(sys)
         self._proc = str(proc)
         self._files: dict[str, str] = {}
+        self._mender = Mender(self._proc)
 
     def topology(self) -> Topology:
         """The machine as it is now. StateError if it cannot be understood."""
         return read_topology(self._sys)
+
+    def online(self) -> CPUSet:
+        """The CPUs that are online now. StateError if that cannot be read."""
+        path = f"{self._sys}/{CPU_DIR}/online"
+        if cpus := _read_cpus(path):
+            return cpus
+        raise StateError(f"{path} does not tell which CPUs are online")
+
+    def mend(self, views: Iterable[ContainerView]) -> tuple[str, ...]:
+        """As the port says. May be called in a thread beside the others."""
+        hierarchy = find_hierarchy(self._cgroup)
+        # Whoever was found in its cgroup may have been moved out of it since.
+        self._files = {}
+        if hierarchy is None or hierarchy.version == 2:
+            return ()
+        return self._mender.mend(hierarchy, self._cgroup, views)
 
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
         """Where a container may really run; None where it runs nothing, as far as the kernel or the engine can tell."""
@@ -69,7 +90,11 @@ class HostKernel:
         self._files.pop(view.id, None)
         hierarchy = find_hierarchy(self._cgroup)
         directory = find_directory(hierarchy, view, self._proc) if hierarchy else None
-        return self._read_upwards(hierarchy, directory, view.id) if hierarchy and directory else None
+        if hierarchy is None or directory is None:
+            return None
+        if hierarchy.version == 1 and self._mender.has_strayed(hierarchy, directory, view):
+            return self._read_upwards(hierarchy, os.path.dirname(directory), "")
+        return self._read_upwards(hierarchy, directory, view.id)
 
     def _leftover_cpus(self, view: ContainerView) -> CPUSet | None:
         """Where processes run of a container that is called exited; None where there are none."""
@@ -83,12 +108,14 @@ class HostKernel:
         return self._read_upwards(hierarchy, directory, view.id)
 
     def _read_upwards(self, hierarchy: Hierarchy, directory: str, id: str) -> CPUSet | None:
-        """The CPUs of a cgroup, or of the nearest ancestor that has some. Only a cgroup's own file is remembered."""
+        """The CPUs of a cgroup, or of the nearest ancestor that has some. Only the own file of the container with this
+        id is remembered.
+        """
         at = directory
         while True:
             for name in _FILES[hierarchy.version]:
                 if cpus := _read_cpus(f"{at}/{name}"):
-                    if at == directory:
+                    if at == directory and id:
                         if len(self._files) >= _CACHE_LIMIT:
                             self._files.clear()
                         self._files[id] = f"{at}/{name}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -202,6 +202,12 @@ class OddKernel:
 
     def topology(self) -> Topology:
         raise StateError("no sysfs here")
+
+    def online(self) -> CPUSet:
+        raise StateError("no sysfs here")
+
+    def mend(self, views: Iterable[ContainerView]) -> tuple[str, ...]:
+        return tuple(f"{view.name}: no cgroups here" for view in views)
 
 
 def test_a_host_where_nothing_works_gets_a_whole_report(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ class Churn:
 
     async def _tamper(self, nursery: trio.Nursery) -> None:
         """Somebody else's `docker update`: from then on its files may be late, and it may overlap a settled one."""
-        cpus = CPUSet(cpu for cpu in self.host.docker.kernel.online if self.chance.random() < 0.4)
+        cpus = CPUSet(cpu for cpu in self.host.docker.kernel.online() if self.chance.random() < 0.4)
 
         async def change(id: str) -> None:
             self.host.surprised.add(id)
@@ -164,7 +164,7 @@ class Churn:
         if self._may_go_offline:
             self._may_go_offline = False
             self.host.surprised.update(self.host.docker.ids())
-            self.host.docker.kernel.take_offline(CPUSet.of(self.chance.choice(list(self.host.docker.kernel.online))))
+            self.host.docker.kernel.take_offline(CPUSet.of(self.chance.choice(list(self.host.docker.kernel.online()))))
 
 
 async def _quietly(verb: Callable[[], Awaitable[None]]) -> None:

@@ -155,7 +155,7 @@ class DynamicChurn(Churn):
             self._may_go_offline = kernel.cgroup_version == 2
             self.host.surprised.update(self.host.docker.ids())
             if not self._offline_cpus:
-                self._offline_cpus = CPUSet.of(self.chance.choice(list(kernel.online - CPUSet.of(0))))
+                self._offline_cpus = CPUSet.of(self.chance.choice(list(kernel.online() - CPUSet.of(0))))
                 kernel.take_offline(self._offline_cpus)
 
 

@@ -125,7 +125,7 @@ class ElasticHost(Host):
                 id,
                 told,
                 effective,
-                self.docker.kernel.online,
+                self.docker.kernel.online(),
                 is_known=self.knows(id),
                 is_excused=id in self.surprised,
             )

@@ -176,7 +176,7 @@ class Host:
             if told is None or id in self.surprised:
                 continue
             # A CPU that has just gone offline is nobody's, and nobody was told yet.
-            if not (self.file(id) | told.cpus) & self.docker.kernel.online <= effective:
+            if not (self.file(id) | told.cpus) & self.docker.kernel.online() <= effective:
                 self._breaks(f"{name} is told {told.cpus} (file {self.file(id)}) and has {effective}")
             if told.settled and told.sharing is Sharing.EXCLUSIVE:
                 settled.append((name, effective))
