@@ -18,6 +18,7 @@ import msgspec
 from sidecar.decide.elastic import elasticity
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.options import CONTAINER_OPTIONS, conflict
+from sidecar.decide.swarm import mismatch
 from sidecar.decide.world import OptIn, PolicyName, Settings, Standing, Wish
 from state.cpuset import EMPTY, CPUSet
 from state.errors import CPUSetError
@@ -103,6 +104,8 @@ def wish_of(
     return Wish(standing=Standing.MANAGED, demand=demand, warnings=warnings)
 
 
+    if doubt := mismatch(view, demand):
+        warnings += (doubt,)
 def cpu_limit(originals: Originals) -> float:
     """The CPU limit in CPUs, from nano CPUs or from quota and period; 0 where there is none."""
     if originals.nano_cpus > 0:

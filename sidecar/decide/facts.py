@@ -43,10 +43,15 @@ class Mount(msgspec.Struct, frozen=True, kw_only=True):
 class ContainerView(msgspec.Struct, frozen=True, kw_only=True):
     """One look at a container: what the engine configured, and where the kernel lets it run.
 
-    Labels are only those that matter here (`cpuset.*`, and the compose project and service), each cut to a bounded
-    length. `cpuset` and `mems` are the engine's configured text, verbatim. `nano_cpus` is in 1e-9 CPUs; `cpu_quota` and
-    `cpu_period` in microseconds; `memory` and `memory_reservation` in bytes; 0 where nothing is set. `effective` is
-    the kernel's own word about a live container, None where it is not live or the kernel's files cannot be read.
+    Labels are only those that matter here (`cpuset.*`, and those by which compose and Swarm say whose it is), each cut
+    to a bounded length. `cpuset` and `mems` are the engine's configured text, verbatim. `nano_cpus` is in 1e-9 CPUs;
+    `cpu_quota` and `cpu_period` in microseconds; `memory` and `memory_reservation` in bytes; 0 where nothing is set.
+    `effective` is the kernel's own word about a live container, None where it is not live or the kernel's files cannot
+    be read.
+    `cgroup` is the path of its cgroup below the hierarchy's root, where the engine tells it, and `runtime` the name or
+    path of its OCI runtime. `in_shared_group`: it is, or would be born, in the cgroup that confines the shared pool as
+    one, and has no CPUs of its own.
+    `set_aside` is how many exclusive CPUs Swarm's scheduler counted for it (see `decide/swarm.py`).
     `exists_since` and `started_at` are the engine's time stamps, verbatim: equal text means the same start.
     """
 
@@ -63,6 +68,10 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True):
     memory_reservation: int = 0
     pid: int = 0
     cgroup_parent: str = ""
+    cgroup: str = ""
+    runtime: str = ""
+    in_shared_group: bool = False
+    set_aside: int = 0
     created_at: str = ""
     started_at: str = ""
     mounts: tuple[Mount, ...] = ()

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from sidecar.decide import swarm
 from sidecar.decide.facts import ContainerView, EngineInfo, Mount, Phase
 from sidecar.decide.orders import Update
 from sidecar.engines.refusals import shown
@@ -37,7 +38,7 @@ WATCHED_ACTIONS: Final = (
 )
 """What the engine is asked to send: all that may change a container's CPUs, name or phase. No exec and health noise."""
 
-_LABELS: Final = frozenset({"com.docker.compose.project", "com.docker.compose.service"})
+_LABELS: Final = frozenset({"com.docker.compose.project", "com.docker.compose.service", *swarm.LABELS})
 _OUR_LABELS: Final = "cpuset."
 _LABEL_LENGTH: Final = 256
 """Characters of a label's key and value that are kept: no meaningful one is longer."""
@@ -49,6 +50,7 @@ _PATH_LENGTH: Final = 4096
 """PATH_MAX; a longer one is no path, and cutting it would make another path of it."""
 _MOUNT_COUNT: Final = 256
 
+_SET_ASIDE: Final = re.compile(rb'"DOCKER_RESOURCE_%s=(\d{1,5})"' % swarm.KIND.upper().encode())
 _ID: Final = re.compile(r"[0-9a-f]{64}")
 _NUMBER_AT_END: Final = re.compile(rb'"timeNano":(\d{1,19})\}?\s*$')
 _ACTION_IN_HEAD: Final = re.compile(rb'"Action":"([a-z_]{1,32})","Actor":\{"ID":"([0-9a-f]{64})"')
@@ -118,6 +120,8 @@ class _Config(msgspec.Struct, rename="pascal"):
     labels: dict[str, msgspec.Raw] | None = None
     """Values stay raw, views into the answer, until one is wanted: a label of 40 MB is not copied."""
     stop_signal: str | int | None = None
+    env: list[msgspec.Raw] | None = None
+    """Raw, too, and looked at only of tasks of Swarm."""
 
 
 class _Container(msgspec.Struct, rename="pascal"):
@@ -228,6 +232,7 @@ def view_of(body: bytes | bytearray, keep: frozenset[str] = frozenset()) -> Cont
         created_at=(read.created or "")[:_STAMP_LENGTH],
         started_at=(state.started_at or "")[:_STAMP_LENGTH],
         mounts=tuple(_mounts(read)),
+        set_aside=_set_aside(read.config),
     )
 
 
@@ -306,6 +311,16 @@ _PHASES: Final = {
 def _labels(labels: Mapping[str, msgspec.Raw], keep: frozenset[str]) -> dict[str, str]:
     wanted = sorted(key for key in labels if key.startswith(_OUR_LABELS) or key in _LABELS or key in keep)
     return {key[:_LABEL_LENGTH]: _label(labels[key]) for key in wanted[:_LABEL_COUNT]}
+
+
+def _set_aside(config: _Config) -> int:
+    """How many exclusive CPUs Swarm's scheduler counted for a task: it says so in the environment."""
+    if swarm.TASK_LABEL not in (config.labels or {}):
+        return 0
+    for raw in config.env or []:
+        if found := _SET_ASIDE.fullmatch(bytes(raw)):
+            return int(found[1])
+    return 0
 
 
 def _label(raw: msgspec.Raw) -> str:

@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from sidecar.decide.facts import DefragmentRequested, ResizeRequested
+from sidecar.decide.swarm import TASK_LABEL
 from sidecar.decide.world import IsolatedRule, PolicyName, Settings, replace
 from state.cpuset import CPUSet
 from state.model import NumaRule
@@ -168,6 +169,8 @@ def _create(reality: Reality, who: int, how: int) -> None:
     if reality.settings.policy is PolicyName.DYNAMIC and who % 5 < 3:
         labels = _elastic(how, len(online))
     pinned = str(online[who % len(online)]) if how % 11 == 0 and not labels else ""
+    if who % 6 == 5 and labels:
+        labels = {**labels, TASK_LABEL: str(who)}
     asked = int(labels.get("cpuset.exclusive", "0").partition(".")[0] or 0)
     limited = asked and "." not in labels["cpuset.exclusive"]
     nano = asked * 10**9 if limited and who % 3 == 0 else 0

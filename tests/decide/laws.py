@@ -5,6 +5,7 @@ from __future__ import annotations
 from sidecar.decide.facts import Phase
 from sidecar.decide.orders import ApplyCpuset
 from sidecar.decide.plan import SLOTS, desired, is_settled
+from sidecar.decide.swarm import is_over
 from sidecar.decide.takes import held
 from sidecar.decide.world import Container, IsolatedRule, Standing, World
 from state.cpuset import EMPTY, CPUSet, union
@@ -25,6 +26,7 @@ def broken(reality: Reality) -> list[str]:
         *_projections_are_true(reality),
         *_one_order_each(reality),
         *_originals_are_remembered(reality),
+        *_tasks_that_ended_hold_nothing(reality),
         *taken_unfairly(reality),
     ]
 
@@ -164,6 +166,15 @@ def _originals_are_remembered(reality: Reality) -> list[str]:
         if real.is_ours and (known is None or (known.nano_cpus, known.cpu_quota) != real.limits):
             found.append(f"{real.name} had limits {real.limits}, and the books say {known}")
     return found
+
+
+def _tasks_that_ended_hold_nothing(reality: Reality) -> list[str]:
+    """Swarm never starts a task again: once it is seen as ended, its CPUs are somebody else's, if anything is decided."""
+    world = reality.world
+    if not world.is_ready:
+        return []
+    over = [c.view for c in world.containers.values() if is_over(c.view) and c.is_idle]
+    return [f"{view.name} is a task that ended, and holds CPUs" for view in over if view.id in world.state.assignments]
 
 
 def unfinished(reality: Reality) -> list[str]:

@@ -31,6 +31,7 @@ class Real:
     """As it was created."""
     demand: float = 1.0
     """CPUs that it would use if it had as many as it likes."""
+    set_aside: int = 0
     is_ours: bool = False
     """Whether an order of the daemon ever took effect on it."""
 
@@ -57,6 +58,7 @@ class Real:
             started_at=str(self.starts) if self.starts else "",
             created_at=str(self.created),
             effective=self.effective,
+            set_aside=self.set_aside,
         )
 
     def load(self, *, is_throttled: bool = False) -> Load:

@@ -108,6 +108,10 @@ def keeps_grants_of_the_dead(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(granting, "_has_ended", lambda container, is_granted: False)
 
 
+def waits_for_tasks_that_ended(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(granting, "is_over", lambda view: False)
+
+
 def never_retries(patch: pytest.MonkeyPatch) -> None:
     honest = reducer._fold
 
@@ -187,6 +191,7 @@ FAULTS: tuple[Plant, ...] = (
     forgets_lost_orders_at_the_first_look,
     tells_of_cpus_before_the_order_is_answered,
     keeps_grants_of_the_dead,
+    waits_for_tasks_that_ended,
     never_retries,
     grants_what_is_granted,
     lets_the_shared_pool_overlap,

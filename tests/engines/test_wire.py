@@ -204,3 +204,26 @@ def test_labels_that_the_configuration_speaks_of_are_kept_too() -> None:
     ).encode()
     assert wire.view_of(body, frozenset({"team"})).labels == {"team": "db", "cpuset.exclusive": "1"}
     assert wire.view_of(body).labels == {"cpuset.exclusive": "1"}
+
+
+TASK = {"com.docker.swarm.task.id": "z5z4ui7c3t20p5yutsvhuy4x0"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "env", "set_aside"),
+    [
+        (TASK, ["PATH=/bin", "DOCKER_RESOURCE_EXCLUSIVE-CPU=2"], 2),
+        (TASK, ["PATH=/bin"], 0),
+        (TASK, None, 0),
+        (TASK, ["DOCKER_RESOURCE_EXCLUSIVE-CPU=c0"], 0),
+        (TASK, ["DOCKER_RESOURCE_EXCLUSIVE-CPU=123456"], 0),
+        (TASK, [7, None, "DOCKER_RESOURCE_EXCLUSIVE-CPU=1"], 1),
+        ({}, ["DOCKER_RESOURCE_EXCLUSIVE-CPU=2"], 0),
+    ],
+)
+def test_what_swarm_set_aside_stands_in_the_environment_of_its_tasks(
+    labels: dict[str, str], env: list[object] | None, set_aside: int
+) -> None:
+    """A count of the generic resource; names of single ones, and the environment of others, say nothing."""
+    view = inspected(Config={"Labels": labels, "Env": env})
+    assert (view.set_aside, view.labels) == (set_aside, labels)

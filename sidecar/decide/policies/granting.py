@@ -9,6 +9,7 @@ from sidecar.decide.options import FULL_PCPUS_ONLY
 from sidecar.decide.placement.choose import Ask, choose
 from sidecar.decide.placement.pool import emptied
 from sidecar.decide.placement.shortfall import Shortfall
+from sidecar.decide.swarm import is_over
 from sidecar.decide.world import Container, PolicyName, Standing, World, replace
 from state.cpuset import CPUSet
 from state.model import Demand, Refusal, RefusalCode, Shortage, State
@@ -37,8 +38,8 @@ def bounds(world: World, demand: Demand) -> tuple[int, int]:
 def departures(world: World) -> State:
     """The books without those that are gone, or were idle for too long.
 
-    A grant ends when its container is gone, or has not run for as long as it may linger. A refusal ends when its
-    container stops: its next start asks anew.
+    A grant ends when its container is gone, or has not run for as long as it may linger: a task of Swarm, for no
+    time at all. A refusal ends when its container stops: its next start asks anew.
     """
     state = world.state
     for id in [*state.assignments, *state.refusals]:
@@ -53,7 +54,8 @@ def departures(world: World) -> State:
 def _has_ended(container: Container, *, is_granted: bool) -> bool:
     """Whether a grant or a refusal is over although its container exists."""
     if is_granted:
-        return container.wish.demand is None or (container.is_idle and container.has_lingered)
+        is_let_go = container.has_lingered or is_over(container.view)
+        return container.wish.demand is None or (container.is_idle and is_let_go)
     return not _is_coming(container)
 
 
