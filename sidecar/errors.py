@@ -28,6 +28,10 @@ class EngineUnavailable(EngineError):
     """No answer: not there, gone, too slow. Whether the request took effect is unknown. Try again later."""
 
 
+class EngineSilent(EngineUnavailable):
+    """No answer within the time that is given: the engine hangs, or this one request does."""
+
+
 class EngineRefused(EngineError):
     """The engine says that the request is wrong (400, 409): do not repeat it as it is."""
 

@@ -30,7 +30,7 @@ from sidecar.engines import refusals, wire
 from sidecar.engines.address import Address
 from sidecar.engines.feed import Feed
 from sidecar.engines.lines import Lines, Torn
-from sidecar.errors import EngineError, EngineFailed, EngineUnavailable
+from sidecar.errors import EngineError, EngineFailed, EngineSilent, EngineUnavailable
 from sidecar.ports import EngineEvent
 
 _REFUSAL_BYTES: Final = 64 * 1024
@@ -109,7 +109,7 @@ class Client:
             async with asyncio.timeout(seconds):
                 return await self._docker._do_query("events", "GET", params=params)  # noqa: SLF001
         except TimeoutError as error:
-            raise EngineUnavailable(f"the engine opened no event stream within {seconds:g} s") from error
+            raise EngineSilent(f"the engine opened no event stream within {seconds:g} s") from error
         except (aiodocker.DockerError, aiohttp.ClientError, OSError) as error:
             raise self.unavailable(error) from error
 
@@ -133,7 +133,7 @@ class Client:
         except EngineError:
             raise
         except TimeoutError as error:
-            raise EngineUnavailable(f"the engine at {self._address.url} did not answer within {seconds:g} s") from error
+            raise EngineSilent(f"the engine at {self._address.url} did not answer within {seconds:g} s") from error
         except (aiodocker.DockerError, aiohttp.ClientError, OSError) as error:
             raise self.unavailable(error) from error
 

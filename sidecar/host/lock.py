@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from sidecar.errors import AlreadyRunning, StateUnwritable
+from state.files import reason
 
 NAME: Final = "lock"
 
@@ -28,9 +29,7 @@ def hold_lock(state_dir: str) -> Iterator[None]:
         os.makedirs(state_dir, mode=0o700, exist_ok=True)
         opened = os.open(os.path.join(state_dir, NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise StateUnwritable(
-            f"the state directory {state_dir} cannot be used: {error.strerror}. Make it writable, or set state_dir"
-        ) from error
+        raise StateUnwritable(_unusable(state_dir, error)) from error
     try:
         if not _locked(opened):
             holder = os.read(opened, 32).decode("ascii", "replace").strip() or "unknown"
@@ -38,11 +37,19 @@ def hold_lock(state_dir: str) -> Iterator[None]:
                 f"another sidecar (process {holder}) runs on {state_dir}. "
                 "Stop it first, or give this one a state_dir of its own"
             )
-        os.ftruncate(opened, 0)
-        os.write(opened, f"{os.getpid()}\n".encode())
+        try:
+            os.ftruncate(opened, 0)
+            os.write(opened, f"{os.getpid()}\n".encode())
+        except OSError as error:
+            # Whoever cannot write this much can keep no books either.
+            raise StateUnwritable(_unusable(state_dir, error)) from error
         yield
     finally:
         os.close(opened)
+
+
+def _unusable(state_dir: str, error: OSError) -> str:
+    return f"the state directory {state_dir} cannot be used: {reason(error)}. Make it writable, or set state_dir"
 
 
 def _locked(opened: int) -> bool:

@@ -2,10 +2,16 @@
 
 A look is the engine's inspect and the kernel's effective cpuset. Inspecting a container that is just being started
 waits for its start (0.2 s), so the bound on looks side by side is generous: a few slow ones must not hold up the rest.
+
+An engine that hangs keeps its event stream open, and says nothing: inventories are what notices. One that gets no
+answer ends whatever is done `while_answered`. A single container may hang, too, while its engine answers for all
+others (a runtime that is stuck holds the container's lock): it is left out, and said.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
@@ -14,7 +20,7 @@ import trio
 from sidecar.board import Board
 from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, Fact, InventoryTaken, Phase
 from sidecar.decide.reconcile import differs
-from sidecar.errors import ContainerGone, EngineError, EngineUnavailable
+from sidecar.errors import ContainerGone, EngineError, EngineSilent, EngineUnavailable
 from sidecar.log import Log
 from sidecar.ports import Engine, Kernel, Tickets
 
@@ -46,6 +52,9 @@ class Looker:
         self._limit = trio.CapacityLimiter(AT_ONCE)
         self._under_way: dict[str, bool] = {}
         self._everything = trio.Event()
+        self._following: trio.CancelScope | None = None
+        self._silence: EngineUnavailable | None = None
+        self._unseen: dict[str, str] = {}
 
     def look(self, container: str) -> None:
         """Look at this container soon; if somebody is looking already, look once more after that."""
@@ -74,6 +83,18 @@ class Looker:
         """Take an inventory soon."""
         self._everything.set()
 
+    @contextmanager
+    def while_answered(self) -> Iterator[None]:
+        """Leave the block when an inventory gets no answer: EngineUnavailable, saying why."""
+        self._silence = None
+        try:
+            with trio.CancelScope() as self._following:
+                yield
+        finally:
+            self._following = None
+        if self._silence is not None:
+            raise self._silence
+
     async def keep_inventory(self, period_seconds: float) -> None:
         """Take an inventory whenever asked, and at least every period, for ever."""
         while True:
@@ -82,8 +103,23 @@ class Looker:
             self._everything = trio.Event()
             try:
                 await self.take_inventory()
-            except EngineError as error:
+            except EngineUnavailable as error:
                 self._log.debug("no inventory", reason=error)
+                self._give_up(error)
+            except EngineError as error:
+                self._report(f"containers cannot be listed: {error}")
+            else:
+                self._report(None)
+
+    def _give_up(self, error: EngineUnavailable) -> None:
+        """Whoever follows the stream connects anew."""
+        if self._following is not None:
+            self._silence = error
+            self._following.cancel()
+
+    def _report(self, problem: str | None) -> None:
+        if self._board.report("inventory", problem) and problem is not None:
+            self._log.error(problem)
 
     async def take_inventory(self) -> None:
         """Look at every container, and tell what differs from the latest world. EngineError: nothing is told."""
@@ -99,6 +135,7 @@ class Looker:
         """All containers side by side. An error waits until all have ended, so that it comes out as it is."""
         found: list[ContainerView] = []
         errors: list[EngineUnavailable] = []
+        unseen: dict[str, EngineError] = {}
 
         async def add(container: str) -> None:
             try:
@@ -106,17 +143,36 @@ class Looker:
             except ContainerGone:
                 pass
             except EngineUnavailable as error:
-                errors.append(error)
+                if isinstance(error, EngineSilent):
+                    unseen[container] = error
+                else:
+                    errors.append(error)
             except EngineError as error:
-                # One container that cannot be looked at must not hide all the others.
-                self._log.warning("a container cannot be looked at", container=container[:12], reason=error)
+                unseen[container] = error
 
         async with trio.open_nursery() as nursery:
             for container in containers:
                 nursery.start_soon(add, container)
         if errors:
             raise errors[0]
+        if any(isinstance(error, EngineSilent) for error in unseen.values()):
+            # Is it they, or the engine?
+            await self._engine.containers()
+        self._tell_unseen({container: str(error) for container, error in unseen.items()})
         return found
+
+    def _tell_unseen(self, unseen: dict[str, str]) -> None:
+        """One container that cannot be looked at must not hide all the others. Said once for each reason."""
+        for container, reason in unseen.items():
+            if self._unseen.get(container) != reason:
+                self._log.warning("a container cannot be looked at", container=self._name(container), reason=reason)
+        self._unseen = unseen
+        names = ", ".join(self._name(container) for container in unseen)
+        self._board.report("looks", f"these containers cannot be looked at: {names}" if names else None)
+
+    def _name(self, container: str) -> str:
+        known = self._board.latest.containers.get(container)
+        return known.view.name if known else container[:12]
 
     async def _look_until_calm(self, container: str) -> None:
         try:

@@ -8,6 +8,8 @@ may be older than what is known, so it is looked at anew.
 
 An event that says that the engine updated a container is mostly the echo of an order that is just being answered; a
 container that has an order outstanding is looked at by whoever awaits the answer.
+
+A stream that is silent may be that of an engine that hangs: it is given up when an inventory gets no answer.
 """
 
 from __future__ import annotations
@@ -39,11 +41,14 @@ async def follow_events(
             async with engine.events() as events:
                 log.info("connected", engine=info.name, version=info.version, api=info.api_version)
                 await outbox.send(EngineConnected(info))
+                board.report("engine", None)
                 looker.look_at_everything()
-                async for event in events:
-                    backoff.reset()
-                    _hear(event, board, looker)
+                with looker.while_answered():
+                    async for event in events:
+                        backoff.reset()
+                        _hear(event, board, looker)
         except EngineError as error:
+            board.report("engine", str(error))
             await outbox.send(EngineDisconnected(str(error)))
             pause = backoff.pause()
             log.warning("the engine cannot be reached", reason=error, next_try_seconds=round(pause, 2))

@@ -16,7 +16,15 @@ from sidecar.engines.address import address
 from sidecar.engines.client import Client
 from sidecar.engines.docker import Patience, open_docker
 from sidecar.engines.room import open_room
-from sidecar.errors import ContainerGone, EngineError, EngineFailed, EngineLacks, EngineRefused, EngineUnavailable
+from sidecar.errors import (
+    ContainerGone,
+    EngineError,
+    EngineFailed,
+    EngineLacks,
+    EngineRefused,
+    EngineSilent,
+    EngineUnavailable,
+)
 from state.cpuset import CPUSet
 from tests.fakes.rawdaemon import INFO, NO_CONTAINER, VERSION, Connection, RawDaemon, Script, answer
 
@@ -233,7 +241,7 @@ async def test_nothing_is_left_open(daemon: RawDaemon) -> None:
         (answer(409, {"message": f"Cannot kill container: {ONE}: Container {ONE} is not running"}), EngineRefused),
         (answer(400, {"message": "Invalid signal: FOO"}), EngineRefused),
         (answer(500, {"message": "Cannot kill container: unknown error"}), EngineFailed),
-        (Connection.hang, EngineUnavailable),
+        (Connection.hang, EngineSilent),
     ],
 )
 async def test_a_signal_that_is_not_delivered_is_one_error(

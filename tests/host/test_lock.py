@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,3 +42,25 @@ def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None
     with pytest.raises(StateUnwritable, match="state directory"), hold_lock(str(tmp_path)):
         pytest.fail("followed a link")
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_disk_without_a_byte_is_said(tmp_path: Path) -> None:
+    """Nothing can be kept there: not a traceback, but what is wrong and the cure."""
+    (tmp_path / NAME).touch()
+    with limited_file_size(0), pytest.raises(StateUnwritable, match="Make it writable"), hold_lock(str(tmp_path)):
+        pytest.fail("went on without books")
+    with hold_lock(str(tmp_path)):
+        assert is_daemon_running(tmp_path)
+
+
+@contextmanager
+def limited_file_size(size: int) -> Iterator[None]:
+    """Every write beyond fails (setrlimit(2))."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    was = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, was)

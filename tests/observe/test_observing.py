@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 from random import Random
+from typing import NoReturn
 
 import pytest
 import trio
@@ -14,6 +15,7 @@ from sidecar.board import Board
 from sidecar.decide.facts import (
     ContainerRemoved,
     ContainerSeen,
+    ContainerView,
     EngineConnected,
     EngineDisconnected,
     Fact,
@@ -27,7 +29,7 @@ from sidecar.decide.world import replace
 from sidecar.engines.simulated import SimulatedEngine
 from sidecar.engines.simulated_docker import SimulatedDocker
 from sidecar.engines.simulated_events import Subscription
-from sidecar.errors import EngineUnavailable
+from sidecar.errors import EngineFailed, EngineSilent, EngineUnavailable
 from sidecar.log import Level, Log
 from sidecar.observe.looking import Looker
 from sidecar.observe.stream import follow_events
@@ -203,6 +205,98 @@ async def test_a_container_that_goes_during_an_inventory_is_left_out(autojump_cl
     fact = await bench.next()
     assert isinstance(fact, InventoryTaken)
     assert [view.id for view in fact.seen] == [two]
+
+
+# Engines that hang.
+
+
+async def silent(*_: str) -> NoReturn:
+    """Any request to an engine that hangs."""
+    await trio.sleep(10)
+    raise EngineSilent("the engine did not answer within 10 s")
+
+
+async def test_a_container_that_hangs_hides_no_other(
+    autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lock is held for ever: it is neither seen nor gone, and people are told once."""
+    one, two = await bench.docker.run("one"), await bench.docker.run("two")
+    inspect = bench.engine.inspect
+
+    async def of_one_in_vain(container: str) -> ContainerView:
+        return await (silent() if container == one else inspect(container))
+
+    monkeypatch.setattr(bench.engine, "inspect", of_one_in_vain)
+    for _ in range(2):
+        await bench.looker.take_inventory()
+        fact = await bench.next()
+        assert isinstance(fact, InventoryTaken)
+        assert fact.gone == ()
+    assert bench.board.latest.containers.keys() == {two}
+    assert bench.lines.getvalue().count("a container cannot be looked at") == 1
+    assert bench.board.problems == {"looks": f"these containers cannot be looked at: {one[:12]}"}
+    monkeypatch.undo()
+    await bench.looker.take_inventory()
+    await bench.next()
+    assert bench.board.latest.containers.keys() == {one, two}
+    assert bench.board.problems == {}
+
+
+async def test_an_engine_that_hangs_during_an_inventory_hides_nobody(
+    autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All looks in vain, and then the list, too: that is no inventory."""
+    one = await bench.docker.run("one")
+    listed = iter([(one,)])
+
+    async def once() -> tuple[str, ...]:
+        for answer in listed:
+            return answer
+        return await silent()
+
+    monkeypatch.setattr(bench.engine, "inspect", silent)
+    monkeypatch.setattr(bench.engine, "containers", once)
+    with pytest.raises(EngineSilent):
+        await bench.looker.take_inventory()
+    assert bench.inbox.statistics().current_buffer_used == 0
+
+
+async def test_a_stream_whose_engine_hangs_is_given_up(
+    autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing comes and nothing ends: the inventory notices. Once the engine answers, all is looked at anew."""
+    await drained(bench)
+    monkeypatch.setattr(bench.engine, "containers", silent)
+    monkeypatch.setattr(bench.engine, "info", silent)
+    bench.looker.look_at_everything()
+    assert await bench.next(11) == EngineDisconnected("the engine did not answer within 10 s")
+    assert bench.board.problems == {"engine": "the engine did not answer within 10 s"}
+    assert not bench.board.latest.is_ready
+    assert not bench.docker.bus._subscriptions
+    monkeypatch.undo()
+    while not isinstance(await bench.next(), InventoryTaken):
+        continue
+    assert bench.board.problems == {}
+    assert len(bench.docker.bus._subscriptions) == 1
+
+
+async def test_an_inventory_that_is_refused_is_said_and_disconnects_nobody(
+    autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await drained(bench)
+
+    async def failing() -> NoReturn:
+        raise EngineFailed("no")
+
+    monkeypatch.setattr(bench.engine, "containers", failing)
+    bench.looker.look_at_everything()
+    assert await bench.silence(5)
+    assert bench.board.problems == {"inventory": "containers cannot be listed: no"}
+    monkeypatch.undo()
+    bench.looker.look_at_everything()
+    assert isinstance(await bench.next(), InventoryTaken)
+    await wait_all_tasks_blocked()
+    assert bench.board.problems == {}
 
 
 # The stream.
