@@ -72,10 +72,10 @@ class HostKernel:
     def mend(self, views: Iterable[ContainerView]) -> tuple[str, ...]:
         """As the port says. May be called in a thread beside the others."""
         hierarchy = find_hierarchy(self._cgroup)
-        # Whoever was found in its cgroup may have been moved out of it since.
-        self._files = {}
         if hierarchy is None or hierarchy.version == 2:
             return ()
+        # Whoever was found in its cgroup may have been moved out of it since.
+        self._files = {}
         return self._mender.mend(hierarchy, self._cgroup, views)
 
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:

@@ -1,0 +1,132 @@
+"""CPUs that come and go: the machine is asked which are online, mended where the kernel leaves it broken, and told.
+
+1. The list of online CPUs is one short file, read every period (docs/decisions/0030 says why it is polled).
+2. When it changed, the host is mended first: on cgroup v1 nobody could be given CPUs otherwise (`host.mending`).
+3. Then the machine is read, and the world is told: owners get replacements, and the shared pool what is left.
+4. Processes that fell out of their container's group can return only once it was given CPUs again, and the kernel does
+   its part of a change a little after it shows it: so mending goes on while anything is left to mend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from sidecar.board import Board
+from sidecar.decide.facts import Fact, TopologyRead
+from sidecar.log import Log
+from sidecar.ports import Kernel
+from state.cpuset import CPUSet
+from state.errors import StateError
+
+ROUNDS_AFTER: Final = 3
+"""Mendings after a change: the kernel's own work may come after the list that shows it (v1 before 6.10)."""
+
+QUICK_SECONDS: Final = 0.1
+QUICK_ROUNDS: Final = 50
+"""While somebody is astray, beside everybody else, mending goes on at this pace; but not for ever."""
+
+_WHERE: Final = "hotplug"
+
+
+async def watch_cpus(
+    kernel: Kernel,
+    board: Board,
+    outbox: trio.MemorySendChannel[Fact],
+    *,
+    look_at_everything: Callable[[], None],
+    log: Log,
+    period_seconds: float = 1.0,
+) -> None:
+    """Watch for ever. What cannot be read or mended is logged once, and stands among the board's problems."""
+    watch = _Watch(kernel, board, outbox, look_at_everything, log)
+    while True:
+        await watch.look()
+        await trio.sleep(min(period_seconds, watch.pause()))
+
+
+class _Watch:
+    """What was seen last, and what is still to be mended."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        board: Board,
+        outbox: trio.MemorySendChannel[Fact],
+        look_at_everything: Callable[[], None],
+        log: Log,
+    ) -> None:
+        self._kernel = kernel
+        self._board = board
+        self._outbox = outbox
+        self._look_at_everything = look_at_everything
+        self._log = log
+        self._online = board.latest.topology.online
+        self._due = 1  # mending rounds: what happened before the daemon's start
+        self._quick = 0
+        self._troubles: tuple[str, ...] = ()
+        self._unreadable = ""
+
+    def pause(self) -> float:
+        """Seconds until the next look, if that is sooner than the period."""
+        return QUICK_SECONDS if self._quick else float("inf")
+
+    async def look(self) -> None:
+        """One round."""
+        # 1. Nothing else is read while nothing changes.
+        try:
+            online = self._kernel.online()
+        except StateError as error:
+            self._say_unreadable(str(error))
+            return
+        self._say_unreadable("")
+        if online != self._online:
+            await self._change(online)
+        elif self._board.latest.is_ready and (self._due or self._troubles or self._is_denied()):
+            await self._mend()
+
+    async def _change(self, online: CPUSet) -> None:
+        if gone := self._online - online:
+            self._log.warning("CPUs went offline", cpus=gone, online=online)
+        if came := online - self._online:
+            self._log.info("CPUs came online", cpus=came, online=online)
+        self._due, self._quick = ROUNDS_AFTER, QUICK_ROUNDS
+        # 2. Before anybody is given CPUs.
+        await self._mend()
+        # 3. It is tried again with the next round if the machine cannot be read.
+        try:
+            topology = await trio.to_thread.run_sync(self._kernel.topology)
+        except StateError as error:
+            self._say_unreadable(str(error))
+            return
+        self._online = online
+        await self._outbox.send(TopologyRead(topology))
+
+    async def _mend(self) -> None:
+        """4. One mending; a fresh look at everybody when it was the last, or somebody could be mended."""
+        views = [each.view for each in self._board.latest.containers.values()]
+        before, self._due = self._troubles, max(self._due - 1, 0)
+        self._troubles = await trio.to_thread.run_sync(self._kernel.mend, views)
+        self._quick = max(self._quick - 1, 0) if self._due or self._troubles else 0
+        for trouble in self._troubles:
+            if trouble not in before:
+                self._log.warning(trouble)
+        self._board.report(_WHERE, "; ".join(self._troubles) or None)
+        if set(before) - set(self._troubles):
+            self._look_at_everything()
+
+    def _is_denied(self) -> bool:
+        """Whether some group above a container lacks CPUs: they went and came back between two looks."""
+        containers = self._board.latest.containers.values()
+        return any("cpuset.cpus: permission denied" in each.trouble for each in containers)
+
+    def _say_unreadable(self, reason: str) -> None:
+        if reason and reason != self._unreadable:
+            self._log.error("CPUs that come and go are not seen", reason=reason)
+        self._unreadable = reason
+        if reason:
+            self._board.report(_WHERE, reason)
+        elif not self._troubles:
+            self._board.report(_WHERE, None)
