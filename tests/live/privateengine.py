@@ -72,6 +72,14 @@ class PrivateEngine:
         """SIGKILL. Containers run on; the next engine re-attaches them with live-restore, or else kills them."""
         self._end(signal.SIGKILL)
 
+    def freeze(self) -> None:
+        """SIGSTOP: it accepts connections, and answers nobody until `thaw`. Containers run on."""
+        self._send(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        self._send(signal.SIGCONT)
+
     def close(self) -> None:
         """Remove every container, end the engine, and remove its folder."""
         if self._process is not None and self._process.poll() is None:
@@ -89,9 +97,15 @@ class PrivateEngine:
         path.write_text('{"live-restore": true}' if live_restore else "{}")
         return path
 
+    def _send(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)
+
     def _end(self, number: signal.Signals) -> None:
         if self._process is None or self._process.poll() is not None:
             return
+        # One that is frozen hears nothing else.
+        self._process.send_signal(signal.SIGCONT)
         self._process.send_signal(number)
         self._process.wait(_STOP_SECONDS)
         self._await_containerd()

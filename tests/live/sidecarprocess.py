@@ -52,6 +52,10 @@ class SidecarProcess:
             "log_format": "json",
             "unmanaged": list(unmanaged),
         }
+        self.wrapper: tuple[str, ...] = ()
+        """Put before its command: a program that starts it under other conditions."""
+        self.module = "sidecar"
+        """What is run of Python: `tests.live.impatient` is the same program, and waits for less long."""
         self._process: subprocess.Popen[bytes] | None = None
         self._starts = 0
         folder.mkdir(parents=True, exist_ok=True)
@@ -82,6 +86,20 @@ class SidecarProcess:
     def is_running(self) -> bool:
         """Whether the process lives."""
         return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The process of this start."""
+        assert self._process is not None
+        return self._process.pid
+
+    def freeze(self) -> None:
+        """SIGSTOP: it lives, and does nothing until `thaw`."""
+        self._send(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        self._send(signal.SIGCONT)
 
     def kill(self) -> None:
         """SIGKILL, at any moment. Nothing happens if it is not there."""
@@ -188,7 +206,7 @@ class SidecarProcess:
         return self.folder / f"log-{self._starts}.jsonl"
 
     def _command(self, name: str) -> list[str]:
-        return [sys.executable, "-m", "sidecar", name, "--config", str(self.folder / "sidecar.toml")]
+        return [*self.wrapper, sys.executable, "-m", self.module, name, "--config", str(self.folder / "sidecar.toml")]
 
     def _send(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:
