@@ -8,7 +8,7 @@ skipped, unknown phases fall back on the engine's flags, and every text that is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -37,6 +37,11 @@ WATCHED_ACTIONS: Final = (
     "remove",  # Podman's word for destroy
 )
 """What the engine is asked to send: all that may change a container's CPUs, name or phase. No exec and health noise."""
+
+ROOTLESS_NOTE: Final = (
+    "the engine is rootless: only this user's containers can be confined; other users' containers, root's, and the "
+    "host's own processes run everywhere, on exclusive CPUs too"
+)
 
 _LABELS: Final = frozenset({"com.docker.compose.project", "com.docker.compose.service", *swarm.LABELS})
 _OUR_LABELS: Final = "cpuset."
@@ -81,6 +86,7 @@ class _State(msgspec.Struct, rename="pascal"):
     dead: bool | None = None
     pid: int | None = None
     started_at: str | None = None
+    cgroup_path: str | None = None
 
 
 class _VolumeOptions(msgspec.Struct, rename="pascal"):
@@ -114,6 +120,7 @@ class _HostConfig(msgspec.Struct, rename="pascal"):
     cgroup_parent: str | None = None
     mounts: list[_WantedMount] | None = None
     restart_policy: _RestartPolicy | None = None
+    runtime: str | None = None
 
 
 class _Config(msgspec.Struct, rename="pascal"):
@@ -132,6 +139,8 @@ class _Container(msgspec.Struct, rename="pascal"):
     host_config: _HostConfig = msgspec.field(default_factory=_HostConfig)
     config: _Config = msgspec.field(default_factory=_Config)
     mounts: list[_Mount] | None = None
+    oci_runtime: str | None = msgspec.field(name="OCIRuntime", default=None)
+    """Podman's; its HostConfig.Runtime says `oci` of everybody."""
 
 
 class _Component(msgspec.Struct, rename="pascal"):
@@ -151,13 +160,14 @@ class _Info(msgspec.Struct, rename="pascal"):
     cgroup_version: str | int | None = None
     cgroup_driver: str | None = None
     live_restore_enabled: bool | None = None
+    security_options: list[str] | None = None
 
 
 class _Updated(msgspec.Struct, rename="pascal"):
     warnings: list[str] | None = None
 
 
-def event_of(event: bytes | Mapping[str, Any]) -> EngineEvent | None:
+def event_of(event: bytes | Mapping[str, Any], actions: Container[str] = WATCHED_ACTIONS) -> EngineEvent | None:
     """One event, a line of the stream or already JSON values; None for junk and for all that says nothing to us.
 
     API 1.52 dropped the old `id` and `status`: `Actor.ID` and `Action` come first here.
@@ -170,10 +180,10 @@ def event_of(event: bytes | Mapping[str, Any]) -> EngineEvent | None:
         return None
     container = (read.actor.id if read.actor else None) or read.legacy_id or ""
     action = read.action or read.legacy_status or ""
-    return _event(container, action, read.time_nano or 0)
+    return _event(container, action, read.time_nano or 0, actions)
 
 
-def torn_event_of(head: bytes, tail: bytes) -> EngineEvent | None:
+def torn_event_of(head: bytes, tail: bytes, actions: Container[str] = WATCHED_ACTIONS) -> EngineEvent | None:
     """An event too long to keep, from its beginning and its end; None where they do not tell.
 
     Engines write the action and the id before the labels, and the time after them. Text of a user cannot imitate the
@@ -183,23 +193,23 @@ def torn_event_of(head: bytes, tail: bytes) -> EngineEvent | None:
     if found is None or b'"Type":"container"' not in head:
         return None
     stamp = _NUMBER_AT_END.search(tail)
-    return _event(found[2].decode(), found[1].decode(), int(stamp[1]) if stamp else 0)
+    return _event(found[2].decode(), found[1].decode(), int(stamp[1]) if stamp else 0, actions)
 
 
-def _event(container: str, action: str, time_nano: int) -> EngineEvent | None:
-    if action not in WATCHED_ACTIONS or not _ID.fullmatch(container):
+def _event(container: str, action: str, time_nano: int, actions: Container[str]) -> EngineEvent | None:
+    if action not in actions or not _ID.fullmatch(container):
         return None
     return EngineEvent(container=container, action=action, time_nano=time_nano)
 
 
 def ids_of(body: bytes | bytearray) -> tuple[str, ...]:
     """The ids in an answer of the list route, in its order."""
-    return tuple(each.id for each in _decoded(body, list[_Listed]) if _ID.fullmatch(each.id))
+    return tuple(each.id for each in decoded(body, list[_Listed]) if _ID.fullmatch(each.id))
 
 
 def signal_objection_of(body: bytes | bytearray, signal: str) -> str:
     """Why this signal may not be sent to the container that the inspect route describes; "" where it may."""
-    read = _decoded(body, _Container)
+    read = decoded(body, _Container)
     policy = read.host_config.restart_policy
     return objection(
         signal,
@@ -211,7 +221,7 @@ def signal_objection_of(body: bytes | bytearray, signal: str) -> str:
 
 def view_of(body: bytes | bytearray, keep: frozenset[str] = frozenset()) -> ContainerView:
     """The engine's view of a container, from the answer of the inspect route. EngineFailed if it is not one."""
-    read = _decoded(body, _Container)
+    read = decoded(body, _Container)
     if not _ID.fullmatch(read.id):
         raise EngineFailed(f"the engine describes a container whose id is {shown(read.id)}")
     limits, state = read.host_config, read.state
@@ -219,7 +229,7 @@ def view_of(body: bytes | bytearray, keep: frozenset[str] = frozenset()) -> Cont
         id=read.id,
         name=(read.name or "").removeprefix("/")[:_NAME_LENGTH],
         phase=_phase(state),
-        labels=_labels(read.config.labels or {}, keep),
+        labels=labels(read.config.labels or {}, keep),
         cpuset=(limits.cpuset_cpus or "")[:_PATH_LENGTH],
         mems=(limits.cpuset_mems or "")[:_PATH_LENGTH],
         nano_cpus=limits.nano_cpus or 0,
@@ -229,6 +239,8 @@ def view_of(body: bytes | bytearray, keep: frozenset[str] = frozenset()) -> Cont
         memory_reservation=limits.memory_reservation or 0,
         pid=state.pid or 0,
         cgroup_parent=(limits.cgroup_parent or "")[:_PATH_LENGTH],
+        cgroup=(state.cgroup_path or "")[:_PATH_LENGTH],
+        runtime=(read.oci_runtime or limits.runtime or "")[:_PATH_LENGTH],
         created_at=(read.created or "")[:_STAMP_LENGTH],
         started_at=(state.started_at or "")[:_STAMP_LENGTH],
         mounts=tuple(_mounts(read)),
@@ -238,7 +250,7 @@ def view_of(body: bytes | bytearray, keep: frozenset[str] = frozenset()) -> Cont
 
 def api_version_of(version: bytes | bytearray, newest: tuple[int, int]) -> str:
     """The API version to speak, `v1.41`: the engine's newest, but none newer than is known here, if it allows that."""
-    read = _decoded(version, _Version)
+    read = decoded(version, _Version)
     theirs = _number(read.api_version)
     oldest = _number(read.min_api_version)
     if theirs is None:
@@ -249,8 +261,9 @@ def api_version_of(version: bytes | bytearray, newest: tuple[int, int]) -> str:
 
 def engine_info_of(info: bytes | bytearray, version: bytes | bytearray) -> EngineInfo:
     """What the engine says of itself, from the answers of `/info` and `/version`."""
-    about, said = _decoded(info, _Info), _decoded(version, _Version)
+    about, said = decoded(info, _Info), decoded(version, _Version)
     parts = [part.name or "" for part in said.components or []]
+    is_rootless = any(option.partition(",")[0] == "name=rootless" for option in about.security_options or [])
     return EngineInfo(
         name="podman" if any("podman" in part.lower() for part in parts) else "docker",
         version=(said.version or "")[:_STAMP_LENGTH],
@@ -260,6 +273,8 @@ def engine_info_of(info: bytes | bytearray, version: bytes | bytearray) -> Engin
         cgroup_driver=(about.cgroup_driver or "")[:_STAMP_LENGTH],
         has_cpuset=about.cpu_set is not False,
         live_restore=about.live_restore_enabled or False,
+        is_rootless=is_rootless,
+        notes=(ROOTLESS_NOTE,) if is_rootless else (),
     )
 
 
@@ -279,7 +294,7 @@ def check_updated(body: bytes | bytearray) -> None:
     """See that an update was not silently dropped: 200 with a warning, where the cpuset controller is missing."""
     if not body.strip():
         return
-    for warning in _decoded(body, _Updated).warnings or []:
+    for warning in decoded(body, _Updated).warnings or []:
         if "cpuset" in warning.lower():
             raise EngineLacks(
                 f"the engine took the order and dropped it: {shown(warning)} Delegate the cpuset controller to it."
@@ -308,9 +323,10 @@ _PHASES: Final = {
 }
 
 
-def _labels(labels: Mapping[str, msgspec.Raw], keep: frozenset[str]) -> dict[str, str]:
-    wanted = sorted(key for key in labels if key.startswith(_OUR_LABELS) or key in _LABELS or key in keep)
-    return {key[:_LABEL_LENGTH]: _label(labels[key]) for key in wanted[:_LABEL_COUNT]}
+def labels(values: Mapping[str, msgspec.Raw], keep: frozenset[str]) -> dict[str, str]:
+    """Of a container's labels those that matter, cut to a bounded length."""
+    wanted = sorted(key for key in values if key.startswith(_OUR_LABELS) or key in _LABELS or key in keep)
+    return {key[:_LABEL_LENGTH]: label(values[key]) for key in wanted[:_LABEL_COUNT]}
 
 
 def _set_aside(config: _Config) -> int:
@@ -323,8 +339,12 @@ def _set_aside(config: _Config) -> int:
     return 0
 
 
-def _label(raw: msgspec.Raw) -> str:
-    value = msgspec.json.decode(raw)
+def label(raw: msgspec.Raw) -> str:
+    """A text of bounded length; "" where it is none."""
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
     return value[:_LABEL_LENGTH] if isinstance(value, str) else ""
 
 
@@ -347,7 +367,8 @@ def _number(text: str | None) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def _decoded(body: bytes | bytearray, wanted: type[T]) -> T:
+def decoded(body: bytes | bytearray, wanted: type[T]) -> T:
+    """An answer, read leniently. EngineFailed where it cannot be understood."""
     try:
         return msgspec.json.decode(body, type=wanted, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
