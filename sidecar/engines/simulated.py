@@ -86,6 +86,12 @@ class SimulatedEngine:
             self._see_that_connected(breaks)
             return self.docker.container(one.id).view()
 
+    async def glance(self, container: str) -> ContainerView:
+        """Who a container is, while a start holds its lock, too."""
+        await self._look()
+        one = self.docker.container(container).view()
+        return ContainerView(id=one.id, name=one.name, phase=one.phase, labels=one.labels, mounts=one.mounts)
+
     async def update(self, container: str, update: Update) -> None:
         """Change CPUs and quota in one call."""
         self.updates.append((container, update))

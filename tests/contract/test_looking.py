@@ -165,3 +165,26 @@ async def test_a_container_that_removes_itself_is_gone_when_it_ends(open_world: 
         assert (await actions(stream, one, "destroy"))[-2:] == ["die", "destroy"]
         with pytest.raises(ContainerGone):
             await world.engine.inspect(one)
+
+
+@pytest.mark.trio
+async def test_a_glance_tells_who_a_container_is_and_nothing_of_its_limits(open_world: OpenWorld) -> None:
+    """Name, labels that matter, phase: what can be had without the container's lock."""
+    async with open_world() as world:
+        one = await world.create("one", Limits(cpuset="0", nano_cpus=500_000_000), labels={"cpuset.exclusive": "2"})
+        created = await world.engine.glance(one)
+        await world.act(one, "start")
+        running = await world.engine.glance(one)
+    assert created.id == one
+    assert created.name.endswith("one")
+    assert (created.phase, running.phase) == (Phase.CREATED, Phase.RUNNING)
+    assert created.labels == {"cpuset.exclusive": "2"}
+    assert (created.cpuset, created.nano_cpus, created.pid) == ("", 0, 0)
+
+
+@pytest.mark.trio
+async def test_a_glance_at_nobody_says_that_it_is_gone(open_world: OpenWorld) -> None:
+    """A container that is not there is forgotten, not tried again."""
+    async with open_world() as world:
+        with pytest.raises(ContainerGone):
+            await world.engine.glance(NOBODY)
