@@ -22,6 +22,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
@@ -106,8 +107,17 @@ class Churn:
             for number in range(_USERS)
         ]
 
-    def run(self, *, kills: int = 0, engine_restarts: int = 0, engine: PrivateEngine | None = None) -> Report:
-        """Churn, with so many kills of the sidecar and restarts of the engine, and look at what is left."""
+    def run(
+        self,
+        *,
+        kills: int = 0,
+        engine_restarts: int = 0,
+        engine: PrivateEngine | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Report:
+        """Churn, with so many kills of the sidecar and restarts of the engine, and look at what is left. `meanwhile`
+        does whatever else is to go wrong, and returns when nothing does any more.
+        """
         began = time.monotonic()
         try:
             self.sidecar.start()
@@ -119,6 +129,8 @@ class Churn:
             if engine is not None:
                 for number in range(engine_restarts):
                     self._restart(engine, number)
+            if meanwhile is not None:
+                meanwhile()
             self._come_to_rest(engine)
             books = self.sidecar.books()
             self._report.acknowledged, self._report.forced = books.acknowledged, books.forced

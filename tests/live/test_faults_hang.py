@@ -1,0 +1,176 @@
+"""Engines that hang: frozen with SIGSTOP for longer than the sidecar is patient; or a single container's runtime is.
+
+The sidecar of these tests has two and three seconds of patience where the real one has ten and thirty, but for the one
+that is told to end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.live.containers import Containers
+from tests.live.kernelview import KernelView, online
+from tests.live.privateengine import PrivateEngine
+from tests.live.sidecarprocess import LAST, REST, SidecarProcess
+from tests.live.stage import ask
+from tests.live.waiting import eventually
+from tests.live.watching import NANO, ONE, WAITING, given_back, problems, reasons, until_alone, until_shared, watched
+
+pytestmark = pytest.mark.live
+
+CPUS = {"NanoCpus": NANO}
+SILENT = "did not answer within"
+
+
+@pytest.fixture
+def impatient(sidecar: SidecarProcess) -> SidecarProcess:
+    """Not started yet."""
+    sidecar.module = "tests.live.impatient"
+    return sidecar
+
+
+def test_an_engine_that_hangs_is_said_and_caught_up_with(
+    own_engine: PrivateEngine, impatient: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """Nobody is moved and nobody is told anything else. What users asked meanwhile happens after it, all at once."""
+    impatient.start()
+    neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE, **CPUS)
+    heir = workloads.run("heir", labels=WAITING)
+    until_alone(impatient, owner)
+    with watched(impatient, neighbour, owner, heir):
+        own_engine.freeze()
+        try:
+            removing = threading.Thread(target=workloads.api.remove, args=(owner,))
+            removing.start()
+            eventually(lambda: not impatient.status().is_ready, "the sidecar knows")
+            assert SILENT in problems(impatient)
+            assert SILENT in reasons(impatient, "the engine cannot be reached")[0]
+            assert "error" in ask(impatient.state_dir, "GET", "/readyz")
+            doctor = impatient.command("doctor")
+            assert doctor.returncode == 1
+            assert SILENT in doctor.stdout
+            assert SILENT in impatient.command("status").stdout
+            assert kernel.allowed(owner) == LAST
+            assert impatient.projection(owner).cpus == LAST  # type: ignore[union-attr]
+        finally:
+            own_engine.thaw()
+        removing.join(60)
+        until_alone(impatient, heir)
+        until_shared(impatient, neighbour)
+    impatient.until_quiet()
+    assert not impatient.status().problems
+    assert (kernel.allowed(heir), kernel.allowed(neighbour)) == (LAST, REST)
+    assert set(impatient.books().assignments) == {heir}
+    given_back(impatient, workloads, {heir: {}, neighbour: {}})
+
+
+def test_orders_that_a_hanging_engine_has_are_neither_lost_nor_doubled(
+    own_engine: PrivateEngine, impatient: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """They are given up after a while, and carried out all the same once it goes on: the last word is the books'."""
+    impatient.configure(policy="none")
+    impatient.start()
+    neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE, **CPUS)
+    for each in (neighbour, owner):
+        impatient.until(each, lambda it: it.phase == "running", "seen")
+    with watched(impatient, neighbour, owner):
+        own_engine.freeze()
+        try:
+            # The connection is fine as far as anybody knows, so the new policy's orders are sent.
+            impatient.configure(policy="static")
+            impatient.reload()
+            eventually(lambda: reasons(impatient, "an order failed"), "given up")
+            assert SILENT in reasons(impatient, "an order failed")[0]
+            assert kernel.allowed(neighbour) == kernel.allowed(owner) == online()
+            told = impatient.projection(owner)
+            assert told is None or not told.settled
+        finally:
+            own_engine.thaw()
+        until_alone(impatient, owner)
+        until_shared(impatient, neighbour)
+    assert (kernel.allowed(owner), kernel.allowed(neighbour)) == (LAST, REST)
+    given_back(impatient, workloads, {owner: CPUS, neighbour: {}})
+
+
+def test_a_sidecar_is_told_to_end_while_its_engine_hangs(
+    own_engine: PrivateEngine, sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """It waits a little for the answer to the order that it has sent, and ends. The next one makes up for it."""
+    sidecar.configure(policy="none")
+    sidecar.start()
+    neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE, **CPUS)
+    sidecar.until(owner, lambda it: it.phase == "running", "seen")
+    own_engine.freeze()
+    try:
+        sidecar.configure(policy="static")
+        sidecar.reload()
+        eventually(lambda: sidecar.container(neighbour).pending, "an order is sent")  # type: ignore[union-attr]
+        assert sidecar.terminate() == 0
+        assert sidecar.has_logged("stopping")
+        assert kernel.allowed(owner) == online()
+        assert set(sidecar.books().originals) == {neighbour, owner}
+        # One that starts now says what is wrong, and ends: its supervisor tries again.
+        sidecar.module = "tests.live.impatient"
+        refused = sidecar.command("run")
+        assert refused.returncode == 1
+        assert SILENT in refused.stderr
+    finally:
+        own_engine.thaw()
+    sidecar.start()
+    until_alone(sidecar, owner)
+    until_shared(sidecar, neighbour)
+    assert (kernel.allowed(owner), kernel.allowed(neighbour)) == (LAST, REST)
+    given_back(sidecar, workloads, {owner: CPUS, neighbour: {}})
+
+
+def test_a_container_whose_runtime_hangs_holds_up_no_other(
+    own_engine: PrivateEngine, impatient: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """Requests about it hang, and it keeps its CPUs. Its name is said; all others are looked at and told."""
+    impatient.configure(policy="none")
+    impatient.start()
+    stuck = workloads.run("stuck")
+    impatient.until(stuck, lambda it: it.phase == "running", "seen")
+    shim = _shim(stuck)
+    os.kill(shim, signal.SIGSTOP)
+    # It waits in vain with the container's lock held, for which every inspect waits.
+    pausing = threading.Thread(target=workloads.api.act, args=(stuck, "pause"))
+    try:
+        pausing.start()
+        impatient.configure(policy="static")
+        impatient.reload()
+        name = f"{workloads.prefix}-stuck"
+        eventually(lambda: f"cannot be looked at: {name}" in problems(impatient), "it is said")
+        owner, late = workloads.run("owner", labels=ONE), workloads.run("late")
+        until_shared(impatient, late)
+        assert kernel.allowed(late) == REST
+        found = impatient.until(owner, lambda it: it.waits_for, "what it waits for is said")
+        assert name in found.waits_for
+        assert not impatient.projection(owner).settled  # type: ignore[union-attr]
+        assert impatient.status().is_ready
+    finally:
+        os.kill(shim, signal.SIGCONT)
+    pausing.join(60)
+    until_alone(impatient, owner)
+    until_shared(impatient, stuck)
+    assert (kernel.allowed(owner), kernel.allowed(stuck)) == (LAST, REST)
+    eventually(lambda: not problems(impatient), "nothing is wrong any more")
+    workloads.api.act(stuck, "unpause")
+    given_back(impatient, workloads, {stuck: {}, owner: {}, late: {}})
+
+
+def _shim(id: str) -> int:
+    """The process by which the engine's containerd speaks to a container."""
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_text(errors="replace").split("\0")
+        except OSError:
+            continue
+        if "-id" in words and words[words.index("-id") + 1] == id and "shim" in words[0]:
+            return int(entry.parent.name)
+    pytest.skip("this engine runs its containers without a shim that could be found")

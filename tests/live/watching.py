@@ -1,0 +1,71 @@
+"""What live tests of faults have in common: somebody who watches meanwhile, and giving everything back at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from sidecar.publish.status import Sharing
+from tests.live.containers import Containers
+from tests.live.kernelview import online
+from tests.live.sidecarprocess import SidecarProcess
+from tests.live.watcher import Watcher
+
+ONE: Final[Mapping[str, str]] = {"cpuset.exclusive": "1"}
+"""Labels of a container that wants one CPU for itself."""
+
+WAITING: Final[Mapping[str, str]] = {**ONE, "cpuset.on-shortage": "wait"}
+"""And that is given it later where it cannot be had now."""
+
+NANO: Final = 1_000_000_000
+
+
+@contextmanager
+def watched(sidecar: SidecarProcess, *ids: str) -> Iterator[Watcher]:
+    """Compare what these containers are told with the kernel for the length of the block: never ahead or doubled."""
+    watcher = Watcher(sidecar.projections)
+    for id in ids:
+        watcher.watch(id)
+    watcher.start()
+    try:
+        yield watcher
+    finally:
+        watcher.stop()
+    assert watcher.violations == []
+    assert watcher.samples
+
+
+def until_alone(sidecar: SidecarProcess, id: str) -> None:
+    """Wait until it is exclusive and settled."""
+    sidecar.until(id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+
+
+def until_shared(sidecar: SidecarProcess, id: str) -> None:
+    """Wait until it is settled in the pool."""
+    sidecar.until(id, lambda it: it.sharing is Sharing.SHARED and it.is_settled, "in the pool")
+
+
+def problems(sidecar: SidecarProcess) -> str:
+    """What the status document says that the daemon cannot do now."""
+    return "; ".join(sidecar.status().problems)
+
+
+def reasons(sidecar: SidecarProcess, message: str) -> list[str]:
+    """The reasons given in the lines of the log that begin so."""
+    return [str(line.get("reason", "")) for line in sidecar.logged() if line["message"].startswith(message)]
+
+
+def given_back(sidecar: SidecarProcess, workloads: Containers, made: Mapping[str, Mapping[str, Any]]) -> None:
+    """End the daemon and release: these containers have the CPUs and limits again that they were made with."""
+    assert sidecar.terminate() == 0
+    released = sidecar.command("release")
+    assert released.returncode == 0, released.stderr
+    for id, limits in made.items():
+        host = workloads.api.inspect(id)["HostConfig"]
+        assert host["CpusetCpus"] in ("", str(online())), host
+        for key in ("NanoCpus", "CpuQuota"):
+            assert host[key] == limits.get(key, 0), (key, host)
+    books = sidecar.books()
+    assert not books.assignments
+    assert not books.originals
