@@ -3,9 +3,9 @@
 On v1 each controller has a hierarchy of its own (some share one, like `cpu,cpuacct`); on v2 there is one for all; and
 hybrid hosts have v2 besides, without the controllers that v1 has. A container's path is usually the same in all.
 
-The container's cgroup is looked for by its id in the places where engines put it. Where it is none of these, and the
-host's processes are visible, /proc/PID/cgroup tells; it is believed only if it names the container's id, since in a
-container of ours the same PID may be somebody else.
+The container's cgroup is where the engine says, or else looked for by its id in the places where engines put it.
+Where it is none of these, and the host's processes are visible, /proc/PID/cgroup tells; it is believed only if it names
+the container's id, since in a container of ours the same PID may be somebody else.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from sidecar.decide.facts import ContainerView
+from sidecar.host.slicenames import slice_path
 
 CGROUP: Final = "/sys/fs/cgroup"
 
@@ -81,6 +82,11 @@ def read(path: str) -> bytes | None:
 def _candidates(hierarchy: Hierarchy, view: ContainerView, proc: str) -> Iterator[str]:
     """Where the container's cgroup may be, likeliest first."""
     id = view.id
+    if (told := view.cgroup.strip("/")) and _PARENT.fullmatch(told) and ".." not in told.split("/"):
+        # crun, as below; a group that has none of that is itself the place.
+        if told.endswith(f"libpod-{id}.scope"):
+            yield f"{hierarchy.root}/{told}/container"
+        yield f"{hierarchy.root}/{told}"
     for parent in _parents(view.cgroup_parent):
         for name in (
             f"docker-{id}.scope",
@@ -119,17 +125,9 @@ def _parents(cgroup_parent: str) -> Iterator[str]:
     asked = cgroup_parent.strip("/")
     if asked and _PARENT.fullmatch(asked) and ".." not in asked.split("/"):
         if asked.endswith(".slice") and "/" not in asked:
-            yield _slice_path(asked)
+            yield slice_path(asked)
         yield f"/{asked}"
     yield "/docker"
     yield "/system.slice"
     yield "/machine.slice"
     yield "/libpod_parent"
-
-
-def _slice_path(name: str) -> str:
-    """A slice is nested by the dashes in its name (systemd.slice(5)): a-b.slice is a.slice/a-b.slice."""
-    parts = name.removesuffix(".slice").split("-")
-    if not all(parts):
-        return "" if name == "-.slice" else f"/{name}"
-    return "".join(f"/{'-'.join(parts[:depth])}.slice" for depth in range(1, len(parts) + 1))

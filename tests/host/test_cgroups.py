@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from sidecar.decide.facts import ContainerView, Phase
@@ -58,6 +59,7 @@ def effective(root: Path, seen: ContainerView, proc: Path | None = None) -> str 
         ("games.slice", f"games.slice/docker-{ID}.scope"),
         ("a-b-c.slice", f"a.slice/a-b.slice/a-b-c.slice/docker-{ID}.scope"),
         ("-.slice", f"docker-{ID}.scope"),
+        ("cpu-a.slice", f"_cpu.slice/cpu-a.slice/docker-{ID}.scope"),
         ("user.slice", f"user.slice/libpod-{ID}.scope/container"),
         ("gone.slice", f"system.slice/docker-{ID}.scope"),
     ],
@@ -211,3 +213,20 @@ def test_a_container_that_is_called_exited_runs_where_its_group_has_processes(tm
     assert effective(tmp_path, exited) == "1-2"
     assert effective(tmp_path, view(phase=Phase.CREATED)) is None
     assert effective(tmp_path, view(phase=Phase.EXITED, id="../docker")) is None
+
+
+@pytest.mark.parametrize("path", ["pool.slice/x.service/libpod-payload-1", f"a.slice/libpod-{ID}.scope/container"])
+def test_a_path_that_the_engine_tells_is_believed(tmp_path: Path, path: str) -> None:
+    """Also where it has no id in it: a quadlet's container, or a group."""
+    base = v2(tmp_path)
+    group(base, path, "cpuset.cpus.effective", "4-5\n")
+    group(base, f"docker/{ID}", "cpuset.cpus.effective", "0-7\n")
+    told = msgspec.structs.replace(view(), cgroup="/" + path.removesuffix("/container"))
+    assert effective(tmp_path, told) == "4-5"
+
+
+def test_a_told_path_that_leads_out_of_the_hierarchy_is_not_followed(tmp_path: Path) -> None:
+    """Nothing outside the mount is ever read."""
+    base = v2(tmp_path / "mount")
+    group(tmp_path, "outside", "cpuset.cpus.effective", "4-5\n")
+    assert effective(base, msgspec.structs.replace(view(), cgroup="/../outside")) is None

@@ -1,0 +1,60 @@
+"""Names of systemd slices, and where their cgroups are: systemd.slice(5), checked in tests/vm/slice.sh.
+
+Two things must be known of a name:
+
+- Dashes nest: `a-b.slice` lies in `a.slice`.
+- A cgroup directory may not look like a file of a controller. So systemd writes `cpu.slice` as `_cpu.slice`, and the
+  same for every slice whose name begins with `cpu-`, `cpuset-`, `memory-` ... OCI runtimes do not know that: under
+  the systemd driver they work on a second, empty cgroup of the plain name, and a pause, for instance, freezes nobody.
+  Such a name is no good parent for containers.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_CONTROLLERS: Final = frozenset(
+    (
+        "cgroup",
+        "cpu",
+        "cpuacct",
+        "cpuset",
+        "io",
+        "blkio",
+        "memory",
+        "devices",
+        "pids",
+        "bpf-firewall",
+        "bpf-devices",
+        "bpf-foreign",
+        "bpf-socket-bind",
+        "bpf-restrict-network-interfaces",
+        "bpf-bind-network-interface",
+    )
+)
+"""What systemd takes for a controller in the name of a cgroup (its cgroup-util.h), and `cgroup`, the core's files."""
+
+_SLICE: Final = re.compile(r"[A-Za-z0-9:_.\\]+(-[A-Za-z0-9:_.\\]+)*\.slice")
+
+
+def is_slice(name: str) -> bool:
+    """Whether this is a slice's name that can be nested: no dash at an end, no two in a row."""
+    return len(name) <= 255 and _SLICE.fullmatch(name) is not None
+
+
+def slice_path(name: str) -> str:
+    """Where systemd has the cgroup of a slice, below the hierarchy's root; "" for the root slice."""
+    parts = name.removesuffix(".slice").split("-")
+    if not all(parts):
+        return "" if name == "-.slice" else f"/{_escaped(name)}"
+    return "".join(f"/{_escaped('-'.join(parts[:depth]) + '.slice')}" for depth in range(1, len(parts) + 1))
+
+
+def misread_by_runtimes(name: str) -> bool:
+    """Whether OCI runtimes look for this slice's cgroup where systemd has not put it."""
+    return "/_" in slice_path(name)
+
+
+def _escaped(name: str) -> str:
+    return f"_{name}" if name.partition(".")[0] in _CONTROLLERS else name

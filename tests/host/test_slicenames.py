@@ -1,0 +1,39 @@
+"""Names of slices and the cgroups that systemd makes of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.host.slicenames import is_slice, misread_by_runtimes, slice_path
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("-.slice", ""),
+        ("pool.slice", "/pool.slice"),
+        ("sidecar-shared.slice", "/sidecar.slice/sidecar-shared.slice"),
+        ("a-b-c.slice", "/a.slice/a-b.slice/a-b-c.slice"),
+        ("cpuset-sidecar-shared.slice", "/_cpuset.slice/cpuset-sidecar.slice/cpuset-sidecar-shared.slice"),
+        ("a-cpu.slice", "/a.slice/a-cpu.slice"),
+        ("cpusets-shared.slice", "/cpusets.slice/cpusets-shared.slice"),
+    ],
+)
+def test_a_slice_lies_where_systemd_puts_it(name: str, path: str) -> None:
+    """Nested by dashes; a first part that is a controller's name gets an underscore (seen with systemd 257)."""
+    assert slice_path(name) == path
+
+
+def test_a_name_that_begins_with_a_controllers_is_misread_by_runtimes() -> None:
+    """They leave the underscore out: pause then freezes an empty cgroup."""
+    assert misread_by_runtimes("cpuset-sidecar-shared.slice")
+    assert misread_by_runtimes("memory.slice")
+    assert not misread_by_runtimes("sidecar-shared.slice")
+
+
+@pytest.mark.parametrize(
+    "name", ["", "slice", ".slice", "-a.slice", "a-.slice", "a--b.slice", "a/b.slice", "a b.slice"]
+)
+def test_what_is_no_name_of_a_slice(name: str) -> None:
+    """systemd would refuse it as well."""
+    assert not is_slice(name)
