@@ -10,7 +10,8 @@ import msgspec
 from sidecar.errors import EngineUnavailable
 
 AUTO: Final = "auto"
-_SYSTEM_SOCKET: Final = "/var/run/docker.sock"
+VARIABLES: Final = ("DOCKER_HOST", "CONTAINER_HOST")
+"""The first is Docker's, and Podman's clients know it, too; the second is Podman's own."""
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -22,24 +23,33 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def choose(configured: str | None, environ: Mapping[str, str], exists: Callable[[str], bool]) -> Address:
-    """The engine's address: as configured, else DOCKER_HOST, the system's socket, the user's own socket.
+    """The engine's address: as configured, else DOCKER_HOST or CONTAINER_HOST, the system's sockets, the user's own.
 
-    `exists` says whether there is a file. EngineUnavailable, with the cure, where there is none or it is unusable.
+    What answers there may be Docker or Podman: one often stands in at the other's usual place. `exists`
+    says whether there is a file. EngineUnavailable, with the cure, where there is none or it is unusable.
     """
     if configured and configured != AUTO:
         return address(configured, "the setting `engine`")
-    if host := environ.get("DOCKER_HOST"):
-        return address(host, "DOCKER_HOST")
-    usual = [_SYSTEM_SOCKET]
-    if runtime_dir := environ.get("XDG_RUNTIME_DIR"):
-        usual.append(f"{runtime_dir.rstrip('/')}/docker.sock")
+    for variable in VARIABLES:
+        if host := environ.get(variable):
+            return address(host, variable)
+    usual = usual_places(environ)
     for path in usual:
         if exists(path):
             return address(path, "the usual place")
     raise EngineUnavailable(
-        f"no engine socket at {' or '.join(usual)}. Start the engine, mount its socket into this container, "
-        "or set `engine` or DOCKER_HOST to where it listens."
+        f"no engine socket at {' or '.join(usual)}. Start the engine (Podman: systemctl start podman.socket, and with "
+        "--user for a rootless one), mount its socket into this container, or set `engine` or DOCKER_HOST to where it "
+        "listens."
     )
+
+
+def usual_places(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Where engines usually listen: the system's, then this user's own."""
+    system = ("/var/run/docker.sock", "/run/podman/podman.sock")
+    if runtime_dir := environ.get("XDG_RUNTIME_DIR", "").rstrip("/"):
+        return (*system, f"{runtime_dir}/docker.sock", f"{runtime_dir}/podman/podman.sock")
+    return system
 
 
 def address(text: str, source: str) -> Address:

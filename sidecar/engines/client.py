@@ -18,8 +18,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import time
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple
 
 import aiodocker
 import aiohttp
@@ -55,7 +56,7 @@ _NEWEST_API: Final = (1, 45)
 _CURES: Final = {
     errno.ENOENT: "no such socket. Is the engine running? If it listens elsewhere, set `engine` or DOCKER_HOST",
     errno.EACCES: "no permission. Run as root, or as a member of the socket's group (usually `docker`)",
-    errno.ECONNREFUSED: "nobody answers. Start the engine (systemctl start docker)",
+    errno.ECONNREFUSED: "nobody answers. Start the engine (systemctl start docker; systemctl start podman.socket)",
 }
 
 GAP: Final = EngineEvent(container="", action="gap", time_nano=0, is_gap=True)
@@ -75,15 +76,32 @@ class Client:
         self._docker = aiodocker.Docker(address.url, connector, self._session, api_version="v1.41")
         self._docker.docker_host = address.base
         self._is_negotiated = False
+        self._prefix = ""
 
     async def close(self) -> None:
         """Close every connection."""
         await self._docker.close()
         await self._session.close()
 
+    def speak(self, prefix: str) -> None:
+        """Begin every route with this prefix, and agree on none."""
+        self._docker.api_version = prefix
+        self._prefix = prefix
+
+    async def greet(self, seconds: float) -> Mapping[str, str]:
+        """The headers with which the engine answers a ping: it needs no lock for that. Any EngineError."""
+        async with self._patience(seconds):
+            answer = await self._docker._do_query("_ping", "GET", versioned_api=False)  # noqa: SLF001
+            answer.close()
+            return answer.headers
+
+    async def version(self, seconds: float) -> bytearray:
+        """The answer of the version route. Any EngineError."""
+        return await self._answer("version", "GET", None, None, seconds, versioned=False, most=_REFUSAL_BYTES)
+
     async def negotiate(self, seconds: float) -> bytearray:
         """Agree on an API version: done anew for every stream, as the engine may be another one after a restart."""
-        version = await self._answer("version", "GET", None, None, seconds, versioned=False, most=_REFUSAL_BYTES)
+        version = await self.version(seconds)
         self._docker.api_version = wire.api_version_of(version, _NEWEST_API)
         self._is_negotiated = True
         return version
@@ -99,7 +117,7 @@ class Client:
         params: dict[str, str] | None = None,
     ) -> bytearray:
         """The body of an answer of at most `most` bytes, within `seconds`; any EngineError otherwise."""
-        if not self._is_negotiated:
+        if not self._prefix and not self._is_negotiated:
             await self.negotiate(seconds)
         return await self._answer(path, method, body, params, seconds, versioned=True, most=most)
 
@@ -124,12 +142,17 @@ class Client:
         versioned: bool,
         most: int,
     ) -> bytearray:
+        async with self._patience(seconds):
+            response = await self._docker._do_query(  # noqa: SLF001  (see the module's docstring)
+                path, method, data=body, params=params, versioned_api=versioned
+            )
+            return await _body(response, most)
+
+    @asynccontextmanager
+    async def _patience(self, seconds: float) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(seconds):
-                response = await self._docker._do_query(  # noqa: SLF001  (see the module's docstring)
-                    path, method, data=body, params=params, versioned_api=versioned
-                )
-                return await _body(response, most)
+                yield
         except EngineError:
             raise
         except TimeoutError as error:
@@ -151,6 +174,20 @@ class Client:
 Inspect = Callable[[str], Awaitable[ContainerView]]
 
 
+class Dialect(NamedTuple):
+    """How an engine tells of events."""
+
+    actions: tuple[str, ...]
+    """What it is asked for, in its own words."""
+    event_of: Callable[[bytes], EngineEvent | None]
+    torn_event_of: Callable[[bytes, bytes], EngineEvent | None]
+    is_negotiated: bool
+    """Whether an API version is agreed on before each stream."""
+
+
+DOCKER: Final = Dialect(wire.WATCHED_ACTIONS, wire.event_of, wire.torn_event_of, is_negotiated=True)
+
+
 class Reader:
     """Reads one event stream into a feed. `open` it, and `close` it whatever `open` did.
 
@@ -158,8 +195,9 @@ class Reader:
     through trio and back takes long enough for a start to take the container's lock first.
     """
 
-    def __init__(self, client: Client, feed: Feed[EngineEvent], inspect: Inspect) -> None:
+    def __init__(self, client: Client, feed: Feed[EngineEvent], inspect: Inspect, dialect: Dialect = DOCKER) -> None:
         self._client = client
+        self._dialect = dialect
         self._feed = feed
         self._inspect = inspect
         self._glances: dict[str, asyncio.Task[None]] = {}
@@ -168,8 +206,9 @@ class Reader:
 
     async def open(self, seconds: float) -> None:
         """Subscribe. EngineUnavailable if that does not succeed within `seconds`."""
-        await self._client.negotiate(seconds)
-        filters = {"type": ["container"], "event": list(wire.WATCHED_ACTIONS)}
+        if self._dialect.is_negotiated:
+            await self._client.negotiate(seconds)
+        filters = {"type": ["container"], "event": list(self._dialect.actions)}
         params = {
             "since": f"{time.time() - _OVERLAP_SECONDS:.9f}",
             "filters": msgspec.json.encode(filters).decode(),
@@ -200,8 +239,8 @@ class Reader:
 
     def _push(self, line: bytes | Torn) -> None:
         if isinstance(line, Torn):
-            self._feed.push(wire.torn_event_of(line.head, line.tail) or GAP)
-        elif (event := wire.event_of(line)) is None:
+            self._feed.push(self._dialect.torn_event_of(line.head, line.tail) or GAP)
+        elif (event := self._dialect.event_of(line)) is None:
             return
         elif event.action == "create" and len(self._glances) < _GLANCES:
             self._glances[event.container] = asyncio.create_task(self._push_with_view(event))

@@ -6,45 +6,22 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Final
-from urllib.parse import quote
 
-import msgspec
 import trio
 
 from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.orders import Update
 from sidecar.engines import glancing, wire
 from sidecar.engines.address import Address, choose
+from sidecar.engines.bounds import BACKLOG, INSPECT_BYTES, LIST_BYTES, SMALL_BYTES, Patience, path_of
 from sidecar.engines.client import GAP, Client, Reader
 from sidecar.engines.feed import Feed
 from sidecar.engines.room import Room, open_room
 from sidecar.errors import ContainerGone, EngineLacks, EngineRefused
 from sidecar.ports import EngineEvent
 
-_MIB: Final = 1024 * 1024
-_SMALL_BYTES: Final = 4 * _MIB
-"""Most of an answer that holds nothing of the containers' authors."""
-_INSPECT_BYTES: Final = 96 * _MIB
-"""Most of one container's description: labels of 40 MB are accepted by the engine, and the answer must survive them."""
-_LIST_BYTES: Final = 512 * _MIB
-"""Most of the list of all containers, with all their labels: it cannot be asked for without them."""
-
-_BACKLOG: Final = 4096
-"""Events buffered for the trio side: a burst of hundreds of containers; what exceeds it becomes one gap."""
-
 _NOBODY: Final = "0" * 64
 """A container that does not exist: to see whether the update route does."""
-
-
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """How long an answer is waited for, in seconds; after that the engine counts as unavailable."""
-
-    look: float = 10.0
-    """An inspect waits for the container's lock, which a start holds for 0.1 to 0.2 s; ten is a dead engine."""
-    update: float = 30.0
-    """It waits for a start too, which may mount and wire up a network on a busy host."""
-    stop: float = 330.0
-    """The container's own grace, up to five minutes, and the engine's work."""
 
 
 class DockerEngine:
@@ -59,7 +36,7 @@ class DockerEngine:
     async def info(self) -> EngineInfo:
         """Who answers. EngineLacks where the update route or the cpuset controller is missing."""
         version = await self._room.call(self._client.negotiate, self._patience.look)
-        about = await self._ask("GET", "info", most=_SMALL_BYTES)
+        about = await self._ask("GET", "info", most=SMALL_BYTES)
         info = wire.engine_info_of(about, version)
         if not info.has_cpuset:
             raise EngineLacks(
@@ -67,12 +44,12 @@ class DockerEngine:
                 "to it (systemd, for a rootless engine: Delegate=cpu cpuset io memory pids on user@.service)."
             )
         with suppress(ContainerGone):  # the answer of a route that is there
-            await self._ask("POST", f"containers/{_NOBODY}/update", most=_SMALL_BYTES, body=b"{}")
+            await self._ask("POST", f"containers/{_NOBODY}/update", most=SMALL_BYTES, body=b"{}")
         return info
 
     async def containers(self) -> tuple[str, ...]:
         """The full ids of all containers, stopped ones too."""
-        return wire.ids_of(await self._ask("GET", "containers/json", most=_LIST_BYTES, params={"all": "1"}))
+        return wire.ids_of(await self._ask("GET", "containers/json", most=LIST_BYTES, params={"all": "1"}))
 
     async def inspect(self, container: str) -> ContainerView:
         """The engine's view of one container."""
@@ -81,15 +58,15 @@ class DockerEngine:
     async def glance(self, container: str) -> ContainerView:
         """Who a container is, while a start holds its lock, too."""
         params = glancing.params_of(container)
-        answer = await self._ask("GET", "containers/json", most=_INSPECT_BYTES, params=params)
+        answer = await self._ask("GET", "containers/json", most=INSPECT_BYTES, params=params)
         return glancing.glance_of(answer, container, self._labels)
 
     async def update(self, container: str, update: Update) -> None:
         """Change CPUs and quota in one call."""
         answer = await self._ask(
             "POST",
-            f"containers/{_name(container)}/update",
-            most=_SMALL_BYTES,
+            f"{path_of(container)}/update",
+            most=SMALL_BYTES,
             body=wire.update_body(update),
             seconds=self._patience.update,
         )
@@ -97,20 +74,20 @@ class DockerEngine:
 
     async def stop(self, container: str) -> None:
         """Stop a container, with its own grace; no error if it is stopped already."""
-        await self._ask("POST", f"containers/{_name(container)}/stop", most=_SMALL_BYTES, seconds=self._patience.stop)
+        await self._ask("POST", f"{path_of(container)}/stop", most=SMALL_BYTES, seconds=self._patience.stop)
 
     async def signal(self, container: str, signal: str) -> None:
         """Send a signal to a container's first process, where that does no more than this: `signals` says why."""
-        path = f"containers/{_name(container)}"
-        described = await self._ask("GET", f"{path}/json", most=_INSPECT_BYTES)
+        path = path_of(container)
+        described = await self._ask("GET", f"{path}/json", most=INSPECT_BYTES)
         if reason := wire.signal_objection_of(described, signal):
             raise EngineRefused(reason)
-        await self._ask("POST", f"{path}/kill", most=_SMALL_BYTES, params={"signal": signal})
+        await self._ask("POST", f"{path}/kill", most=SMALL_BYTES, params={"signal": signal})
 
     @asynccontextmanager
     async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
         """The event stream: subscribed when entered, with the last two seconds again."""
-        feed = Feed(size=_BACKLOG, gap=GAP)
+        feed = Feed(size=BACKLOG, gap=GAP)
         reader = Reader(self._client, feed, self._inspect_from_the_room)
         try:
             await self._room.call(reader.open, self._patience.look)
@@ -120,8 +97,8 @@ class DockerEngine:
                 await self._room.call(reader.close)
 
     async def _inspect_from_the_room(self, container: str) -> ContainerView:
-        path, seconds = f"containers/{_name(container)}/json", self._patience.look
-        return wire.view_of(await self._client.ask("GET", path, seconds, most=_INSPECT_BYTES), self._labels)
+        path, seconds = f"{path_of(container)}/json", self._patience.look
+        return wire.view_of(await self._client.ask("GET", path, seconds, most=INSPECT_BYTES), self._labels)
 
     async def _ask(
         self,
@@ -162,7 +139,3 @@ async def open_docker(
 
 async def _client_at(where: Address) -> Client:
     return Client(where)
-
-
-def _name(container: str) -> str:
-    return quote(container, safe="")

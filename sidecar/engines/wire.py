@@ -154,12 +154,27 @@ class _Version(msgspec.Struct, rename="pascal"):
     components: list[_Component] | None = None
 
 
+class _DiscreteResource(msgspec.Struct, rename="pascal"):
+    kind: str | None = None
+    value: int | None = None
+
+
+class _GenericResource(msgspec.Struct, rename="pascal"):
+    discrete_resource_spec: _DiscreteResource | None = None
+
+
+class _Swarm(msgspec.Struct, rename="pascal"):
+    local_node_state: str | None = None
+
+
 class _Info(msgspec.Struct, rename="pascal"):
     ncpu: int | None = msgspec.field(name="NCPU", default=None)
     cpu_set: bool | None = msgspec.field(name="CPUSet", default=None)
     cgroup_version: str | int | None = None
     cgroup_driver: str | None = None
     live_restore_enabled: bool | None = None
+    generic_resources: list[_GenericResource] | None = None
+    swarm: _Swarm | None = None
     security_options: list[str] | None = None
 
 
@@ -259,13 +274,17 @@ def api_version_of(version: bytes | bytearray, newest: tuple[int, int]) -> str:
     return f"v{chosen[0]}.{chosen[1]}"
 
 
+def is_podman(version: bytes | bytearray) -> bool:
+    """Whether the answer of `/version` is Podman's."""
+    return any("podman" in (part.name or "").lower() for part in decoded(version, _Version).components or [])
+
+
 def engine_info_of(info: bytes | bytearray, version: bytes | bytearray) -> EngineInfo:
     """What the engine says of itself, from the answers of `/info` and `/version`."""
     about, said = decoded(info, _Info), decoded(version, _Version)
-    parts = [part.name or "" for part in said.components or []]
     is_rootless = any(option.partition(",")[0] == "name=rootless" for option in about.security_options or [])
     return EngineInfo(
-        name="podman" if any("podman" in part.lower() for part in parts) else "docker",
+        name="podman" if is_podman(version) else "docker",
         version=(said.version or "")[:_STAMP_LENGTH],
         api_version=(said.api_version or "")[:_STAMP_LENGTH],
         ncpu=about.ncpu or 0,
@@ -274,8 +293,17 @@ def engine_info_of(info: bytes | bytearray, version: bytes | bytearray) -> Engin
         has_cpuset=about.cpu_set is not False,
         live_restore=about.live_restore_enabled or False,
         is_rootless=is_rootless,
+        in_swarm=about.swarm is not None and about.swarm.local_node_state == "active",
+        advertised=_advertised(about.generic_resources or []),
         notes=(ROOTLESS_NOTE,) if is_rootless else (),
     )
+
+
+def _advertised(resources: list[_GenericResource]) -> int | None:
+    for each in resources:
+        if (spec := each.discrete_resource_spec) is not None and spec.kind == swarm.KIND:
+            return spec.value
+    return None
 
 
 def update_body(update: Update) -> bytes:
