@@ -31,9 +31,6 @@ PREFIX: Final = "CPUSET_SIDECAR_"
 OTHER_VARIABLES: Final = (PREFIX + "CONFIG", PREFIX + "DIR")
 """Variables that are no keys: where the file is, and where a workload finds its projection."""
 
-LATER_KEYS: Final = ("listen",)
-"""Keys of the design that this version does not have: told apart from a slip of the keyboard."""
-
 MAX_BYTES: Final = 1024 * 1024
 """Bytes of a configuration file: a larger one is something else."""
 
@@ -67,6 +64,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     projections: str = "/run/cpuset-sidecar"
     unmanaged: tuple[str, ...] = ()
     cgroup: str = "/sys/fs/cgroup"
+    listen: str = ""
     log_level: str = "info"
     log_format: str = "text"
     file: str = ""
@@ -222,8 +220,6 @@ def _in_flags(flags: Mapping[str, str | None]) -> list[Given]:
 def _read(key: str, value: object, where: str) -> dict[str, Any]:
     """The fields of Config that a given key sets."""
     if key not in KEYS:
-        if key in LATER_KEYS:
-            raise ConfigError(f"{where}: this version does not have {key!r} yet: leave it out")
         raise ConfigError(f"{where}: unknown key {key[:60]!r}{nearest(key, tuple(KEYS))}")
     try:
         return KEYS[key].read(value)

@@ -48,8 +48,7 @@ from sidecar.publish.deadlines import Deadlines
 from sidecar.publish.journal import Journal
 from sidecar.publish.news import news
 from sidecar.publish.projections import Projections
-from sidecar.publish.status import status_of
-from sidecar.publish.status_file import write_status
+from sidecar.publish.tcp import TcpListener, listening_on
 from sidecar.publish.telling import Teller
 from sidecar.version import version
 from state.checkpoint import CheckpointFile
@@ -70,7 +69,7 @@ STATUS_PAUSE: Final = 0.1
 """Seconds between two status documents at least: people read them, and a sweep makes a hundred worlds a second."""
 
 RESTART_KEYS: Final = (
-    *("engine", "state_dir", "projections", "cgroup", "reconcile_seconds", "load_period_seconds"),
+    *("engine", "state_dir", "projections", "cgroup", "listen", "reconcile_seconds", "load_period_seconds"),
     *("load_half_life_seconds", "log_level", "log_format"),
 )
 """Fields of the configuration that a running daemon does not take up."""
@@ -129,6 +128,7 @@ async def serve(
 ) -> int:
     """The whole daemon as one task. `engine`, `kernel`, `usages` replace the real ones; setting `stop` ends it."""
     if not is_release:
+        listening_on("" if is_release else config.listen) as tcp,
         path_in(config.state_dir)
     with (
         hold_lock(config.state_dir),
@@ -140,7 +140,7 @@ async def serve(
         # Decisions go through containers in their order: so must whoever replays them.
         journal.start_with(lambda: encode(board.latest, keeps_order=True))
         counters, ended = usages or HostUsages(cgroup=config.cgroup), trio.Event() if stop is None else stop
-        daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended)
+        daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended, tcp)
         if engine is not None:
             return await daemon.run(engine, is_release=is_release)
         async with open_engine(config.engine, label_keys(config.unmanaged)) as real:
@@ -168,7 +168,9 @@ class _Daemon:
         config: Config,
         log: Log,
         board: Board,
+        tcp: TcpListener | None,
         checkpoints: CheckpointFile,
+        self._tcp = tcp
         journal: Journal,
         kernel: Kernel,
         usages: Usages,
@@ -286,7 +288,7 @@ class _Daemon:
                         break
             http = await trio.to_thread.run_sync(imported)
             api = http.Api(self._board, outbox, self._deadlines, clock=now)
-            await http.serve_api(listener, api, self._log)
+            await http.serve_api(listener, api, self._log, self._tcp)
 
     async def _release(self, outbox: trio.MemorySendChannel[Fact]) -> int:
         """Ask for everything back, and wait until it is."""

@@ -6,6 +6,7 @@ the fields of Config that it sets.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
@@ -176,6 +177,21 @@ def _engine(value: object) -> dict[str, Any]:
     raise Wrong(": write auto, or the address of an engine's socket, like unix:///var/run/docker.sock")
 
 
+def _listen(value: object) -> dict[str, Any]:
+    """`host:port`, where the host is an address: a name may mean several, or another one tomorrow."""
+    right = ": write an address and a port, like 127.0.0.1:9413, [::1]:9413, or 0.0.0.0:9413 for all interfaces"
+    host, colon, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    if host == "localhost":
+        host = "127.0.0.1"
+    try:
+        address = ipaddress.ip_address(host[1:-1] if host.startswith("[") and host.endswith("]") else host)
+    except ValueError:
+        raise Wrong(right) from None
+    if not colon or (address.version == 6) != host.startswith("[") or not 1 <= _digits(port, right) <= 65535:
+        raise Wrong(right)
+    return {"listen": f"{f'[{address}]' if address.version == 6 else address}:{int(port)}"}
+
+
 class Key(NamedTuple):
     """How one key is read, and what it means, for `--help` and the reference."""
 
@@ -223,6 +239,7 @@ KEYS: Final[Mapping[str, Key]] = {
     "projections": Key(_directory("projections"), "/run/cpuset-sidecar", "where workloads read their CPUs"),
     "unmanaged": Key(_unmanaged, "db-*", "containers left alone: name patterns, or label=value patterns"),
     "cgroup": Key(_directory("cgroup"), "/sys/fs/cgroup", "where the host's cgroup hierarchy is mounted"),
+    "listen": Key(_listen, "127.0.0.1:9413", "where metrics are served over TCP as well: an address and a port"),
     "log_level": Key(
         _choice("log_level", ("debug", "info", "warning", "error")), "info", "debug, info, warning, error"
     ),

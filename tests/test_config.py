@@ -125,6 +125,22 @@ def test_it_can_be_read_again(tmp_path: Path) -> None:
         load_again(again, {})
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("127.0.0.1:9413", "127.0.0.1:9413"),
+        ("localhost:9413", "127.0.0.1:9413"),
+        ("[::1]:9413", "[::1]:9413"),
+        ("[0:0::1]:09413", "[::1]:9413"),
+        ("0.0.0.0:80", "0.0.0.0:80"),
+    ],
+)
+def test_where_to_listen_is_an_address_and_a_port(written: str, meant: str) -> None:
+    """Off without; a name is none, but for the one that is the same everywhere."""
+    assert load(None, {}, {}).listen == ""
+    assert load(None, {}, {"listen": written}).listen == meant
+
+
 def test_an_empty_variable_is_not_given() -> None:
     """compose writes an empty variable where nobody set one."""
     assert load(None, {"CPUSET_SIDECAR_POLICY": "", "CPUSET_SIDECAR_CONFIG": ""}, {}) == Config()
@@ -141,7 +157,14 @@ FILE_MISTAKES = [
     ('policy = "stattic"', "c.toml, line 1: policy is 'stattic'; did you mean 'static'?"),
     ("policy = 3", "c.toml, line 1: policy is 3: there is none, static"),
     ('policy = "dynamic"', "c.toml, line 1: the policy dynamic needs reserved CPUs, which are never given exclusively"),
-    ('\nlisten = "x"', "c.toml, line 2: this version does not have 'listen' yet: leave it out"),
+    ('\nlisten = "x"', "c.toml, line 2: listen is 'x': write an address and a port, like 127.0.0.1:9413, [::1]:9413"),
+    ("listen = 9413", "listen is 9413: write an address and a port"),
+    ('listen = ":9413"', "listen is ':9413': write an address and a port"),
+    ('listen = "node1:9413"', "listen is 'node1:9413': write an address and a port"),
+    ('listen = "::1:9413"', "listen is '::1:9413': write an address and a port"),
+    ('listen = "[127.0.0.1]:9413"', "listen is '[127.0.0.1]:9413': write an address and a port"),
+    ('listen = "127.0.0.1:0"', "listen is '127.0.0.1:0': write an address and a port"),
+    ('listen = "127.0.0.1:65536"', "listen is '127.0.0.1:65536': write an address and a port"),
     ('reserved = "0-"', 'reserved is \'0-\': write a CPU list like "0" or "0-1,8", or a count like 2'),
     ("reserved = 0", "reserved is 0: a count of reserved CPUs is at least 1"),
     ("reserved = true", "reserved is True: write a CPU list"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import stat
 from pathlib import Path
 from typing import Any
@@ -83,3 +84,39 @@ async def test_a_state_dir_that_is_too_long_for_a_socket_ends_the_start(
     assert not state.exists()
     assert await trio.to_thread.run_sync(daemon.release, config) == 1
     assert "107" not in capsys.readouterr().err
+
+
+async def test_what_is_configured_to_listen_answers_over_tcp(
+    autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For as long as the daemon runs: what the Unix socket answers, and nothing that changes anything."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    host = Host(tmp_path, monkeypatch, listen=f"127.0.0.1:{port}")
+    async with host.running():
+        await host.docker.run("one", labels={"cpuset.exclusive": "1"})
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+            told = b"".join([chunk async for chunk in stream])
+        assert told.startswith(b"HTTP/1.1 200")
+        assert b"cpuset_sidecar_capacity_cpus " in told
+    with pytest.raises(OSError, match="all attempts to connect"):
+        await trio.open_tcp_stream("127.0.0.1", port)
+
+
+async def test_a_port_in_use_ends_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Code 1, and the cure; before the engine is asked anything."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        config = Config(
+            engine="unix:///nowhere.sock",
+            state_dir=str(tmp_path / "s"),
+            projections=str(tmp_path / "p"),
+            listen=listen,
+        )
+        code = await trio.to_thread.run_sync(daemon.run, config)
+    assert code == 1
+    assert f"listen is '{listen}', and nothing can listen there: Address already in use; another program" in (
+        capsys.readouterr().err
+    )

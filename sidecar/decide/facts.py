@@ -79,7 +79,12 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What the engine says of itself. `ncpu` is its own ceiling for CPU limits, not the machine's count."""
+    """What the engine says of itself. `ncpu` is its own ceiling for CPU limits, not the machine's count.
+
+    `keeps_updates` is false where an update is forgotten at the next start of the container (Podman before 5.1).
+    `in_swarm`: it is a node of a swarm; `advertised` is how many exclusive CPUs it offers to a swarm's scheduler as a
+    generic resource, None where that is not said. `notes` are what people must know of it, as sentences: what it lacks, and whom it cannot confine.
+    """
 
     name: str
     version: str
@@ -89,6 +94,11 @@ class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
     cgroup_driver: str = ""
     has_cpuset: bool = True
     live_restore: bool = False
+    is_rootless: bool = False
+    keeps_updates: bool = True
+    in_swarm: bool = False
+    advertised: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 class EngineConnected(msgspec.Struct, frozen=True, tag=True):

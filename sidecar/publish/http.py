@@ -1,4 +1,4 @@
-"""The API as a web app: what is asked over HTTP, and what is answered; on the daemon's own socket only.
+"""The API as a web app: what is asked over HTTP, and what is answered; all of it on the daemon's own socket only.
 
 Every handler reads the latest World once and answers from it; what is to change goes to the allocator (`asking`).
 Errors are JSON, `{"error": reason}`. Bodies are bounded. Nothing of a request reaches a path, a command or the log.
@@ -6,6 +6,8 @@ Errors are JSON, `{"error": reason}`. Bodies are bounded. Nothing of a request r
 
 from __future__ import annotations
 
+import ipaddress
+import re
 import socket
 import traceback
 from collections.abc import Callable
@@ -19,10 +21,11 @@ from hypercorn.config import Config
 from hypercorn.logging import Logger
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sidecar.board import Board
 from sidecar.decide.facts import Fact
@@ -35,7 +38,10 @@ from sidecar.publish.levels import whole_machine_of
 from sidecar.publish.metrics import CONTENT_TYPE, Metrics
 from sidecar.publish.news import news
 from sidecar.publish.serving import serve_connections
+from sidecar.publish.starting import MAX_BODY as MAX_QUESTION
+from sidecar.publish.starting import StartBody, Starts
 from sidecar.publish.status import status_of
+from sidecar.publish.tcp import Reach, TcpListener
 from sidecar.version import version
 from state import codec
 
@@ -47,6 +53,9 @@ MOST_LISTENERS: Final = 16
 
 ALIVE_SECONDS: Final = 15.0
 """How often who follows events hears something, so that a dead connection is noticed."""
+
+_FIGURES: Final = ("/metrics", "/healthz", "/readyz")
+"""What anybody may ask who can reach the host."""
 
 EVENT_PAUSE: Final = 0.005
 """Seconds that events wait, so that what they tell of goes first, like the log."""
@@ -61,8 +70,12 @@ class Api:
         outbox: trio.MemorySendChannel[Fact],
         deadlines: Deadlines,
         clock: Callable[[], datetime],
+        *,
+        starts: Starts | None = None,
     ) -> None:
+        """`starts` takes the questions of OCI runtimes; whoever may be asked by anybody else has none."""
         self._board = board
+        self._starts = starts
         self._requests = Requests(board, outbox)
         self._deadlines = deadlines
         self._clock = clock
@@ -81,12 +94,17 @@ class Api:
             Route("/v1/containers/{container}/resize", self._resize, methods=["POST"]),
             Route("/v1/containers/{container}/ack", self._ack, methods=["POST"]),
             Route("/v1/defragment", self._defragment, methods=["POST"]),
+            *([Route("/v1/starts", self._start, methods=["POST"])] if starts else ()),
         )
 
-    def app(self) -> Starlette:
-        """The app, for a server."""
+    def app(self, reach: Reach = Reach.ALL) -> Starlette:
+        """The app, for a server on a socket of this reach."""
         errors: dict[Any, Any] = {HTTPException: _http_error, Refused: _refusal, 500: _failure}
-        app = Starlette(routes=self.routes, exception_handlers=errors)
+        if reach is not Reach.ALL:
+            errors[HTTPException] = _not_here
+        routes = [route for route in self.routes if may_ask(route, reach)]
+        middleware = [Middleware(_OnlyByAddress)] if reach is Reach.READ else []
+        app = Starlette(routes=routes, exception_handlers=errors, middleware=middleware)
         app.router.redirect_slashes = False
         return app
 
@@ -147,16 +165,30 @@ class Api:
         before, after = await self._requests.defragment()
         return _json(defragmented(before, after))
 
+    async def _start(self, request: Request) -> Response:
+        assert self._starts is not None, "else there is no such route"
+        return _json(await self._starts.ask(parsed(await _body(request, MAX_QUESTION), StartBody)))
 
-async def serve_api(listener: socket.socket, api: Api, log: Log) -> None:
-    """Serve the API on a socket that listens already, until cancelled."""
+
+def may_ask(route: Route, reach: Reach) -> bool:
+    """Whether this route is there on a socket of this reach."""
+    if reach is Reach.METRICS:
+        return route.path in _FIGURES
+    return reach is Reach.ALL or "GET" in (route.methods or ())
+
+
+async def serve_api(listener: socket.socket, api: Api, log: Log, tcp: TcpListener | None = None) -> None:
+    """Serve the API on a socket that listens already, and what may be asked there over TCP, until cancelled."""
     config = Config()
     config.errorlog = None
     config.include_server_header = False
     config.logger_class = lambda config: _Complaints(config, log)  # type: ignore[assignment] # it is only called
     async with trio.open_nursery() as nursery:
         nursery.start_soon(api.count)
-        await serve_connections(listener, api.app(), config, log)
+        nursery.start_soon(serve_connections, listener, api.app(), config, log)
+        if tcp is not None:
+            log.info("serving over TCP, too", address=tcp.address, what=tcp.reach.value)
+            nursery.start_soon(serve_connections, tcp.socket, api.app(tcp.reach), config, log)
 
 
 class _Events(StreamingResponse):
@@ -222,14 +254,14 @@ def _json(value: object, status: int = 200) -> Response:
     return Response(codec.encode(value) + b"\n", status_code=status, media_type="application/json")
 
 
-async def _body(request: Request) -> bytes:
+async def _body(request: Request, most: int = MAX_BODY) -> bytes:
     content = b""
     try:
         async with aclosing(request.stream()) as chunks:
             async for chunk in chunks:
                 content += chunk
-                if len(content) > MAX_BODY:
-                    raise Refused(413, f"the body has more than {MAX_BODY} bytes")
+                if len(content) > most:
+                    raise Refused(413, f"the body has more than {most} bytes")
     except ClientDisconnect:
         raise Refused(400, "the body ended before it was whole") from None
     return content
@@ -246,6 +278,41 @@ async def _http_error(_: Request, error: Exception) -> Response:
     made = _json({"error": reasons.get(error.status_code, error.detail)}, error.status_code)
     made.headers.update(error.headers or {})
     return made
+
+
+async def _not_here(request: Request, error: Exception) -> Response:
+    made = await _http_error(request, error)
+    if made.status_code in (404, 405):
+        made.body = codec.encode({"error": "this is not to be had over TCP: ask on the daemon's Unix socket"}) + b"\n"
+        made.headers["content-length"] = str(len(made.body))
+    return made
+
+
+class _OnlyByAddress:
+    """Answers only who asks by an address, or localhost: a page in a browser of this host, whose name was made to point
+    here (DNS rebinding), would ask by that name.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not _is_address(dict(scope["headers"]).get(b"host", b"")):
+            refused = _json({"error": "ask by the address, or by localhost"}, 400)
+            await refused(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
+def _is_address(host: bytes) -> bool:
+    name = re.sub(rb":\d{1,5}$", b"", host).strip(b"[]").decode("latin-1")
+    if name in ("", "localhost"):
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 async def _failure(_: Request, error: Exception) -> Response:

@@ -7,7 +7,7 @@ the start of the daemon, since the books do not number them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -15,9 +15,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from sidecar.board import Board
+from sidecar.decide.capacity import capacity, free
 from sidecar.decide.world import World
 from sidecar.publish.status import Sharing, sharing_of
-from state.model import RefusalCode
+from sidecar.version import version
+from state.model import Refusal, RefusalCode
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -28,6 +30,7 @@ class Metrics:
     def __init__(self, board: Board) -> None:
         self._board = board
         self._refusals: Counter[RefusalCode] = Counter()
+        self._version = version()
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_FromWorld(self))
 
@@ -64,10 +67,16 @@ class Metrics:
         takes = [each.leaving for each in state.assignments.values() if each.leaving]
         yield _gauge("cpuset_sidecar_takes_pending", "Takes that are not over yet.", len(takes))
         yield _gauge("cpuset_sidecar_cpus_leaving", "CPUs being taken.", sum(len(take.cpus) for take in takes))
+        yield _gauge("cpuset_sidecar_online_cpus", "CPUs of the machine that are online.", len(state.online))
         yield _gauge("cpuset_sidecar_reserved_cpus", "CPUs that are never granted.", len(state.reserved))
+        yield _gauge("cpuset_sidecar_capacity_cpus", "CPUs that can be exclusive at once.", capacity(world))
+        yield _gauge("cpuset_sidecar_free_cpus", "CPUs of the capacity that nobody holds.", free(world))
         yield _containers(world)
+        yield _refused(state.refusals.values())
         pending = sum(1 for each in world.containers.values() if each.pending)
         yield _gauge("cpuset_sidecar_orders_pending", "Orders that the engine has not answered.", pending)
+        yield _advertised(world)
+        yield _about(world, self._version)
         yield _gauge("cpuset_sidecar_ready", "Whether everything was looked at.", int(world.is_ready))
         yield _gauge("cpuset_sidecar_problems", "What the daemon cannot do just now.", len(problems))
 
@@ -92,6 +101,37 @@ def _refusals(counted: Counter[RefusalCode]) -> Metric:
     made = CounterMetricFamily("cpuset_sidecar_refusals", "Refusals since the start, by code.", labels=("code",))
     for code in RefusalCode:
         made.add_metric((code.value,), counted[code])
+    return made
+
+
+def _refused(refusals: Iterable[Refusal]) -> Metric:
+    counted = Counter(refusal.code for refusal in refusals)
+    made = GaugeMetricFamily("cpuset_sidecar_refused", "Containers that are refused now, by code.", labels=("code",))
+    for code in RefusalCode:
+        made.add_metric((code.value,), counted[code])
+    return made
+
+
+def _advertised(world: World) -> Metric:
+    """Nothing where the engine is in no swarm, or advertises none: that is not the same as 0."""
+    made = GaugeMetricFamily("cpuset_sidecar_advertised_cpus", "Exclusive CPUs that the engine advertises to Swarm.")
+    if world.engine is not None and world.engine.advertised is not None:
+        made.add_metric((), world.engine.advertised)
+    return made
+
+
+def _about(world: World, program: str) -> Metric:
+    """What does not change while it runs, but for the policy, as labels of a 1."""
+    engine = world.engine
+    labels = {
+        "version": program,
+        "policy": world.settings.policy.value,
+        "engine": engine.name if engine else "",
+        "engine_version": engine.version if engine else "",
+        "cgroup_version": engine.cgroup_version if engine else "",
+    }
+    made = GaugeMetricFamily("cpuset_sidecar_info", "Who this is.", labels=tuple(labels))
+    made.add_metric(tuple(labels.values()), 1)
     return made
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from sidecar.decide.capacity import capacity, free
 from sidecar.decide.facts import EngineInfo, Load
 from sidecar.decide.plan import desired
 from sidecar.decide.world import Container, IsolatedRule, PolicyName, Standing, World
@@ -123,6 +124,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     reserved: CPUSet = EMPTY
     shared: CPUSet = EMPTY
     exclusive: CPUSet = EMPTY
+    capacity: int = 0
+    """How many CPUs can be exclusive here at once."""
+    free: int = 0
+    """How many of these nobody holds."""
     forced: int = 0
     """Takes whose grace ended before the workload acknowledged, ever."""
     acknowledged: int = 0
@@ -157,6 +162,8 @@ def status_of(
         reserved=world.state.reserved,
         shared=world.state.shared,
         exclusive=world.state.exclusive,
+        capacity=capacity(world),
+        free=free(world),
         forced=world.state.forced,
         acknowledged=world.state.acknowledged,
         machine=machine_of(world.topology),

@@ -169,7 +169,7 @@ def _originals_are_remembered(reality: Reality) -> list[str]:
 
 
 def _tasks_that_ended_hold_nothing(reality: Reality) -> list[str]:
-    """Swarm never starts a task again: once it is seen as ended, its CPUs are somebody else's, if anything is decided."""
+    """Swarm never starts a task again: once it is seen as ended, nothing is kept for it."""
     world = reality.world
     if not world.is_ready:
         return []

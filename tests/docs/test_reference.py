@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from sidecar.__main__ import parser
-from sidecar.config import LATER_KEYS, Config
+from sidecar.config import Config
 from sidecar.decide.demand import LABELS
 from sidecar.decide.facts import EngineInfo
 from sidecar.decide.options import NODE_OPTIONS
@@ -59,13 +59,6 @@ def test_no_page_shows_a_label_that_is_not_read(page: Path) -> None:
     assert found - set(LABELS) <= OTHER_CPUSET_WORDS
 
 
-@pytest.mark.parametrize("page", PAGES, ids=shown)
-def test_no_page_shows_what_is_not_there_yet(page: Path) -> None:
-    """Options, keys and policies of later versions stand under "Not yet" alone."""
-    text = present(page)
-    assert [key for key in LATER_KEYS if re.search(rf"--{key}\b|^{key} =|_{key.upper()}\b", text, re.MULTILINE)] == []
-
-
 def test_every_key_is_documented_with_its_default() -> None:
     """The table of keys has all keys in order; each default, read as the configuration reads it, is the default."""
     table = [row for row in rows((REFERENCE / "configuration.md").read_text()) if len(row) == 4]
@@ -84,8 +77,6 @@ def test_every_placement_option_is_documented() -> None:
     """And no other."""
     page = REFERENCE / "configuration.md"
     assert first_column(section(page, "Placement")) == list(NODE_OPTIONS)
-    later = names(section(page, "Not yet"))
-    assert sorted(later) == sorted(LATER_KEYS)
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:

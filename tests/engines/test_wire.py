@@ -68,6 +68,22 @@ def test_a_recorded_engine_describes_itself() -> None:
     assert not info.live_restore
 
 
+def test_an_engine_says_whether_it_is_in_a_swarm_and_what_it_advertises() -> None:
+    """Of the generic resources only ours, and only a count of it."""
+    resources = [
+        {"NamedResourceSpec": {"Kind": "gpu", "Value": "g0"}},
+        {"DiscreteResourceSpec": {"Kind": "ssd", "Value": 3}},
+        {"DiscreteResourceSpec": {"Kind": "exclusive-cpu", "Value": 15}},
+    ]
+    about: dict[str, Any] = {"NCPU": 16, "Swarm": {"LocalNodeState": "active"}, "GenericResources": resources}
+    for kept, advertised in ((3, 15), (2, None), (0, None)):
+        about["GenericResources"] = resources[:kept] or None
+        info = wire.engine_info_of(json.dumps(about).encode(), b'{"Version": "26.1.5"}')
+        assert (info.in_swarm, info.advertised) == (True, advertised)
+    about["Swarm"]["LocalNodeState"] = "inactive"
+    assert not wire.engine_info_of(json.dumps(about).encode(), b'{"Version": "26.1.5"}').in_swarm
+
+
 def test_podman_is_known_by_its_components() -> None:
     """It answers on the same routes and behaves otherwise."""
     version = {"Version": "5.4.2", "ApiVersion": "1.41", "Components": [{"Name": "Podman Engine"}, {"Name": "Conmon"}]}
