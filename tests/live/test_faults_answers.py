@@ -1,0 +1,123 @@
+"""Engines whose answers cannot be trusted: a proxy that fails, cuts, delays and garbles them, before a real engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.live.churn import Churn
+from tests.live.containers import Containers
+from tests.live.faultproxy import OF_REQUESTS, OF_STREAMS, Fault, FaultProxy, at_random, nothing
+from tests.live.kernelview import KernelView
+from tests.live.sidecarfixtures import Ground
+from tests.live.sidecarprocess import LAST, REST, SidecarProcess
+from tests.live.waiting import PATIENCE, eventually
+from tests.live.watching import NANO, ONE, given_back, problems, reasons, until_alone, until_shared, watched
+
+pytestmark = pytest.mark.live
+
+CHURN_SECONDS = 8.0
+
+
+@pytest.fixture
+def proxy(ground: Ground, tmp_path: Path) -> Iterator[FaultProxy]:
+    """In front of the engine under test; the tests' own requests go past it."""
+    made = FaultProxy(ground.api.socket_path, tmp_path / "proxy.sock")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def behind(sidecar: SidecarProcess, proxy: FaultProxy) -> SidecarProcess:
+    """A sidecar that knows the engine by the proxy alone."""
+    sidecar.configure(engine=f"unix://{proxy.path}")
+    return sidecar
+
+
+@pytest.mark.slow
+def test_answers_go_wrong_in_every_way_under_churn(ground: Ground, proxy: FaultProxy, tmp_path: Path) -> None:
+    """A third of all requests and nearly every stream. Once it is over, books, files and kernel are one, nobody was
+    ever told to be alone who was not, and everything can be given back."""
+    churn = Churn(ground.api, tmp_path / "churn", seed=22, is_private=ground.is_private)
+    churn.sidecar.configure(engine=f"unix://{proxy.path}")
+
+    def go_wrong() -> None:
+        churn.sidecar.until_ready()
+        proxy.choose = at_random(seed=22, rate=0.3)
+        proxy.cut_streams()
+        time.sleep(CHURN_SECONDS * PATIENCE)
+        proxy.choose = nothing
+
+    report = churn.run(meanwhile=go_wrong)
+    assert report.violations == []
+    assert report.containers > 5
+    assert len(proxy.done) > 5
+
+
+@pytest.mark.parametrize("fault", [each for each in OF_REQUESTS if each is not Fault.DELAY], ids=lambda each: each.name)
+def test_an_order_that_goes_wrong_is_made_good(
+    behind: SidecarProcess, proxy: FaultProxy, workloads: Containers, kernel: KernelView, fault: Fault
+) -> None:
+    """The first two orders, whether the engine carried them out or not: said with the reason, looked at, repeated."""
+    wrong = {"left": 2}
+
+    def choose(_method: str, path: str) -> Fault | None:
+        if not path.endswith("/update") or path.startswith("/containers/0000") or not wrong["left"]:
+            return None
+        wrong["left"] -= 1
+        return fault
+
+    behind.start()
+    proxy.choose = choose
+    neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE, NanoCpus=NANO)
+    with watched(behind, neighbour, owner):
+        until_alone(behind, owner)
+        until_shared(behind, neighbour)
+    eventually(lambda: behind.has_logged("an order failed"), "said")
+    assert wrong["left"] == 0
+    assert all(reasons(behind, "an order failed"))
+    assert (kernel.allowed(owner), kernel.allowed(neighbour)) == (LAST, REST)
+    given_back(behind, workloads, {owner: {"NanoCpus": NANO}, neighbour: {}})
+
+
+@pytest.mark.parametrize("fault", [each for each in OF_STREAMS if each is not Fault.DELAY], ids=lambda each: each.name)
+def test_a_stream_that_goes_wrong_hides_nothing(
+    behind: SidecarProcess, proxy: FaultProxy, workloads: Containers, fault: Fault
+) -> None:
+    """Every stream, for as long as it lasts: the containers that come and go meanwhile are all found."""
+    behind.configure(reconcile_period="1m")
+    behind.start()
+    proxy.choose = lambda _, path: fault if path.startswith("/events") else None
+    proxy.cut_streams()
+    eventually(lambda: proxy.done[fault] > 1, "it goes wrong again and again")
+    first = workloads.run("first", labels=ONE)
+    neighbour = workloads.run("neighbour")
+    eventually(lambda: proxy.done[fault] > 3, "and again")
+    workloads.api.remove(first)
+    second = workloads.run("second", labels=ONE)
+    proxy.choose = nothing
+    until_alone(behind, second)
+    until_shared(behind, neighbour)
+    assert set(behind.books().assignments) == {second}
+    assert all(reasons(behind, "the engine cannot be reached"))
+    eventually(lambda: not problems(behind), "all is well again")
+
+
+@pytest.mark.parametrize("fault", [Fault.FAIL, Fault.PAGE_200, Fault.GARBAGE], ids=lambda each: each.name)
+def test_a_list_that_cannot_be_had_is_said(
+    behind: SidecarProcess, proxy: FaultProxy, workloads: Containers, fault: Fault
+) -> None:
+    """Nobody is taken for gone. Events are followed all the same."""
+    behind.start()
+    first = workloads.run("first", labels=ONE)
+    until_alone(behind, first)
+    proxy.choose = lambda _, path: fault if path.startswith("/containers/json") else None
+    eventually(lambda: "containers cannot be listed" in problems(behind), "said")
+    workloads.api.remove(first)
+    second = workloads.run("second", labels=ONE)
+    until_alone(behind, second)
+    proxy.choose = nothing
+    eventually(lambda: not problems(behind), "all is well again")
