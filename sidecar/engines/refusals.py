@@ -17,6 +17,12 @@ _UNKNOWN_ROUTE: Final = "page not found"
 _NO_CONTROLLER: Final = "cgroup controller `cpuset` is not available"
 """How crun and runc word a cpuset controller that was not delegated (Podman, rootless)."""
 
+_ABSENT_CPUS: Final = "Requested CPUs are not available"
+_OLD_LIST: Final = (
+    "Docker 23 and later know only the CPUs that were online when the engine started: if these are online now, restart "
+    "the engine (with live-restore the containers run on)"
+)
+
 _BY_STATUS: Final[dict[int, type[EngineError]]] = {
     400: EngineRefused,
     403: EngineRefused,
@@ -51,6 +57,8 @@ def error_of(status: int, body: bytes) -> EngineError:
         )
     if _NO_CONTROLLER in text.replace("'", "`").replace("requested ", ""):
         return EngineLacks(f"{text}. Delegate the cpuset controller to it (systemd: Delegate=cpu cpuset).")
+    if text.startswith(_ABSENT_CPUS):
+        text = f"{text}. {_OLD_LIST}"
     kind = _BY_STATUS.get(status, EngineFailed if status >= 500 else EngineRefused)
     return kind(text)
 

@@ -81,10 +81,11 @@ class _Watch:
         except StateError as error:
             self._say_unreadable(str(error))
             return
-        self._say_unreadable("")
         if online != self._online:
             await self._change(online)
-        elif self._board.latest.is_ready and (self._due or self._troubles or self._is_denied()):
+            return
+        self._say_unreadable("")
+        if self._board.latest.is_ready and (self._due or self._troubles or self._is_denied()):
             await self._mend()
 
     async def _change(self, online: CPUSet) -> None:
@@ -102,6 +103,7 @@ class _Watch:
             self._say_unreadable(str(error))
             return
         self._online = online
+        self._say_unreadable("")
         await self._outbox.send(TopologyRead(topology))
 
     async def _mend(self) -> None:

@@ -1,0 +1,200 @@
+"""CPUs that come and go are seen within a period, the host is mended before anybody is told, trouble is said once."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from sidecar.board import Board
+from sidecar.decide.facts import ContainerView, Fact, TopologyRead
+from sidecar.decide.reconcile import begin
+from sidecar.decide.world import replace
+from sidecar.log import Level, Log
+from sidecar.observe.hotplug import QUICK_ROUNDS, ROUNDS_AFTER, watch_cpus
+from state.cpuset import CPUSet
+from state.errors import StateError
+from state.model import State
+from state.topology import Topology, uniform, with_online
+from tests.decide.stories import static
+
+pytestmark = pytest.mark.trio
+
+MACHINE = uniform(cores=4)
+
+
+class Kernel:
+    """A machine whose CPUs a test takes, and a host that is as broken as it says; every question is written down."""
+
+    def __init__(self) -> None:
+        self.cpus = MACHINE.online
+        self.troubles: tuple[str, ...] = ()
+        self.unreadable = False
+        self.broken_topology = 0
+        self.asked: list[str] = []
+
+    def online(self) -> CPUSet:
+        if self.unreadable:
+            raise StateError("no such file")
+        return self.cpus
+
+    def mend(self, views: Iterable[ContainerView]) -> tuple[str, ...]:
+        self.asked.append("mend")
+        return self.troubles
+
+    def topology(self) -> Topology:
+        self.asked.append("topology")
+        if self.broken_topology:
+            self.broken_topology -= 1
+            raise StateError("half of a machine")
+        return with_online(MACHINE, self.cpus)
+
+    def effective_cpus(self, view: ContainerView) -> CPUSet | None:
+        return None
+
+
+class Bench:
+    """The watch on a board that is ready, in a nursery of its own."""
+
+    def __init__(self) -> None:
+        self.kernel = Kernel()
+        self.board = Board(begin(State(), MACHINE, static()))
+        self.lines = io.StringIO()
+        self.looks = 0
+        self.outbox, self.inbox = trio.open_memory_channel[Fact](100)
+
+    def look(self) -> None:
+        self.looks += 1
+
+    async def told(self) -> str:
+        fact = await self.inbox.receive()
+        assert isinstance(fact, TopologyRead)
+        self.board.post(replace(self.board.latest, topology=fact.topology))
+        return str(fact.topology.online)
+
+    def said(self, words: str) -> int:
+        return self.lines.getvalue().count(words)
+
+
+async def _inline(work: Callable[..., Any], *args: Any) -> Any:
+    """In place of a thread, which the virtual clock knows nothing of."""
+    await trio.lowlevel.checkpoint()
+    return work(*args)
+
+
+@pytest.fixture
+def is_ready() -> bool:
+    return True
+
+
+@pytest.fixture
+async def bench(monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery, is_ready: bool) -> Bench:
+    monkeypatch.setattr(trio.to_thread, "run_sync", _inline)
+    made = Bench()
+    made.board.post(replace(made.board.latest, is_ready=is_ready))
+    log = Log(made.lines, level=Level.DEBUG)
+    nursery.start_soon(lambda: watch_cpus(made.kernel, made.board, made.outbox, look_at_everything=made.look, log=log))
+    return made
+
+
+async def test_nothing_is_told_while_nothing_changes(autojump_clock: MockClock, bench: Bench) -> None:
+    """One short file a second; the host is mended once, for what happened before."""
+    await trio.sleep(3600)
+    assert bench.kernel.asked == ["mend"]
+    assert bench.inbox.statistics().current_buffer_used == 0
+    assert bench.lines.getvalue() == ""
+
+
+async def test_cpus_that_go_and_come_are_told_within_a_period(autojump_clock: MockClock, bench: Bench) -> None:
+    """In words, and the host is mended before the machine is read."""
+    await trio.sleep(10.5)
+    bench.kernel.cpus = CPUSet.parse("0-1")
+    began = trio.current_time()
+    assert await bench.told() == "0-1"
+    assert trio.current_time() - began <= 1.0
+    assert bench.kernel.asked == ["mend", "mend", "topology"]
+    assert bench.said("CPUs went offline cpus=2-3 online=0-1") == 1
+    await trio.sleep(10)
+    assert bench.kernel.asked[3:] == ["mend"] * (ROUNDS_AFTER - 1)
+    bench.kernel.cpus = CPUSet.parse("0-1,3")
+    assert await bench.told() == "0-1,3"
+    assert bench.said("CPUs came online cpus=3 online=0-1,3") == 1
+
+
+async def test_a_swap_is_told_as_both(autojump_clock: MockClock, bench: Bench) -> None:
+    """The number of CPUs says nothing."""
+    await trio.sleep(1)
+    bench.kernel.cpus = CPUSet.parse("0-2")
+    await bench.told()
+    bench.kernel.cpus = CPUSet.parse("0-1,3")
+    assert await bench.told() == "0-1,3"
+    assert bench.said("CPUs went offline cpus=2 ") == bench.said("CPUs came online cpus=3 ") == 1
+
+
+async def test_what_cannot_be_read_is_said_once(autojump_clock: MockClock, bench: Bench) -> None:
+    """And stands among the problems for as long as it lasts."""
+    await trio.sleep(1)
+    bench.kernel.unreadable = True
+    await trio.sleep(600)
+    assert bench.said("CPUs that come and go are not seen reason") == 1
+    assert bench.board.problems == {"hotplug": "no such file"}
+    bench.kernel.unreadable = False
+    bench.kernel.cpus = CPUSet.of(0)
+    assert await bench.told() == "0"
+    assert bench.board.problems == {}
+
+
+async def test_a_machine_that_cannot_be_understood_is_read_again(autojump_clock: MockClock, bench: Bench) -> None:
+    """A change is not forgotten because its first reading failed."""
+    await trio.sleep(1)
+    bench.kernel.cpus, bench.kernel.broken_topology = CPUSet.parse("0-2"), 3
+    assert await bench.told() == "0-2"
+    assert bench.said("half of a machine") == 1
+    assert bench.board.problems == {}
+
+
+async def test_somebody_astray_is_mended_quickly_then_looked_at(autojump_clock: MockClock, bench: Bench) -> None:
+    """Ten times a second while it may be a matter of a moment; and everybody is looked at when it is done."""
+    await trio.sleep(1)
+    bench.kernel.cpus, bench.kernel.troubles = CPUSet.parse("0-2"), ("a is astray", "b is astray")
+    await bench.told()
+    await trio.sleep(1.05)
+    assert 9 <= bench.kernel.asked.count("mend") <= 13
+    assert (bench.looks, bench.said("a is astray")) == (0, 1)
+    assert bench.board.problems == {"hotplug": "a is astray; b is astray"}
+    bench.kernel.troubles = ("b is astray",)
+    await trio.sleep(0.2)
+    assert bench.looks == 1
+    bench.kernel.troubles = ()
+    await trio.sleep(0.2)
+    assert (bench.looks, bench.board.problems) == (2, {})
+    asked = len(bench.kernel.asked)
+    await trio.sleep(60)
+    assert len(bench.kernel.asked) <= asked + ROUNDS_AFTER
+
+
+async def test_what_cannot_be_mended_is_tried_at_leisure(autojump_clock: MockClock, bench: Bench) -> None:
+    """A cgroup tree that is read-only stays so: no more than one try a second after a while, and one line in all."""
+    await trio.sleep(1)
+    bench.kernel.cpus, bench.kernel.troubles = CPUSet.parse("0-2"), ("it is read-only",)
+    await bench.told()
+    await trio.sleep(10)
+    before = len(bench.kernel.asked)
+    assert before > QUICK_ROUNDS
+    await trio.sleep(100)
+    assert 98 <= len(bench.kernel.asked) - before <= 102
+    assert bench.said("it is read-only") == 1
+
+
+@pytest.mark.parametrize("is_ready", [False])
+async def test_nothing_is_mended_before_containers_are_known(autojump_clock: MockClock, bench: Bench) -> None:
+    """Which groups have parents is known only by the containers."""
+    await trio.sleep(10)
+    assert bench.kernel.asked == []
+    bench.board.post(replace(bench.board.latest, is_ready=True))
+    await trio.sleep(10)
+    assert bench.kernel.asked == ["mend"]
