@@ -1,0 +1,241 @@
+"""What a container's `config.json` says, and how it is changed: CPUs, memory nodes, quota, and the projection's mount.
+
+All that is not touched stays as it was, fields that are not known here too. Values may be anything: whoever creates a
+container has a say in them. Under any Python from 3.9 on, without `json`: that costs as much as all the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+MOST_BYTES = 32 * 1024 * 1024
+"""Of a config.json, and of an answer."""
+
+DIRECTORY_SECONDS = 1.0
+"""How long the container's projection directory is waited for: the sidecar makes it right after its decision."""
+
+
+class Refused(Exception):
+    """The container does not start, and why."""
+
+
+def question(container: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """What the sidecar is asked: the container, with the limits and the annotations of its spec."""
+    resources = table(table(spec, "linux"), "resources")
+    cpu, memory = table(resources, "cpu"), table(resources, "memory")
+    annotations = {
+        key: value
+        for key, value in table(spec, "annotations").items()
+        if key.startswith("cpuset.") and isinstance(value, str)
+    }
+    return {
+        "id": container,
+        "cpus": text(cpu, "cpus"),
+        "mems": text(cpu, "mems"),
+        "quota": number(cpu, "quota"),
+        "period": number(cpu, "period"),
+        "memory": number(memory, "limit"),
+        "annotations": annotations,
+    }
+
+
+def apply(spec: dict[str, Any], update: dict[str, Any]) -> None:
+    """Put the CPUs of an answer in the place of those that the spec has. Refused where it names none."""
+    cpus = update.get("cpus")
+    if not isinstance(cpus, str) or not cpus or cpus.strip("0123456789,-"):
+        raise Refused("the sidecar's answer names no CPUs")
+    cpu = made(made(made(spec, "linux"), "resources"), "cpu")
+    cpu["cpus"] = cpus
+    if isinstance(update.get("mems"), str) and update["mems"]:
+        cpu["mems"] = update["mems"]
+    if isinstance(update.get("quota"), int):
+        cpu["quota"] = update["quota"]
+
+
+def mount(spec: dict[str, Any], root: str, directory: str, destination: str) -> str:
+    """Mount a projection directory; why it is left out, or ""."""
+    parts = directory.split("/")
+    if not directory or not destination.startswith("/") or {"", ".", ".."} & set(parts):
+        return f"{directory!r} is no directory of a projection"
+    source = os.path.join(root, *parts)
+    mounts = spec.get("mounts")
+    if not isinstance(mounts, list):
+        mounts = spec["mounts"] = []
+    wanted, above = _place(destination), ""
+    for each in mounts:
+        place = _place(text(each, "destination")) if isinstance(each, dict) else ""
+        if place == wanted or place.startswith(wanted + "/"):
+            return ""  # The user's own mount: it is all that is needed.
+        if place and place != "/" and wanted.startswith(place + "/"):
+            options = each.get("options")
+            above = place if isinstance(options, list) and "ro" in options else ""
+    if above:
+        return f"{above} is mounted read-only, and {destination} would have to be made in it"
+    if not _appears(source):
+        return f"there is no {source} on the host (the sidecar's projections must be a directory of the host)"
+    options = ["bind", "ro", "nosuid", "nodev", "noexec"]
+    mounts.append({"destination": destination, "type": "bind", "source": source, "options": options})
+    return ""
+
+
+def _place(destination: str) -> str:
+    """A mount's place in one spelling."""
+    place = os.path.normpath("/" + destination.lstrip("/")) if destination else ""
+    return place[4:] if place == "/var/run" or place.startswith("/var/run/") else place
+
+
+def _appears(directory: str) -> bool:
+    end = time.monotonic() + DIRECTORY_SECONDS
+    while not os.path.isdir(directory):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.001)
+    return True
+
+
+def replace(path: str, content: bytes) -> None:
+    """By one rename, with the old file's owner and mode. Refused."""
+    fresh = path + ".cpuset-sidecar"
+    try:
+        was = os.stat(path)
+        if os.path.lexists(fresh):
+            os.unlink(fresh)
+        opened = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            if (was.st_uid, was.st_gid) != (os.geteuid(), os.getegid()):
+                os.fchown(opened, was.st_uid, was.st_gid)
+            os.fchmod(opened, was.st_mode & 0o7777)
+            left = memoryview(content)
+            while left:
+                left = left[os.write(opened, left) :]
+        finally:
+            os.close(opened)
+        os.rename(fresh, path)
+    except OSError as error:
+        raise Refused(f"the bundle cannot be changed: {path}: {error.strerror}") from error
+
+
+def id_in(cgroups: str) -> str:
+    """The container's id in the path of its cgroup: libpod-ID, in the spelling of either cgroup driver. Refused."""
+    for word in cgroups.replace(":", "/").replace("-", "/").replace(".", "/").split("/"):
+        if len(word) == 64 and not word.strip("0123456789abcdef"):
+            return word
+    raise Refused(f"the container's id is not in the path of its cgroup, {cgroups!r}")
+
+
+# Values of JSON that may be anything.
+
+
+def table(above: dict[str, Any], key: str) -> dict[str, Any]:
+    """The object at a key; an empty one where there is none."""
+    value = above.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def made(above: dict[str, Any], key: str) -> dict[str, Any]:
+    """The object at a key, which is made where there is none."""
+    if not isinstance(above.get(key), dict):
+        above[key] = {}
+    found: dict[str, Any] = above[key]
+    return found
+
+
+def text(above: dict[str, Any], key: str) -> str:
+    """The text at a key; "" where there is none."""
+    value = above.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def number(above: dict[str, Any], key: str) -> int | None:
+    """The integer at a key."""
+    value = above.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+# JSON.
+
+
+def loaded(content: bytes) -> dict[str, Any]:
+    """An object. Refused where it is none, or too large."""
+    if len(content) > MOST_BYTES:
+        raise Refused(f"there are more than {MOST_BYTES} bytes of JSON")
+    try:
+        value = _loads(content.decode("utf-8", "replace"))
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"what should be JSON is not: {error}") from error
+    if not isinstance(value, dict):
+        raise Refused("what should be a JSON object is none")
+    return value
+
+
+def dumped(value: object) -> bytes:
+    """As JSON, in ASCII."""
+    return _dumps(value).encode("ascii")
+
+
+class _Reading:
+    """How the interpreter's own scanner is to read: as `json.loads` does."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+
+    def __init__(self) -> None:
+        self.memo: dict[str, str] = {}
+
+    @staticmethod
+    def parse_constant(word: str) -> float:
+        """NaN and the like, which are not JSON."""
+        raise ValueError(f"{word} is not JSON")
+
+
+def _with_json() -> tuple[Callable[[str], Any], Callable[[object], str]]:
+    import json
+
+    return json.loads, json.dumps
+
+
+def _without_json() -> tuple[Callable[[str], Any], Callable[[object], str]]:
+    """What the package json is made of. ImportError, TypeError, AttributeError where it is made of something else."""
+    import _json
+
+    reading: Any = _Reading()
+    scan = _json.make_scanner(reading)
+    # As `json.dumps` does: for no indentation, unsorted, no odd keys; and no NaN.
+    switches = (False, False, False)
+    encode = _json.make_encoder({}, _foreign, _json.encode_basestring_ascii, None, ": ", ", ", *switches)
+
+    def loads(written: str) -> Any:
+        written = written.strip(" \t\n\r")
+        try:
+            value, end = scan(written, 0)
+        except StopIteration as stop:
+            raise ValueError(f"something else stands at character {stop.value}") from None
+        if end != len(written):
+            raise ValueError(f"more follows after character {end}")
+        return value
+
+    def dumps(value: object) -> str:
+        return "".join(encode(value, 0))
+
+    if loads(dumps({"a": [1, -2.5, "\u20ac", None, True]})) != {"a": [1, -2.5, "\u20ac", None, True]}:
+        raise TypeError
+    return loads, dumps
+
+
+def _foreign(value: object) -> Any:
+    raise TypeError(f"{type(value).__name__} is not of JSON")
+
+
+try:
+    _loads, _dumps = _without_json()
+except (ImportError, TypeError, AttributeError, ValueError):
+    _loads, _dumps = _with_json()

@@ -1,0 +1,254 @@
+"""The half of `cpuset-runc` that asks: before a container is created, the sidecar says on which CPUs it is to begin.
+
+It runs on the host, under any Python from 3.9 on, as `python3 -I -S`, and imports nothing that is not in the standard
+library, nor anything of it that costs milliseconds: every start of a container waits for it.
+
+1. What the OCI runtime was called with is read as runc and crun read it: the log, the bundle, the container's id.
+2. The sidecar is asked over its Unix socket. Where nobody answers, it is tried again for as long as `patience` says: a
+   sidecar that is started with the machine, or anew, is given the time. One that died over the answer is asked again.
+3. An answer with CPUs goes into the bundle's `config.json`, with the mount of the container's own projection, by one
+   rename; all that is not understood there stays as it was. An answer without leaves the bundle alone.
+4. The real runtime takes this process's place, with the same words.
+
+Whatever goes wrong is a refusal: the container does not start, and the reason stands where the engine looks for it: as
+a line of the log that the engine named, and on stderr. Nobody else's containers come this way.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import sys
+import time
+
+from .bundle import MOST_BYTES, Refused, apply, dumped, id_in, loaded, mount, question, replace, table, text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+ROUTE = "/v1/starts"
+LIMIT_SECONDS = 45.0
+"""For an answer, however often it is asked for: longer than the sidecar itself holds a start."""
+
+RETRY_SECONDS = 0.02
+
+VALUED = frozenset(("log", "log-format", "root", "criu", "rootless", "cgroup-manager", "bundle", "b", "console-socket"))
+VALUED |= {"pidfd-socket", "pid-file", "preserve-fds", "config", "f"}
+"""Options of runc and crun, and of their `create`, that are followed by a value of their own."""
+
+CURE = "start it (`cpuset-sidecar doctor` says what keeps it), or choose another runtime for this container"
+
+
+class Called:
+    """What the runtime was called with: `words` are all of them."""
+
+    def __init__(self, words: list[str]) -> None:
+        options, rest = _split(words)
+        self.words = words
+        self.log = options.get("log", "").removeprefix("file:")
+        self.is_json = options.get("log-format", "") == "json"
+        self.command = rest[0] if rest else ""
+        more, names = _split(rest[1:])
+        self.container = names[0] if names else ""
+        self.bundle = os.path.realpath(more.get("bundle") or more.get("b") or ".")
+        self.config = os.path.join(self.bundle, more.get("config") or more.get("f") or "config.json")
+
+
+class Settings:
+    """What the installation says: the real runtime, the sidecar's socket, the host's root of the projections ("" mounts
+    none), and how many seconds to wait for a sidecar that is not there."""
+
+    def __init__(self, real: str, socket: str, projections: str, patience: str) -> None:
+        self.real = real
+        self.socket = socket
+        self.projections = projections
+        self.patience = float(patience)
+
+
+def main(words: list[str]) -> int:
+    """`create`, as an OCI runtime: four settings, and then the words of the call. Returns only where it is refused."""
+    called = Called([])
+    try:
+        settings = Settings(*words[:4])
+        called = Called(words[4:])
+        change_bundle(settings, called)
+        os.execvp(settings.real, [settings.real, *called.words])  # noqa: S606 - that is what it is for
+    except Refused as refused:
+        reason = str(refused)
+    except Exception as error:
+        reason = f"cpuset-runc failed: {type(error).__name__}: {error}"
+    reason = f"cpuset-sidecar: {reason}"
+    _log(called, "error", reason)
+    sys.stderr.write(reason + "\n")
+    return 1
+
+
+def hook(words: list[str]) -> int:
+    """The same as a precreate hook: a `config.json` comes on stdin, and goes on stdout."""
+    try:
+        content = sys.stdin.buffer.read(MOST_BYTES + 1)
+        spec = loaded(content)
+        container = id_in(text(table(spec, "linux"), "cgroupsPath"))
+        changed, told = changed_spec(Settings(*words[:4]), container, spec)
+        for line in told:
+            _tell_the_host(line)
+        sys.stdout.buffer.write(dumped(spec) if changed else content)
+        sys.stdout.buffer.flush()
+    except Refused as refused:
+        reason = str(refused)
+    except Exception as error:
+        reason = f"the precreate hook failed: {type(error).__name__}: {error}"
+    else:
+        return 0
+    _tell_the_host(reason)
+    sys.stderr.write(f"cpuset-sidecar: {reason}\n")
+    return 1
+
+
+def change_bundle(settings: Settings, called: Called) -> None:
+    """Ask for the container of this call, and change its bundle as the answer says. Refused."""
+    config = os.path.realpath(called.config)
+    try:
+        with open(config, "rb", buffering=0) as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise Refused(f"the bundle cannot be read: {config}: {error.strerror}") from error
+    spec = loaded(content)
+    changed, told = changed_spec(settings, called.container, spec)
+    for line in told:
+        _log(called, "warning", f"cpuset-sidecar: {line}")
+        _tell_the_host(f"{called.container[:12]}: {line}")
+    if changed:
+        replace(config, dumped(spec))
+
+
+def changed_spec(settings: Settings, container: str, spec: dict[str, Any]) -> tuple[bool, list[str]]:
+    """Change the spec as the sidecar says; whether it did, and what people should know. Refused."""
+    answer = asked(settings, dumped(question(container, spec)))
+    update = answer.get("update")
+    if update is None:
+        return False, []
+    if not isinstance(update, dict):
+        raise Refused("the sidecar's answer cannot be understood")
+    apply(spec, update)
+    told = []
+    projection = answer.get("projection")
+    if isinstance(projection, dict) and settings.projections:
+        left_out = mount(spec, settings.projections, text(projection, "directory"), text(projection, "destination"))
+        if left_out:
+            told.append(f"its projection is not mounted: {left_out}")
+    return True, told
+
+
+# Asking.
+
+
+def asked(settings: Settings, body: bytes) -> dict[str, Any]:
+    """The sidecar's answer. Refused with its reason, or with the cure where there is none."""
+    path = settings.socket
+    missing_since = time.monotonic()
+    deadline = missing_since + LIMIT_SECONDS
+    while True:
+        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        try:
+            connection.settimeout(max(0.001, deadline - time.monotonic()))
+            connection.connect(path)
+            missing_since = 0.0
+            return _answer(*_exchange(connection, body, deadline))
+        except (FileNotFoundError, NotADirectoryError, ConnectionError, BlockingIOError, EOFError):
+            # It is not there, or was killed: another one may be starting.
+            missing_since = missing_since or time.monotonic()
+        except _socket.timeout:
+            raise Refused(f"not started: the sidecar did not answer within {LIMIT_SECONDS:g} s") from None
+        except PermissionError:
+            raise Refused(f"not started: {path} may be opened by its owner only; try it as root") from None
+        except OSError as error:
+            raise Refused(f"not started: {path}: {error.strerror or error}; {CURE}") from error
+        finally:
+            connection.close()
+        if time.monotonic() - missing_since >= settings.patience or time.monotonic() >= deadline:
+            raise Refused(f"not started: nobody answers on {path}, so the sidecar does not run; {CURE}")
+        time.sleep(RETRY_SECONDS)
+
+
+def _exchange(connection: _socket.socket, body: bytes, deadline: float) -> tuple[int, bytes]:
+    """One request of HTTP/1.1; the status, and the body. EOFError where the answer is not whole."""
+    head = f"POST {ROUTE} HTTP/1.1\r\nHost: sidecar\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    content = b""
+    while True:
+        top, found, rest = content.partition(b"\r\n\r\n")
+        lines = top.lower().split(b"\r\n")
+        sizes = [line[15:].strip() for line in lines if line.startswith(b"content-length:")]
+        if found and sizes and len(rest) >= int(sizes[0]):
+            return int(lines[0].split()[1]), rest[: int(sizes[0])]
+        connection.settimeout(max(0.001, deadline - time.monotonic()))
+        more = connection.recv(65536)
+        if not more or len(content) > MOST_BYTES:
+            raise EOFError
+        content += more
+
+
+def _answer(status: int, body: bytes) -> dict[str, Any]:
+    if status == 404:
+        raise Refused("the sidecar that runs knows no strict start: upgrade it")
+    answer = loaded(body)
+    if status != 200:
+        raise Refused(text(answer, "error") or f"the sidecar answered {status}")
+    return answer
+
+
+# Reading what it was called with.
+
+
+def _split(words: list[str]) -> tuple[dict[str, str], list[str]]:
+    """The options at the beginning, by name without dashes, and what follows them."""
+    options: dict[str, str] = {}
+    place = 0
+    while place < len(words) and words[place].startswith("-") and words[place] != "-":
+        word = words[place]
+        place += 1
+        if word == "--":
+            break
+        name, is_given, value = word.lstrip("-").partition("=")
+        if not is_given and name in VALUED and place < len(words):
+            value = words[place]
+            place += 1
+        options[name] = value
+    return options, words[place:]
+
+
+# Telling people.
+
+
+def _log(called: Called, level: str, message: str) -> None:
+    """A line for the engine, in the log that it named, in the format that it asked for."""
+    if not called.log or ":" in called.log.partition("/")[0]:
+        return  # None, or one of crun's that are no files.
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    if called.is_json:
+        line = dumped({"level": level, "msg": message, "time": at})
+    else:
+        line = f'time="{at}" level={level} msg={dumped(message).decode()}'.encode()
+    try:
+        opened = os.open(called.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.write(opened, line + b"\n")
+        finally:
+            os.close(opened)
+    except OSError:
+        pass
+
+
+def _tell_the_host(message: str) -> None:
+    """A line in the host's log, where there is one."""
+    sender = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
+    try:
+        sender.settimeout(0.1)
+        sender.connect("/dev/log")
+        sender.send(f"<28>cpuset-runc: {message}".encode())
+    except OSError:
+        pass
+    finally:
+        sender.close()
