@@ -16,6 +16,7 @@ from sidecar.cli import (
     defragment,
     doctor,
     explain,
+    install_runtime,
     plan,
     release,
     resize,
@@ -23,6 +24,7 @@ from sidecar.cli import (
     simulate,
     state,
     status,
+    swarm,
     top,
     topology,
     watch,
@@ -48,6 +50,8 @@ _COMMANDS = (
     ack,
     state,
     doctor,
+    install_runtime,
+    swarm,
     release,
 )
 

@@ -26,6 +26,7 @@ from sidecar.cli.checks import (
 )
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
 from sidecar.cli.state import read_books
+from sidecar.cli.swarm import check_swarm, node_capacity
 from sidecar.config import Config
 from sidecar.errors import ConfigError, ContainerGone, SidecarError
 from sidecar.host.cgroups import HostKernel, find_hierarchy
@@ -35,6 +36,7 @@ from sidecar.ports import Engine, Kernel
 from sidecar.publish.status_file import is_daemon_running
 from state.cpuset import EMPTY
 from state.errors import StateError
+from state.model import State
 from state.topology import Topology
 
 OpenEngine = Callable[[str], AbstractAsyncContextManager[Engine]]
@@ -94,16 +96,17 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
     except StateError as error:
         findings.append(Finding("machine", Verdict.FAIL, str(error), "make the host's /sys visible here"))
     try:
-        originals = read_books(config.state_dir).originals
+        books = read_books(config.state_dir)
     except StateError:
-        originals = {}  # No books yet, which is no fault; unreadable ones are the daemon's to tell.
+        books = State()  # No books yet, which is no fault; unreadable ones are the daemon's to tell.
     is_running = is_daemon_running(config.state_dir)
     return [
         *findings,
         *check_config(config, topology),
         *check_state_dir(config.state_dir, mountinfo, is_running=is_running),
         *check_projections(config.projections, mountinfo),
-        *check_containers(config, report, originals, topology.online if topology else EMPTY),
+        *check_containers(config, report, books.originals, topology.online if topology else EMPTY),
+        *check_swarm(config, report.engine, node_capacity(config, topology, books, seen) if topology else None),
     ]
 
 

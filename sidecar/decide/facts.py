@@ -83,7 +83,8 @@ class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     `keeps_updates` is false where an update is forgotten at the next start of the container (Podman before 5.1).
     `in_swarm`: it is a node of a swarm; `advertised` is how many exclusive CPUs it offers to a swarm's scheduler as a
-    generic resource, None where that is not said. `notes` are what people must know of it, as sentences: what it lacks, and whom it cannot confine.
+    generic resource, None where that is not said. `notes` are what people must know of it, as sentences: what it lacks,
+    and whom it cannot confine.
     """
 
     name: str
