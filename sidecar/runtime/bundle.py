@@ -167,7 +167,8 @@ def loaded(content: bytes) -> dict[str, Any]:
         raise Refused(f"there are more than {MOST_BYTES} bytes of JSON")
     try:
         value = _loads(content.decode("utf-8", "replace"))
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, SystemError) as error:
+        # The last is what the scanner comes to where the package json, whose error it would raise, was not imported.
         raise Refused(f"what should be JSON is not: {error}") from error
     if not isinstance(value, dict):
         raise Refused("what should be a JSON object is none")
