@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final, NamedTuple
 
 import aiodocker
@@ -63,20 +64,54 @@ GAP: Final = EngineEvent(container="", action="gap", time_nano=0, is_gap=True)
 """Some events were lost here: look at everything."""
 
 
+Socket = tuple[int, int]
+"""Which socket it is: its device and inode."""
+
+
 class Client:
     """One engine, by its address. Make it inside the room; connects when first asked."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
         connector = _connector(address)
-        self._session = aiohttp.ClientSession(
-            connector=connector, timeout=aiohttp.ClientTimeout(), raise_for_status=_raise_refusal
-        )
+        self._session = _session(connector)
         # Given both, aiodocker makes neither, and reads no DOCKER_TLS_VERIFY; both stay ours to close.
         self._docker = aiodocker.Docker(address.url, connector, self._session, api_version="v1.41")
         self._docker.docker_host = address.base
+        self._connected_to = self.socket()
         self._is_negotiated = False
         self._prefix = ""
+        self._trusted: Socket | None = None
+
+    def socket(self) -> Socket | None:
+        """Which socket stands at the address now; None where none does, and where it is no path."""
+        if self._address.path is None:
+            return None
+        with suppress(OSError):
+            found = os.stat(self._address.path)
+            return found.st_dev, found.st_ino
+        return None
+
+    def trust(self, socket: Socket | None) -> None:
+        """From now on `ask` and `subscribe` speak to this socket alone: another one that is put in its place may be
+        that of another engine, which has none of the containers. None: whoever is there.
+        """
+        self._trusted = socket
+
+    async def _connect_anew(self) -> None:
+        """Connections that are kept open lead to whoever listened when they were made: where that is another socket by
+        now, they are given up. Asked before who answers is asked.
+        """
+        if (found := self.socket()) == self._connected_to:
+            return
+        left, self._session = self._session, _session(_connector(self._address))
+        self._docker.session, self._connected_to = self._session, found
+        await left.close()
+
+    def _see_that_trusted(self) -> None:
+        found = self.socket()
+        if self._trusted is not None and found is not None and found != self._trusted:
+            raise EngineUnavailable(f"the engine at {self._address.url}: its socket was replaced; who answers is asked")
 
     async def close(self) -> None:
         """Close every connection."""
@@ -90,6 +125,7 @@ class Client:
 
     async def greet(self, seconds: float) -> Mapping[str, str]:
         """The headers with which the engine answers a ping: it needs no lock for that. Any EngineError."""
+        await self._connect_anew()
         async with self._patience(seconds):
             answer = await self._docker._do_query("_ping", "GET", versioned_api=False)  # noqa: SLF001
             answer.close()
@@ -97,6 +133,7 @@ class Client:
 
     async def version(self, seconds: float) -> bytearray:
         """The answer of the version route. Any EngineError."""
+        await self._connect_anew()
         return await self._answer("version", "GET", None, None, seconds, versioned=False, most=_REFUSAL_BYTES)
 
     async def negotiate(self, seconds: float) -> bytearray:
@@ -115,14 +152,20 @@ class Client:
         most: int,
         body: bytes | None = None,
         params: dict[str, str] | None = None,
+        is_introduction: bool = False,
     ) -> bytearray:
-        """The body of an answer of at most `most` bytes, within `seconds`; any EngineError otherwise."""
+        """The body of an answer of at most `most` bytes, within `seconds`; any EngineError otherwise. With
+        `is_introduction`, whoever is there is asked.
+        """
+        if not is_introduction:
+            self._see_that_trusted()
         if not self._prefix and not self._is_negotiated:
             await self.negotiate(seconds)
         return await self._answer(path, method, body, params, seconds, versioned=True, most=most)
 
     async def subscribe(self, params: dict[str, str], seconds: float) -> aiohttp.ClientResponse:
         """The answer of the event route, open; the engine must begin it within `seconds`. EngineUnavailable."""
+        self._see_that_trusted()
         try:
             async with asyncio.timeout(seconds):
                 return await self._docker._do_query("events", "GET", params=params)  # noqa: SLF001
@@ -266,6 +309,10 @@ class Reader:
             self._feed.end(EngineUnavailable("the event stream was closed"))
         else:
             self._feed.end(task.exception())
+
+
+def _session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(), raise_for_status=_raise_refusal)
 
 
 def _connector(address: Address) -> aiohttp.BaseConnector:

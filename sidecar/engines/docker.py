@@ -17,7 +17,7 @@ from sidecar.engines.bounds import BACKLOG, INSPECT_BYTES, LIST_BYTES, SMALL_BYT
 from sidecar.engines.client import GAP, Client, Reader
 from sidecar.engines.feed import Feed
 from sidecar.engines.room import Room, open_room
-from sidecar.errors import ContainerGone, EngineLacks, EngineRefused
+from sidecar.errors import ContainerGone, EngineLacks, EngineRefused, EngineUnavailable
 from sidecar.ports import EngineEvent
 
 _NOBODY: Final = "0" * 64
@@ -32,12 +32,18 @@ class DockerEngine:
         self._labels = labels
         self._client = client
         self._patience = patience
+        self._home = ""
 
     async def info(self) -> EngineInfo:
-        """Who answers. EngineLacks where the update route or the cpuset controller is missing."""
+        """Who answers. EngineLacks where the update route or the cpuset controller is missing, EngineUnavailable where
+        it is another engine than the one that answered first.
+        """
+        socket = self._client.socket()
         version = await self._room.call(self._client.negotiate, self._patience.look)
-        about = await self._ask("GET", "info", most=SMALL_BYTES)
+        about = await self._ask("GET", "info", most=SMALL_BYTES, is_introduction=True)
         info = wire.engine_info_of(about, version)
+        self._recognize(wire.home_of(about))
+        self._client.trust(socket)
         if not info.has_cpuset:
             raise EngineLacks(
                 "the engine has no cpuset controller: it would take every order and drop it. Delegate the controller "
@@ -46,6 +52,15 @@ class DockerEngine:
         with suppress(ContainerGone):  # the answer of a route that is there
             await self._ask("POST", f"containers/{_NOBODY}/update", most=SMALL_BYTES, body=b"{}")
         return info
+
+    def _recognize(self, home: str) -> None:
+        """Another engine has none of the containers: who took its list for true would think that all are gone."""
+        if self._home and home != self._home:
+            raise EngineUnavailable(
+                f"another engine answers: it keeps its containers in {home}, and the one before in {self._home}. "
+                "Restart the sidecar, if it is to begin anew with this one"
+            )
+        self._home = home
 
     async def containers(self) -> tuple[str, ...]:
         """The full ids of all containers, stopped ones too."""
@@ -109,11 +124,14 @@ class DockerEngine:
         body: bytes | None = None,
         params: dict[str, str] | None = None,
         seconds: float | None = None,
+        is_introduction: bool = False,
     ) -> bytearray:
         limit = self._patience.look if seconds is None else seconds
 
         async def ask() -> bytearray:
-            return await self._client.ask(method, path, limit, most=most, body=body, params=params)
+            return await self._client.ask(
+                method, path, limit, most=most, body=body, params=params, is_introduction=is_introduction
+            )
 
         return await self._room.call(ask)
 

@@ -173,6 +173,8 @@ class _Info(msgspec.Struct, rename="pascal"):
     cgroup_version: str | int | None = None
     cgroup_driver: str | None = None
     live_restore_enabled: bool | None = None
+    docker_root_dir: str | None = None
+    id: str | None = msgspec.field(name="ID", default=None)
     generic_resources: list[_GenericResource] | None = None
     swarm: _Swarm | None = None
     security_options: list[str] | None = None
@@ -304,6 +306,13 @@ def _advertised(resources: list[_GenericResource]) -> int | None:
         if (spec := each.discrete_resource_spec) is not None and spec.kind == swarm.KIND:
             return spec.value
     return None
+
+
+def home_of(info: bytes | bytearray) -> str:
+    """Where an engine keeps its containers, and its id, which it keeps for life: who it is, from the answer of
+    `/info`."""
+    about = decoded(info, _Info)
+    return shown(f"{about.docker_root_dir or 'an unknown place'} (id {about.id or 'unknown'})")
 
 
 def update_body(update: Update) -> bytes:

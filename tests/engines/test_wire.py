@@ -213,6 +213,12 @@ def test_only_whole_ids_are_listed() -> None:
     assert wire.ids_of(body) == (ONE,)
 
 
+def test_a_label_that_is_no_text_is_empty() -> None:
+    """No engine writes such bytes; whoever stands in between may."""
+    body = b'{"Id":"%s","Config":{"Labels":{"cpuset.near":"\xff\xfe","cpuset.move":"true"}}}' % (b"a" * 64)
+    assert wire.view_of(body).labels == {"cpuset.near": "", "cpuset.move": "true"}
+
+
 def test_labels_that_the_configuration_speaks_of_are_kept_too() -> None:
     """And no others: a label of `unmanaged` may be anybody's."""
     body = json.dumps(
