@@ -127,10 +127,11 @@ class Allocator:
             self._board.report("checkpoint", None)
 
     def _withdraw(self, order: ApplyCpuset) -> None:
-        try:
-            self._projections.withdraw(order.container, order.update.cpus)
-        except StateError as error:
-            self._report("projections", str(error))
+        for id in self._board.latest.confined_by(order.container):
+            try:
+                self._projections.withdraw(id, order.update.cpus)
+            except StateError as error:
+                self._report("projections", str(error))
 
     def _announce(self, container: str, *, begins_grace: bool = False) -> None:
         """Where it cannot be told the time begins all the same: a full disk must not keep others' CPUs from them."""

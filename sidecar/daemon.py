@@ -32,13 +32,15 @@ from sidecar.decide.demand import label_keys
 from sidecar.decide.facts import EngineConnected, EngineInfo, Fact, ReleaseRequested, SettingsChanged, TopologyRead
 from sidecar.decide.reconcile import begin
 from sidecar.decide.world import World
-from sidecar.engines.docker import open_docker
+from sidecar.desk import Desk
+from sidecar.engines import opening
 from sidecar.errors import SidecarError
 from sidecar.host.cgroups import HostKernel
 from sidecar.host.lock import hold_lock
 from sidecar.host.usage import HostUsages
 from sidecar.log import Level, Log, now
 from sidecar.observe.acks import AckReader
+from sidecar.observe.hotplug import watch_cpus
 from sidecar.observe.load import LoadMeter
 from sidecar.observe.looking import Looker
 from sidecar.observe.stream import follow_events
@@ -46,11 +48,10 @@ from sidecar.ports import Engine, Kernel, StartOrder, Usages
 from sidecar.publish.api_socket import listening, path_in
 from sidecar.publish.deadlines import Deadlines
 from sidecar.publish.journal import Journal
-from sidecar.publish.news import news
+from sidecar.publish.keeping import STATUS_PAUSE, Narrator
 from sidecar.publish.projections import Projections
 from sidecar.publish.tcp import TcpListener, listening_on
 from sidecar.publish.telling import Teller
-from sidecar.version import version
 from state.checkpoint import CheckpointFile
 from state.codec import encode, to_builtins
 from state.errors import StateError
@@ -61,12 +62,6 @@ INBOX: Final = 1024
 
 SWITCH_SECONDS: Final = 0.0005
 """How long one thread keeps the interpreter while the other wants it: Python's 5 ms are longer than a whole pinning."""
-
-READERS_PAUSE: Final = 0.005
-"""Seconds that log and status wait, so that what they tell of goes first."""
-
-STATUS_PAUSE: Final = 0.1
-"""Seconds between two status documents at least: people read them, and a sweep makes a hundred worlds a second."""
 
 RESTART_KEYS: Final = (
     *("engine", "state_dir", "projections", "cgroup", "listen", "reconcile_seconds", "load_period_seconds"),
@@ -87,7 +82,7 @@ async def open_engine(address: str, labels: frozenset[str] = frozenset()) -> Asy
 
     EngineUnavailable where there is none to try.
     """
-    async with open_docker(address, labels=labels) as engine:
+    async with opening.open_engine(address, labels=labels, machine=HostKernel()) as engine:
         yield engine
 
 
@@ -128,12 +123,12 @@ async def serve(
 ) -> int:
     """The whole daemon as one task. `engine`, `kernel`, `usages` replace the real ones; setting `stop` ends it."""
     if not is_release:
-        listening_on("" if is_release else config.listen) as tcp,
         path_in(config.state_dir)
     with (
         hold_lock(config.state_dir),
         CheckpointFile(config.state_dir) as checkpoints,
         Journal(config.state_dir) as journal,
+        listening_on("" if is_release else config.listen) as tcp,
     ):
         host = kernel or HostKernel(cgroup=config.cgroup)
         board = Board(_first_world(config, checkpoints, host, log))
@@ -168,14 +163,14 @@ class _Daemon:
         config: Config,
         log: Log,
         board: Board,
-        tcp: TcpListener | None,
         checkpoints: CheckpointFile,
-        self._tcp = tcp
         journal: Journal,
         kernel: Kernel,
         usages: Usages,
         stop: trio.Event,
+        tcp: TcpListener | None,
     ) -> None:
+        self._tcp = tcp
         self._config = config
         self._log = log
         self._board = board
@@ -186,6 +181,8 @@ class _Daemon:
         self._stop = stop
         self._projections = Projections(config.projections, clock=time.time, steady=trio.current_time)
         self._deadlines = Deadlines(now)
+        self._narrator = Narrator(board, log, config.state_dir, self._deadlines)
+        self._desk = Desk()
         self._tickets = itertools.count(1).__next__
         self._rng = random.Random()  # noqa: S311 - jitter
 
@@ -212,6 +209,7 @@ class _Daemon:
                     kernel=self._kernel,
                     tickets=self._tickets,
                     look=looker.look,
+                    answer=self._desk.answer,
                     rng=self._rng,
                     log=self._log,
                 )
@@ -219,7 +217,7 @@ class _Daemon:
                 code = await self._run_sources(sources, engine, info, looker, outbox, is_release=is_release)
                 sources.cancel_scope.cancel()
             executor.stop()
-        self._write_status()
+        self._narrator.write_status()
         return code
 
     async def _allocate(self, inbox: trio.MemoryReceiveChannel[Fact], start: StartOrder) -> None:
@@ -251,15 +249,20 @@ class _Daemon:
             return await self._release(outbox)
         follow = lambda: follow_events(engine, self._board, looker, outbox, rng=self._rng, log=self._log)  # noqa: E731
         sources.start_soon(follow)
-        sources.start_soon(Teller(self._board, self._projections, self._report).run)
+        sources.start_soon(Teller(self._board, self._projections, self._narrator.report).run)
         sources.start_soon(AckReader(self._board, self._projections, outbox, log=self._log).run)
         sources.start_soon(self._measure, outbox)
-        sources.start_soon(self._keep_status)
-        sources.start_soon(self._answer, outbox)
-        sources.start_soon(self._narrate)
+        sources.start_soon(self._watch_cpus, looker, outbox)
+        sources.start_soon(self._narrator.keep_status)
+        sources.start_soon(self._answer, outbox, engine)
+        sources.start_soon(self._narrator.narrate)
         await self._stop.wait()
         self._log.info("stopping: containers stay as they are")
         return 0
+
+    async def _watch_cpus(self, looker: Looker, outbox: trio.MemorySendChannel[Fact]) -> None:
+        look = looker.look_at_everything
+        await watch_cpus(self._kernel, self._board, outbox, look_at_everything=look, log=self._log)
 
     async def _measure(self, outbox: trio.MemorySendChannel[Fact]) -> None:
         await LoadMeter(
@@ -270,7 +273,7 @@ class _Daemon:
             half_life_seconds=self._config.load_half_life_seconds,
         ).run()
 
-    async def _answer(self, outbox: trio.MemorySendChannel[Fact]) -> None:
+    async def _answer(self, outbox: trio.MemorySendChannel[Fact], engine: Engine) -> None:
         """Serve the API. Its imports take a tenth of a second: in a thread, and after the first looks. Who connects
         before is answered after.
         """
@@ -287,7 +290,8 @@ class _Daemon:
                         await trio.sleep(STATUS_PAUSE)
                         break
             http = await trio.to_thread.run_sync(imported)
-            api = http.Api(self._board, outbox, self._deadlines, clock=now)
+            starts = http.Starts(self._board, outbox, desk=self._desk, glance=engine.glance, tickets=self._tickets)
+            api = http.Api(self._board, outbox, self._deadlines, clock=now, starts=starts)
             await http.serve_api(listener, api, self._log, self._tcp)
 
     async def _release(self, outbox: trio.MemorySendChannel[Fact]) -> int:
@@ -308,26 +312,6 @@ class _Daemon:
             reason = known.trouble if known and known.trouble else "no answer in time"
             self._log.error("not given back", container=known.view.name if known else id[:12], reason=reason)
         return 1 if self._board.latest.state.originals else 0
-
-    async def _narrate(self) -> None:
-        """Log what changes, and once that the daemon is ready."""
-        before = self._board.latest
-        is_announced = False
-        async for world in self._board.worlds():
-            await trio.sleep(READERS_PAUSE)
-            for line in news(before, world):
-                self._log.say(line.level, line.message, line.fields)
-            if world.is_ready and not is_announced:
-                is_announced = True
-                self._write_status()
-                self._log.info(
-                    "ready",
-                    policy=world.settings.policy,
-                    containers=len(world.containers),
-                    reserved=world.state.reserved,
-                    shared=world.state.shared,
-                )
-            before = world
 
     async def _hear_signals(self, outbox: trio.MemorySendChannel[Fact]) -> None:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
@@ -357,31 +341,6 @@ class _Daemon:
         self._log.info("the configuration was read again", policy=config.policy)
         await outbox.send(TopologyRead(topology))
         await outbox.send(SettingsChanged(to_builtins(config.settings())))
-
-    async def _keep_status(self) -> None:
-        """Keep the status document true, not faster than anybody reads."""
-        async for _ in self._board.worlds():
-            await trio.sleep(READERS_PAUSE)
-            self._write_status()
-            await trio.sleep(STATUS_PAUSE)
-
-    def _write_status(self) -> None:
-        world, at = self._board.latest, now().isoformat(timespec="milliseconds")
-        problems = tuple(problem for where, problem in self._board.problems.items() if where != "status")
-        deadlines = self._deadlines.of(world)
-        try:
-            write_status(
-                self._config.state_dir,
-                status_of(world, program=version(), updated_at=at, problems=problems, deadlines=deadlines),
-            )
-        except StateError as error:
-            self._report("status", str(error))
-        else:
-            self._report("status", None)
-
-    def _report(self, where: str, problem: str | None) -> None:
-        if self._board.report(where, problem) and problem is not None:
-            self._log.error(problem, where=where)
 
 
 def _leaves(group: BaseExceptionGroup[Exception]) -> list[Exception]:

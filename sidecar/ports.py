@@ -45,6 +45,11 @@ class Engine(Protocol):
     async def inspect(self, container: str) -> ContainerView:
         """The engine's view of one container (`effective` is None). ContainerGone if it is not there."""
 
+    async def glance(self, container: str) -> ContainerView:
+        """Who a container is, by what can be had without its lock, which a start holds: name, phase, labels, mounts; no
+        CPUs and no limits (`is_glance`). ContainerGone if it is not there.
+        """
+
     async def update(self, container: str, update: Update) -> None:
         """Change CPUs and quota in one call. ContainerGone, EngineRefused, EngineFailed, EngineLacks."""
 
@@ -71,6 +76,15 @@ class Kernel(Protocol):
 
     def topology(self) -> Topology:
         """The machine as it is now. StateError if it cannot be understood."""
+
+    def online(self) -> CPUSet:
+        """The CPUs that are online now, read in one short file. StateError if it cannot be."""
+
+    def mend(self, views: Iterable[ContainerView]) -> tuple[str, ...]:
+        """Undo what CPUs that went leave behind on cgroup v1, where the kernel takes them from every group for good:
+        parents get the online CPUs back, and processes that fell out of their container's group return to it. What
+        could not be mended, as sentences; nothing to do, and nothing done, on v2.
+        """
 
 
 class Usages(Protocol):

@@ -34,6 +34,7 @@ from sidecar.decide.facts import (
     TopologyRead,
 )
 from sidecar.decide.orders import (
+    AnswerStart,
     ApplyCpuset,
     LookAgain,
     Order,
@@ -56,7 +57,7 @@ REFUSED_PAUSE: Final = 30.0
 
 
 class Executor:
-    """Starts orders as tasks of `nursery`; `look` asks for a look at a container."""
+    """Starts orders as tasks of `nursery`; `look` asks for a look at a container, `answer` lets a held start go on."""
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class Executor:
         kernel: Kernel,
         tickets: Tickets,
         look: Callable[[str], None],
+        answer: Callable[[AnswerStart], None],
         rng: random.Random,
         log: Log,
     ) -> None:
@@ -78,6 +80,7 @@ class Executor:
         self._kernel = kernel
         self._tickets = tickets
         self._look = look
+        self._answer = answer
         self._rng = rng
         self._log = log
         self._pauses: dict[str, Backoff] = {}
@@ -104,6 +107,8 @@ class Executor:
                 self._nursery.start_soon(self._wait, order)
             case SendSignal():
                 self._nursery.start_soon(self._signal, order)
+            case AnswerStart():
+                self._answer(order)
             case LookAgain():
                 self._look(order.container)
             case ReadTopology():

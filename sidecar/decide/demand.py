@@ -56,6 +56,11 @@ NANO: Final = 1_000_000_000
 _DEVICE_LENGTH: Final = 64
 """Characters of a device's name: a network interface has 15 at most, a PCI address 12 or some more."""
 
+_BORN_INSIDE: Final = (
+    "it lives in {}, which confines the shared pool, and can have no CPUs outside it: create it with "
+    "cgroup_parent: cpuset-sidecar-exclusive.slice"
+)
+
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -90,22 +95,24 @@ def wish_of(
     warnings = tuple(_warnings(view.labels, settings))
     try:
         demand = _demand(view, settings, originals)
+        if demand is not None and view.in_shared_group:
+            raise _BadLabel(RefusalCode.CONTRADICTION, _BORN_INSIDE.format(settings.shared_slice))  # noqa: TRY301
     except _BadLabel as bad:
         return Wish(
-            standing=_standing(originals),
+            standing=_standing(view, originals),
             trouble=bad.code,
             reason=bad.reason,
             warnings=(*warnings, bad.reason),
         )
+    if doubt := mismatch(view, demand):
+        warnings += (doubt,)
     if demand is None:
-        return Wish(standing=_standing(originals), warnings=warnings)
+        return Wish(standing=_standing(view, originals), warnings=warnings)
     if demand.near and demand.near not in (devices or {}):
         warnings += (f"cpuset.near is {demand.near!r}, and this machine has no such device{_closest(demand, devices)}",)
     return Wish(standing=Standing.MANAGED, demand=demand, warnings=warnings)
 
 
-    if doubt := mismatch(view, demand):
-        warnings += (doubt,)
 def cpu_limit(originals: Originals) -> float:
     """The CPU limit in CPUs, from nano CPUs or from quota and period; 0 where there is none."""
     if originals.nano_cpus > 0:
@@ -134,8 +141,10 @@ def is_single_file_mount(view: ContainerView, settings: Settings) -> bool:
     return any(m.source.startswith(root) and m.source.endswith(("/cpuset", "/status.json")) for m in view.mounts)
 
 
-def _standing(originals: Originals) -> Standing:
-    return Standing.STRANGER if originals.cpuset else Standing.MANAGED
+def _standing(view: ContainerView, originals: Originals) -> Standing:
+    if originals.cpuset:
+        return Standing.STRANGER
+    return Standing.MEMBER if view.in_shared_group else Standing.MANAGED
 
 
 def _demand(view: ContainerView, settings: Settings, originals: Originals) -> Demand | None:

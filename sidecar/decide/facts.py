@@ -49,8 +49,8 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True):
     `effective` is the kernel's own word about a live container, None where it is not live or the kernel's files cannot
     be read.
     `cgroup` is the path of its cgroup below the hierarchy's root, where the engine tells it, and `runtime` the name or
-    path of its OCI runtime. `in_shared_group`: it is, or would be born, in the cgroup that confines the shared pool as
-    one, and has no CPUs of its own.
+    path of its OCI runtime. `is_glance`: somebody held its lock, so CPUs and limits are not known. `in_shared_group`:
+    it is, or would be born, in the cgroup that confines the shared pool as one, and has no CPUs of its own.
     `set_aside` is how many exclusive CPUs Swarm's scheduler counted for it (see `decide/swarm.py`).
     `exists_since` and `started_at` are the engine's time stamps, verbatim: equal text means the same start.
     """
@@ -71,6 +71,7 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True):
     cgroup: str = ""
     runtime: str = ""
     in_shared_group: bool = False
+    is_glance: bool = False
     set_aside: int = 0
     created_at: str = ""
     started_at: str = ""
@@ -235,6 +236,25 @@ class DefragmentRequested(msgspec.Struct, frozen=True, tag=True):
     """Somebody ordered CPUs to be exchanged for better ones, where containers allow it."""
 
 
+class StartHeld(msgspec.Struct, frozen=True, tag=True):
+    """The OCI runtime asks about a start that it holds (strict start) until `AnswerStart` with this number.
+
+    `view` is a glance, with the limits of the runtime's own bundle, or what is known already: the engine holds the
+    container's lock meanwhile, so neither a look nor an order would be answered.
+    """
+
+    view: ContainerView
+    number: int
+    began: int
+
+
+class StartLetGo(msgspec.Struct, frozen=True, tag=True):
+    """Whoever asked about a start no longer waits for the answer."""
+
+    container: str
+    number: int
+
+
 class StopFailed(msgspec.Struct, frozen=True, tag=True):
     """A container that was to be stopped for want of CPUs was not."""
 
@@ -272,6 +292,8 @@ Fact = (
     | LoadMeasured
     | ResizeRequested
     | DefragmentRequested
+    | StartHeld
+    | StartLetGo
     | StopFailed
     | TopologyRead
     | SettingsChanged

@@ -63,6 +63,20 @@ class SendSignal(msgspec.Struct, frozen=True, tag=True):
     signal: str
 
 
+class AnswerStart(msgspec.Struct, frozen=True, tag=True):
+    """Let a held start (`StartHeld`) go on with this, or refuse it for `refusal`.
+
+    `update` is what goes into the runtime's bundle; None leaves the bundle as it is. `exclusive` says whether its CPUs
+    are its own.
+    """
+
+    container: str
+    number: int
+    update: Update | None = None
+    exclusive: bool = False
+    refusal: str = ""
+
+
 class LookAgain(msgspec.Struct, frozen=True, tag=True):
     """Look at this container: what is known of it is in doubt."""
 
@@ -73,4 +87,4 @@ class ReadTopology(msgspec.Struct, frozen=True, tag=True):
     """Read the machine again: the engine refused CPUs that should be there."""
 
 
-Order = ApplyCpuset | StopContainer | StartTimer | SendSignal | LookAgain | ReadTopology
+Order = ApplyCpuset | StopContainer | StartTimer | SendSignal | AnswerStart | LookAgain | ReadTopology

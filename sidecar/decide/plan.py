@@ -31,6 +31,7 @@ from sidecar.decide.limits import update_to
 from sidecar.decide.orders import ApplyCpuset, Order, SendSignal, StartTimer, StopContainer
 from sidecar.decide.policies.registry import policy_named
 from sidecar.decide.release import released_to
+from sidecar.decide.starting import answers
 from sidecar.decide.takes import held
 from sidecar.decide.world import Container, PolicyName, Reach, World, replace
 from state.cpuset import EMPTY, CPUSet
@@ -86,10 +87,10 @@ def desired(world: World, container: Container) -> CPUSet | None:
 def plan(world: World) -> tuple[World, tuple[Order, ...]]:
     """The orders that may be given now, and the world in which they are outstanding."""
     if not world.is_ready or (world.settings.policy is PolicyName.NONE and not world.is_releasing):
-        return world, ()
+        return answers(world)
     changes = sorted(_changes(world), key=lambda change: change[0])
     orders: list[Order] = []
-    busy = sum(1 for container in world.containers.values() if container.pending)
+    busy = sum(1 for container in world.containers.values() if container.pending and not _waits_for_start(container))
     containers = dict(world.containers)
     state, number = world.state, world.numbers
     for (urgency, _), container, cpus in changes:
@@ -108,7 +109,13 @@ def plan(world: World) -> tuple[World, tuple[Order, ...]]:
     if world.is_releasing:
         world = _without_the_restored(world)
     world, waits = _waits(world)
-    return world, (*orders, *waits)
+    world, answered = answers(world)
+    return world, (*orders, *waits, *answered)
+
+
+def _waits_for_start(container: Container) -> bool:
+    """Whether an order to it may wait for the end of a start that waits for others: it takes no slot from them."""
+    return container.is_strict and container.is_idle
 
 
 def _changes(world: World) -> list[tuple[tuple[int, int], Container, CPUSet]]:
@@ -117,7 +124,9 @@ def _changes(world: World) -> list[tuple[tuple[int, int], Container, CPUSet]]:
     found = []
     policy = policy_named(world.settings.policy)
     for id, container in world.containers.items():
-        if container.pending or container.waits or container.view.phase in _HOPELESS:
+        if container.pending or container.waits or container.held is not None or container.view.is_glance:
+            continue
+        if container.view.phase in _HOPELESS:
             continue
         wanted = desired(world, container) if world.is_releasing else policy.desired(world, container)
         if wanted is None:
@@ -206,7 +215,8 @@ def _waits(world: World) -> tuple[World, list[Order]]:
     settings = world.settings
     for id, assignment in sorted(world.state.assignments.items(), key=lambda item: item[1].since):
         container = before = world.containers[id]
-        if container.is_idle and container.linger is None and container.view.phase is not Phase.RESTARTING:
+        lingers = container.is_idle and container.held is None and container.view.phase is not Phase.RESTARTING
+        if lingers and container.linger is None:
             container = replace(container, linger=world.numbers)
             orders.append(StartTimer(id, Purpose.LINGER, world.numbers, settings.linger_seconds))
             world = replace(world, numbers=world.numbers + 1)

@@ -17,20 +17,21 @@ from state.projection import Projection, Sharing
 def projection_of(world: World, container: Container) -> Projection:
     """What this container is told now; number and time are the writer's."""
     assignment = world.state.assignments.get(container.view.id)
-    wanted = assignment.cpus if assignment else desired(world, container) or container.seen
+    sure = world.sure_of(container)
+    wanted = assignment.cpus if assignment else _wanted(world, container)
     leaving = told_of(container, assignment)[1] if assignment else EMPTY
     return Projection(
         container=container.view.id,
         name=container.view.name,
         policy=world.settings.policy.value,
         sharing=_sharing(container, is_granted=assignment is not None),
-        cpus=container.sure,
+        cpus=sure,
         desired=wanted,
         original=assignment.original if assignment else EMPTY,
         leaving=leaving,
-        arriving=wanted - container.sure,
+        arriving=wanted - sure,
         deadline_seconds=_deadline(world, assignment, leaving) if assignment and leaving else None,
-        settled=is_settled(world, container) if assignment else _is_there(container, wanted),
+        settled=is_settled(world, container) if assignment else _is_there(world, container, wanted),
         shared_pool=world.state.shared,
         mems=container.view.mems,
         reason=reason_of(world, container),
@@ -45,8 +46,17 @@ def _deadline(world: World, assignment: Assignment, told: CPUSet) -> float:
     return grace_of(world, assignment) if leaving and not leaving.due & told else 0.0
 
 
-def _is_there(container: Container, wanted: CPUSet) -> bool:
+def _wanted(world: World, container: Container) -> CPUSet:
+    """Where a container without a grant should run; for a member, where its group should."""
+    if container.wish.standing is Standing.MEMBER and world.group is not None:
+        container = world.group
+    return desired(world, container) or container.seen
+
+
+def _is_there(world: World, container: Container, wanted: CPUSet) -> bool:
     """Whether a container without a grant is where it should be, for certain: an order on its way is not yet obeyed."""
+    if container.wish.standing is Standing.MEMBER and world.group is not None:
+        return _is_there(world, world.group, wanted)
     return container.pending is None and container.seen == container.sure == wanted
 
 
@@ -66,6 +76,10 @@ def reason_of(world: World, container: Container) -> str:
             return f"pinned by hand to CPUs {container.seen}: never moved, and nobody gets these CPUs exclusively"
         case Standing.UNMANAGED:
             return container.wish.reason or "left alone"
+        case Standing.MEMBER if container.wish.trouble is None:
+            return f"in the shared pool: it lives in {world.settings.shared_slice}, which is confined to it"
+        case Standing.MEMBER:
+            return f"in the shared pool: {container.wish.reason}"
         case Standing.MANAGED:
             pass
     if assignment := world.state.assignments.get(id):
@@ -90,6 +104,6 @@ def _moved(move: Move) -> str:
 
 
 def _sharing(container: Container, *, is_granted: bool) -> Sharing:
-    if container.wish.standing is not Standing.MANAGED:
+    if container.wish.standing in (Standing.STRANGER, Standing.UNMANAGED):
         return Sharing.UNMANAGED
     return Sharing.EXCLUSIVE if is_granted else Sharing.SHARED

@@ -20,9 +20,11 @@ from state.topology import Topology
 
 
 def sighted(world: World, view: ContainerView, began: int) -> World:
-    """The world after a look at one container; the same world if the look is old news."""
+    """The world after a look at one container; the same world if the look is old news, or a mere glance at one that is
+    known.
+    """
     before = world.containers.get(view.id)
-    if began <= (before.known if before else world.horizon):
+    if began <= (before.known if before else world.horizon) or (before and view.is_glance):
         return world
     online = world.state.online
     configured = cpus_of(view.cpuset, online)
@@ -76,6 +78,8 @@ def _wish(world: World, view: ContainerView) -> Wish:
 def differs(world: World, view: ContainerView) -> bool:
     """Whether a look says anything that the world does not know yet."""
     known = world.containers.get(view.id)
+    if known is not None and view.is_glance:
+        return False
     return known is None or known.view != view or known.doubts != ()
 
 

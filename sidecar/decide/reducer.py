@@ -31,6 +31,8 @@ from sidecar.decide.facts import (
     ResizeRequested,
     RetryDue,
     SettingsChanged,
+    StartHeld,
+    StartLetGo,
     StopFailed,
     TakeAcknowledged,
     TimerEnded,
@@ -43,6 +45,7 @@ from sidecar.decide.policies.registry import policy_named
 from sidecar.decide.reconcile import believed, counted, differs, sighted, with_settings, with_topology
 from sidecar.decide.release import after_release, start_releasing
 from sidecar.decide.resizing import after_resize
+from sidecar.decide.starting import after_hold, after_letting_go
 from sidecar.decide.takes import after_acknowledgement, after_timer
 from sidecar.decide.world import Container, Settings, World, replace
 from state.codec import convert
@@ -101,6 +104,10 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
             return after_resize(world, fact), ()
         case DefragmentRequested():
             return replace(world, is_defragmenting=world.is_ready), ()
+        case StartHeld():
+            return after_hold(world, fact), ()
+        case StartLetGo():
+            return after_letting_go(world, fact), ()
         case StopFailed():
             container = world.containers.get(fact.container)
             return world.with_container(replace(container, trouble=fact.reason)) if container else world, ()

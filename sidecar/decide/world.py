@@ -16,8 +16,10 @@ Nothing here changes in place; `replace` makes new values, and the dicts are nev
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Final
 
 import msgspec
 
@@ -28,6 +30,22 @@ from state.model import Demand, NumaRule, RefusalCode, Shortage, State
 from state.topology import Topology
 
 replace = msgspec.structs.replace
+
+STRICT_RUNTIME: Final = "cpuset"
+"""The name under which engines know the OCI runtime that asks before it starts a container."""
+
+STRICT_PROGRAM: Final = "cpuset-runc"
+"""The file name of that runtime."""
+
+
+def is_strict_runtime(runtime: str) -> bool:
+    """Whether this is the runtime that asks first, by its name or its path."""
+    return runtime == STRICT_RUNTIME or runtime.rpartition("/")[2] == STRICT_PROGRAM
+
+
+def shared_id(name: str) -> str:
+    """The id under which the cgroup that confines the shared pool stands among the containers: 64 hex digits."""
+    return hashlib.sha256(name.encode()).hexdigest()
 
 
 class PolicyName(enum.StrEnum):
@@ -92,6 +110,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     unmanaged: tuple[str, ...] = ()
     """Name patterns (`db-*`), or `label=value` patterns, of containers that are left alone."""
     projections: str = "/run/cpuset-sidecar"
+    shared_slice: str = ""
+    """The slice, or path of a cgroup, that confines the shared pool as one; empty where there is none."""
 
 
 class Standing(enum.StrEnum):
@@ -99,6 +119,8 @@ class Standing(enum.StrEnum):
 
     MANAGED = "managed"
     """In the shared pool, or exclusive where its demand is granted."""
+    MEMBER = "member"
+    """In the shared pool by the cgroup that it lives in: wherever that may run, it may; it has no CPUs of its own."""
     STRANGER = "stranger"
     """Pinned by hand: never moved, and its CPUs are given to nobody."""
     UNMANAGED = "unmanaged"
@@ -150,6 +172,17 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     load: Load | None = None
     signalled: tuple[CPUSet, CPUSet] | None = None
     """The CPUs in force, and those leaving, of which it was last told by signal; None before it is first told."""
+    held: int | None = None
+    """The number of a start that its runtime holds until it is answered."""
+    has_asked: bool = False
+    """Whether its runtime ever asked before a start: then it does so before each."""
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether it never starts unseen, nor where the engine's configuration says: its runtime asks first. One whose
+        lock was held when it was first seen may be starting on what an earlier sidecar answered.
+        """
+        return self.has_asked or (is_strict_runtime(self.view.runtime) and not self.view.is_glance)
 
     @cached_property
     def footprint(self) -> int:
@@ -157,17 +190,22 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.view.phase is Phase.DEAD:
             # Half removed: it can neither be started nor updated, so what it is configured for holds no CPU.
             return 0
-        mask = self.seen.mask | self.configured.mask | (self.pending.update.cpus.mask if self.pending else 0)
+        mask = self.pending.update.cpus.mask if self.pending else 0
+        if not self.is_strict:
+            mask |= self.seen.mask | self.configured.mask
+        elif not self.is_idle:
+            mask |= self.seen.mask
         for doubt in self.doubts:
             mask |= doubt.mask
         return mask
 
     @property
     def sure(self) -> CPUSet:
-        """The CPUs that it has whatever became of every order on its way or in doubt, and though it may have been started
-        anew, unseen; may be empty.
+        """The CPUs that it has whatever became of every order on its way or in doubt, and though it may have been
+        started anew, unseen; may be empty.
         """
-        mask = self.seen.mask & self.configured.mask & (self.pending.update.cpus.mask if self.pending else -1)
+        mask = self.seen.mask & (self.pending.update.cpus.mask if self.pending else -1)
+        mask &= -1 if self.is_strict else self.configured.mask
         for doubt in self.doubts:
             mask &= doubt.mask
         return CPUSet.from_mask(mask)
@@ -238,12 +276,32 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return CPUSet.from_mask(mask)
 
     @cached_property
+    def group(self) -> Container | None:
+        """The cgroup that confines the shared pool as one, as if it were a container; None where there is none."""
+        return self.containers.get(shared_id(self.settings.shared_slice)) if self.settings.shared_slice else None
+
+    def sure_of(self, container: Container) -> CPUSet:
+        """The CPUs that a container has whatever became of every order: a member's are those of its group."""
+        if container.wish.standing is not Standing.MEMBER or self.group is None:
+            return container.sure
+        return self.group.sure & container.configured
+
+    def confined_by(self, id: str) -> tuple[str, ...]:
+        """Whose CPUs an order to this container changes: its own, and where it is the group those of all members."""
+        if self.group is None or id != self.group.view.id:
+            return (id,)
+        members = (id for id, each in self.containers.items() if each.wish.standing is Standing.MEMBER)
+        return (id, *members)
+
+    @cached_property
     def reach(self) -> Reach:
-        """Where everybody may be running. Containers that are left alone count as little as the host's processes do."""
+        """Where everybody may be running. Containers that are left alone count as little as the host's processes do,
+        and those of a group are where the group is.
+        """
         anybody = crowded = exclusive = contested = 0
         assignments = self.state.assignments
         for id, container in self.containers.items():
-            if container.wish.standing is Standing.UNMANAGED:
+            if container.wish.standing in (Standing.UNMANAGED, Standing.MEMBER):
                 continue
             footprint = container.footprint
             crowded |= anybody & footprint

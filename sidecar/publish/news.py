@@ -30,6 +30,10 @@ def news(before: World, now: World) -> Iterator[Line]:
         yield from _books(before, now)
     if before.containers is not now.containers:
         yield from _warnings(before, now)
+    told = before.engine.notes if before.engine else ()
+    for note in now.engine.notes if now.engine else ():
+        if note not in told:
+            yield Line(Level.WARNING, "of the engine", {"note": note})
     for note in now.notes:
         if note not in before.notes:
             yield Line(Level.WARNING, "the books were fitted to this machine and configuration", {"note": note})

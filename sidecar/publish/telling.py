@@ -17,7 +17,7 @@ import trio
 from sidecar.board import Board
 from sidecar.decide.plan import is_settled
 from sidecar.decide.projecting import names_of, projection_of
-from sidecar.decide.world import Container, PolicyName, World
+from sidecar.decide.world import Container, PolicyName, Standing, World
 from sidecar.publish.projections import Projections
 from state.cpuset import CPUSet
 from state.errors import ProjectionError
@@ -26,7 +26,7 @@ from state.model import Assignment, Refusal
 PAUSE: Final = 0.001
 """Seconds before telling, so that the orders of the same decision leave first: writing directories takes as long."""
 
-_Known = tuple[Container, Assignment | None, CPUSet, bool, Refusal | None]
+_Known = tuple[Container, Container, Assignment | None, CPUSet, bool, Refusal | None]
 """All that a projection depends on: the container, its grant with what leaves it and why, the shared pool, whether it
 is settled, and why it was refused."""
 
@@ -96,8 +96,11 @@ class Teller:
 def _known(world: World, id: str, container: Container) -> _Known:
     assignment = world.state.assignments.get(id)
     settled = assignment is not None and is_settled(world, container)
-    return container, assignment, world.state.shared, settled, world.state.refusals.get(id)
+    confined = world.group if container.wish.standing is Standing.MEMBER and world.group else container
+    return container, confined, assignment, world.state.shared, settled, world.state.refusals.get(id)
 
 
 def _is_same(before: _Known | None, now: _Known) -> bool:
-    return before is not None and before[0] is now[0] and before[1] is now[1] and before[2:] == now[2:]
+    return (
+        before is not None and all(a is b for a, b in zip(before[:3], now[:3], strict=True)) and before[3:] == now[3:]
+    )

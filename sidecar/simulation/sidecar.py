@@ -31,7 +31,16 @@ from sidecar.decide.facts import (
     TopologyRead,
 )
 from sidecar.decide.loads import follows_load, is_news
-from sidecar.decide.orders import ApplyCpuset, LookAgain, Order, ReadTopology, SendSignal, StartTimer, StopContainer
+from sidecar.decide.orders import (
+    AnswerStart,
+    ApplyCpuset,
+    LookAgain,
+    Order,
+    ReadTopology,
+    SendSignal,
+    StartTimer,
+    StopContainer,
+)
 from sidecar.decide.projecting import projection_of
 from sidecar.decide.reconcile import begin
 from sidecar.decide.reducer import step
@@ -209,6 +218,8 @@ class ModelSidecar:
                     self._say(Happening(at=self._agenda.now, what=what, container=real.name, why=order.signal))
             case StopContainer():
                 self._agenda.after(self._pace.stop, partial(self._stopped, order.container))
+            case AnswerStart():
+                raise AssertionError("nothing here holds a start")
             case LookAgain():
                 self.look_at(order.container)
             case ReadTopology():

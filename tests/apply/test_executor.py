@@ -24,7 +24,7 @@ from sidecar.decide.facts import (
     TimerEnded,
     TopologyRead,
 )
-from sidecar.decide.orders import ApplyCpuset, LookAgain, ReadTopology, StartTimer, StopContainer, Update
+from sidecar.decide.orders import AnswerStart, ApplyCpuset, LookAgain, ReadTopology, StartTimer, StopContainer, Update
 from sidecar.decide.reconcile import begin, sighted
 from sidecar.engines.simulated import Fault, SimulatedEngine
 from sidecar.engines.simulated_docker import SimulatedDocker
@@ -49,6 +49,7 @@ class Bench:
         self.engine = SimulatedEngine(self.docker)
         self.board = Board(begin(State(), uniform(cores=4), static()))
         self.looks: list[str] = []
+        self.answers: list[AnswerStart] = []
         self.lines = io.StringIO()
         self.outbox, self.inbox = trio.open_memory_channel[Fact](100)
         self.tickets = itertools.count(1).__next__
@@ -59,6 +60,7 @@ class Bench:
             engine=self.engine,
             kernel=self.docker.kernel,
             tickets=self.tickets,
+            answer=self.answers.append,
             look=self.looks.append,
             rng=Random(1),
             log=Log(self.lines),

@@ -14,6 +14,7 @@ from sidecar.decide.world import IsolatedRule, PolicyName, Settings, replace
 from state.cpuset import CPUSet
 from state.model import NumaRule
 from state.topology import Kind, Topology, uniform
+from tests.decide import strictstarts
 from tests.decide.laws import broken, unfinished
 from tests.decide.real import Real
 from tests.decide.reality import Reality
@@ -69,7 +70,12 @@ DYNAMIC = (
     Settings(policy=PolicyName.DYNAMIC, reserved_count=1, isolated=IsolatedRule.ONLY, shared_min=1),
 )
 
-SETTINGS = (*STATIC, *DYNAMIC)
+GROUPED = (
+    Settings(policy=PolicyName.STATIC, reserved_count=1, shared_slice="pool.slice"),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, shared_slice="pool.slice"),
+)
+
+SETTINGS = (*STATIC, *DYNAMIC, *GROUPED)
 """What the sidecar may be told, one of each kind."""
 
 _FATES = ("ok", "ok", "ok", "ok", "lost-before", "lost-after", "lost-late", "failed", "failed-after")
@@ -92,14 +98,16 @@ def play(machine: Topology, settings: Settings, ops: Sequence[Op]) -> Reality:
 
 def rest(reality: Reality) -> None:
     """Answer everything until nothing is on its way. A history that never comes to rest is a deadlock or a loop."""
-    while reality.late:
-        reality.land_late()
+    while reality.land_late():
+        pass
+    while locked := [real for real in reality.containers.values() if real.verdict]:
+        strictstarts.go_on(reality, locked[0], fails=False)
     reality.read_topology()
     reality.take_inventory()
     told = sum(1 + 2 * len(inventory.views) for inventory in reality.inventories)
     waiting = len(reality.flight) + len(reality.looks) + len(reality.retries) + len(reality.timers) + told
     for _ in range(40 + 60 * len(reality.containers) + 3 * waiting):
-        if not reality.go_on() and not reality.measure_all():
+        if not _start_goes_on(reality) and not reality.go_on() and not reality.measure_all():
             break
         if found := broken(reality):
             raise Broken(found)
@@ -114,6 +122,14 @@ def rest(reality: Reality) -> None:
         raise Broken(["the replayed journal gives another world"])
 
 
+def _start_goes_on(reality: Reality) -> bool:
+    answered = [real for real in reality.containers.values() if real.verdict]
+    for real in answered[:1]:
+        strictstarts.go_on(reality, real, fails=False)
+        reality.begin_look(real.id)
+    return bool(answered)
+
+
 def _do(reality: Reality, op: Op) -> None:
     what, who, how = op
     verbs = _DYNAMIC_VERBS if reality.settings.policy is PolicyName.DYNAMIC else _VERBS
@@ -121,7 +137,7 @@ def _do(reality: Reality, op: Op) -> None:
 
 
 def _someone(reality: Reality, who: int) -> Real | None:
-    everybody = list(reality.containers.values())
+    everybody = [real for real in reality.containers.values() if not real.is_locked and real is not reality.group]
     return everybody[who % len(everybody)] if everybody else None
 
 
@@ -177,18 +193,38 @@ def _create(reality: Reality, who: int, how: int) -> None:
     quota = asked * 100_000 if limited and who % 3 == 1 else 0
     mems = "1" if who % 5 == 0 and 1 in reality.machine.memory else ""
     real = reality.create(labels, cpuset=pinned, nano_cpus=nano, quota=quota, mems=mems)
+    real.asks = how % 4 == 1
+    real.is_member = reality.group is not None and how % 3 == 0
     if who % 4:
         reality.begin_look(real.id)
     if who % 3 == 0:
-        reality.start(real)
+        _begin_start(reality, real)
         reality.begin_look(real.id)
+
+
+def _begin_start(reality: Reality, real: Real) -> None:
+    if real.asks:
+        strictstarts.hold(reality, real)
+    else:
+        reality.start(real)
 
 
 def _start(reality: Reality, who: int, how: int) -> None:
     if real := _someone(reality, who):
-        reality.start(real)
+        _begin_start(reality, real)
         if how % 5:
             reality.begin_look(real.id)
+
+
+def _end_start(reality: Reality, who: int, how: int) -> None:
+    """A start that was held goes on, fails, or is given up."""
+    locked = [real for real in reality.containers.values() if real.is_locked]
+    if locked and (real := locked[who % len(locked)]).verdict:
+        strictstarts.go_on(reality, real, fails=how % 6 == 0)
+        if how % 5:
+            reality.begin_look(real.id)
+    elif locked and how % 3 == 0:
+        strictstarts.let_go(reality, real)
 
 
 def _stop(reality: Reality, who: int, how: int) -> None:
@@ -283,6 +319,7 @@ _VERBS: list[Callable[[Reality, int, int], None]] = [
     lambda reality, who, how: reality.begin_inventory(),
     *[_inventory] * 2,
     lambda reality, who, how: reality.land_late(),
+    *[_end_start] * 2,
     _toggle,
     _crash,
     _reconnect,

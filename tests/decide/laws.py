@@ -13,6 +13,7 @@ from state.invariants import violations
 from state.model import MemsRule
 from tests.decide.real import Real
 from tests.decide.reality import Reality
+from tests.decide.strictstarts import answered_wrongly
 from tests.decide.takelaws import taken_unfairly, unfair
 
 
@@ -28,6 +29,7 @@ def broken(reality: Reality) -> list[str]:
         *_originals_are_remembered(reality),
         *_tasks_that_ended_hold_nothing(reality),
         *taken_unfairly(reality),
+        *answered_wrongly(reality),
     ]
 
 
@@ -36,16 +38,21 @@ def _footprints_are_honest(reality: Reality) -> list[str]:
     found = []
     for id, container in reality.world.containers.items():
         real = reality.containers.get(id)
-        if real is None or real.is_dirty or _is_being_looked_at(reality, id):
+        if real is None or _is_unseen(reality, real):
             continue
-        outside = real.reaches(reality.online) - CPUSet.from_mask(container.footprint)
+        confined = reality.world.group if real.is_member and reality.world.group else container
+        outside = (real.effective or EMPTY if real.is_member else real.reaches(reality.online)) - CPUSet.from_mask(
+            confined.footprint
+        )
         if outside & reality.world.state.online:
             found.append(f"{real.name} runs on {outside}, outside its footprint")
     return found
 
 
-def _is_being_looked_at(reality: Reality, id: str) -> bool:
-    return bool(reality.inventories) or any(look.container == id for look in reality.looks)
+def _is_unseen(reality: Reality, real: Real) -> bool:
+    """Whether something happened to it, or to the group that it lives in, that nobody has told yet."""
+    group = reality.group if real.is_member else None
+    return real.is_dirty or reality.is_being_looked_at(real.id) or (group is not None and group.is_dirty)
 
 
 def _orders_are_safe(reality: Reality) -> list[str]:
@@ -113,14 +120,16 @@ def _settled_means_alone(reality: Reality) -> list[str]:
         if not is_settled(reality.world, container):
             continue
         real, granted = reality.containers.get(id), held(reality.world.state.assignments[id], container)
-        if real is None or real.is_dirty or _is_being_looked_at(reality, id) or not real.phase.is_live:
+        if real is None or _is_unseen(reality, real) or not real.phase.is_live:
             continue
         if real.effective is not None and real.effective != granted:
             found.append(f"{real.name} is settled on {granted} and runs on {real.effective}")
         found += [
             f"{real.name} is settled on {granted}, and {other.name} runs on {other.reaches(reality.online)}"
             for other in _accounted(reality)
-            if other.id != id and not other.reaches(reality.online).isdisjoint(granted)
+            if other.id != id
+            and not (other.is_member and other.effective is None)
+            and not other.reaches(reality.online).isdisjoint(granted)
         ]
     return found
 
@@ -130,8 +139,7 @@ def _accounted(reality: Reality) -> list[Real]:
     return [
         real
         for real in reality.containers.values()
-        if not real.is_dirty
-        and not _is_being_looked_at(reality, real.id)
+        if not _is_unseen(reality, real)
         and real.id in reality.world.containers
         and reality.world.containers[real.id].wish.standing is not Standing.UNMANAGED
     ]
@@ -144,7 +152,7 @@ def _projections_are_true(reality: Reality) -> list[str]:
         for real in _accounted(reality)
         if real.effective is not None
         and (container := reality.world.containers[real.id]).view.phase.is_live
-        and (told := container.sure)
+        and (told := reality.world.sure_of(container))
         and not told & reality.online <= real.effective
     ]
 
@@ -152,7 +160,9 @@ def _projections_are_true(reality: Reality) -> list[str]:
 def _one_order_each(reality: Reality) -> list[str]:
     busy = [order.container for order in reality.flight if order.container in reality.containers]
     found = [f"{id[-4:]} has two orders outstanding" for id in set(busy) if busy.count(id) > 1]
-    known = sum(1 for container in reality.world.containers.values() if container.pending)
+    known = sum(
+        1 for each in reality.world.containers.values() if each.pending and not (each.is_strict and each.is_idle)
+    )
     if known > SLOTS:
         found.append(f"{known} orders are outstanding at once")
     return found
@@ -186,6 +196,10 @@ def unfinished(reality: Reality) -> list[str]:
     for id, container in world.containers.items():
         real = reality.containers[id]
         wanted = desired(world, container)
+        if real.held is not None:
+            found.append(f"the start of {real.name} was never answered")
+        if real.is_member and real.effective is not None and (both := real.effective & world.state.exclusive):
+            found.append(f"{real.name} runs on {both} in its group, which is exclusive")
         if container.waits:
             found.append(f"{real.name} waits for a retry that never comes")
         if container.is_idle and real.phase is not Phase.RESTARTING and id in world.state.assignments:

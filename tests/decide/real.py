@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
+import msgspec
+
 from sidecar.decide.facts import ContainerView, Load, Phase
-from state.cpuset import CPUSet
+from sidecar.decide.orders import AnswerStart
+from state.cpuset import EMPTY, CPUSet
 
 
 @dataclasses.dataclass
@@ -32,6 +35,14 @@ class Real:
     demand: float = 1.0
     """CPUs that it would use if it had as many as it likes."""
     set_aside: int = 0
+    asks: bool = False
+    """Whether its runtime asks the sidecar before each start."""
+    held: int | None = None
+    """The number of a start that waits for an answer; the engine holds its lock."""
+    verdict: AnswerStart | None = None
+    """The answer to a start that is still to come; the engine holds its lock."""
+    is_member: bool = False
+    """Whether it lives in the cgroup that confines the shared pool."""
     is_ours: bool = False
     """Whether an order of the daemon ever took effect on it."""
 
@@ -41,7 +52,18 @@ class Real:
 
     def reaches(self, online: CPUSet) -> CPUSet:
         """Where it may run now, or at any moment."""
-        return self.effective if self.effective is not None else self.configured(online)
+        if self.effective is not None:
+            return self.effective
+        if not self.asks:
+            return self.configured(online)
+        if self.verdict is None or self.verdict.refusal:
+            return EMPTY
+        return self.verdict.update.cpus if self.verdict.update else self.configured(online)
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether a start holds the engine's lock."""
+        return self.held is not None or self.verdict is not None
 
     def view(self) -> ContainerView:
         """What a look at it shows."""
@@ -58,7 +80,15 @@ class Real:
             started_at=str(self.starts) if self.starts else "",
             created_at=str(self.created),
             effective=self.effective,
+            runtime="cpuset" if self.asks else "runc",
+            in_shared_group=self.is_member,
             set_aside=self.set_aside,
+        )
+
+    def glance(self) -> ContainerView:
+        """What is seen of it without the engine's lock."""
+        return msgspec.structs.replace(
+            self.view(), cpuset="", mems="", nano_cpus=0, cpu_quota=0, memory=0, started_at="", is_glance=True
         )
 
     def load(self, *, is_throttled: bool = False) -> Load:

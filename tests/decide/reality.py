@@ -30,10 +30,19 @@ from sidecar.decide.facts import (
     TimerEnded,
     TopologyRead,
 )
-from sidecar.decide.orders import ApplyCpuset, LookAgain, Order, ReadTopology, SendSignal, StartTimer, StopContainer
+from sidecar.decide.orders import (
+    AnswerStart,
+    ApplyCpuset,
+    LookAgain,
+    Order,
+    ReadTopology,
+    SendSignal,
+    StartTimer,
+    StopContainer,
+)
 from sidecar.decide.reconcile import begin
 from sidecar.decide.reducer import step
-from sidecar.decide.world import Settings, World
+from sidecar.decide.world import Settings, World, replace, shared_id
 from state.codec import decode, encode, to_builtins
 from state.cpuset import CPUSet
 from state.model import State
@@ -83,6 +92,13 @@ class Reality:
         self.first = self.world = begin(State(), machine, settings)
         self.planned_from = self.world
         self.new_orders: list[ApplyCpuset] = []
+        self.new_answers: list[AnswerStart] = []
+        self.blocked: list[Look] = []
+        self.group: Real | None = None
+        if settings.shared_slice:
+            id = shared_id(settings.shared_slice)
+            self.group = Real(id=id, name="group", labels={}, phase=Phase.RUNNING, effective=machine.online)
+            self.containers[id] = self.group
         self.connect()
 
     def ticket(self) -> int:
@@ -97,6 +113,7 @@ class Reality:
         self.world, orders = step(self.world, facts)
         self.checkpoint = self.world.state
         self.new_orders = [order for order in orders if isinstance(order, ApplyCpuset)]
+        self.new_answers = [order for order in orders if isinstance(order, AnswerStart)]
         for order in orders:
             self._start(order)
 
@@ -113,6 +130,9 @@ class Reality:
                     self.stop(real)
             case SendSignal():
                 self.signals.append(order)
+            case AnswerStart():
+                if (real := self.containers.get(order.container)) and real.held == order.number:
+                    real.held, real.verdict = None, order
             case ReadTopology():
                 self.pending_read = True
 
@@ -137,6 +157,24 @@ class Reality:
             if wanted and not wanted <= self.online:
                 return
             real.phase, real.effective, real.starts = Phase.RUNNING, wanted or self.online, real.starts + 1
+            self.confine()
+
+    def confine(self) -> None:
+        """Where the members of the group run follows from where it does."""
+        for real in self.containers.values():
+            if real.is_member and real.phase.is_live and self.group and self.group.effective:
+                real.effective = real.configured(self.group.effective) & self.group.effective or self.group.effective
+
+    def unlock(self, real: Real) -> None:
+        """A start is over: the engine answers whoever asked about the container meanwhile."""
+        for look in [each for each in self.blocked if each.container == real.id]:
+            self.blocked.remove(look)
+            self.looks.append(Look(real.view(), real.id, look.began))
+
+    def is_being_looked_at(self, id: str) -> bool:
+        """Whether somebody looks who has not told yet; who looks at a group looks at its members."""
+        ids = {id} if self.group is None else {id, self.group.id}
+        return bool(self.inventories) or any(look.container in ids for look in [*self.looks, *self.blocked])
 
     def stop(self, real: Real, *, restarts: bool = False) -> None:
         """It ends, by itself or not."""
@@ -153,6 +191,7 @@ class Reality:
             real.cpuset, real.is_dirty = str(cpus), True
             if real.phase.is_live:
                 real.effective = cpus
+            self.confine()
 
     def toggle_cpu(self, cpu: int) -> None:
         """A CPU goes offline or comes back (cgroup v2: effective sets shrink, fall back to all, and come back)."""
@@ -165,6 +204,7 @@ class Reality:
                 before = real.effective
                 real.effective = real.configured(changed) or changed
                 real.is_dirty = real.is_dirty or real.effective != before
+        self.confine()
 
     def machine_now(self) -> Topology:
         """The machine with the CPUs that are online."""
@@ -175,6 +215,9 @@ class Reality:
     def begin_look(self, container: str) -> None:
         """Look at a container; the answer is delivered later, perhaps after others."""
         real = self.containers.get(container)
+        if real and real.is_locked:
+            self.blocked.append(Look(None, container, self.ticket()))
+            return
         self.looks.append(Look(real.view() if real else None, container, self.ticket()))
         if real:
             real.is_dirty = False
@@ -195,9 +238,11 @@ class Reality:
     def begin_inventory(self) -> None:
         """Look at everything; what was seen is told later, when others may have told other things."""
         began = self.ticket()
+        views = []
         for real in self.containers.values():
-            real.is_dirty = False
-        self.inventories.append(Inventory(tuple(real.view() for real in self.containers.values()), began))
+            real.is_dirty = real.is_dirty and real.is_locked
+            views.append(real.glance() if real.is_locked else real.view())
+        self.inventories.append(Inventory(tuple(views), began))
 
     def deliver_inventory(self, index: int) -> None:
         """The allocator hears of an inventory."""
@@ -213,6 +258,8 @@ class Reality:
     def land(self, index: int) -> None:
         """An order takes effect; its answer is still on its way."""
         order = self.flight[index]
+        if self._is_locked(order.container):
+            return
         if order.number not in self.landed and self._is_possible(order):
             self._land_earlier(order)
             self.landed.add(order.number)
@@ -224,8 +271,14 @@ class Reality:
             self._take_effect(late)
 
     def deliver(self, index: int, how: str) -> None:
-        """One order ends: ok, lost-before, lost-after, lost-late, failed, failed-after."""
-        order = self.flight.pop(index)
+        """One order ends: ok, lost-before, lost-after, lost-late, failed, failed-after. While a start holds the lock it
+        can only be given up.
+        """
+        order = self.flight[index]
+        if self._is_locked(order.container):
+            self._give_up(order, how)
+            return
+        self.flight.pop(index)
         self._land_earlier(order)
         real = self.containers.get(order.container)
         if order.number in self.landed:
@@ -249,14 +302,26 @@ class Reality:
         elif how == "failed-after":
             if real.phase.is_live:
                 real.effective = order.update.cpus
+                self.confine()
             self._failed(order, Failure.FAILED)
         else:
             self._failed(order, Failure.FAILED)
 
+    def _is_locked(self, container: str) -> bool:
+        real = self.containers.get(container)
+        return real is not None and real.is_locked
+
+    def _give_up(self, order: ApplyCpuset, how: str) -> None:
+        if how in ("lost-before", "lost-late"):
+            self.flight.remove(order)
+            self.late += [order] if how == "lost-late" else []
+            self._failed(order, Failure.LOST)
+
     def go_on(self) -> bool:
         """One thing that is due happens, and goes well; whether there was any."""
-        if self.flight:
-            self.deliver(0, "ok")
+        free = [index for index, order in enumerate(self.flight) if not self._is_locked(order.container)]
+        if free:
+            self.deliver(free[0], "ok")
         elif self.looks:
             self.deliver_look(0)
         elif self.inventories:
@@ -269,10 +334,13 @@ class Reality:
             return False
         return True
 
-    def land_late(self) -> None:
-        """A lost order takes effect after all."""
-        if self.late:
-            self._take_effect(self.late.pop(0))
+    def land_late(self) -> bool:
+        """A lost order takes effect after all; whether there was one that can."""
+        free = [order for order in self.late if not self._is_locked(order.container)]
+        for order in free[:1]:
+            self.late.remove(order)
+            self._take_effect(order)
+        return bool(free)
 
     def _is_possible(self, order: ApplyCpuset) -> bool:
         return order.update.cpus <= self.online and CPUSet.parse(order.update.mems or "") <= self.engine_mems
@@ -290,6 +358,7 @@ class Reality:
             real.mems = order.update.mems
         if real.phase.is_live:
             real.effective = order.update.cpus
+        self.confine()
 
     def _failed(self, order: ApplyCpuset, failure: Failure) -> None:
         self.retries.append(order.container)
@@ -326,7 +395,7 @@ class Reality:
 
     def read_settings(self, settings: Settings) -> None:
         """SIGHUP, with other settings."""
-        self.settings = settings
+        self.settings = settings = replace(settings, shared_slice=self.settings.shared_slice)
         self.feed(SettingsChanged(to_builtins(settings)))
 
     def connect(self, *, is_slow: bool = False) -> None:
@@ -345,7 +414,9 @@ class Reality:
         for index, order in enumerate([*self.late, *self.flight]):
             if order.number not in self.landed and fates[index % len(fates)]:
                 self._take_effect(order)
-        self.flight, self.late, self.looks, self.retries, self.timers = [], [], [], [], []
+        self.flight, self.late, self.looks, self.retries, self.timers, self.blocked = [], [], [], [], [], []
+        for real in self.containers.values():
+            real.held = None
         self.landed, self.inventories, self.bursts = set(), [], []
         saved = decode(encode(self.checkpoint), State)
         self.first = self.world = begin(saved, self.machine_now(), self.settings)

@@ -143,7 +143,11 @@ def keeps(world: World, state: State, container: Container) -> bool:
 
 def _is_coming(container: Container) -> bool:
     """Whether it runs, or is about to: a stopped container asks when it starts."""
-    return not container.is_idle or (container.view.phase in _COMING and not container.has_lingered)
+    return (
+        not container.is_idle
+        or container.held is not None
+        or (container.view.phase in _COMING and not container.has_lingered)
+    )
 
 
 def _waits(refusal: Refusal) -> bool:

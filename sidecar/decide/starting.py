@@ -1,0 +1,119 @@
+"""Strict start: what a runtime that holds a start is answered, and when.
+
+A runtime that asks (`StartHeld`) starts nothing until it is answered, and then exactly where the answer says. So:
+
+1. A container whose runtime asks cannot start unseen: while it runs nothing, what it is configured for is in nobody's
+   way (`Container.footprint`).
+2. One with a grant is answered once nobody else may be on any CPU of it: all of it, from the first instruction.
+3. One of the shared pool is answered at once, with the pool but for CPUs that somebody exclusive has not left yet.
+4. One that was refused does not start, whatever its label says to a shortage: who wants it to share chooses another
+   runtime.
+5. Who is not the sidecar's to place is let go as it is.
+6. From its answer until an order to it was answered, the container is in doubt: its start may be still to come, or may
+   have failed. The engine does one thing at a time for a container, so that order ends the doubt (`World`).
+
+While a start is held the engine answers neither looks nor orders of the container: none are given.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sidecar.decide.demand import NANO
+from sidecar.decide.facts import Phase, StartHeld, StartLetGo
+from sidecar.decide.limits import update_to
+from sidecar.decide.orders import AnswerStart, Update
+from sidecar.decide.policies.registry import policy_named
+from sidecar.decide.reconcile import believed
+from sidecar.decide.world import Container, PolicyName, Standing, World, replace
+from state.cpuset import CPUSet
+from state.model import QuotaRule
+
+_PERIOD: Final = 100_000
+"""Microseconds: the period of CPU limits that are given in CPUs."""
+
+
+def after_hold(world: World, fact: StartHeld) -> World:
+    """The world once a runtime asked about a start: whatever ran of the container before runs no more."""
+    id = fact.view.id
+    if id not in world.containers:
+        world = believed(world, fact.view, fact.began)
+    container = world.containers[id]
+    view = container.view
+    if view.phase.is_live:
+        view = replace(view, phase=Phase.EXITED, effective=None)
+    if id in world.state.refusals:
+        # Of an earlier start: this one asks anew.
+        world = replace(world, state=world.state.released(id))
+    return world.with_container(
+        replace(container, view=view, held=fact.number, has_asked=True, linger=None, has_lingered=False)
+    )
+
+
+def after_letting_go(world: World, fact: StartLetGo) -> World:
+    """The world once a start is no longer waited for, and did not happen."""
+    container = world.containers.get(fact.container)
+    if container is None or container.held != fact.number:
+        return world
+    return world.with_container(replace(container, held=None))
+
+
+def answers(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
+    """What can be answered now, and the world in which it was."""
+    given: list[AnswerStart] = []
+    for id, container in world.containers.items():
+        answer = _answer(world, container, container.held) if container.held is not None else None
+        if answer is None:
+            continue
+        given.append(answer)
+        made = replace(container, held=None)
+        if answer.update is not None:
+            # 6. It starts, or has started, or will not.
+            made = replace(made, doubts=(*made.doubts, answer.update.cpus), is_lost=True)
+        world = replace(world, containers={**world.containers, id: made})
+    return world, tuple(given)
+
+
+def _answer(world: World, container: Container, number: int) -> AnswerStart | None:
+    id, settings = container.view.id, world.settings
+    is_ours = container.wish.standing is Standing.MANAGED and settings.policy is not PolicyName.NONE
+    if world.is_releasing or (not is_ours and container.wish.trouble is None):
+        # 5. Not ours to place.
+        return AnswerStart(id, number)
+    if not world.is_ready:
+        return None
+    if refusal := world.state.refusals.get(id):
+        # 4. Refused.
+        return AnswerStart(id, number, refusal=refusal.reason)
+    wanted = policy_named(settings.policy).desired(world, container)
+    if wanted is None:
+        return AnswerStart(id, number)
+    reached, reserved = world.reach, world.state.reserved.mask
+    is_exclusive = id in world.state.assignments
+    if is_exclusive:
+        # 2. All of it, and alone.
+        if reached.others(container.footprint) & wanted.mask & ~reserved:
+            return None
+        cpus = wanted
+    elif container.wish.demand is not None:
+        # Not decided yet.
+        return None
+    else:
+        # 3. The pool.
+        cpus = CPUSet.from_mask(wanted.mask & ~(reached.exclusive & ~reserved) or reserved)
+    return AnswerStart(id, number, update=_bundle(world, container, cpus), exclusive=is_exclusive)
+
+
+def _bundle(world: World, container: Container, cpus: CPUSet) -> Update:
+    """What goes into the runtime's bundle, which has limits only as quotas: of the usual period where they were given
+    in CPUs.
+    """
+    update = update_to(world, container, cpus)
+    assignment = world.state.assignments.get(container.view.id)
+    view = container.view
+    quota = update.cpu_quota
+    if assignment is not None and assignment.demand.quota is QuotaRule.LIFT and (view.nano_cpus or view.cpu_quota):
+        quota = -1
+    elif update.nano_cpus is not None:
+        quota = update.nano_cpus * _PERIOD // NANO
+    return Update(cpus=cpus, mems=update.mems, cpu_quota=quota)

@@ -1,0 +1,55 @@
+"""The desk: where starts that the OCI runtime holds wait for their answers. In memory; one trio run."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import trio
+
+from sidecar.decide.orders import AnswerStart
+
+
+class Waiting:
+    """One start that is held: its number, and the answer once it is there."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._answered = trio.Event()
+        self._answer: AnswerStart | None = None
+
+    async def answer(self) -> AnswerStart:
+        """The answer, whenever it comes; whoever asks bounds the time."""
+        await self._answered.wait()
+        assert self._answer is not None, "the event is set after the answer"
+        return self._answer
+
+    def give(self, answer: AnswerStart) -> None:
+        """Hand the answer over; the first one counts."""
+        if self._answer is None:
+            self._answer = answer
+            self._answered.set()
+
+
+class Desk:
+    """Who waits, by number. The executor answers, the API asks."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, Waiting] = {}
+
+    @contextmanager
+    def held(self) -> Iterator[Waiting]:
+        """A place to wait for one answer, for the length of the block."""
+        waiting = Waiting(next(self._numbers))
+        self._waiting[waiting.number] = waiting
+        try:
+            yield waiting
+        finally:
+            del self._waiting[waiting.number]
+
+    def answer(self, answer: AnswerStart) -> None:
+        """Give an answer to whoever waits for it; nobody does if they have gone."""
+        if waiting := self._waiting.get(answer.number):
+            waiting.give(answer)
