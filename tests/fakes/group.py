@@ -1,0 +1,53 @@
+"""FakeGroup: the port `Group` in memory, with members that a test puts in."""
+
+from __future__ import annotations
+
+from sidecar.decide.facts import ContainerView, EngineInfo
+from sidecar.errors import EngineLacks
+from state.cpuset import EMPTY, CPUSet
+
+
+class FakeGroup:
+    """A slice `pool.slice` at /pool.slice, on a machine with CPUs `machine`."""
+
+    name = "pool.slice"
+    path = "/pool.slice"
+
+    def __init__(self, machine: CPUSet) -> None:
+        self.machine = machine
+        self.configured = EMPTY
+        self.is_there = False
+        self.homes: dict[str, str] = {}
+        """Where containers are, by their ids."""
+        self.writes: list[CPUSet] = []
+        self.objection = ""
+
+    def exists(self) -> bool:
+        """As the test says."""
+        return self.is_there
+
+    def whereabouts(self, view: ContainerView) -> str:
+        """As the test says."""
+        return self.homes.get(view.id, "")
+
+    def path_of(self, parent: str) -> str:
+        """Slices without dashes."""
+        return f"/{parent.strip('/')}"
+
+    def confines(self, cpuset: str) -> bool:
+        """Whether it is less than the machine."""
+        return bool(cpuset) and not self.machine <= CPUSet.parse(cpuset)
+
+    def check(self, info: EngineInfo) -> None:
+        """As the test says."""
+        if self.objection:
+            raise EngineLacks(self.objection)
+
+    async def cpus(self) -> str:
+        """What was written last."""
+        return str(self.configured)
+
+    async def write(self, cpus: CPUSet) -> None:
+        """Remember it."""
+        self.configured = cpus
+        self.writes.append(cpus)
