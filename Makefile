@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 step = @log=$$(mktemp); if $(2) >$$log 2>&1; then printf '%-14s ok\n' '$(1)'; rm -f $$log; \
 	else cat $$log; rm -f $$log; printf '\n%s failed:  %s\n' '$(1)' '$(2)'; exit 1; fi
 
-.PHONY: help venv check test demo demo-dynamic demo-clean bench benefit clean
+.PHONY: help venv check test vm-test demo demo-dynamic demo-clean bench benefit clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ check-spelling:
 
 test: venv  ## all tests, with a real container engine: the one here, or one that is installed, started and stopped again
 	@$(PY) -m compose.host with-engine -- $(PY) -m pytest -q $(ARGS)
+
+vm-test: venv  ## the live tests in virtual machines: Docker, Podman, cgroup v2, systemd, hotplug; takes half an hour
+	@$(PY) -m tests.vm $(ARGS)
 
 demo: venv  ## see it work: an exclusive container, a plain one and a noisy neighbour, on a real engine
 	@$(PY) -m compose.demo

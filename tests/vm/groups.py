@@ -1,0 +1,177 @@
+"""The groups: which tests run on which machine with which engine. Data; `running` runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from tests.vm.machine import Machine
+
+DOCKER: Final = "Docker 26.1.5"
+PODMAN: Final = "Podman 5.4.2"
+NO_ENGINE: Final = "no engine"
+"""The versions of the machines' Debian; tests/live/test_ground.py shows the true ones in its report."""
+
+_ASK: Final[Mapping[str, str]] = {DOCKER: "docker", PODMAN: "podman"}
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """Tests on a machine. `tests` are pytest's arguments, below the project; those that are not there are left out.
+
+    `seconds` is the most that all of it may take, on the host's clock.
+    """
+
+    name: str
+    about: str
+    engine: str
+    machine: Machine
+    tests: tuple[str, ...]
+    environment: Mapping[str, str] = {}
+    seconds: float = 900.0
+
+    def settings(self) -> dict[str, str]:
+        """The environment of its tests."""
+        asked = {"CPUSET_TESTS_ENGINE": _ASK[self.engine]} if self.engine in _ASK else {}
+        return {**asked, **self.environment}
+
+
+SYSTEMD: Final = Machine()
+TINY: Final = Machine(init="tiny")
+
+LIFE: Final = (
+    "tests/contract",
+    "tests/live/test_ground.py",
+    "tests/live/test_cgroups.py",
+    "tests/live/test_lifecycle.py",
+    "tests/live/test_placing.py",
+    "tests/live/test_shortage.py",
+    "tests/live/test_daemon.py",
+)
+HOTPLUG: Final = {"CPUSET_TESTS_OFFLINE": "1"}
+"""The right to take CPUs of this machine offline: never asked for where anybody else is."""
+
+GROUPS: Final = (
+    Group(
+        name="topology",
+        about="the machine as the kernel tells it, against lscpu and lstopo",
+        engine=NO_ENGINE,
+        machine=Machine(cores=4, order="interleave", init="tiny"),
+        tests=("tests/live/test_topology.py",),
+        seconds=300,
+    ),
+    Group(
+        name="docker-systemd",
+        about="contract and life of exclusive containers",
+        engine=DOCKER,
+        machine=SYSTEMD,
+        tests=LIFE,
+    ),
+    Group(
+        name="docker-cgroupfs",
+        about="contract and life of exclusive containers",
+        engine=DOCKER,
+        machine=TINY,
+        tests=LIFE,
+    ),
+    Group(
+        name="podman-systemd",
+        about="contract and life of exclusive containers",
+        engine=PODMAN,
+        machine=SYSTEMD,
+        tests=LIFE,
+    ),
+    Group(
+        name="podman-cgroupfs",
+        about="contract",
+        engine=PODMAN,
+        machine=TINY,
+        tests=("tests/contract", "tests/live/test_ground.py", "tests/live/test_placing.py"),
+    ),
+    Group(
+        name="docker-dynamic",
+        about="the dynamic policy, with workloads that follow",
+        engine=DOCKER,
+        machine=SYSTEMD,
+        tests=("tests/live/test_dynamic.py",),
+        seconds=1200,
+    ),
+    Group(
+        name="docker-faults",
+        about="the engine is killed, hangs, or lies",
+        engine=DOCKER,
+        machine=SYSTEMD,
+        tests=("tests/live/test_crash.py", "tests/live/test_giant_label.py"),
+    ),
+    Group(
+        name="docker-strict",
+        about="strict start",
+        engine=DOCKER,
+        machine=SYSTEMD,
+        tests=("tests/live/test_strict*.py",),
+    ),
+    Group(
+        name="podman-strict",
+        about="strict start",
+        engine=PODMAN,
+        machine=SYSTEMD,
+        tests=("tests/live/test_strict*.py",),
+    ),
+    Group(
+        name="docker-hotplug",
+        about="CPUs that go and come",
+        engine=DOCKER,
+        machine=SYSTEMD,
+        tests=("tests/live/test_hotplug.py",),
+        environment=HOTPLUG,
+    ),
+    Group(
+        name="podman-hotplug",
+        about="CPUs that go and come",
+        engine=PODMAN,
+        machine=SYSTEMD,
+        tests=("tests/live/test_hotplug.py",),
+        environment=HOTPLUG,
+    ),
+    Group(
+        name="docker-late-cpus",
+        about="CPUs that come after the engine started",
+        engine=DOCKER,
+        machine=Machine(init="tiny", append="maxcpus=4"),
+        tests=("tests/live/test_late_cpus.py",),
+        environment=HOTPLUG,
+        seconds=400,
+    ),
+    Group(
+        name="docker-units",
+        about="daemon-reload, and the engine's restart with live-restore",
+        engine=DOCKER,
+        machine=SYSTEMD,
+        tests=("tests/live/test_systemd.py",),
+        seconds=500,
+    ),
+    Group(
+        name="podman-units",
+        about="daemon-reload",
+        engine=PODMAN,
+        machine=SYSTEMD,
+        tests=("tests/live/test_systemd.py",),
+        seconds=500,
+    ),
+    Group(
+        name="docker-isolated",
+        about="CPUs that the kernel keeps free",
+        engine=DOCKER,
+        machine=Machine(init="tiny", append="isolcpus=6-7"),
+        tests=("tests/live/test_isolated.py",),
+        seconds=400,
+    ),
+    Group(
+        name="docker-slice",
+        about="the shared slice",
+        engine=DOCKER,
+        machine=SYSTEMD,
+        tests=("tests/live/test_slice*.py",),
+    ),
+)

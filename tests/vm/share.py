@@ -1,0 +1,103 @@
+"""What goes into the machines: the project as it is now, and the packages for their Python, since they have no network.
+
+The packages are downloaded once, and kept by what they were chosen from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.vm.machine import ROOT, NoMachines
+
+PYTHON: Final = "3.13"
+"""The Python of the machines' Debian."""
+
+_NOT_INSIDE: Final = ("codespell", "import-linter", "mypy", "ruff")
+"""Developers' tools that no test inside runs."""
+
+_SOURCE_ONLY: Final = "pyinotify"
+"""Comes without a wheel; one is made here. It holds nothing that depends on the Python."""
+
+_NEWER_ONLY: Final = "pyasyncore"
+"""Needed from Python 3.12 on. pip reads such conditions for the Python that it runs on."""
+
+_PARTS: Final = ("sidecar", "state", "tests", "compose", "docs", "pyproject.toml", "constraints.txt", "README.md")
+_LEFT_OUT: Final = shutil.ignore_patterns("__pycache__", "*.pyc", "wheels")
+
+
+@contextmanager
+def prepared(folder: Path) -> Iterator[Path]:
+    """A folder below this one with `lib` and `project`, to be shared with machines, for the length of the block.
+    NoMachines where pip cannot get the packages.
+    """
+    lib = _packages(folder)
+    with tempfile.TemporaryDirectory(prefix="share-", dir=folder) as made:
+        share = Path(made)
+        project = share / "project"
+        project.mkdir()
+        for part in _PARTS:
+            source = ROOT / part
+            if source.is_dir():
+                shutil.copytree(source, project / part, ignore=_LEFT_OUT)
+            elif source.exists():
+                shutil.copy2(source, project / part)
+        # Not copied: it is large, and nobody writes there.
+        shutil.copytree(lib, share / "lib", copy_function=os.link)
+        yield share
+
+
+def cache_folder() -> Path:
+    """Where prepared things are kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cpuset-sidecar" / "vm"
+
+
+def requirements() -> list[str]:
+    """What the tests inside need, in pip's words, without versions: these are the constraints'."""
+    read = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    found = [
+        *read["project"]["dependencies"],
+        *read["project"]["optional-dependencies"]["daemon"],
+        *read["dependency-groups"]["dev"],
+    ]
+    plain = [each.partition(";")[0].strip() for each in found]
+    return [each for each in plain if not each.startswith((*_NOT_INSIDE, _SOURCE_ONLY))]
+
+
+def _packages(folder: Path) -> Path:
+    chosen_from = "\n".join([PYTHON, *requirements(), (ROOT / "constraints.txt").read_text()])
+    lib = folder / f"lib-{hashlib.sha256(chosen_from.encode()).hexdigest()[:12]}"
+    if lib.is_dir():
+        return lib
+    making = folder / f"making-{os.getpid()}"
+    shutil.rmtree(making, ignore_errors=True)
+    making.mkdir(parents=True)
+    constraints = ("-c", str(ROOT / "constraints.txt"))
+    wheels = making / "wheels"
+    _pip("wheel", "--no-deps", *constraints, "-w", str(wheels), _SOURCE_ONLY)
+    _pip(
+        *("install", "--target", str(making / "lib"), "--python-version", PYTHON, "--only-binary=:all:"),
+        *("--find-links", str(wheels), *constraints, "--no-compile", *requirements(), _SOURCE_ONLY, _NEWER_ONLY),
+    )
+    (making / "lib").rename(lib)
+    shutil.rmtree(making)
+    for other in folder.glob("lib-*"):
+        if other != lib:
+            shutil.rmtree(other)
+    return lib
+
+
+def _pip(*arguments: str) -> None:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NoMachines(f"pip cannot get the packages for Python {PYTHON}: {done.stderr.strip()[-600:]}")
