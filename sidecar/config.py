@@ -64,6 +64,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     projections: str = "/run/cpuset-sidecar"
     unmanaged: tuple[str, ...] = ()
     cgroup: str = "/sys/fs/cgroup"
+    shared_slice: str = ""
     listen: str = ""
     log_level: str = "info"
     log_format: str = "text"
@@ -93,6 +94,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             band=Band(low=self.load_low, high=self.load_high, pressure=self.load_pressure),
             unmanaged=self.unmanaged,
             projections=self.projections,
+            shared_slice=self.shared_slice,
         )
 
     def check_against(self, topology: Topology) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from sidecar.decide.demand import nearest, numa_rule
 from sidecar.decide.elastic import MAX_GRACE, seconds_of
 from sidecar.decide.options import NODE_OPTIONS, conflict, from_switches
 from sidecar.decide.world import IsolatedRule, OptIn, PolicyName
+from sidecar.slicenames import is_slice, misread_by_runtimes, slice_path
 from state.cpuset import CPUSet
 from state.errors import CPUSetError
 from state.model import NumaRule, Shortage
@@ -192,6 +193,28 @@ def _listen(value: object) -> dict[str, Any]:
     return {"listen": f"{f'[{address}]' if address.version == 6 else address}:{int(port)}"}
 
 
+def _shared_slice(value: object) -> dict[str, Any]:
+    """A slice's name, or a cgroup's path, as the engine is told its default parent."""
+    right = ': write the name of a slice, like "sidecar-shared.slice", or under cgroupfs a path, like "/sidecar-shared"'
+    if value == "":
+        return {"shared_slice": ""}
+    if not isinstance(value, str):
+        raise Wrong(right)
+    if value.startswith("/"):
+        parts = value.rstrip("/").split("/")[1:]
+        if not parts or not all(re.fullmatch(r"[A-Za-z0-9_.:@-]+", part) and part not in (".", "..") for part in parts):
+            raise Wrong(right)
+        return {"shared_slice": "/" + "/".join(parts)}
+    if not is_slice(value):
+        raise Wrong(right)
+    if misread_by_runtimes(value):
+        raise Wrong(
+            f": systemd puts it at {slice_path(value)}, where OCI runtimes do not look for it, since it begins with "
+            "the name of a cgroup controller: write another name, like sidecar-shared.slice"
+        )
+    return {"shared_slice": value}
+
+
 class Key(NamedTuple):
     """How one key is read, and what it means, for `--help` and the reference."""
 
@@ -239,6 +262,11 @@ KEYS: Final[Mapping[str, Key]] = {
     "projections": Key(_directory("projections"), "/run/cpuset-sidecar", "where workloads read their CPUs"),
     "unmanaged": Key(_unmanaged, "db-*", "containers left alone: name patterns, or label=value patterns"),
     "cgroup": Key(_directory("cgroup"), "/sys/fs/cgroup", "where the host's cgroup hierarchy is mounted"),
+    "shared_slice": Key(
+        _shared_slice,
+        "sidecar-shared.slice",
+        "the engine's default cgroup parent, which confines the shared pool as one",
+    ),
     "listen": Key(_listen, "127.0.0.1:9413", "where metrics are served over TCP as well: an address and a port"),
     "log_level": Key(
         _choice("log_level", ("debug", "info", "warning", "error")), "info", "debug, info, warning, error"

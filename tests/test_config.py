@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.config import Config, load, load_again
+from sidecar.config import Config, Given, configured, load, load_again
 from sidecar.decide.world import Band, OptIn, PolicyName, Settings
 from sidecar.errors import ConfigError
 from sidecar.keys import KEYS
@@ -363,3 +364,30 @@ def test_options_that_this_machine_cannot_have_end_the_start() -> None:
 )
 def test_options_may_be_written_as_the_kubelet_takes_them(tmp_path: Path, text: str) -> None:
     assert from_text(tmp_path, text).options == ("full-pcpus-only", "strict-cpu-reservation")
+
+
+@pytest.mark.parametrize("text", ["", "sidecar-shared.slice", "a.slice", "/sidecar-shared", "/a/b.c"])
+def test_a_shared_group_is_a_slice_or_a_path(text: str) -> None:
+    """As the engine is told its default parent; and decisions are told it."""
+    config = configured([Given("shared_slice", text, "here")])
+    assert config.shared_slice == config.settings().shared_slice == text
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("sidecar-shared", "write the name of a slice"),
+        ("a--b.slice", "write the name of a slice"),
+        ("/", "write the name of a slice"),
+        ("/a/../b", "write the name of a slice"),
+        (1, "write the name of a slice"),
+        (
+            "cpuset-sidecar-shared.slice",
+            "at /_cpuset.slice/cpuset-sidecar.slice/cpuset-sidecar-shared.slice, where OCI",
+        ),
+    ],
+)
+def test_what_cannot_be_a_shared_group_is_refused_with_what_can(value: object, words: str) -> None:
+    """Also a slice that systemd and OCI runtimes look for in different places."""
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        configured([Given("shared_slice", value, "here")])

@@ -20,7 +20,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog="example:\n  cpuset-sidecar release\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_config(parser, ("engine", "state_dir", "projections", "cgroup", "log_level", "log_format"))
+    add_config(parser, ("engine", "state_dir", "projections", "cgroup", "shared_slice", "log_level", "log_format"))
     parser.set_defaults(func=run)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from sidecar.decide.facts import ContainerView
-from sidecar.host.slicenames import slice_path
+from sidecar.slicenames import slice_path
 
 CGROUP: Final = "/sys/fs/cgroup"
 

@@ -18,7 +18,7 @@ import trio
 from sidecar.decide.facts import ContainerView, EngineInfo, Phase
 from sidecar.errors import EngineError, EngineFailed, EngineLacks, EngineRefused
 from sidecar.host.places import CGROUP, find_directory, read, v2_hierarchy
-from sidecar.host.slicenames import slice_path
+from sidecar.slicenames import slice_path
 from state import files
 from state.cpuset import EMPTY, CPUSet
 from state.errors import CPUSetError
