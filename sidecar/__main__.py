@@ -17,6 +17,7 @@ from sidecar.cli import (
     doctor,
     explain,
     install_runtime,
+    install_slice,
     plan,
     release,
     resize,
@@ -51,6 +52,7 @@ _COMMANDS = (
     state,
     doctor,
     install_runtime,
+    install_slice,
     swarm,
     release,
 )

@@ -14,6 +14,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
+SHARED: Final = "sidecar-shared.slice"
+EXCLUSIVE: Final = "sidecar-exclusive.slice"
+"""What `install-slice` makes: where containers are born, and where those live that have CPUs of their own."""
+
+SHARED_PATH: Final = "/sidecar-shared"
+EXCLUSIVE_PATH: Final = "/sidecar-exclusive"
+"""The same under the cgroupfs driver, where a cgroup parent is a path."""
+
 _CONTROLLERS: Final = frozenset(
     (
         "cgroup",
@@ -36,6 +44,11 @@ _CONTROLLERS: Final = frozenset(
 """What systemd takes for a controller in the name of a cgroup (its cgroup-util.h), and `cgroup`, the core's files."""
 
 _SLICE: Final = re.compile(r"[A-Za-z0-9:_.\\]+(-[A-Za-z0-9:_.\\]+)*\.slice")
+
+
+def exclusive_beside(shared: str) -> str:
+    """The cgroup parent for containers with CPUs of their own, where this one confines the shared pool."""
+    return EXCLUSIVE_PATH if shared.startswith("/") else EXCLUSIVE
 
 
 def is_slice(name: str) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -25,16 +25,18 @@ from sidecar.cli.checks import (
     check_state_dir,
 )
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
+from sidecar.cli.group_checks import check_parents, check_shared_group
 from sidecar.cli.state import read_books
 from sidecar.cli.swarm import check_swarm, node_capacity
 from sidecar.config import Config
 from sidecar.errors import ConfigError, ContainerGone, SidecarError
 from sidecar.host.cgroups import HostKernel, find_hierarchy
+from sidecar.host.daemonjson import read_daemon_json
 from sidecar.keys import KEYS
 from sidecar.log import printable
 from sidecar.ports import Engine, Kernel
 from sidecar.publish.status_file import is_daemon_running
-from state.cpuset import EMPTY
+from state.cpuset import EMPTY, CPUSet
 from state.errors import StateError
 from state.model import State
 from state.topology import Topology
@@ -70,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
             Finding("configuration", Verdict.FAIL, str(error), "correct it; the rest is checked without it")
         )
         config = Config()
-    findings += examine(config, HostKernel(cgroup=config.cgroup), _ask)
+    findings += examine(config, HostKernel(cgroup=config.cgroup), ask_engine)
     if args.json:
         print_json(findings)
     else:
@@ -106,8 +108,23 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
         *check_state_dir(config.state_dir, mountinfo, is_running=is_running),
         *check_projections(config.projections, mountinfo),
         *check_containers(config, report, books.originals, topology.online if topology else EMPTY),
+        *_check_groups(config, report, topology.online if topology else EMPTY),
         *check_swarm(config, report.engine, node_capacity(config, topology, books, seen) if topology else None),
     ]
+
+
+def _check_groups(config: Config, report: EngineReport, online: CPUSet) -> Iterator[Finding]:
+    """What is above containers: dockerd's configuration is read where it is to be seen."""
+    # Only here: the daemon's imports.
+    from sidecar.sharing import shared_group
+
+    group = shared_group(config.shared_slice, cgroup=config.cgroup) if config.shared_slice else None
+    yield from check_parents(config, report, online, shared=group.path if group else "")
+    settings: Mapping[str, Any] | None = None
+    if os.path.exists("/etc/docker"):
+        with suppress(SidecarError, StateError):
+            settings = read_daemon_json().settings
+    yield from check_shared_group(report, group, settings)
 
 
 async def look_at(open_engine: OpenEngine, address: str) -> EngineReport:
@@ -139,7 +156,8 @@ def rendered(findings: list[Finding], *, is_coloured: bool = False) -> list[str]
     return lines
 
 
-def _ask(address: str) -> EngineReport:
+def ask_engine(address: str) -> EngineReport:
+    """Ask the engine at this address, from outside of any event loop."""
     # Only here: the daemon's imports, which no other check needs.
     import trio
 

@@ -14,8 +14,6 @@ import os
 import re
 import stat
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -150,19 +148,6 @@ def write_daemon_json(found: DaemonJson, settings: Mapping[str, Any]) -> Written
             files.remove(at, name)
     backup = "" if found.content is None else found.path + BACKUP_SUFFIX
     return Written(found.path, changed=True, backup=backup)
-
-
-def flags_of_dockerd(proc: str = "/proc") -> tuple[str, ...] | None:
-    """The words of the running dockerd's command line; None where none is seen.
-
-    A key that is among its flags as well keeps it from starting: it must be told before it is restarted.
-    """
-    for command in sorted(Path(proc).glob("[0-9]*/cmdline")):
-        with suppress(OSError):
-            words = command.read_bytes().rstrip(b"\0").decode(errors="replace").split("\0")
-            if os.path.basename(words[0]) == "dockerd":
-                return tuple(words[1:])
-    return None
 
 
 def _make_above(folder: str) -> None:

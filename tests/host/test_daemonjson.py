@@ -16,7 +16,6 @@ from sidecar.host.daemonjson import (
     BACKUP_SUFFIX,
     decode_settings,
     encode_settings,
-    flags_of_dockerd,
     read_daemon_json,
     value_at,
     with_value,
@@ -141,12 +140,3 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     write_daemon_json(found, with_value(found.settings, ("cgroup-parent",), "pool.slice"))
     assert (tmp_path / "daemon.json").is_symlink()
     assert json.loads((tmp_path / "kept" / "real.json").read_text())["cgroup-parent"] == "pool.slice"
-
-
-def test_the_flags_of_a_running_dockerd_are_seen(tmp_path: Path) -> None:
-    """Only of dockerd itself, not of whatever names it."""
-    for pid, words in {"7": ["sh", "-c", "dockerd"], "9": ["/usr/bin/dockerd", "-H", "fd://"]}.items():
-        (tmp_path / pid).mkdir()
-        (tmp_path / pid / "cmdline").write_bytes("\0".join(words).encode() + b"\0")
-    assert flags_of_dockerd(str(tmp_path)) == ("-H", "fd://")
-    assert flags_of_dockerd(str(tmp_path / "7")) is None
