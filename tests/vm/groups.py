@@ -33,8 +33,10 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     def settings(self) -> dict[str, str]:
         """The environment of its tests."""
+        machine = self.machine
+        shape = f"{machine.sockets},{machine.cores},{machine.threads},{machine.nodes}"
         asked = {"CPUSET_TESTS_ENGINE": _ASK[self.engine]} if self.engine in _ASK else {}
-        return {**asked, **self.environment}
+        return {"LAB_CGROUP": f"v{machine.cgroup}", "CPUSET_TESTS_SHAPE": shape, **asked, **self.environment}
 
 
 SYSTEMD: Final = Machine()
@@ -49,7 +51,7 @@ LIFE: Final = (
     "tests/live/test_shortage.py",
     "tests/live/test_daemon.py",
 )
-HOTPLUG: Final = {"CPUSET_TESTS_OFFLINE": "1"}
+OFFLINE: Final = {"CPUSET_TESTS_OFFLINE": "1"}
 """The right to take CPUs of this machine offline: never asked for where anybody else is."""
 
 GROUPS: Final = (
@@ -59,6 +61,7 @@ GROUPS: Final = (
         engine=NO_ENGINE,
         machine=Machine(cores=4, order="interleave", init="tiny"),
         tests=("tests/live/test_topology.py",),
+        environment=OFFLINE,
         seconds=300,
     ),
     Group(
@@ -124,7 +127,7 @@ GROUPS: Final = (
         engine=DOCKER,
         machine=SYSTEMD,
         tests=("tests/live/test_hotplug.py",),
-        environment=HOTPLUG,
+        environment=OFFLINE,
     ),
     Group(
         name="podman-hotplug",
@@ -132,7 +135,15 @@ GROUPS: Final = (
         engine=PODMAN,
         machine=SYSTEMD,
         tests=("tests/live/test_hotplug.py",),
-        environment=HOTPLUG,
+        environment=OFFLINE,
+    ),
+    Group(
+        name="docker-v1",
+        about="contract, life and hotplug on cgroup v1",
+        engine=DOCKER,
+        machine=Machine(init="tiny", cgroup=1),
+        tests=("tests/contract", "tests/live/test_lifecycle.py", "tests/live/test_hotplug.py"),
+        environment=OFFLINE,
     ),
     Group(
         name="docker-late-cpus",
@@ -140,7 +151,7 @@ GROUPS: Final = (
         engine=DOCKER,
         machine=Machine(init="tiny", append="maxcpus=4"),
         tests=("tests/live/test_late_cpus.py",),
-        environment=HOTPLUG,
+        environment=OFFLINE,
         seconds=400,
     ),
     Group(

@@ -1,0 +1,49 @@
+"""CPUs that come online after the engine started: an engine that knows only those of its start says no.
+
+Docker looks at the machine's CPUs when it starts (23 and later); Podman has nothing that starts. Only on a machine of
+which a part is offline, and the tests' to bring online (CPUSET_TESTS_OFFLINE=1).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.host.sysfs import read_topology
+from state.cpuset import CPUSet
+from tests.live.containers import Containers
+from tests.live.kernelview import KernelView, online
+from tests.live.privateengine import PrivateEngine
+from tests.live.rights import MAY_OFFLINE, bring_online
+from tests.live.sidecarprocess import SidecarProcess
+from tests.live.waiting import eventually
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(
+        not MAY_OFFLINE, reason="CPUs of this machine are not the tests' to bring (CPUSET_TESTS_OFFLINE)"
+    ),
+    pytest.mark.skipif(not read_topology().offline, reason="all CPUs of this machine are online from the start"),
+]
+
+
+def test_an_engine_with_an_old_list_is_explained_and_a_restart_cures_it(
+    own_engine: PrivateEngine, sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """Until then everybody stays where they are; afterwards everybody has the new CPUs, and nobody was restarted."""
+    own_engine.stop()
+    own_engine.start(live_restore=True)
+    first, late = online(), read_topology().offline
+    sidecar.configure(policy="static", reserved=str(CPUSet.of(min(first))), reconcile_period="1s")
+    sidecar.start()
+    plain = workloads.run("plain")
+    assert kernel.once_running(plain) == first
+    bring_online(late)
+    if not workloads.api.is_podman:
+        refused = sidecar.until(plain, lambda it: it.trouble, "the engine said no")
+        assert "Requested CPUs are not available" in refused.trouble
+        assert "restart the engine" in refused.trouble
+        assert kernel.allowed(plain) == first
+        own_engine.stop()
+        own_engine.start(live_restore=True)
+    eventually(lambda: kernel.allowed(plain) == first | late, "it has all of them", seconds=60)
+    assert not sidecar.until(plain, lambda it: it.is_settled and not it.trouble, "no trouble").trouble
