@@ -109,9 +109,10 @@ class Client:
         await left.close()
 
     def _see_that_trusted(self) -> None:
-        found = self.socket()
-        if self._trusted is not None and found is not None and found != self._trusted:
-            raise EngineUnavailable(f"the engine at {self._address.url}: its socket was replaced; who answers is asked")
+        if self._trusted is None or (found := self.socket()) == self._trusted:
+            return
+        what = _CURES[errno.ENOENT] if found is None else "its socket was replaced; who answers now is asked first"
+        raise EngineUnavailable(f"the engine at {self._address.url}: {what}")
 
     async def close(self) -> None:
         """Close every connection."""

@@ -65,10 +65,12 @@ async def test_the_same_engine_on_a_new_socket_is_known_again(daemon: RawDaemon,
 
 
 async def test_a_socket_that_is_gone_is_said_so(daemon: RawDaemon, tmp_path: Path) -> None:
-    """With the cure, not as one that was replaced."""
+    """With the cure, not as one that was replaced, and though connections stand: nobody else would notice."""
     named(daemon, "/var/lib/docker", ONE)
     async with open_docker(daemon.address) as engine:
         await engine.info()
         (tmp_path / "d.sock").unlink()
+        with pytest.raises(EngineUnavailable, match="no such socket"):
+            await engine.containers()
         with pytest.raises(EngineUnavailable, match="no such socket"):
             await engine.info()

@@ -16,7 +16,7 @@ from sidecar.publish.journal import read_journal
 from sidecar.publish.status import ContainerStatus, Status
 from sidecar.publish.status_file import read_status
 from state.checkpoint import NAME as CHECKPOINT
-from state.checkpoint import decode_checkpoint
+from state.checkpoint import PREVIOUS, decode_checkpoint
 from state.cpuset import CPUSet
 from state.errors import StateError
 from state.model import State
@@ -176,7 +176,12 @@ class SidecarProcess:
 
     def books(self) -> State:
         """The checkpoint. StateError if it is not whole."""
-        return decode_checkpoint((self.state_dir / CHECKPOINT).read_bytes())
+        try:
+            content = (self.state_dir / CHECKPOINT).read_bytes()
+        except FileNotFoundError:
+            # Between two renames the books before are the newest.
+            content = (self.state_dir / PREVIOUS).read_bytes()
+        return decode_checkpoint(content)
 
     def journal(self) -> list[object]:
         """All lines of the journal's present file. StateError if one is not whole."""
