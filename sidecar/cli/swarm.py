@@ -18,6 +18,7 @@ import msgspec
 
 from sidecar.cli.asking import ask
 from sidecar.cli.checks import Finding, Verdict
+from sidecar.cli.dockerd import find_dockerd
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
 from sidecar.config import Config
 from sidecar.decide.capacity import capacity
@@ -30,7 +31,6 @@ from sidecar.host.cgroups import HostKernel
 from sidecar.host.daemonjson import (
     DAEMON_JSON,
     DaemonJson,
-    flags_of_dockerd,
     read_daemon_json,
     value_at,
     with_value,
@@ -134,7 +134,8 @@ def advertise(
     before, settings = advertised_in(found, kind), with_count(found, kind, count)
     made = Advertised(kind=kind, cpus=count, before=before, file=found.path, is_dry_run=is_dry_run)
     if settings != found.settings:
-        _check_flags(flags_of_dockerd() or (), found.path)
+        running = find_dockerd()
+        _check_flags(running.words if running else (), found.path)
         made = msgspec.structs.replace(made, changed=True)
         if not is_dry_run:
             made = msgspec.structs.replace(made, backup=write_daemon_json(found, settings).backup)
