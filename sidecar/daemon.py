@@ -22,6 +22,7 @@ from contextlib import asynccontextmanager
 from types import ModuleType
 from typing import Final
 
+import msgspec
 import trio
 
 from sidecar.allocator import Allocator
@@ -52,6 +53,7 @@ from sidecar.publish.keeping import STATUS_PAUSE, Narrator
 from sidecar.publish.projections import Projections
 from sidecar.publish.tcp import TcpListener, listening_on
 from sidecar.publish.telling import Teller
+from sidecar.sharing import with_shared_group
 from state.checkpoint import CheckpointFile
 from state.codec import encode, to_builtins
 from state.errors import StateError
@@ -64,8 +66,8 @@ SWITCH_SECONDS: Final = 0.0005
 """How long one thread keeps the interpreter while the other wants it: Python's 5 ms are longer than a whole pinning."""
 
 RESTART_KEYS: Final = (
-    *("engine", "state_dir", "projections", "cgroup", "listen", "reconcile_seconds", "load_period_seconds"),
-    *("load_half_life_seconds", "log_level", "log_format"),
+    *("engine", "state_dir", "projections", "cgroup", "shared_slice", "listen", "reconcile_seconds"),
+    *("load_period_seconds", "load_half_life_seconds", "log_level", "log_format"),
 )
 """Fields of the configuration that a running daemon does not take up."""
 
@@ -139,7 +141,8 @@ async def serve(
         if engine is not None:
             return await daemon.run(engine, is_release=is_release)
         async with open_engine(config.engine, label_keys(config.unmanaged)) as real:
-            return await daemon.run(real, is_release=is_release)
+            shared = with_shared_group(real, config.shared_slice, cgroup=config.cgroup)
+            return await daemon.run(shared, is_release=is_release)
 
 
 def _first_world(config: Config, checkpoints: CheckpointFile, kernel: Kernel, log: Log) -> World:
@@ -340,7 +343,8 @@ class _Daemon:
             self._log.warning("labels that are new in unmanaged are read only after a restart")
         self._log.info("the configuration was read again", policy=config.policy)
         await outbox.send(TopologyRead(topology))
-        await outbox.send(SettingsChanged(to_builtins(config.settings())))
+        settings = msgspec.structs.replace(config.settings(), shared_slice=self._config.shared_slice)
+        await outbox.send(SettingsChanged(to_builtins(settings)))
 
 
 def _leaves(group: BaseExceptionGroup[Exception]) -> list[Exception]:
