@@ -20,6 +20,7 @@ from sidecar.decide.facts import ContainerView
 from sidecar.decide.options import CONTAINER_OPTIONS, conflict
 from sidecar.decide.swarm import mismatch
 from sidecar.decide.world import OptIn, PolicyName, Settings, Standing, Wish
+from sidecar.slicenames import exclusive_beside
 from state.cpuset import EMPTY, CPUSet
 from state.errors import CPUSetError
 from state.model import Demand, MemsRule, NumaRule, Originals, QuotaRule, RefusalCode, Scale, Shortage
@@ -57,8 +58,7 @@ _DEVICE_LENGTH: Final = 64
 """Characters of a device's name: a network interface has 15 at most, a PCI address 12 or some more."""
 
 _BORN_INSIDE: Final = (
-    "it lives in {}, which confines the shared pool, and can have no CPUs outside it: create it with "
-    "cgroup_parent: cpuset-sidecar-exclusive.slice"
+    "it lives in {}, which confines the shared pool, and can have no CPUs outside it: create it with cgroup_parent: {}"
 )
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -96,7 +96,9 @@ def wish_of(
     try:
         demand = _demand(view, settings, originals)
         if demand is not None and view.in_shared_group:
-            raise _BadLabel(RefusalCode.CONTRADICTION, _BORN_INSIDE.format(settings.shared_slice))  # noqa: TRY301
+            shared = settings.shared_slice
+            reason = _BORN_INSIDE.format(shared, exclusive_beside(shared))
+            raise _BadLabel(RefusalCode.CONTRADICTION, reason)  # noqa: TRY301
     except _BadLabel as bad:
         return Wish(
             standing=_standing(view, originals),
