@@ -20,8 +20,9 @@ class NoMachines(Exception):
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """What is emulated. `order` is how its kernel numbers the CPUs; `init` decides the engines' cgroup driver. cgroup v1
-    goes with the init `tiny` only.
+    """What is emulated. `order` is how its kernel numbers the CPUs; `init` decides the engines' cgroup driver.
+
+    cgroup v1 goes with the init `tiny` only.
     """
 
     sockets: int = 2
