@@ -7,7 +7,7 @@ starts with a line `{"world":...}`: the World before the facts that follow. Such
 started anew, and after facts that could not be written; whoever replays begins afresh at each.
 
 The journal is for people and for replay, the checkpoint is what must survive: lines are given to the kernel at once
-(they survive the daemon), but not synced.
+(they survive the daemon), but not synced. A file or directory that somebody deleted meanwhile is made anew.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class Journal:
 
     def __init__(self, directory: str | os.PathLike[str], limit_bytes: int = LIMIT) -> None:
         """Opens the directory (made if it is not there) and cuts off half a line that a crash left."""
+        self._path = os.fspath(directory)
         self._limit = limit_bytes
         self._snapshot: Callable[[], bytes] | None = None
         self._file = -1
@@ -58,7 +59,7 @@ class Journal:
         self._opening = 0
         self._needs_world = True
         try:
-            self._directory = files.open_directory(directory, create=True, mode=0o700)
+            self._directory = files.open_directory(self._path, create=True, mode=0o700)
         except StateError as error:
             raise StateUnwritable(f"cannot keep the journal: {error}") from error
 
@@ -95,8 +96,10 @@ class Journal:
         self.close()
 
     def _write(self, lines: bytes) -> None:
+        if self._file >= 0 and not os.fstat(self._file).st_nlink:
+            self._close_file()
         if self._file < 0:
-            self._open()
+            self._open_or_make()
         opening = self._world() if self._needs_world else b""
         if self._size > self._opening and self._size + len(opening) + len(lines) > self._limit:
             self._close_file()
@@ -113,6 +116,20 @@ class Journal:
         if self._snapshot is None:
             raise StateUnwritable("the journal has no World to start with")
         return _WORLD + self._snapshot() + b"}\n"
+
+    def _open_or_make(self) -> None:
+        try:
+            if self._directory >= 0:
+                self._open()
+        except FileNotFoundError:
+            # The directory was deleted under us, and with it the facts before these.
+            os.close(self._directory)
+            self._directory = -1
+        if self._directory < 0:
+            self._directory = files.open_directory(self._path, create=True, mode=0o700)
+            self._open()
+        if not self._size:
+            self._needs_world = True
 
     def _open(self) -> None:
         opened = os.open(NAME, _FLAGS, _MODE, dir_fd=self._directory)

@@ -196,6 +196,29 @@ def test_facts_that_could_not_be_written_are_followed_by_a_world(
     assert shown(tmp_path / NAME) == [0, *FACTS[:2], 3, *FACTS[3:]]
 
 
+@pytest.mark.parametrize("what", ["file", "directory", "directory, with a file in its place for a while"])
+def test_what_was_deleted_under_us_is_made_anew(tmp_path: Path, worlds: Worlds, what: str) -> None:
+    """With a world first: the facts before it are gone."""
+    folder = tmp_path / "state"
+    with Journal(folder) as journal:
+        journal.start_with(worlds.now)
+        journal.append(FACTS[:2])
+        (folder / NAME).unlink()
+        if what != "file":
+            folder.rmdir()
+        if what.endswith("while"):
+            folder.touch()
+            for _ in range(2):
+                with pytest.raises(StateUnwritable, match="stands there"):
+                    journal.append(FACTS[:2])
+            folder.unlink()
+        worlds.seen = 2
+        journal.append(FACTS[2:3])
+        worlds.seen = 3
+        journal.append(FACTS[3:])
+    assert shown(folder / NAME) == [2, *FACTS[2:3], *FACTS[3:]]
+
+
 @pytest.mark.parametrize("call", ["open", "rename"])
 def test_a_file_that_cannot_be_changed_over_is_told_and_tried_again(
     tmp_path: Path, worlds: Worlds, monkeypatch: pytest.MonkeyPatch, call: str
