@@ -12,6 +12,7 @@ Containers stay as they are when the daemon ends; only `release` gives everythin
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import random
 import signal
@@ -70,6 +71,9 @@ RESTART_KEYS: Final = (
     *("load_period_seconds", "load_half_life_seconds", "log_level", "log_format"),
 )
 """Fields of the configuration that a running daemon does not take up."""
+
+SILENT_SECONDS: Final = 1.0
+"""How long an engine may be silent at the start before it is waited for like one that was lost."""
 
 READY_SECONDS: Final = 2.0
 """How long the API waits for the first looks: then it is there all the same, to say that they are not done."""
@@ -190,8 +194,11 @@ class _Daemon:
         self._rng = random.Random()  # noqa: S311 - jitter
 
     async def run(self, engine: Engine, *, is_release: bool) -> int:
-        # An engine that is not there, or cannot do it, is said at once; later it is waited for.
-        info = await engine.info()
+        # An engine that is not there, or cannot do it, is said at once; later it is waited for, and so is one that is
+        # there and silent: it may be starting containers that wait for our answer.
+        info = None
+        with trio.move_on_after(math.inf if is_release else SILENT_SECONDS):
+            info = await engine.info()
         outbox, inbox = trio.open_memory_channel[Fact](INBOX)
         async with trio.open_nursery() as owner, outbox, trio.open_nursery() as orders:
             async with trio.open_nursery() as sources:
@@ -238,7 +245,7 @@ class _Daemon:
         self,
         sources: trio.Nursery,
         engine: Engine,
-        info: EngineInfo,
+        info: EngineInfo | None,
         looker: Looker,
         outbox: trio.MemorySendChannel[Fact],
         *,
@@ -246,7 +253,7 @@ class _Daemon:
     ) -> int:
         sources.start_soon(self._hear_signals, outbox)
         sources.start_soon(looker.keep_inventory, self._config.reconcile_seconds)
-        if is_release:
+        if is_release and info is not None:
             await outbox.send(EngineConnected(info))
             looker.look_at_everything()
             return await self._release(outbox)

@@ -54,6 +54,7 @@ def glance_of(body: bytes | bytearray, container: str, keep: frozenset[str] = fr
         name=name[:_NAME_LENGTH],
         phase=_PHASES.get(each.state or "", Phase.CREATED),
         labels=wire.labels(each.labels or {}, keep),
+        is_glance=True,
         mounts=tuple(_mount(mounted) for mounted in (each.mounts or [])[:_MOUNT_COUNT] if _is_sound(mounted)),
     )
 

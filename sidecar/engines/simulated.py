@@ -90,7 +90,9 @@ class SimulatedEngine:
         """Who a container is, while a start holds its lock, too."""
         await self._look()
         one = self.docker.container(container).view()
-        return ContainerView(id=one.id, name=one.name, phase=one.phase, labels=one.labels, mounts=one.mounts)
+        return ContainerView(
+            id=one.id, name=one.name, phase=one.phase, labels=one.labels, mounts=one.mounts, is_glance=True
+        )
 
     async def update(self, container: str, update: Update) -> None:
         """Change CPUs and quota in one call."""

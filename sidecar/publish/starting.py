@@ -7,6 +7,8 @@ are those of the runtime's own bundle.
 1. Whoever asks waits until the answer is there, `ANSWER_SECONDS` at most. A client that goes away is noticed by the
    server, which cancels this.
 2. However the waiting ends without an answer, the daemon is told that nobody waits any more.
+3. While the engine is not reached nothing is decided, and an engine that starts itself is not reached before its
+   containers have started. So after `UNREACHED_SECONDS` the books answer (`unreached`), or a refusal does.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import trio
 from sidecar.board import Board
 from sidecar.decide.facts import ContainerView, Fact, Phase, StartHeld, StartLetGo
 from sidecar.decide.orders import AnswerStart
+from sidecar.decide.unreached import from_books
 from sidecar.decide.world import STRICT_RUNTIME
 from sidecar.desk import Desk
 from sidecar.errors import ContainerGone, EngineError
@@ -29,6 +32,9 @@ from sidecar.publish.answers import Refused
 
 ANSWER_SECONDS: Final = 30.0
 """How long a start is held at most. The runtime's side waits somewhat longer."""
+
+UNREACHED_SECONDS: Final = 2.0
+"""How long an engine that is not reached is waited for: every start at once of a machine that boots waits for this."""
 
 GLANCE_SECONDS: Final = 2.0
 """How long one glance may take: it takes a millisecond, but for engines that need the container's lock for it, too."""
@@ -50,12 +56,15 @@ _List = Annotated[str, msgspec.Meta(max_length=_CPUS)]
 _Limit = Annotated[int, msgspec.Meta(ge=-_NUMBER, le=_NUMBER)] | None
 _Word = Annotated[str, msgspec.Meta(max_length=256)]
 
+_Words = Annotated[dict[_Word, _Word], msgspec.Meta(max_length=64)]
+
 Glance = Callable[[str], Awaitable[ContainerView]]
 
 
 class StartBody(msgspec.Struct, frozen=True, kw_only=True):
     """What a runtime asks: the container's full id, and what its bundle says. `quota` and `period` are in microseconds,
-    `memory` in bytes; `annotations` count as labels where the engine tells none.
+    `memory` in bytes; `annotations` count as labels where there are none. `name` and `labels` are of the engine's own
+    books, where the runtime could read them: for when the engine cannot be asked.
     """
 
     id: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
@@ -64,7 +73,9 @@ class StartBody(msgspec.Struct, frozen=True, kw_only=True):
     quota: _Limit = None
     period: _Limit = None
     memory: _Limit = None
-    annotations: Annotated[dict[_Word, _Word], msgspec.Meta(max_length=64)] = {}
+    annotations: _Words = {}
+    name: _Word | None = None
+    labels: _Words = {}
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,14 +123,35 @@ class Starts:
 
     async def ask(self, asked: StartBody) -> StartAnswer:
         """Hold a start until it may go on. Refused: 409 with the decision's reason, 503 where there is none in time."""
-        why = "its CPUs were not free of others"
+        began = self._tickets()
+        if not await self._is_reached():
+            return self._by_the_books(asked, began)
         with trio.move_on_after(ANSWER_SECONDS):
-            began = self._tickets()
             view = await self._view(asked)
             return _answer(asked.id, await self._held(view, began))
+        why = "its CPUs were not free of others"
         if not self._board.latest.is_ready:
-            why = "the engine was not reached, or not everything was looked at"
+            why = "the engine was not reached"
         raise Refused(503, f"not started: {why} within {ANSWER_SECONDS:g} s")
+
+    async def _is_reached(self) -> bool:
+        """(3) Whether there is an engine to decide with, which may have to be waited for."""
+        with trio.move_on_after(UNREACHED_SECONDS):
+            async for world in self._board.worlds():
+                if world.engine is not None and "engine" not in self._board.problems:
+                    return True
+        return False
+
+    def _by_the_books(self, asked: StartBody, began: int) -> StartAnswer:
+        """(3) As they are."""
+        world = self._board.latest
+        known = world.containers.get(asked.id)
+        if known is None and asked.name is None and not _ours(asked):
+            raise Refused(503, "not started: the engine does not answer, and nobody else says who this container is")
+        answer = from_books(world, _with_limits(known.view if known else _named(asked), asked), began)
+        if answer is None:
+            raise Refused(503, "not started: the engine does not answer, and in the books it holds no CPUs")
+        return _answer(asked.id, answer)
 
     async def _held(self, view: ContainerView, began: int) -> AnswerStart:
         with self._desk.held() as waiting:
@@ -141,25 +173,32 @@ class Starts:
         """Who is about to start. Asked for again while the engine does not tell, within whatever time there is: one
         that is not known cannot be placed, and one whose annotations say what it wants need not be.
         """
-        ours = {key: value for key, value in asked.annotations.items() if key.startswith(_OURS)}
         while True:
             if known := self._board.latest.containers.get(asked.id):
                 return known.view
             with trio.move_on_after(GLANCE_SECONDS), contextlib.suppress(EngineError):
                 try:
-                    return _with_limits(await self._glance(asked.id), asked, ours)
+                    return _with_limits(await self._glance(asked.id), asked)
                 except ContainerGone:
                     raise Refused(409, f"not started: the engine knows no container {asked.id[:12]}") from None
-            if ours:
-                unnamed = ContainerView(id=asked.id, name=asked.id[:12], phase=Phase.CREATED)
-                return _with_limits(unnamed, asked, ours)
+            if asked.name is not None or _ours(asked):
+                return _with_limits(_named(asked), asked)
             await trio.sleep(PAUSE_SECONDS)
 
 
-def _with_limits(view: ContainerView, asked: StartBody, annotations: dict[str, str]) -> ContainerView:
+def _named(asked: StartBody) -> ContainerView:
+    """Who the runtime says it is."""
+    return ContainerView(id=asked.id, name=asked.name or asked.id[:12], phase=Phase.CREATED, labels=asked.labels)
+
+
+def _ours(asked: StartBody) -> dict[str, str]:
+    return {key: value for key, value in asked.annotations.items() if key.startswith(_OURS)}
+
+
+def _with_limits(view: ContainerView, asked: StartBody) -> ContainerView:
     return msgspec.structs.replace(
         view,
-        labels={**annotations, **view.labels},
+        labels={**_ours(asked), **view.labels},
         cpuset=asked.cpus,
         mems=asked.mems,
         nano_cpus=0,
@@ -167,6 +206,7 @@ def _with_limits(view: ContainerView, asked: StartBody, annotations: dict[str, s
         cpu_period=asked.period or 0,
         memory=asked.memory or 0,
         runtime=STRICT_RUNTIME,
+        is_glance=False,
     )
 
 

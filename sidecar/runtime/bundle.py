@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MOST_BYTES = 32 * 1024 * 1024
 """Of a config.json, and of an answer."""
 
+MOST_LABELS = 64
+"""That are told: ours first."""
+
 DIRECTORY_SECONDS = 1.0
 """How long the container's projection directory is waited for: the sidecar makes it right after its decision."""
 
@@ -42,7 +45,31 @@ def question(container: str, spec: dict[str, Any]) -> dict[str, Any]:
         "period": number(cpu, "period"),
         "memory": number(memory, "limit"),
         "annotations": annotations,
+        **described(container, spec),
     }
+
+
+def described(container: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """The container's name and labels from Docker's own books, which lie beside files that it mounts; none elsewhere.
+
+    For when the engine cannot be asked: while it starts itself it answers nobody before its containers have started.
+    """
+    mounts = spec.get("mounts")
+    for each in mounts if isinstance(mounts, list) else []:
+        source = text(each, "source") if isinstance(each, dict) else ""
+        folder, name = os.path.split(source)
+        if name not in ("hostname", "resolv.conf", "hosts") or os.path.basename(folder) != container:
+            continue
+        try:
+            with open(f"{folder}/config.v2.json", "rb", buffering=0) as file:
+                books = loaded(file.read(MOST_BYTES + 1))
+        except (OSError, Refused):
+            continue
+        labels = table(table(books, "Config"), "Labels")
+        short = {key: value for key, value in labels.items() if isinstance(value, str) and len(key + value) <= 250}
+        ours = sorted(short, key=lambda key: (not key.startswith("cpuset."), key))[:MOST_LABELS]
+        return {"name": text(books, "Name").lstrip("/")[:250], "labels": {key: short[key] for key in ours}}
+    return {}
 
 
 def apply(spec: dict[str, Any], update: dict[str, Any]) -> None:
@@ -77,7 +104,7 @@ def mount(spec: dict[str, Any], root: str, directory: str, destination: str) -> 
             above = place if isinstance(options, list) and "ro" in options else ""
     if above:
         return f"{above} is mounted read-only, and {destination} would have to be made in it"
-    if not _appears(source):
+    if not _appears(root, source):
         return f"there is no {source} on the host (the sidecar's projections must be a directory of the host)"
     options = ["bind", "ro", "nosuid", "nodev", "noexec"]
     mounts.append({"destination": destination, "type": "bind", "source": source, "options": options})
@@ -90,11 +117,19 @@ def _place(destination: str) -> str:
     return place[4:] if place == "/var/run" or place.startswith("/var/run/") else place
 
 
-def _appears(directory: str) -> bool:
+def _appears(root: str, directory: str) -> bool:
+    """Whether it comes in time. It is made where a sidecar uses this root: one that has reached no engine tells nobody
+    yet, and who mounts nothing now would never be told.
+    """
     end = time.monotonic() + DIRECTORY_SECONDS
     while not os.path.isdir(directory):
         if time.monotonic() > end:
-            return False
+            try:
+                if os.path.isdir(os.path.join(root, ".staging")):
+                    os.makedirs(directory, exist_ok=True)
+            except OSError:
+                pass
+            return os.path.isdir(directory)
         time.sleep(0.001)
     return True
 
