@@ -107,7 +107,7 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
         case StartHeld():
             return after_hold(world, fact), ()
         case StartLetGo():
-            return after_letting_go(world, fact), ()
+            return after_letting_go(world, fact), (LookAgain(fact.container),)
         case StopFailed():
             container = world.containers.get(fact.container)
             return world.with_container(replace(container, trouble=fact.reason)) if container else world, ()

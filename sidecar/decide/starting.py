@@ -34,19 +34,27 @@ _PERIOD: Final = 100_000
 
 
 def after_hold(world: World, fact: StartHeld) -> World:
-    """The world once a runtime asked about a start: whatever ran of the container before runs no more."""
+    """The world once a runtime asked about a start: whatever ran of the container before runs no more, and older looks
+    at it are old news.
+    """
     id = fact.view.id
     if id not in world.containers:
         world = believed(world, fact.view, fact.began)
     container = world.containers[id]
-    view = container.view
-    if view.phase.is_live:
-        view = replace(view, phase=Phase.EXITED, effective=None)
+    view = replace(container.view, phase=Phase.CREATED, effective=None)
     if id in world.state.refusals:
         # Of an earlier start: this one asks anew.
         world = replace(world, state=world.state.released(id))
     return world.with_container(
-        replace(container, view=view, held=fact.number, has_asked=True, linger=None, has_lingered=False)
+        replace(
+            container,
+            view=view,
+            known=max(container.known, fact.began),
+            held=fact.number,
+            has_asked=True,
+            linger=None,
+            has_lingered=False,
+        )
     )
 
 
@@ -92,6 +100,9 @@ def _answer(world: World, container: Container, number: int) -> AnswerStart | No
     is_exclusive = id in world.state.assignments
     if is_exclusive:
         # 2. All of it, and alone.
+        if taken := wanted & world.strangers:
+            reason = f"CPUs {taken} were granted to it, and a container pinned by hand is on them now"
+            return AnswerStart(id, number, refusal=reason)
         if reached.others(container.footprint) & wanted.mask & ~reserved:
             return None
         cpus = wanted

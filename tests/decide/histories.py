@@ -100,14 +100,14 @@ def rest(reality: Reality) -> None:
     """Answer everything until nothing is on its way. A history that never comes to rest is a deadlock or a loop."""
     while reality.land_late():
         pass
-    while locked := [real for real in reality.containers.values() if real.verdict]:
-        strictstarts.go_on(reality, locked[0], fails=False)
+    while strictstarts.one_goes_on(reality):
+        pass
     reality.read_topology()
     reality.take_inventory()
     told = sum(1 + 2 * len(inventory.views) for inventory in reality.inventories)
     waiting = len(reality.flight) + len(reality.looks) + len(reality.retries) + len(reality.timers) + told
     for _ in range(40 + 60 * len(reality.containers) + 3 * waiting):
-        if not _start_goes_on(reality) and not reality.go_on() and not reality.measure_all():
+        if not strictstarts.one_goes_on(reality) and not reality.go_on() and not reality.measure_all():
             break
         if found := broken(reality):
             raise Broken(found)
@@ -120,14 +120,6 @@ def rest(reality: Reality) -> None:
         raise Broken([f"it was at rest, and then {reality.flight or reality.timers or reality.looks} came"])
     if reality.replayed() != reality.world:
         raise Broken(["the replayed journal gives another world"])
-
-
-def _start_goes_on(reality: Reality) -> bool:
-    answered = [real for real in reality.containers.values() if real.verdict]
-    for real in answered[:1]:
-        strictstarts.go_on(reality, real, fails=False)
-        reality.begin_look(real.id)
-    return bool(answered)
 
 
 def _do(reality: Reality, op: Op) -> None:
@@ -297,6 +289,10 @@ def _switch(reality: Reality, who: int, how: int) -> None:
     reality.read_settings(SETTINGS[who % len(SETTINGS)] if how % 3 == 0 else reality.settings)
 
 
+def _land_late(reality: Reality, who: int, how: int) -> None:
+    reality.land_late()
+
+
 _deliver = _pick(lambda r: r.flight, lambda r, i, how: r.deliver(i, _FATES[how % len(_FATES)]))
 _land = _pick(lambda r: r.flight, lambda r, i, how: r.land(i))
 _look = _pick(lambda r: r.looks, lambda r, i, how: r.deliver_look(i if how % 4 == 0 else 0))
@@ -318,7 +314,7 @@ _VERBS: list[Callable[[Reality, int, int], None]] = [
     lambda reality, who, how: reality.take_inventory(),
     lambda reality, who, how: reality.begin_inventory(),
     *[_inventory] * 2,
-    lambda reality, who, how: reality.land_late(),
+    _land_late,
     *[_end_start] * 2,
     _toggle,
     _crash,

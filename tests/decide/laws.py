@@ -90,7 +90,7 @@ def _conflicts(world: World, order: ApplyCpuset, holds: CPUSet) -> list[str]:
     found = []
     for id, other in world.containers.items():
         is_exclusive = id in world.state.assignments
-        if id == order.container or other.wish.standing is Standing.UNMANAGED:
+        if id == order.container or other.wish.standing in (Standing.UNMANAGED, Standing.MEMBER):
             continue
         conflict = is_exclusive or (bool(holds) and order.live)
         if not order.live and not holds:

@@ -41,6 +41,16 @@ def go_on(reality: Reality, real: Real, *, fails: bool) -> None:
     reality.unlock(real)
 
 
+def one_goes_on(reality: Reality) -> bool:
+    """One start that was answered happens; whether there was any."""
+    for real in reality.containers.values():
+        if real.verdict is not None:
+            go_on(reality, real, fails=False)
+            reality.begin_look(real.id)
+            return True
+    return False
+
+
 def answered_wrongly(reality: Reality) -> list[str]:
     """What the last burst answered against the rules, as sentences."""
     found: list[str] = []

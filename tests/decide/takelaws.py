@@ -77,6 +77,9 @@ def unfair(world: World) -> list[str]:
     is_plain = settings.isolated is IsolatedRule.IGNORE and settings.numa is NumaRule.NONE and not settings.options
     if settings.policy is not PolicyName.DYNAMIC or not is_plain or settings.min_change > 1 or world.topology.kinds:
         return []
+    if world.strangers & world.state.exclusive:
+        # Somebody was pinned by hand onto granted CPUs: whoever gave one of these up would give it to nobody.
+        return []
     grants = list(world.state.assignments.values())
     found = [
         f"{each.name} wants {wish_for(world, each)} CPUs and keeps {each.cpus}"

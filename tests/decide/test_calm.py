@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sidecar.decide.facts import Purpose
 from tests.decide.histories import DYNAMIC, MACHINES, _do, random_history
 from tests.decide.reality import Reality
+from tests.decide.strictstarts import one_goes_on
 
 
 def upset(seed: int) -> Reality:
@@ -20,8 +21,10 @@ def upset(seed: int) -> Reality:
         _do(reality, op)
     for real in reality.containers.values():
         real.demand = rng.random() * len(reality.present)
-    while reality.late:
-        reality.land_late()
+    while reality.land_late():
+        pass
+    while one_goes_on(reality):
+        pass
     reality.read_topology()
     reality.take_inventory()
     return reality
@@ -43,6 +46,8 @@ def changes_until_quiet(reality: Reality) -> int:
 
 def _goes_on(reality: Reality) -> bool:
     """One thing that is due happens; every other workload acknowledges before its grace is over."""
+    if one_goes_on(reality):
+        return True
     is_waiting = reality.timers and not (reality.flight or reality.looks or reality.inventories or reality.retries)
     if is_waiting and reality.timers[0].purpose is Purpose.GRACE and reality.timers[0].number % 2:
         reality.acknowledge(0)

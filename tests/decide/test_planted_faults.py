@@ -14,8 +14,8 @@ from sidecar.decide.policies import granting, static
 from sidecar.decide.world import Container, Reach, Settings, World, replace
 from state.cpuset import CPUSet
 from state.model import State
-from tests.decide import dynamic_faults
-from tests.decide.histories import DYNAMIC, STATIC, Broken
+from tests.decide import dynamic_faults, strict_faults
+from tests.decide.histories import DYNAMIC, GROUPED, STATIC, Broken
 from tests.decide.long_run import history
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -206,7 +206,11 @@ FAULTS: tuple[Plant, ...] = (
 
 @pytest.mark.parametrize(
     ("plant", "settings"),
-    [*((fault, STATIC) for fault in FAULTS), *((fault, DYNAMIC) for fault in dynamic_faults.FAULTS)],
+    [
+        *((fault, STATIC) for fault in FAULTS),
+        *((fault, DYNAMIC) for fault in dynamic_faults.FAULTS),
+        *((fault, (*GROUPED, *STATIC)) for fault in strict_faults.FAULTS),
+    ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_daemon_with_one_broken_rule_is_caught(

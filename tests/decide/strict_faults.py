@@ -1,0 +1,118 @@
+"""Faults of strict start and of the shared group, each a rule that is broken in one place: the histories catch each."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.decide import plan as plan_module
+from sidecar.decide import reconcile, reducer, starting
+from sidecar.decide.facts import ContainerView, StartHeld
+from sidecar.decide.orders import AnswerStart
+from sidecar.decide.world import Container, Reach, World, replace
+from state.cpuset import CPUSet
+
+
+def answers_before_others_have_left(patch: pytest.MonkeyPatch) -> None:
+    honest = starting._answer
+
+    def answer(world: World, container: Container, number: int) -> AnswerStart | None:
+        empty = replace(world)
+        empty.__dict__["reach"] = Reach(0, 0, 0, 0)
+        return honest(empty, container, number)
+
+    patch.setattr(starting, "_answer", answer)
+
+
+def forgets_what_it_answered(patch: pytest.MonkeyPatch) -> None:
+    honest = starting.answers
+
+    def answers(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
+        after, given = honest(world)
+        for answer in given:
+            made = replace(after.containers[answer.container], doubts=(), is_lost=False)
+            after = after.with_container(made)
+        return after, given
+
+    patch.setattr(plan_module, "answers", answers)
+
+
+def waits_for_what_two_held_starts_are_configured_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Container, "is_strict", property(lambda self: False))
+
+
+def starts_what_was_refused(patch: pytest.MonkeyPatch) -> None:
+    honest = starting._answer
+
+    def answer(world: World, container: Container, number: int) -> AnswerStart | None:
+        state = replace(world.state, refusals={})
+        return honest(
+            replace(world, state=state), replace(container, wish=replace(container.wish, demand=None)), number
+        )
+
+    patch.setattr(starting, "_answer", answer)
+
+
+def orders_what_is_held(patch: pytest.MonkeyPatch) -> None:
+    """An order to a container whose lock its start holds is not answered, and takes a slot."""
+    honest = plan_module._changes
+
+    def changes(world: World) -> object:
+        blind = {id: replace(c, held=None) for id, c in world.containers.items()}
+        return honest(replace(world, containers=blind))
+
+    patch.setattr(plan_module, "_changes", changes)
+
+
+def never_answers_again_once_asked(patch: pytest.MonkeyPatch) -> None:
+    honest = starting.after_hold
+
+    def after(world: World, fact: StartHeld) -> World:
+        known = world.containers.get(fact.view.id)
+        return world if known and known.has_asked else honest(world, fact)
+
+    patch.setattr(reducer, "after_hold", after)
+
+
+def believes_a_glance(patch: pytest.MonkeyPatch) -> None:
+    """What is seen without the lock has no limits: an order would forget them for good."""
+    honest = reconcile.sighted
+
+    def sighted(world: World, view: ContainerView, began: int) -> World:
+        return honest(world, replace(view, is_glance=False), began)
+
+    patch.setattr(reducer, "sighted", sighted)
+    patch.setattr(reconcile, "sighted", sighted)
+
+
+def tells_members_what_they_are_configured_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(World, "sure_of", lambda self, container: container.configured)
+
+
+def lets_the_group_be(patch: pytest.MonkeyPatch) -> None:
+    policy = plan_module.policy_named
+
+    class Blind:
+        def __init__(self, name: str) -> None:
+            self._honest = policy(name)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._honest, name)
+
+        def desired(self, world: World, container: Container) -> CPUSet | None:
+            is_group = world.group is not None and container.view.id == world.group.view.id
+            return None if is_group else self._honest.desired(world, container)
+
+    patch.setattr(plan_module, "policy_named", Blind)
+
+
+FAULTS = (
+    answers_before_others_have_left,
+    forgets_what_it_answered,
+    waits_for_what_two_held_starts_are_configured_for,
+    starts_what_was_refused,
+    orders_what_is_held,
+    never_answers_again_once_asked,
+    believes_a_glance,
+    tells_members_what_they_are_configured_for,
+    lets_the_group_be,
+)
