@@ -66,6 +66,8 @@ def _entered(reality: Reality, answer: AnswerStart, cpus: CPUSet) -> list[str]:
     granted = world.state.assignments.get(answer.container)
     if not cpus:
         found.append(f"{name} was started on no CPU")
+    if granted is None and world.containers[answer.container].wish.demand is not None:
+        found.append(f"{name} was started on {cpus}, though it asks for CPUs of its own and has none")
     if answer.exclusive != (granted is not None) or (granted and granted.cpus != cpus):
         found.append(f"{name} was started on {cpus}, and its grant is {granted and granted.cpus}")
     for id, other in world.containers.items():
