@@ -206,7 +206,7 @@ def _with_limits(view: ContainerView, asked: StartBody) -> ContainerView:
         cpu_period=asked.period or 0,
         memory=asked.memory or 0,
         runtime=STRICT_RUNTIME,
-        is_glance=False,
+        is_glance=True,
     )
 
 
