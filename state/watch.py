@@ -45,11 +45,16 @@ SHORT_POLL_SECONDS: Final = 1.0
 removed while somebody holds it open makes no event until it is let go, so that its successor could be missed."""
 
 
-def default_directory(environment: Mapping[str, str]) -> str:
-    """`$CPUSET_SIDECAR_DIR`, or else the container's own directory by id, for which its host name must be its id."""
+def default_directory(environment: Mapping[str, str], root: str = ROOT) -> str:
+    """`$CPUSET_SIDECAR_DIR`, or else the container's own directory by id, for which its host name must be its id.
+
+    Where its own directory is mounted in the place of all of them, as after a strict start, that is it.
+    """
     if named := environment.get("CPUSET_SIDECAR_DIR"):
         return named
-    return os.path.join(ROOT, "by-id", (environment.get("HOSTNAME") or os.uname().nodename)[:12])
+    if os.path.lexists(os.path.join(root, projections.STATUS)):
+        return root
+    return os.path.join(root, "by-id", (environment.get("HOSTNAME") or os.uname().nodename)[:12])
 
 
 class ProjectionWatch:

@@ -1,16 +1,20 @@
-"""`cpuset-sidecar watch [DIR]`: a workload's CPUs as they change, a line a change, until Ctrl-C."""
+"""`cpuset-sidecar watch [DIR]`: a workload's CPUs as they change, a line each, until Ctrl-C or until it has them."""
 
 from __future__ import annotations
 
 import argparse
+import enum
+import math
 import os
 import sys
+import time
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from state import codec
 from state.errors import ProjectionError, ProjectionMissing
-from state.projection import Projection
+from state.projection import Projection, Sharing, read
 from state.watch import ProjectionWatch
 
 if TYPE_CHECKING:
@@ -30,24 +34,41 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="DIR",
         help="the projection directory; by default $CPUSET_SIDECAR_DIR, or /run/cpuset-sidecar/by-id/$HOSTNAME",
     )
+    parser.add_argument(
+        "--until",
+        choices=[each.value for each in Until],
+        help="end (0) once it holds CPUs of its own (granted), or runs on exactly them and alone (settled)",
+    )
+    parser.add_argument(
+        "--timeout", type=_positive, metavar="SECONDS", help="with --until: end (1) where that takes longer"
+    )
     parser.add_argument("--json", action="store_true", help="print each state whole, one JSON object a line")
     parser.set_defaults(func=_run_with)
 
 
-def run(directory: str | None, as_json: bool) -> int:
-    """Print each change until interrupted (0). 1 where the directory can never be read; 2 where it is no directory."""
+def run(directory: str | None, as_json: bool, until: Until | None = None, timeout: float = math.inf) -> int:
+    """Print each change until interrupted (0), or until it is so (0). 1 where the directory can never be read, or it
+    took longer than `timeout` seconds; 2 where it is no directory.
+    """
     with ProjectionWatch(directory) as watch:
         if os.path.lexists(watch.directory) and not os.path.isdir(watch.directory):
             _complain(f"{watch.directory} is not a directory; give the one that holds status.json and cpuset")
             return 2
         try:
-            return _print_changes(watch, as_json)
+            return _print_changes(watch, as_json, until, time.monotonic() + timeout)
         except KeyboardInterrupt:
             return 0
         except BrokenPipeError:
             # Whoever read has seen enough. Python would complain once more when it flushes at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
+
+
+class Until(enum.StrEnum):
+    """What to wait for."""
+
+    GRANTED = "granted"
+    SETTLED = "settled"
 
 
 def change_line(now: Projection, before: Projection | None, seen_at: datetime) -> str:
@@ -67,24 +88,51 @@ def change_line(now: Projection, before: Projection | None, seen_at: datetime) -
     return f"{line}  ({now.reason})" if now.reason else line
 
 
-def _print_changes(watch: ProjectionWatch, as_json: bool) -> int:
+def _print_changes(watch: ProjectionWatch, as_json: bool, until: Until | None, deadline: float) -> int:
     before: Projection | None = None
     complaint: str | None = None
     while True:
         # The pause is so short only until something was seen: then the watch itself knows when to look.
-        found = watch.wait(1.0 if before is None else 10.0)
+        pause = 10.0 if before is not None and until is None else 1.0
+        found = watch.wait(max(0.0, min(pause, deadline - time.monotonic())))
         if found is not None:
-            line = codec.encode(found).decode() if as_json else change_line(found, before, datetime.now().astimezone())
-            sys.stdout.write(line + "\n")
-            sys.stdout.flush()
+            _print(change_line(found, before, datetime.now().astimezone()), found, as_json)
             before, complaint = found, None
+        if until is not None and (reached := _reached(watch.directory, until)):
+            if reached != before:
+                _print(change_line(reached, before, datetime.now().astimezone()), reached, as_json)
+            return 0
+        if found is not None:
             continue
         trouble = watch.trouble
+        if time.monotonic() >= deadline:
+            _complain(f"not {until} in time: {trouble or _reason(watch.directory)}")
+            return 1
         if trouble is not None and str(trouble) != complaint:
             complaint = str(trouble)
             _complain(f"{complaint}; waiting for it" if isinstance(trouble, ProjectionMissing) else complaint)
         if trouble is not None and before is None and _is_hopeless(trouble):
             return 1
+
+
+def _print(line: str, projection: Projection, as_json: bool) -> None:
+    sys.stdout.write((codec.encode(projection).decode() if as_json else line) + "\n")
+    sys.stdout.flush()
+
+
+def _reached(directory: str, until: Until) -> Projection | None:
+    """What the directory says, if it is so. Not what is in force is asked here: before it starts, nothing is."""
+    with suppress(ProjectionError):
+        found = read(directory)
+        is_so = found.settled if until is Until.SETTLED else found.sharing is Sharing.EXCLUSIVE
+        return found if is_so else None
+    return None
+
+
+def _reason(directory: str) -> str:
+    with suppress(ProjectionError):
+        return read(directory).reason or "it does not say why"
+    return "it says nothing"
 
 
 def _is_hopeless(trouble: ProjectionError) -> bool:
@@ -106,4 +154,16 @@ def _complain(text: str) -> None:
 
 
 def _run_with(arguments: argparse.Namespace) -> int:
-    return run(arguments.directory, arguments.json)
+    until = Until(arguments.until) if arguments.until else None
+    if until is None and arguments.timeout is not None:
+        _complain("--timeout goes with --until")
+        return 2
+    timeout = math.inf if arguments.timeout is None else arguments.timeout
+    return run(arguments.directory, arguments.json, until, timeout)
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 86400:
+        raise argparse.ArgumentTypeError("more than 0, and a day at most")
+    return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import signal
 import subprocess
@@ -147,14 +148,50 @@ def test_a_line_says_what_is_coming_and_why() -> None:
 def test_the_parser_hands_over_what_it_read(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def run(directory: str | None, as_json: bool) -> int:
-        seen.append((directory, as_json))
+    def run(directory: str | None, as_json: bool, until: watch.Until | None, timeout: float) -> int:
+        seen.append((directory, as_json, until, timeout))
         return 0
 
     monkeypatch.setattr(watch, "run", run)
     parser = argparse.ArgumentParser()
     watch.add_parser(parser.add_subparsers())
-    for words in (["watch"], ["watch", "/x", "--json"]):
+    for words in (["watch"], ["watch", "/x", "--json", "--until", "settled", "--timeout", "5"]):
         arguments = parser.parse_args(words)
         assert arguments.func(arguments) == 0
-    assert seen == [(None, False), ("/x", True)]
+    assert seen == [(None, False, None, math.inf), ("/x", True, watch.Until.SETTLED, 5.0)]
+
+
+def test_it_ends_once_the_workload_is_settled(tmp_path: Path, projections: Projections) -> None:
+    """The gate of an entrypoint: nothing is done before its CPUs are its own."""
+    projections.write(A, (), told("2-3", settled=False))
+    with watching(tmp_path / "by-id" / A[:12], "--until", "settled") as process:
+        assert "not settled" in line(process)
+        projections.write(A, (), told("2-3"))
+        assert "settled" in line(process)
+        assert process.wait(20) == 0
+
+
+def test_it_ends_once_cpus_are_granted_though_nothing_runs_yet(tmp_path: Path, projections: Projections) -> None:
+    """The gate before a start: a container that does not run has no CPUs in force."""
+    projections.write(A, (), Projection(container=A, sharing=Sharing.SHARED, reason="in the shared pool: 0 free"))
+    with watching(tmp_path / "by-id" / A[:12], "--until", "granted", "--timeout", "60") as process:
+        projections.write(A, (), Projection(container=A, sharing=Sharing.EXCLUSIVE, desired=CPUSet.of(2)))
+        assert "exclusive" in line(process)
+        assert process.wait(20) == 0
+
+
+@pytest.mark.parametrize("until", ["granted", "settled"])
+def test_what_does_not_come_in_time_is_a_failure_with_the_reason(
+    tmp_path: Path, projections: Projections, until: str
+) -> None:
+    """For people who wonder why their service does not start."""
+    projections.write(A, (), Projection(container=A, sharing=Sharing.SHARED, reason="in the shared pool: 0 free"))
+    with watching(tmp_path / "by-id" / A[:12], "--until", until, "--timeout", "0.2") as process:
+        assert process.wait(20) == 1
+        assert process.stderr
+        assert process.stderr.read() == f"cpuset-sidecar watch: not {until} in time: in the shared pool: 0 free\n"
+
+
+def test_a_limit_without_an_end_is_wrong_usage(tmp_path: Path) -> None:
+    with watching(tmp_path, "--timeout", "5") as process:
+        assert process.wait(20) == 2

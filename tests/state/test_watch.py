@@ -370,6 +370,14 @@ def test_the_directory_comes_from_the_environment() -> None:
     assert default_directory({}) == f"/run/cpuset-sidecar/by-id/{os.uname().nodename[:12]}"
 
 
+def test_a_directory_of_its_own_in_the_place_of_all_of_them_is_found(tmp_path: Path) -> None:
+    """As a strict start mounts it: whatever the host name is."""
+    assert default_directory({"HOSTNAME": "h"}, str(tmp_path)) == f"{tmp_path}/by-id/h"
+    (tmp_path / "status.json").write_text("{}")
+    assert default_directory({"HOSTNAME": "h"}, str(tmp_path)) == str(tmp_path)
+    assert default_directory({"CPUSET_SIDECAR_DIR": "/x"}, str(tmp_path)) == "/x"
+
+
 def test_a_workload_pays_neither_for_trio_nor_for_the_daemon() -> None:
     program = (
         "import sys, state.watch\n"
