@@ -74,6 +74,11 @@ class Kernel(Protocol):
         calls exited may run all the same.
         """
 
+    def confinement(self, view: ContainerView, cpus: CPUSet) -> str:
+        """Which cgroup above a live container keeps it from some of these CPUs, as the end of a sentence; "" if
+        none does.
+        """
+
     def topology(self) -> Topology:
         """The machine as it is now. StateError if it cannot be understood."""
 

@@ -146,13 +146,20 @@ class Executor:
             return CpusetFailed(order.container, order.number, _failure(error), str(error), self._tickets())
         effective = self._effective(order) if order.live else None
         if effective is not None and effective != order.update.cpus:
-            reason = f"the engine accepted CPUs {order.update.cpus}, and the kernel shows {effective}"
+            reason = (
+                f"the engine accepted CPUs {order.update.cpus}, and the kernel shows {effective}{self._above(order)}"
+            )
             return CpusetFailed(order.container, order.number, Failure.INEFFECTIVE, reason, self._tickets(), effective)
         return CpusetApplied(order.container, order.number, effective, self._tickets())
 
     def _effective(self, order: ApplyCpuset) -> CPUSet | None:
         container = self._board.latest.containers.get(order.container)
         return self._kernel.effective_cpus(container.view) if container else None
+
+    def _above(self, order: ApplyCpuset) -> str:
+        """Who else confines the container, as the end of a sentence."""
+        container = self._board.latest.containers.get(order.container)
+        return self._kernel.confinement(container.view, order.update.cpus) if container else ""
 
     def _pause(self, container: str, failure: Failure) -> float:
         if failure is Failure.REFUSED:

@@ -39,6 +39,11 @@ class SimulatedKernel:
         """Where a live container may run now; None where it has no group."""
         return self.effective(view.id)
 
+    def confinement(self, view: ContainerView, cpus: CPUSet) -> str:
+        """The engine's group, where it has not all of these CPUs."""
+        above = self._parent_effective()
+        return "" if view.id not in self._groups or cpus <= above else f": the cgroup above it has CPUs {above} only"
+
     def usage(self, view: ContainerView) -> Usage | None:
         """What a container has used since its start; None where it has no group."""
         if view.id not in self._groups:

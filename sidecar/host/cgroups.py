@@ -26,6 +26,7 @@ from typing import Final
 import msgspec
 
 from sidecar.decide.facts import ContainerView, Phase
+from sidecar.host.confining import confining, reason
 from sidecar.host.mending import Mender
 from sidecar.host.places import CGROUP, Hierarchy, find_directory, has_place, read, v1_hierarchy, v2_hierarchy
 from sidecar.host.sysfs import CPU_DIR, read_topology
@@ -95,6 +96,10 @@ class HostKernel:
         if hierarchy.version == 1 and self._mender.has_strayed(hierarchy, directory, view):
             return self._read_upwards(hierarchy, os.path.dirname(directory), "")
         return self._read_upwards(hierarchy, directory, view.id)
+
+    def confinement(self, view: ContainerView, cpus: CPUSet) -> str:
+        """Which cgroup above a live container keeps it from some of these CPUs; "" where none does."""
+        return reason(confining(view, cpus, cgroup=self._cgroup, proc=self._proc))
 
     def _leftover_cpus(self, view: ContainerView) -> CPUSet | None:
         """Where processes run of a container that is called exited; None where there are none."""

@@ -149,7 +149,8 @@ async def test_an_order_without_effect(autojump_clock: MockClock, bench: Bench) 
     fact = await bench.next()
     assert isinstance(fact, CpusetFailed)
     assert (fact.failure, fact.effective) == (Failure.INEFFECTIVE, TWO)
-    assert fact.reason == "the engine accepted CPUs 1, and the kernel shows 2"
+    above = "the cgroup above it has CPUs 2 only"
+    assert fact.reason == f"the engine accepted CPUs 1, and the kernel shows 2: {above}"
 
 
 async def test_pauses_grow_with_every_failure_and_begin_anew_after_a_success(

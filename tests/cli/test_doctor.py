@@ -200,6 +200,9 @@ class OddKernel:
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
         return None
 
+    def confinement(self, view: ContainerView, cpus: CPUSet) -> str:
+        return ""
+
     def topology(self) -> Topology:
         raise StateError("no sysfs here")
 

@@ -56,6 +56,9 @@ class Kernel:
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
         return None
 
+    def confinement(self, view: ContainerView, cpus: CPUSet) -> str:
+        return ""
+
 
 class Bench:
     """The watch on a board that is ready, in a nursery of its own."""
