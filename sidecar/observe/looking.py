@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -159,6 +160,11 @@ class Looker:
             # Is it they, or the engine?
             await self._engine.containers()
         self._tell_unseen({container: str(error) for container, error in unseen.items()})
+        for container in unseen:
+            # Who exists and is not known yet must not be missing: the books would forget it.
+            if container not in self._board.latest.containers:
+                with suppress(ContainerGone):
+                    found.append(self._complete(await self._engine.glance(container)))
         return found
 
     def _tell_unseen(self, unseen: dict[str, str]) -> None:
