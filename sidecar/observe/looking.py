@@ -11,8 +11,7 @@ others (a runtime that is stuck holds the container's lock): it is left out, and
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import msgspec
