@@ -136,9 +136,10 @@ def _remove(root: str, shared: str, file: DaemonJson | None, *, is_dry: bool) ->
     planned = strictfiles.changes(root, gone)
     ours = file is not None and value_at(file.settings, KEYS) == shared
     removed, written = tuple(each.path for each in planned), (file.path,) if file and ours else ()
+    reload = "systemctl daemon-reload, and " if planned else ""
     notes = [
         "before that: cpuset-sidecar release, which gives the group all CPUs again; then leave shared_slice out",
-        "next: systemctl daemon-reload, and restart dockerd; containers leave the group at their next start",
+        f"next: {reload}restart dockerd; containers leave the group at their next start",
         f"containers with cgroup_parent: {exclusive_beside(shared)} start as before: that parent is made when needed",
     ]
     if file and not ours and value_at(file.settings, KEYS) is not None:
