@@ -15,7 +15,8 @@ Rules:
 4. Workloads may have their own directory mounted writable. So nothing found inside is trusted: every step is relative
    to an open directory and follows no link; a thing planted where a directory or file should be is an error for that
    directory, and the container's other directories are written all the same.
-5. Nothing is kept open: a root or directory that was deleted, or mounted anew, is made anew at the next write.
+5. Nothing is kept open: a root or directory that was deleted, or mounted anew, is made anew at the next write; and
+   whoever tells asks which are `lost`, so that this is soon.
 6. How long is left of a grace is counted from its `announce`, on a steady clock, and told with whatever is written
    meanwhile; of several, the one that ends first. The passing of time alone is not written.
 7. A generation acknowledges CPUs if every one from it on told that they leave: the first such is `since`. It stands for
@@ -154,6 +155,17 @@ class Projections:
             tree = stack.enter_context(opened_root(self._root))
             narrowed = present if present.cpus <= cpus else present.within(cpus)
             _raise(self._tell(tree, short, told.names, narrowed, or_withhold=True))
+
+    def lost(self, containers: Iterable[str]) -> list[str]:
+        """Those that were told something, and whose directory by id or name is no more: `write` makes it anew."""
+        with opened_root(self._root) as tree:
+            ids, names = set(tree.ids()), set(tree.names())
+        found = []
+        for id in containers:
+            told = self._told.get(short := _short(id))
+            if told is not None and not (short in ids and told.names <= names):
+                found.append(id)
+        return found
 
     def remove(self, container: str) -> None:
         """The container is gone, or no longer managed: take its directories away, and leave its names."""

@@ -66,6 +66,7 @@ class Teller:
         for id in [id for id in self._known if id not in world.containers]:
             if self._attempt(errors, partial(self._projections.remove, id)):
                 del self._known[id]
+        self._attempt(errors, self._forget_what_was_lost)
         for id in list(world.containers):
             self._tell_one(id, errors)
             await trio.lowlevel.checkpoint()
@@ -83,6 +84,11 @@ class Teller:
         projection, names = projection_of(world, container), names_of(world, container)
         if self._attempt(errors, partial(self._projections.write, id, names, projection)):
             self._known[id] = known
+
+    def _forget_what_was_lost(self) -> None:
+        """A volume that was mounted anew is empty; and people clean up."""
+        for id in self._projections.lost(self._known):
+            del self._known[id]
 
     def _attempt(self, errors: list[str], write: Callable[[], None]) -> bool:
         try:

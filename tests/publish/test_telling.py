@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,43 @@ async def test_a_directory_in_error_is_told_of_and_tried_again(autojump_clock: M
     bench.projections.failing = set()
     assert await bench.tell() == ["plain"]
     assert bench.problems[-1] is None
+
+
+@pytest.mark.parametrize("what", ["", "by-id", "by-name", "by-name/game"])
+async def test_what_somebody_removed_is_told_again(autojump_clock: MockClock, tmp_path: Path, what: str) -> None:
+    """Though there is no news: a volume that was mounted anew is empty, and people clean up."""
+    root = tmp_path / "root"
+    bench = Bench(root)
+    bench.story.arrive("plain")
+    rt = bench.story.arrive("rt", 2, labels={"cpuset.projection": "game"})
+    bench.story.settle()
+    await bench.tell()
+    before = bench.told(rt)
+    shutil.rmtree(root / what)
+    assert "rt" in await bench.tell()
+    assert bench.told(rt) == read(root / "by-name" / "game") == before
+    assert await bench.tell() == []
+
+
+async def test_a_root_that_is_no_directory_is_told_of_though_there_is_no_news(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    """Somebody put a link in its place: nothing is written beyond it."""
+    root = tmp_path / "root"
+    bench = Bench(root)
+    plain = bench.story.arrive("plain")
+    bench.story.settle()
+    await bench.tell()
+    shutil.rmtree(root)
+    (tmp_path / "elsewhere").mkdir()
+    root.symlink_to(tmp_path / "elsewhere")
+    await bench.tell()
+    assert "a symbolic link or a file stands there" in str(bench.problems[-1])
+    assert not list((tmp_path / "elsewhere").iterdir())
+    root.unlink()
+    assert await bench.tell() == ["plain"]
+    assert bench.problems[-1] is None
+    assert bench.told(plain).cpus
 
 
 async def test_it_tells_as_the_world_changes(autojump_clock: MockClock, tmp_path: Path) -> None:
