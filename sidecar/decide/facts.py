@@ -52,6 +52,8 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True):
     path of its OCI runtime. `is_glance`: somebody held its lock, so CPUs and limits are not known. `in_shared_group`:
     it is, or would be born, in the cgroup that confines the shared pool as one, and has no CPUs of its own.
     `set_aside` is how many exclusive CPUs Swarm's scheduler counted for it (see `decide/swarm.py`).
+    `forgets_updates`: of a live one the engine tells what it was made with and would be started with, and not what was
+    written since.
     `exists_since` and `started_at` are the engine's time stamps, verbatim: equal text means the same start.
     """
 
@@ -70,6 +72,7 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True):
     cgroup_parent: str = ""
     cgroup: str = ""
     runtime: str = ""
+    forgets_updates: bool = False
     in_shared_group: bool = False
     is_glance: bool = False
     set_aside: int = 0

@@ -29,6 +29,9 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
     online = world.state.online
     configured = cpus_of(view.cpuset, online)
     seen = view.effective if view.phase.is_live and view.effective else configured & online or online
+    if view.forgets_updates and view.phase.is_live:
+        # Its engine says what it was made with, not what is in force.
+        configured = seen
     if before is None:
         container = Container(
             view=view,

@@ -28,7 +28,7 @@ import aiohttp
 import msgspec
 
 from sidecar.decide.facts import ContainerView
-from sidecar.engines import refusals, wire
+from sidecar.engines import about, refusals, wire
 from sidecar.engines.address import Address
 from sidecar.engines.feed import Feed
 from sidecar.engines.lines import Lines, Torn
@@ -140,7 +140,7 @@ class Client:
     async def negotiate(self, seconds: float) -> bytearray:
         """Agree on an API version: done anew for every stream, as the engine may be another one after a restart."""
         version = await self.version(seconds)
-        self._docker.api_version = wire.api_version_of(version, _NEWEST_API)
+        self._docker.api_version = about.api_version_of(version, _NEWEST_API)
         self._is_negotiated = True
         return version
 

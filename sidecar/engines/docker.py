@@ -11,7 +11,7 @@ import trio
 
 from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.orders import Update
-from sidecar.engines import glancing, wire
+from sidecar.engines import about, glancing, wire
 from sidecar.engines.address import Address, choose
 from sidecar.engines.bounds import BACKLOG, INSPECT_BYTES, LIST_BYTES, SMALL_BYTES, Patience, path_of
 from sidecar.engines.client import GAP, Client, Reader
@@ -40,9 +40,9 @@ class DockerEngine:
         """
         socket = self._client.socket()
         version = await self._room.call(self._client.negotiate, self._patience.look)
-        about = await self._ask("GET", "info", most=SMALL_BYTES, is_introduction=True)
-        info = wire.engine_info_of(about, version)
-        self._recognize(wire.home_of(about))
+        described = await self._ask("GET", "info", most=SMALL_BYTES, is_introduction=True)
+        info = about.engine_info_of(described, version)
+        self._recognize(about.home_of(described))
         self._client.trust(socket)
         if not info.has_cpuset:
             raise EngineLacks(

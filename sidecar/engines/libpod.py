@@ -19,7 +19,7 @@ import msgspec
 
 from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.orders import Update
-from sidecar.engines import wire
+from sidecar.engines import about, wire
 from sidecar.errors import EngineLacks
 from sidecar.ports import EngineEvent
 
@@ -34,6 +34,10 @@ KEEPS_UPDATES: Final = (5, 1)
 
 GOOD_UPDATES: Final = (5, 4)
 """The first whose updates leave alone the limits that they do not name."""
+
+SIGNAL_KEEPS_POLICY: Final = (4, 3)
+"""The last of which it was seen that a signal leaves the restart policy in force; 5.4 does not start a container again
+that was ever sent one, whatever its stop signal."""
 
 NANO: Final = 1_000_000_000
 _PERIOD: Final = 100_000
@@ -101,8 +105,13 @@ class _Host(msgspec.Struct, rename="camel"):
     security: _Security = msgspec.field(default_factory=_Security)
 
 
+class _Store(msgspec.Struct, rename="camel"):
+    graph_root: str | None = None
+
+
 class _Info(msgspec.Struct):
     host: _Host = msgspec.field(default_factory=_Host)
+    store: _Store = msgspec.field(default_factory=_Store)
 
 
 def native_of(view: ContainerView) -> Native:
@@ -110,11 +119,15 @@ def native_of(view: ContainerView) -> Native:
     return Native(cpus=view.cpuset, mems=view.mems, quota=max(0, view.cpu_quota), period=view.cpu_period)
 
 
-def told(view: ContainerView, limits: Native) -> ContainerView:
+def told(view: ContainerView, limits: Native, *, keeps_updates: bool) -> ContainerView:
     """A view that `wire` read, with these limits, in the port's words."""
-    period = limits.period or _PERIOD
     return msgspec.structs.replace(
-        view, cpuset=limits.cpus, mems=limits.mems, cpu_quota=0, nano_cpus=round(limits.quota * NANO / period)
+        view,
+        cpuset=limits.cpus,
+        mems=limits.mems,
+        cpu_quota=0,
+        nano_cpus=round(limits.quota * NANO / (limits.period or _PERIOD)),
+        forgets_updates=not keeps_updates,
     )
 
 
@@ -200,6 +213,11 @@ def engine_info_of(info: bytes | bytearray, version: str) -> EngineInfo:
     )
 
 
+def home_of(info: bytes | bytearray) -> str:
+    """Where this Podman keeps its containers: by that it is known."""
+    return (wire.decoded(info, _Info).store.graph_root or "")[: wire.PATH_LENGTH]
+
+
 def number_of(version: str) -> tuple[int, int]:
     """`4.3.1` as (4, 3); (0, 0) where it is none."""
     found = re.match(r"v?(\d{1,4})\.(\d{1,4})", version)
@@ -219,7 +237,7 @@ def _notes(number: tuple[int, int], *, is_rootless: bool) -> list[str]:
         "Podman tells its events up to a quarter of a second late: a new container may run that long outside its CPUs"
     )
     if is_rootless:
-        notes.append(wire.ROOTLESS_NOTE)
+        notes.append(about.ROOTLESS_NOTE)
     return notes
 
 

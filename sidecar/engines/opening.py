@@ -16,7 +16,7 @@ import trio
 
 from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.orders import Update
-from sidecar.engines import wire
+from sidecar.engines import about
 from sidecar.engines.address import Address, choose
 from sidecar.engines.bounds import Patience
 from sidecar.engines.client import Client
@@ -103,7 +103,7 @@ async def _kind_of(client: Client, seconds: float) -> type[DockerEngine] | type[
             return PodmanEngine
     except (EngineLacks, EngineFailed):
         pass
-    return PodmanEngine if wire.is_podman(await client.version(seconds)) else DockerEngine
+    return PodmanEngine if about.is_podman(await client.version(seconds)) else DockerEngine
 
 
 @asynccontextmanager

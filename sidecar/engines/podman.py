@@ -24,7 +24,7 @@ from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.orders import Update
 from sidecar.engines import libpod, wire
 from sidecar.engines.bounds import BACKLOG, INSPECT_BYTES, LIST_BYTES, SMALL_BYTES, Patience, path_of
-from sidecar.engines.client import GAP, Client, Dialect, Reader
+from sidecar.engines.client import GAP, Client, Dialect, Reader, Socket
 from sidecar.engines.feed import Feed
 from sidecar.engines.libpod import Native
 from sidecar.engines.lines import Lines, Torn
@@ -73,6 +73,8 @@ class PodmanEngine:
         self._machine = machine
         self._remembered = Remembered()
         self._version = ""
+        self._home = ""
+        self._socket: Socket | None = None
         self._info: EngineInfo | None = None
 
     async def info(self) -> EngineInfo:
@@ -100,7 +102,9 @@ class PodmanEngine:
         await self._room.call(self._post, f"{path_of(container)}/stop", self._patience.stop)
 
     async def signal(self, container: str, signal: str) -> None:
-        """Send a signal to a container's first process: unlike Docker, Podman resumes nobody for it."""
+        """Send a signal to a container's first process: Podman resumes nobody for it. EngineRefused where it would
+        forget a restart policy.
+        """
         await self._room.call(self._signal, container, signal)
 
     @asynccontextmanager
@@ -119,16 +123,29 @@ class PodmanEngine:
     # From here on everything runs in the room.
 
     async def _ask_info(self) -> EngineInfo:
+        socket = self._client.socket()
         version = await self._greet()
         try:
-            answer = await self._client.ask("GET", "info", self._patience.look, most=SMALL_BYTES)
+            answer = await self._client.ask("GET", "info", self._patience.look, most=SMALL_BYTES, is_introduction=True)
         except EngineSilent:
             # A container that is being started is in the way (3).
-            if self._info is None or self._info.version != version:
+            if self._info is None or self._info.version != version or socket != self._socket:
                 raise
             return self._info
         self._info = libpod.engine_info_of(answer, version)
+        self._recognize(libpod.home_of(answer))
+        self._socket = socket
+        self._client.trust(socket)
         return self._info
+
+    def _recognize(self, home: str) -> None:
+        """Another Podman has none of the containers: who took its list for true would think that all are gone."""
+        if self._home and home != self._home:
+            raise EngineUnavailable(
+                f"another engine answers: it keeps its containers in {home}, and the one before in {self._home}. "
+                "Restart the sidecar, if it is to begin anew with this one"
+            )
+        self._home = home
 
     async def _greet(self) -> str:
         """The version, which a ping tells without any lock."""
@@ -143,6 +160,13 @@ class PodmanEngine:
     async def _keeps_updates(self) -> bool:
         version = self._version or await self._greet()
         return libpod.number_of(version) >= libpod.KEEPS_UPDATES
+
+    async def _forgets_policies(self) -> bool:
+        return libpod.number_of(self._version or await self._greet()) > libpod.SIGNAL_KEEPS_POLICY
+
+    async def _restarts(self, container: str) -> bool:
+        path = f"{path_of(container)}/json"
+        return wire.has_restart_policy(await self._client.ask("GET", path, self._patience.look, most=INSPECT_BYTES))
 
     async def _list(self) -> tuple[str, ...]:
         try:
@@ -174,7 +198,7 @@ class PodmanEngine:
 
     async def _inspect(self, container: str) -> ContainerView:
         view, limits = await self._look(container)
-        return libpod.told(view, limits)
+        return libpod.told(view, limits, keeps_updates=await self._keeps_updates())
 
     async def _look(self, container: str) -> tuple[ContainerView, Native]:
         """What inspect says, and the limits that the container really has."""
@@ -284,6 +308,11 @@ class PodmanEngine:
             return None
 
     async def _signal(self, container: str, signal: str) -> None:
+        if await self._forgets_policies() and await self._restarts(container):
+            raise EngineRefused(
+                "the engine would forget its restart policy; let systemd start it again instead (a quadlet unit with "
+                "`Restart=always`)"
+            )
         try:
             await self._post(f"{path_of(container)}/kill", self._patience.look, params={"signal": signal})
         except (EngineFailed, EngineRefused) as error:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from sidecar.decide import swarm
-from sidecar.decide.facts import ContainerView, EngineInfo, Mount, Phase
+from sidecar.decide.facts import ContainerView, Mount, Phase
 from sidecar.decide.orders import Update
 from sidecar.engines.refusals import shown
 from sidecar.engines.signals import objection
@@ -38,11 +38,6 @@ WATCHED_ACTIONS: Final = (
 )
 """What the engine is asked to send: all that may change a container's CPUs, name or phase. No exec and health noise."""
 
-ROOTLESS_NOTE: Final = (
-    "the engine is rootless: only this user's containers can be confined; other users' containers, root's, and the "
-    "host's own processes run everywhere, on exclusive CPUs too"
-)
-
 _LABELS: Final = frozenset({"com.docker.compose.project", "com.docker.compose.service", *swarm.LABELS})
 _OUR_LABELS: Final = "cpuset."
 _LABEL_LENGTH: Final = 256
@@ -50,8 +45,8 @@ _LABEL_LENGTH: Final = 256
 _LABEL_COUNT: Final = 64
 """Labels kept, in alphabetical order: four times as many as there are."""
 _NAME_LENGTH: Final = 256
-_STAMP_LENGTH: Final = 64
-_PATH_LENGTH: Final = 4096
+STAMP_LENGTH: Final = 64
+PATH_LENGTH: Final = 4096
 """PATH_MAX; a longer one is no path, and cutting it would make another path of it."""
 _MOUNT_COUNT: Final = 256
 
@@ -143,43 +138,6 @@ class _Container(msgspec.Struct, rename="pascal"):
     """Podman's; its HostConfig.Runtime says `oci` of everybody."""
 
 
-class _Component(msgspec.Struct, rename="pascal"):
-    name: str | None = None
-
-
-class _Version(msgspec.Struct, rename="pascal"):
-    version: str | None = None
-    api_version: str | None = None
-    min_api_version: str | None = msgspec.field(name="MinAPIVersion", default=None)
-    components: list[_Component] | None = None
-
-
-class _DiscreteResource(msgspec.Struct, rename="pascal"):
-    kind: str | None = None
-    value: int | None = None
-
-
-class _GenericResource(msgspec.Struct, rename="pascal"):
-    discrete_resource_spec: _DiscreteResource | None = None
-
-
-class _Swarm(msgspec.Struct, rename="pascal"):
-    local_node_state: str | None = None
-
-
-class _Info(msgspec.Struct, rename="pascal"):
-    ncpu: int | None = msgspec.field(name="NCPU", default=None)
-    cpu_set: bool | None = msgspec.field(name="CPUSet", default=None)
-    cgroup_version: str | int | None = None
-    cgroup_driver: str | None = None
-    live_restore_enabled: bool | None = None
-    docker_root_dir: str | None = None
-    id: str | None = msgspec.field(name="ID", default=None)
-    generic_resources: list[_GenericResource] | None = None
-    swarm: _Swarm | None = None
-    security_options: list[str] | None = None
-
-
 class _Updated(msgspec.Struct, rename="pascal"):
     warnings: list[str] | None = None
 
@@ -227,13 +185,22 @@ def ids_of(body: bytes | bytearray) -> tuple[str, ...]:
 def signal_objection_of(body: bytes | bytearray, signal: str) -> str:
     """Why this signal may not be sent to the container that the inspect route describes; "" where it may."""
     read = decoded(body, _Container)
-    policy = read.host_config.restart_policy
     return objection(
         signal,
         stop_signal=str(read.config.stop_signal or ""),
-        restarts=bool(policy and policy.name not in (None, "", "no")),
+        restarts=_restarts(read),
         is_paused=bool(read.state.paused),
     )
+
+
+def has_restart_policy(body: bytes | bytearray) -> bool:
+    """Whether the engine starts the container again when it ends, from the answer of the inspect route."""
+    return _restarts(decoded(body, _Container))
+
+
+def _restarts(read: _Container) -> bool:
+    policy = read.host_config.restart_policy
+    return bool(policy and policy.name not in (None, "", "no"))
 
 
 def view_of(body: bytes | bytearray, keep: frozenset[str] = frozenset()) -> ContainerView:
@@ -247,72 +214,22 @@ def view_of(body: bytes | bytearray, keep: frozenset[str] = frozenset()) -> Cont
         name=(read.name or "").removeprefix("/")[:_NAME_LENGTH],
         phase=_phase(state),
         labels=labels(read.config.labels or {}, keep),
-        cpuset=(limits.cpuset_cpus or "")[:_PATH_LENGTH],
-        mems=(limits.cpuset_mems or "")[:_PATH_LENGTH],
+        cpuset=(limits.cpuset_cpus or "")[:PATH_LENGTH],
+        mems=(limits.cpuset_mems or "")[:PATH_LENGTH],
         nano_cpus=limits.nano_cpus or 0,
         cpu_quota=limits.cpu_quota or 0,
         cpu_period=limits.cpu_period or 0,
         memory=limits.memory or 0,
         memory_reservation=limits.memory_reservation or 0,
         pid=state.pid or 0,
-        cgroup_parent=(limits.cgroup_parent or "")[:_PATH_LENGTH],
-        cgroup=(state.cgroup_path or "")[:_PATH_LENGTH],
-        runtime=(read.oci_runtime or limits.runtime or "")[:_PATH_LENGTH],
-        created_at=(read.created or "")[:_STAMP_LENGTH],
-        started_at=(state.started_at or "")[:_STAMP_LENGTH],
+        cgroup_parent=(limits.cgroup_parent or "")[:PATH_LENGTH],
+        cgroup=(state.cgroup_path or "")[:PATH_LENGTH],
+        runtime=(read.oci_runtime or limits.runtime or "")[:PATH_LENGTH],
+        created_at=(read.created or "")[:STAMP_LENGTH],
+        started_at=(state.started_at or "")[:STAMP_LENGTH],
         mounts=tuple(_mounts(read)),
         set_aside=_set_aside(read.config),
     )
-
-
-def api_version_of(version: bytes | bytearray, newest: tuple[int, int]) -> str:
-    """The API version to speak, `v1.41`: the engine's newest, but none newer than is known here, if it allows that."""
-    read = decoded(version, _Version)
-    theirs = _number(read.api_version)
-    oldest = _number(read.min_api_version)
-    if theirs is None:
-        raise EngineFailed("the engine does not say which API version it speaks")
-    chosen = max(min(theirs, newest), oldest or (0, 0))
-    return f"v{chosen[0]}.{chosen[1]}"
-
-
-def is_podman(version: bytes | bytearray) -> bool:
-    """Whether the answer of `/version` is Podman's."""
-    return any("podman" in (part.name or "").lower() for part in decoded(version, _Version).components or [])
-
-
-def engine_info_of(info: bytes | bytearray, version: bytes | bytearray) -> EngineInfo:
-    """What the engine says of itself, from the answers of `/info` and `/version`."""
-    about, said = decoded(info, _Info), decoded(version, _Version)
-    is_rootless = any(option.partition(",")[0] == "name=rootless" for option in about.security_options or [])
-    return EngineInfo(
-        name="podman" if is_podman(version) else "docker",
-        version=(said.version or "")[:_STAMP_LENGTH],
-        api_version=(said.api_version or "")[:_STAMP_LENGTH],
-        ncpu=about.ncpu or 0,
-        cgroup_version=str(about.cgroup_version or ""),
-        cgroup_driver=(about.cgroup_driver or "")[:_STAMP_LENGTH],
-        has_cpuset=about.cpu_set is not False,
-        live_restore=about.live_restore_enabled or False,
-        is_rootless=is_rootless,
-        in_swarm=about.swarm is not None and about.swarm.local_node_state == "active",
-        advertised=_advertised(about.generic_resources or []),
-        notes=(ROOTLESS_NOTE,) if is_rootless else (),
-    )
-
-
-def _advertised(resources: list[_GenericResource]) -> int | None:
-    for each in resources:
-        if (spec := each.discrete_resource_spec) is not None and spec.kind == swarm.KIND:
-            return spec.value
-    return None
-
-
-def home_of(info: bytes | bytearray) -> str:
-    """Where an engine keeps its containers, and its id, which it keeps for life: who it is, from the answer of
-    `/info`."""
-    about = decoded(info, _Info)
-    return shown(f"{about.docker_root_dir or 'an unknown place'} (id {about.id or 'unknown'})")
 
 
 def update_body(update: Update) -> bytes:
@@ -394,14 +311,9 @@ def _mounts(read: _Container) -> Iterator[Mount]:
     for mount in (read.mounts or [])[:_MOUNT_COUNT]:
         source = mount.name if mount.type == "volume" else mount.source
         target, subpath = mount.destination, subpaths.get(mount.destination) or ""
-        if not source or not target or max(len(source), len(target), len(subpath)) > _PATH_LENGTH:
+        if not source or not target or max(len(source), len(target), len(subpath)) > PATH_LENGTH:
             continue
         yield Mount(source=source, target=target, subpath=subpath)
-
-
-def _number(text: str | None) -> tuple[int, int] | None:
-    found = re.fullmatch(r"v?(\d{1,4})\.(\d{1,4})(\.\d+)*", text or "")
-    return (int(found[1]), int(found[2])) if found else None
 
 
 def decoded(body: bytes | bytearray, wanted: type[T]) -> T:

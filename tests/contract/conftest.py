@@ -1,24 +1,66 @@
-"""The worlds that the contract is held against: the simulated engine, and the real one where there is one."""
+"""The worlds that the contract is held against: the simulated engine, and the real ones where there are any."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from tests.contract.worlds import World, docker_world, simulated_world
+from tests.contract.worlds import World, docker_world, podman_world, simulated_world
+from tests.live.containers import Containers
 from tests.live.fixtures import api, containers, engine_address, image
+from tests.live.image import ensure_image
+from tests.live.privateengine import NoPrivateEngine, running
+from tests.live.privatepodman import PrivatePodman, asked_engine
+from tests.live.sidecarfixtures import private_engine
 
-__all__ = ["api", "containers", "engine_address", "image", "open_world"]
+__all__ = [
+    "api",
+    "containers",
+    "engine_address",
+    "image",
+    "open_world",
+    "podman",
+    "private_engine",
+    "private_podman",
+]
 
 OpenWorld = Callable[[], AbstractAsyncContextManager[World]]
 
 
-@pytest.fixture(params=["simulated", pytest.param("docker", marks=pytest.mark.live)])
+@pytest.fixture(scope="session")
+def private_podman() -> Iterator[PrivatePodman | str]:
+    """A Podman of the tests' own, or the reason why there is none."""
+    try:
+        engine = PrivatePodman()
+        running(engine)
+    except NoPrivateEngine as error:
+        yield str(error)
+        return
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def podman(private_podman: PrivatePodman | str) -> Iterator[Containers]:
+    """Makes containers on Podman, and removes them at the end of the test; skips, saying why, where there is none."""
+    if isinstance(private_podman, str):
+        pytest.skip(private_podman)
+    made = Containers(private_podman.api, ensure_image(private_podman.api))
+    yield made
+    made.remove_all()
+
+
+@pytest.fixture(params=["simulated", *(pytest.param(each, marks=pytest.mark.live) for each in ("docker", "podman"))])
 def open_world(request: pytest.FixtureRequest) -> OpenWorld:
     """Opens one world: an engine, and the verbs of its users."""
     if request.param == "simulated":
         return simulated_world
+    if request.param == "podman":
+        on_podman = request.getfixturevalue("podman")
+        return lambda: podman_world(on_podman)
+    if asked_engine() == "podman":
+        pytest.skip("CPUSET_TESTS_ENGINE asks for Podman")
     made = request.getfixturevalue("containers")
     return lambda: docker_world(made)

@@ -102,7 +102,7 @@ async def test_an_unknown_container_is_gone(open_world: OpenWorld) -> None:
         one = await made(world)
         await world.act(one, "remove")
         for container in (one, NOBODY):
-            with pytest.raises(ContainerGone, match="No such container"):
+            with pytest.raises(ContainerGone, match=r"(?i)no such container"):
                 await world.engine.inspect(container)
             with pytest.raises(ContainerGone):
                 await world.engine.stop(container)
@@ -121,7 +121,7 @@ async def test_events_tell_of_a_container_s_life(open_world: OpenWorld) -> None:
         await world.act(one, "kill")
         seen = await actions(stream, one, "die")
         assert [action for action in seen if action != "create"] == ["start", "rename", "pause", "unpause", "die"]
-        assert "create" in seen
+        assert "create" in seen or await actions(stream, one, "create")
         await world.act(one, "remove")
         assert (await actions(stream, one, "destroy"))[-1] == "destroy"
 
@@ -132,15 +132,17 @@ async def test_a_stop_and_a_restart_are_told(open_world: OpenWorld) -> None:
     async with open_world() as world:
         one = await made(world)
         await world.act(one, "start")
+        last = "die" if world.traits.tells_intentions else "stop"
+        told: list[str] = []
         async with world.engine.events() as stream:
             await world.act(one, "restart")
-            seen = await actions(stream, one, "restart")
             await world.engine.stop(one)
             with trio.fail_after(DEADLINE):
-                while (event := await anext(stream)).action != "stop" or event.container != one:
-                    pass
-        assert seen.index("die") < seen.index("restart")
-        assert "start" in seen
+                while told.count("die") < 2 or told[-1] != last:
+                    if (event := await anext(stream)).container == one:
+                        told.append(event.action)
+        assert (told.index("restart") < told.index("die")) == world.traits.tells_intentions
+        assert "start" in told
         assert (await world.engine.inspect(one)).phase is Phase.EXITED
 
 
@@ -174,6 +176,8 @@ async def test_a_glance_tells_who_a_container_is_and_nothing_of_its_limits(open_
         one = await world.create("one", Limits(cpuset="0", nano_cpus=500_000_000), labels={"cpuset.exclusive": "2"})
         created = await world.engine.glance(one)
         await world.act(one, "start")
+        if world.traits.glances_from_memory:
+            await world.engine.inspect(one)
         running = await world.engine.glance(one)
     assert created.id == one
     assert created.name.endswith("one")

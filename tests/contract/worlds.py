@@ -1,4 +1,4 @@
-"""World: an engine and the verbs of its users, over the simulated engine and over a real Docker."""
+"""World: an engine and the verbs of its users, over the simulated engine, a real Docker, and a real Podman."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import trio
 
 from sidecar.engines.docker import open_docker
+from sidecar.engines.libpod import SIGNAL_KEEPS_POLICY
+from sidecar.engines.opening import open_engine
 from sidecar.engines.simulated import SimulatedEngine
 from sidecar.engines.simulated_docker import Pace, SimulatedDocker
 from sidecar.engines.simulated_limits import Limits
 from sidecar.errors import EngineFailed, EngineRefused
+from sidecar.host.cgroups import HostKernel
 from sidecar.ports import Engine
 from state.cpuset import CPUSet
 from state.topology import uniform
 from tests.live.containers import Containers
-from tests.live.engineapi import ApiError
+from tests.live.engineapi import ApiError, PodmanApi
+from tests.live.kernelview import quota_of
 
 T = TypeVar("T")
 
@@ -28,10 +32,32 @@ HEARING = ("sh", "-c", 'trap "echo heard" HUP; echo ready; while true; do sleep 
 """A program that outlives SIGHUP, and says so."""
 
 
+class Traits(NamedTuple):
+    """Where engines really differ. What is not said here is the same of all."""
+
+    keeps_updates: bool = True
+    """An update holds at the next start; else the container starts with its old limits, and its view says so."""
+    tells_updates: bool = True
+    """An update comes back as an event."""
+    limits_one_way: bool = False
+    """A limit is told and changed as nano CPUs alone, however it was asked for, and an update by quota is one, too."""
+    checks_values: bool = True
+    """What is nonsense is refused, whoever sends it; else it is taken, or fails."""
+    only_delivers: bool = False
+    """A signal is delivered, whatever the stop signal, and resumes nobody."""
+    signal_forgets_policy: bool = False
+    """Who was sent a signal is not started again when it ends, whatever the stop signal."""
+    tells_intentions: bool = False
+    """A restart is told when it begins, and a stop by the end of its program; else both are told when they are done."""
+    glances_from_memory: bool = False
+    """A glance tells the phase that was last seen or heard of."""
+
+
 class World(Protocol):
     """What a test of the contract may do."""
 
     engine: Engine
+    traits: Traits
     cpus: CPUSet
     """All CPUs that the engine may use: at least two."""
 
@@ -67,6 +93,7 @@ class SimulatedWorld:
         pace = Pace(look=0, store=0.0001, apply=0.0002, start=0.002, stop=0.001)
         self.docker = SimulatedDocker(uniform(cores=2), chance=Random(20), pace=pace)
         self.engine: Engine = SimulatedEngine(self.docker)
+        self.traits = Traits()
         self.cpus = CPUSet.of(0, 1)
 
     async def create(self, name: str, limits: Limits, *, labels: dict[str, str], removes_itself: bool = False) -> str:
@@ -95,11 +122,12 @@ class SimulatedWorld:
         return self.docker.container(container).quota
 
 
-class DockerWorld:
-    """A real Docker, through its API, with the kernel's own files as witness."""
+class RealWorld:
+    """A real engine, through its API, with the kernel's own files as witness."""
 
-    def __init__(self, engine: Engine, containers: Containers, cpus: CPUSet) -> None:
+    def __init__(self, engine: Engine, containers: Containers, cpus: CPUSet, traits: Traits) -> None:
         self.engine = engine
+        self.traits = traits
         self.cpus = cpus
         self._containers = containers
         self._api = containers.api
@@ -137,7 +165,7 @@ class DockerWorld:
         return _cpus_of_process((await self.engine.inspect(container)).pid)
 
     async def quota(self, container: str) -> float | None:
-        return _quota_of_process((await self.engine.inspect(container)).pid)
+        return quota_of((await self.engine.inspect(container)).pid)
 
 
 @asynccontextmanager
@@ -150,7 +178,26 @@ async def simulated_world() -> AsyncIterator[World]:
 async def docker_world(containers: Containers) -> AsyncIterator[World]:
     """The real engine, for one test."""
     async with open_docker(f"unix://{containers.api.socket_path}") as engine:
-        yield DockerWorld(engine, containers, _online())
+        yield RealWorld(engine, containers, _online(), Traits())
+
+
+@asynccontextmanager
+async def podman_world(containers: Containers) -> AsyncIterator[World]:
+    """A real Podman, for one test, found by asking who answers."""
+    keeps = containers.api.keeps_updates
+    assert isinstance(containers.api, PodmanApi)
+    traits = Traits(
+        keeps_updates=keeps,
+        tells_updates=keeps,
+        limits_one_way=True,
+        checks_values=False,
+        only_delivers=True,
+        signal_forgets_policy=containers.api.version() > SIGNAL_KEEPS_POLICY,
+        tells_intentions=True,
+        glances_from_memory=True,
+    )
+    async with open_engine(f"unix://{containers.api.socket_path}", machine=HostKernel()) as engine:
+        yield RealWorld(engine, containers, _online(), traits)
 
 
 def _online() -> CPUSet:
@@ -162,20 +209,6 @@ def _cpus_of_process(pid: int) -> CPUSet:
         if line.startswith("Cpus_allowed_list:"):
             return CPUSet.parse(line.partition(":")[2])
     raise AssertionError(f"/proc/{pid}/status does not tell the CPUs")
-
-
-def _quota_of_process(pid: int) -> float | None:
-    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
-        _, controllers, path = line.split(":", 2)
-        if "cpu" in controllers.split(","):
-            group = Path(f"/sys/fs/cgroup/cpu{path}")
-            quota = int((group / "cpu.cfs_quota_us").read_text())
-            return quota / int((group / "cpu.cfs_period_us").read_text()) if quota > 0 else None
-        limit = Path(f"/sys/fs/cgroup{path}/cpu.max")
-        if not controllers and limit.exists():
-            most, period = limit.read_text().split()
-            return None if most == "max" else int(most) / int(period)
-    raise AssertionError(f"no cpu controller in /proc/{pid}/cgroup")
 
 
 def _host_config(limits: Limits) -> dict[str, Any]:

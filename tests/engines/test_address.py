@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.engines.address import Address, address, choose
+from sidecar.engines.address import Address, address, choose, usual_places
 from sidecar.errors import EngineUnavailable
 
 SYSTEM = "/var/run/docker.sock"
@@ -24,6 +24,17 @@ def test_the_order_is_the_environment_the_system_the_user() -> None:
     assert on_a_host_with(USER, XDG_RUNTIME_DIR="/run/user/1000/") == f"unix://{USER}"
 
 
+def test_podman_s_places_come_after_docker_s_each() -> None:
+    """The system's sockets before the user's, Docker's before Podman's; CONTAINER_HOST after DOCKER_HOST."""
+    own = ("/run/user/7/docker.sock", "/run/user/7/podman/podman.sock")
+    places = (SYSTEM, "/run/podman/podman.sock", *own)
+    assert usual_places({"XDG_RUNTIME_DIR": "/run/user/7"}) == places
+    for count, place in enumerate(places):
+        assert on_a_host_with(*places[count:], XDG_RUNTIME_DIR="/run/user/7") == f"unix://{place}"
+    assert on_a_host_with(CONTAINER_HOST="unix:///c.sock", DOCKER_HOST="unix:///d.sock") == "unix:///d.sock"
+    assert on_a_host_with(*places, CONTAINER_HOST="unix:///c.sock") == "unix:///c.sock"
+
+
 def test_what_is_configured_comes_before_everything() -> None:
     """Also before DOCKER_HOST, and whether or not it is there yet: the engine may come later."""
     chosen = choose("/later.sock", {"DOCKER_HOST": "unix:///x.sock"}, lambda _: False)
@@ -33,7 +44,8 @@ def test_what_is_configured_comes_before_everything() -> None:
 
 def test_nothing_found_names_the_places_and_the_cure() -> None:
     """Somebody starts the sidecar in a container and forgot to mount the socket."""
-    with pytest.raises(EngineUnavailable, match=r"/var/run/docker\.sock or /run/u/docker\.sock.*mount its socket"):
+    places = r"/var/run/docker\.sock or /run/podman/podman\.sock or /run/u/docker\.sock or /run/u/podman/podman\.sock"
+    with pytest.raises(EngineUnavailable, match=rf"{places}.*mount its socket"):
         on_a_host_with(XDG_RUNTIME_DIR="/run/u")
 
 

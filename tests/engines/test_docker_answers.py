@@ -13,8 +13,9 @@ import trio
 
 from sidecar.decide.orders import Update
 from sidecar.engines.address import address
+from sidecar.engines.bounds import Patience
 from sidecar.engines.client import Client
-from sidecar.engines.docker import Patience, open_docker
+from sidecar.engines.docker import open_docker
 from sidecar.engines.room import open_room
 from sidecar.errors import (
     ContainerGone,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sidecar.decide.facts import Mount, Phase
 from sidecar.decide.orders import Update
-from sidecar.engines import wire
+from sidecar.engines import about, wire
 from sidecar.errors import EngineFailed, EngineLacks
 from sidecar.ports import EngineEvent
 from state.cpuset import CPUSet
@@ -59,7 +59,7 @@ def test_a_recorded_description_is_read() -> None:
 
 def test_a_recorded_engine_describes_itself() -> None:
     """Docker 20.10 on cgroup v1."""
-    info = wire.engine_info_of(
+    info = about.engine_info_of(
         (RECORDED / "docker-20.10-info.json").read_bytes(), (RECORDED / "docker-20.10-version.json").read_bytes()
     )
     assert (info.name, info.version, info.api_version) == ("docker", "20.10.24+dfsg1", "1.41")
@@ -75,19 +75,19 @@ def test_an_engine_says_whether_it_is_in_a_swarm_and_what_it_advertises() -> Non
         {"DiscreteResourceSpec": {"Kind": "ssd", "Value": 3}},
         {"DiscreteResourceSpec": {"Kind": "exclusive-cpu", "Value": 15}},
     ]
-    about: dict[str, Any] = {"NCPU": 16, "Swarm": {"LocalNodeState": "active"}, "GenericResources": resources}
+    said: dict[str, Any] = {"NCPU": 16, "Swarm": {"LocalNodeState": "active"}, "GenericResources": resources}
     for kept, advertised in ((3, 15), (2, None), (0, None)):
-        about["GenericResources"] = resources[:kept] or None
-        info = wire.engine_info_of(json.dumps(about).encode(), b'{"Version": "26.1.5"}')
+        said["GenericResources"] = resources[:kept] or None
+        info = about.engine_info_of(json.dumps(said).encode(), b'{"Version": "26.1.5"}')
         assert (info.in_swarm, info.advertised) == (True, advertised)
-    about["Swarm"]["LocalNodeState"] = "inactive"
-    assert not wire.engine_info_of(json.dumps(about).encode(), b'{"Version": "26.1.5"}').in_swarm
+    said["Swarm"]["LocalNodeState"] = "inactive"
+    assert not about.engine_info_of(json.dumps(said).encode(), b'{"Version": "26.1.5"}').in_swarm
 
 
 def test_podman_is_known_by_its_components() -> None:
     """It answers on the same routes and behaves otherwise."""
     version = {"Version": "5.4.2", "ApiVersion": "1.41", "Components": [{"Name": "Podman Engine"}, {"Name": "Conmon"}]}
-    info = wire.engine_info_of(b'{"NCPU": 16, "CgroupVersion": "2"}', json.dumps(version).encode())
+    info = about.engine_info_of(b'{"NCPU": 16, "CgroupVersion": "2"}', json.dumps(version).encode())
     assert (info.name, info.ncpu, info.has_cpuset) == ("podman", 16, True)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 _API: Final = "v1.41"
+_LIBPOD: Final = "v4.0.0/libpod"
 _SECONDS: Final = 60.0
 
 
@@ -25,17 +26,28 @@ class ApiError(Exception):
 class EngineApi:
     """Requests to an engine's Unix socket, one connection each. Every method blocks."""
 
+    image_prefix = ""
+    """What the name of an image begins with that comes from no registry."""
+    is_podman = False
+    keeps_updates = True
+    """Whether an update is seen in inspect, and holds at the next start."""
+    tells_of_the_stopped = True
+    """Whether inspect tells what was written onto a container since it stopped."""
+
     def __init__(self, socket_path: str) -> None:
         self.socket_path = socket_path
 
     def ask(self, method: str, path: str, body: object = None, **params: str) -> Any:
         """One request; JSON values in and out, bytes in as they are. ApiError for status 400 and above."""
+        return self._ask(f"{_API}/{path}", method, body, params)
+
+    def _ask(self, path: str, method: str, body: object, params: Mapping[str, str]) -> Any:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else b""
         kind = "application/x-tar" if isinstance(body, bytes) else "application/json"
         connection = _UnixConnection(self.socket_path)
         try:
             query = f"?{urlencode(params)}" if params else ""
-            connection.request(method, f"/{_API}/{path}{query}", raw, {"Content-Type": kind})
+            connection.request(method, f"/{path}{query}", raw, {"Content-Type": kind})
             response = connection.getresponse()
             answer = response.read()
         finally:
@@ -101,6 +113,49 @@ class EngineApi:
         except ApiError as error:
             if error.status not in (404, 409):  # 409: its removal is under way
                 raise
+
+
+class PodmanApi(EngineApi):
+    """Podman, through the API that it shares with Docker; what differs there is asked for in its own."""
+
+    image_prefix = "localhost/"
+    is_podman = True
+    tells_of_the_stopped = False
+
+    @property
+    def keeps_updates(self) -> bool:  # type: ignore[override]
+        """From 5.1 on."""
+        major, minor = self.version()
+        return (major, minor) >= (5, 1)
+
+    def version(self) -> tuple[int, int]:
+        """Podman's own version."""
+        major, minor, *_ = str(self.libpod("GET", "version")["Version"]).split(".")
+        return int(major), int(minor)
+
+    def libpod(self, method: str, path: str, body: object = None, **params: str) -> Any:
+        """One request to Podman's own API."""
+        return self._ask(f"{_LIBPOD}/{path}", method, body, params)
+
+    def import_image(self, name: str, tag: str, tar: bytes) -> None:
+        """By its own route: the shared one forgets the tag (4.3)."""
+        self._ask(f"{_LIBPOD}/images/import", "POST", tar, {"reference": f"{name}:{tag}"})
+
+    def update(self, container: str, **changes: Any) -> None:
+        """The update route of its own: the shared one is missing before 5.1."""
+        words = {"CpusetCpus": "cpus", "CpusetMems": "mems", "CpuQuota": "quota", "CpuPeriod": "period"}
+        cpu = {words[key]: value for key, value in changes.items()}
+        self.libpod("POST", f"containers/{container}/update", {"cpu": cpu})
+
+
+def api_at(socket_path: str) -> EngineApi:
+    """The API of whichever engine listens there."""
+    api = EngineApi(socket_path)
+    try:
+        parts = api.ask("GET", "version")["Components"]
+    except (ApiError, OSError):
+        return api
+    return PodmanApi(socket_path) if any("Podman" in part["Name"] for part in parts) else api
 
 
 class _UnixConnection(http.client.HTTPConnection):

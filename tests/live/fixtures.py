@@ -9,13 +9,22 @@ from collections.abc import Iterator
 import pytest
 
 from tests.live.containers import Containers
-from tests.live.engineapi import EngineApi
+from tests.live.engineapi import EngineApi, api_at
 from tests.live.image import ensure_image
+from tests.live.privatepodman import asked_engine
 
 
 @pytest.fixture(scope="session")
-def engine_address() -> str:
-    """The path of the engine's Unix socket; skips where there is none that answers."""
+def engine_address(request: pytest.FixtureRequest) -> str:
+    """The path of the engine's Unix socket; skips where there is none that answers.
+
+    Where CPUSET_TESTS_ENGINE asks for an engine, it is one of the tests' own.
+    """
+    if asked_engine():
+        own = request.getfixturevalue("private_engine")
+        if isinstance(own, str):
+            pytest.skip(own)
+        return str(own.socket_path)
     host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
     if not host.startswith("unix://"):
         pytest.skip(f"live tests want a Unix socket, and DOCKER_HOST is {host}")
@@ -31,7 +40,7 @@ def engine_address() -> str:
 @pytest.fixture(scope="session")
 def api(engine_address: str) -> EngineApi:
     """The engine, as its users see it."""
-    return EngineApi(engine_address)
+    return api_at(engine_address)
 
 
 @pytest.fixture(scope="session")

@@ -36,9 +36,10 @@ _CURE: Final = "install a static busybox (Debian: apt-get install busybox-static
 
 def ensure_image(api: EngineApi) -> str:
     """The name of the test image, imported into the engine if it is not there. Skips the test where it cannot be."""
-    name = f"{NAME}:{TAG}"
+    repository = f"{api.image_prefix}{NAME}"
+    name = f"{repository}:{TAG}"
     if not api.has_image(name):
-        api.import_image(NAME, TAG, _root_file_system())
+        api.import_image(repository, TAG, _root_file_system())
     return name
 
 

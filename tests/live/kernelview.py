@@ -92,7 +92,15 @@ class KernelView:
         known = self._known.get(id)
         if known is not None and known.is_dir():
             return known
-        for folder in (self._root / "docker" / id, self._root / "system.slice" / f"docker-{id}.scope"):
+        for place in (
+            f"docker/{id}",
+            f"system.slice/docker-{id}.scope",
+            # crun puts the process one level deeper, under systemd.
+            f"machine.slice/libpod-{id}.scope/container",
+            f"machine.slice/libpod-{id}.scope",
+            f"libpod_parent/libpod-{id}",
+        ):
+            folder = self._root / place
             if folder.is_dir():
                 self._known[id] = folder
                 return folder
@@ -110,6 +118,21 @@ def allowed_of(status: str) -> CPUSet:
         if line.startswith("Cpus_allowed_list:"):
             return CPUSet.parse(line.partition(":")[2])
     return EMPTY
+
+
+def quota_of(pid: int) -> float | None:
+    """The CPUs' worth of time that the kernel gives the cgroup of a process; None without limit."""
+    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if "cpu" in controllers.split(","):
+            group = Path(f"/sys/fs/cgroup/cpu{path}")
+            quota = int((group / "cpu.cfs_quota_us").read_text())
+            return quota / int((group / "cpu.cfs_period_us").read_text()) if quota > 0 else None
+        limit = Path(f"/sys/fs/cgroup{path}/cpu.max")
+        if not controllers and limit.exists():
+            most, period = limit.read_text().split()
+            return None if most == "max" else int(most) / int(period)
+    raise AssertionError(f"no cpu controller in /proc/{pid}/cgroup")
 
 
 def _pids(folder: Path) -> list[int]:

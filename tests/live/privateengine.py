@@ -8,12 +8,14 @@ that it finds. That takes root and the program; where either is missing, tests t
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
 import uuid
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -34,16 +36,18 @@ class NoPrivateEngine(Exception):
 class PrivateEngine:
     """One engine below one new folder. Make it, `start` it; `close` removes every trace. Every method blocks."""
 
+    program = "dockerd"
+
     def __init__(self) -> None:
         if os.geteuid() != 0:
             raise NoPrivateEngine("an engine of the tests' own needs root")
-        if shutil.which("dockerd") is None:
-            raise NoPrivateEngine("an engine of the tests' own needs the program dockerd, which is not here")
+        if shutil.which(self.program) is None:
+            raise NoPrivateEngine(f"an engine of the tests' own needs the program {self.program}, which is not here")
         # Not below pytest's folders: a socket's path has at most 107 characters.
         self.folder = Path(tempfile.mkdtemp(prefix="cpuset-engine-"))
         self._namespace = f"cpuset-engine-{uuid.uuid4().hex[:8]}"
-        self.socket_path = str(self.folder / "docker.sock")
-        self.api = EngineApi(self.socket_path)
+        self.socket_path = str(self.folder / "engine.sock")
+        self.api: EngineApi = EngineApi(self.socket_path)
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *, live_restore: bool = False) -> None:
@@ -55,14 +59,17 @@ class PrivateEngine:
             *("--bridge=none", "--iptables=false", "--ip-forward=false", "--ip-masq=false"),
             *("--config-file", str(self._configuration(live_restore))),
         ]
+        self._run_until_it_answers(command)
+
+    def _run_until_it_answers(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         with open(self.folder / "log", "ab") as log:
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
         try:
             eventually(self._answers_or_died, "the engine answers", seconds=_START_SECONDS)
         except AssertionError as error:
             raise NoPrivateEngine(f"{error}: {self._end_of_log()}") from error
         if self._process.poll() is not None:
-            raise NoPrivateEngine(f"dockerd ended with {self._process.returncode}: {self._end_of_log()}")
+            raise NoPrivateEngine(f"{self.program} ended with {self._process.returncode}: {self._end_of_log()}")
 
     def stop(self) -> None:
         """SIGTERM, and wait for the end. Containers stop, unless it runs with live-restore."""
@@ -92,9 +99,10 @@ class PrivateEngine:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _configuration(self, live_restore: bool) -> Path:
-        """The system's own configuration file is not for this one."""
+        """The system's own configuration file is not for this one; what a test has set in its own stays."""
         path = self.folder / "daemon.json"
-        path.write_text('{"live-restore": true}' if live_restore else "{}")
+        settings = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps({**settings, "live-restore": live_restore}))
         return path
 
     def _send(self, number: signal.Signals) -> None:
@@ -108,9 +116,9 @@ class PrivateEngine:
         self._process.send_signal(signal.SIGCONT)
         self._process.send_signal(number)
         self._process.wait(_STOP_SECONDS)
-        self._await_containerd()
+        self._await_children()
 
-    def _await_containerd(self) -> None:
+    def _await_children(self) -> None:
         """Its own containerd dies with it, a moment later; an engine that starts meanwhile takes it for alive."""
         note = self.folder / "exec/containerd/containerd.pid"
         with contextlib.suppress(FileNotFoundError):
@@ -157,8 +165,12 @@ def _is_dead(process: Path) -> bool:
 
 
 def opened() -> PrivateEngine:
-    """A private engine that runs. NoPrivateEngine."""
-    engine = PrivateEngine()
+    """A private Docker engine that runs. NoPrivateEngine."""
+    return running(PrivateEngine())
+
+
+def running(engine: PrivateEngine) -> PrivateEngine:
+    """The engine, started. NoPrivateEngine."""
     try:
         engine.start()
     except NoPrivateEngine:

@@ -11,10 +11,11 @@ import pytest
 
 from sidecar.host.cgroups import find_hierarchy
 from tests.live.containers import Containers
-from tests.live.engineapi import ApiError, EngineApi
+from tests.live.engineapi import ApiError, EngineApi, api_at
 from tests.live.image import ensure_image
 from tests.live.kernelview import KernelView, online
-from tests.live.privateengine import NoPrivateEngine, PrivateEngine, opened
+from tests.live.privateengine import NoPrivateEngine, PrivateEngine
+from tests.live.privatepodman import opened_as_asked
 from tests.live.sidecarprocess import SidecarProcess, all_but
 
 
@@ -30,7 +31,7 @@ class Ground(msgspec.Struct, frozen=True):
 def private_engine() -> Iterator[PrivateEngine | str]:
     """An engine of the tests' own, or the reason why there is none."""
     try:
-        engine = opened()
+        engine = opened_as_asked()
     except NoPrivateEngine as error:
         yield str(error)
         return
@@ -61,7 +62,7 @@ def ground(private_engine: PrivateEngine | str, request: pytest.FixtureRequest) 
         pytest.skip("no cgroup hierarchy with cpusets is visible here")
     if isinstance(private_engine, PrivateEngine):
         return Ground(private_engine.api, ensure_image(private_engine.api), is_private=True)
-    api = EngineApi(request.getfixturevalue("engine_address"))
+    api = api_at(request.getfixturevalue("engine_address"))
     return Ground(api, ensure_image(api), is_private=False)
 
 

@@ -9,6 +9,7 @@ import pytest
 from sidecar.publish.status import Sharing
 from tests.live.churn import Churn, Report
 from tests.live.containers import Containers
+from tests.live.engineapi import EngineApi
 from tests.live.kernelview import KernelView
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarfixtures import Ground
@@ -18,6 +19,12 @@ from tests.live.waiting import eventually
 pytestmark = pytest.mark.live
 
 ONE = {"cpuset.exclusive": "1"}
+
+
+def must_keep_updates(api: EngineApi) -> None:
+    """Between a start and its event, nobody can know that an engine has forgotten what it was told."""
+    if not api.keeps_updates:
+        pytest.skip("this engine forgets updates at a start (Podman before 5.1): whoever starts is on others' CPUs")
 
 
 def checked(report: Report) -> None:
@@ -31,6 +38,7 @@ def checked(report: Report) -> None:
 def test_no_cpu_is_granted_twice_while_the_sidecar_is_killed(ground: Ground, tmp_path: Path) -> None:
     """Killed at random moments of a churn and started again: the books are whole each time, nobody who is told to be
     alone is not, and at the end the books are the kernel's and everything can be given back."""
+    must_keep_updates(ground.api)
     churn = Churn(ground.api, tmp_path, seed=20, is_private=ground.is_private)
     report = churn.run(kills=5)
     checked(report)
@@ -43,6 +51,7 @@ def test_no_cpu_is_granted_twice_while_the_engine_is_killed(
     ground: Ground, own_engine: PrivateEngine, tmp_path: Path
 ) -> None:
     """Stopped and killed in turn, with live-restore and without: the sidecar reconnects each time, and looks anew."""
+    must_keep_updates(own_engine.api)
     report = Churn(own_engine.api, tmp_path, seed=21, is_private=True).run(engine_restarts=4, engine=own_engine)
     checked(report)
     assert report.engine_restarts == 4
@@ -58,6 +67,8 @@ def test_an_owner_is_alone_again_after_its_engine_was_killed(
     live_restore: bool,
 ) -> None:
     """The sidecar waits for the engine, reconnects, and finds everybody where they were, or brings them back there."""
+    if own_engine.api.is_podman and not live_restore:
+        pytest.skip("containers of Podman always outlive its service")
     own_engine.stop()
     own_engine.start(live_restore=live_restore)
     sidecar.configure(linger="1m")

@@ -6,7 +6,8 @@ import pytest
 import trio
 
 from sidecar.decide.orders import Update
-from sidecar.engines.docker import open_docker
+from sidecar.engines.opening import open_engine
+from sidecar.host.cgroups import HostKernel
 from state.cpuset import CPUSet
 from tests.live.containers import Containers
 
@@ -19,7 +20,10 @@ GIANT = 40_000_000
 async def test_a_giant_label_stops_nothing(containers: Containers) -> None:
     """Its events come, it is listed, described and updated, and so is its neighbour."""
     labels = {"cpuset.exclusive": "1", "cpuset.near": "x" * GIANT, "other": "y" * 1000}
-    async with open_docker(f"unix://{containers.api.socket_path}") as engine, engine.events() as stream:
+    if containers.api.is_podman:
+        pytest.skip("Podman's own record of events ends at lines as long as this, and so does its stream")
+    address = f"unix://{containers.api.socket_path}"
+    async with open_engine(address, machine=HostKernel()) as engine, engine.events() as stream:
         giant = await trio.to_thread.run_sync(lambda: containers.create("giant", labels=labels))
         small = await trio.to_thread.run_sync(lambda: containers.create("small"))
         with trio.fail_after(60):

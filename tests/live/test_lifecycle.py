@@ -21,6 +21,21 @@ def configured(workloads: Containers, id: str) -> CPUSet:
     return CPUSet.parse(workloads.api.inspect(id)["HostConfig"]["CpusetCpus"])
 
 
+def until_configured(running: SidecarProcess, workloads: Containers, id: str, cpus: CPUSet) -> None:
+    """Wait until the engine would start it there; where it does not tell, until nothing is left to be done."""
+    if workloads.api.tells_of_the_stopped:
+        eventually(lambda: configured(workloads, id) == cpus, f"configured for {cpus}")
+    else:
+        running.until_quiet()
+
+
+def started_on(workloads: Containers, kernel: KernelView, id: str, cpus: CPUSet) -> bool:
+    """Whether it starts there; where the engine forgets updates, whether it is there soon."""
+    if workloads.api.keeps_updates:
+        return kernel.once_running(id) == cpus
+    return bool(eventually(lambda: kernel.allowed(id) == cpus, "back on its CPUs"))
+
+
 def output(workloads: Containers, id: str) -> str:
     """What a container wrote to stdout. The engine frames each line: eight bytes, the last four its length."""
     rest: bytes = workloads.api.ask("GET", f"containers/{id}/logs", stdout="1")
@@ -43,6 +58,8 @@ def test_the_first_instruction_of_a_labelled_container_sees_its_cpus(
     running: SidecarProcess, workloads: Containers
 ) -> None:
     """Created, pinned, then started: what its very first program reads of itself is its grant."""
+    if not workloads.api.keeps_updates:
+        pytest.skip("this engine forgets updates at a start (Podman before 5.1): only a strict start can promise that")
     id = workloads.create("first", "cat", "/proc/self/status", labels=ONE)
     eventually(lambda: configured(workloads, id) == LAST, "pinned when created")
     workloads.api.act(id, "start")
@@ -117,12 +134,13 @@ def test_a_stopped_container_keeps_its_cpus_for_a_while_and_is_then_parked(
     workloads.api.act(id, "stop")
     sidecar.until(id, lambda it: it.phase == "exited", "seen as stopped")
     assert kernel.once_running(neighbour) == REST
-    assert configured(workloads, id) == LAST
+    if workloads.api.tells_of_the_stopped:
+        assert configured(workloads, id) == LAST
     workloads.api.act(id, "start")
-    assert kernel.once_running(id) == LAST
+    assert started_on(workloads, kernel, id, LAST)
     workloads.api.act(id, "stop")
     eventually(lambda: kernel.allowed(neighbour) == online(), "given back after the linger")
-    eventually(lambda: configured(workloads, id) == online(), "parked in the shared pool")
+    until_configured(sidecar, workloads, id, online())
     workloads.api.act(id, "start")
     until_alone(sidecar, id)
 
@@ -137,9 +155,9 @@ def test_a_parked_container_cannot_start_on_the_cpus_of_another(
     until_shared(running, first)
     second = workloads.run("second", labels=ONE)
     until_alone(running, second)
-    eventually(lambda: configured(workloads, first) == REST, "parked beside the second")
+    until_configured(running, workloads, first, REST)
     workloads.api.act(first, "start")
-    assert kernel.once_running(first) == REST
+    assert started_on(workloads, kernel, first, REST)
     running.until(first, lambda it: it.refusal, "refused")
     assert kernel.once_running(second) == LAST
 
@@ -153,7 +171,7 @@ def test_a_restart_keeps_the_cpus(sidecar: SidecarProcess, workloads: Containers
     grant = sidecar.books().assignments[id].since
     for _ in range(2):
         workloads.api.act(id, "restart", t="0")
-        assert kernel.once_running(id) == LAST
+        assert started_on(workloads, kernel, id, LAST)
     until_alone(sidecar, id)
     assert sidecar.books().assignments[id].since == grant
 
@@ -166,7 +184,7 @@ def test_a_restart_policy_keeps_the_cpus(running: SidecarProcess, workloads: Con
     kernel.end(id)
     eventually(lambda: workloads.api.inspect(id)["State"]["Pid"] not in (0, before), "the engine restarted it")
     eventually(lambda: kernel.allowed(id), "it runs again")
-    assert kernel.once_running(id) == LAST
+    assert started_on(workloads, kernel, id, LAST)
     until_alone(running, id)
 
 
