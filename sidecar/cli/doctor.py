@@ -24,6 +24,7 @@ from sidecar.cli.checks import (
     check_projections,
     check_state_dir,
 )
+from sidecar.cli.engine_checks import check_notes, check_others, other_places
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
 from sidecar.cli.group_checks import check_parents, check_shared_group
 from sidecar.cli.state import read_books
@@ -90,7 +91,13 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
     seen = tuple(msgspec.structs.replace(view, effective=kernel.effective_cpus(view)) for view in report.views)
     report = msgspec.structs.replace(report, views=seen)
     mountinfo = _text("/proc/self/mountinfo")
-    findings = [*check_engine(report), *check_cgroups(find_hierarchy(config.cgroup), config.cgroup, report)]
+    places = other_places(config.engine, os.environ, os.path.exists)
+    findings = [
+        *check_engine(report),
+        *check_notes(report),
+        *check_others(report, [(place, ask(f"unix://{place}")) for place in places]),
+        *check_cgroups(find_hierarchy(config.cgroup), config.cgroup, report),
+    ]
     topology: Topology | None = None
     try:
         topology = kernel.topology()

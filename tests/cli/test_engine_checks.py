@@ -1,0 +1,56 @@
+"""What doctor says of the engine's limits, and of a second engine on the host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sidecar.cli.checks import EngineReport, Verdict
+from sidecar.cli.engine_checks import check_notes, check_others, other_places
+from sidecar.decide.facts import ContainerView, EngineInfo, Phase
+
+PODMAN = EngineInfo(name="podman", version="4.3.1", api_version="4.0.0", ncpu=2, notes=("it forgets updates",))
+DOCKER = EngineInfo(name="docker", version="26.1.5", api_version="1.45", ncpu=2)
+SYSTEM = "/run/podman/podman.sock"
+
+
+def view(id: str) -> ContainerView:
+    return ContainerView(id=id * 64, name=id, phase=Phase.RUNNING)
+
+
+def test_each_limit_of_the_engine_is_a_warning() -> None:
+    """With the page that says what to do; where nobody answers there is nothing to say."""
+    [finding] = check_notes(EngineReport(engine=PODMAN))
+    assert (finding.verdict, finding.says, "run-with-podman" in finding.cure) == (
+        Verdict.WARN,
+        "it forgets updates",
+        True,
+    )
+    assert not [*check_notes(EngineReport(engine=DOCKER)), *check_notes(EngineReport(error="nobody"))]
+
+
+def test_a_second_engine_with_containers_is_told() -> None:
+    """It is not ours to confine; one that is empty, silent, or the same under another name says nothing."""
+    ours = EngineReport(engine=DOCKER, views=(view("a"),))
+    [finding] = check_others(ours, [(SYSTEM, EngineReport(engine=PODMAN, views=(view("b"), view("c"))))])
+    assert finding.verdict is Verdict.WARN
+    assert "podman 4.3.1 at /run/podman/podman.sock has 2 more: its containers are not confined" in finding.says
+    quiet = [
+        EngineReport(engine=PODMAN),
+        EngineReport(error="no permission"),
+        EngineReport(engine=PODMAN, views=ours.views),
+    ]
+    assert not list(check_others(ours, [(SYSTEM, each) for each in quiet]))
+
+
+def test_a_link_to_the_same_socket_is_no_other_place(tmp_path: Path) -> None:
+    """Podman's package links Docker's place to its own."""
+    own, user = tmp_path / "own.sock", tmp_path / "podman"
+    user.mkdir()
+    (user / "podman.sock").touch()
+    own.symlink_to(user / "podman.sock")
+    environ = {"XDG_RUNTIME_DIR": str(tmp_path)}
+    here = lambda path: path.startswith(str(tmp_path)) and Path(path).exists()  # noqa: E731
+    assert other_places(f"unix://{own}", environ, here) == ()
+    assert other_places("unix:///elsewhere.sock", environ, here) == (str(user / "podman.sock"),)
+    assert other_places("auto", environ, here) == ()
+    assert other_places("auto", {}, lambda _: False) == ()
