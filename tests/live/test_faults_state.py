@@ -1,0 +1,178 @@
+"""The state directory: full, read-only, deleted, shut to the sidecar; while it runs and when it starts.
+
+What runs stays where it is. The status document cannot be written where nothing can: the API and the log tell.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sidecar.publish.status import Status
+from state import codec
+from tests.live.containers import Containers
+from tests.live.kernelview import KernelView
+from tests.live.sidecarprocess import LAST, REST, SidecarProcess
+from tests.live.smalldisk import SmallDisk, breaking_disk, small_disk
+from tests.live.stage import ask
+from tests.live.waiting import eventually
+from tests.live.watching import NANO, ONE, given_back, reasons, until_alone, until_shared, watched
+
+pytestmark = pytest.mark.live
+
+LIMITED = {"NanoCpus": NANO}
+FULL = "there is no space left; free some"
+READ_ONLY = "it is on a read-only file system"
+
+
+@pytest.fixture
+def disk(sidecar: SidecarProcess) -> Iterator[SmallDisk]:
+    """What the state directory is on."""
+    with small_disk(sidecar.state_dir) as made:
+        yield made
+        # Its log and its containers outlive the disk.
+        sidecar.kill()
+
+
+def told(sidecar: SidecarProcess) -> str:
+    """What the daemon says over its socket that it cannot do."""
+    status = codec.decode(ask(sidecar.state_dir, "GET", "/v1/status").encode(), Status)
+    return "; ".join(status.problems)
+
+
+def test_books_that_find_no_room_are_said_and_made_up_for(
+    disk: SmallDisk, sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """Grants come and go meanwhile. With room again the books are written without anybody's help."""
+    sidecar.start()
+    neighbour, first = workloads.run("neighbour"), workloads.run("first", labels=ONE, **LIMITED)
+    until_alone(sidecar, first)
+    until_shared(sidecar, neighbour)
+    with watched(sidecar, neighbour, first) as watcher:
+        disk.fill()
+        assert kernel.allowed(first) == LAST
+        watcher.forget(first)
+        workloads.api.remove(first)
+        second, late = workloads.run("second", labels=ONE, **LIMITED), workloads.run("late")
+        for what in ("the books are not saved: cannot write checkpoint.json", "cannot write the journal"):
+            eventually(lambda what=what: f"{what}: {FULL}" in told(sidecar), f"said: {what}")  # type: ignore[misc]
+            assert sidecar.has_logged(f"{what}: ")
+        assert set(sidecar.books().assignments) == {first}
+        disk.free()
+        eventually(lambda: not told(sidecar), "all is well again")
+        until_alone(sidecar, second)
+        until_shared(sidecar, neighbour)
+    until_shared(sidecar, late)
+    assert (kernel.allowed(second), kernel.allowed(neighbour), kernel.allowed(late)) == (LAST, REST, REST)
+    eventually(lambda: set(sidecar.books().assignments) == {second}, "the books are written")
+    assert sidecar.journal()
+    given_back(sidecar, workloads, {second: LIMITED, neighbour: {}, late: {}})
+
+
+def test_a_sidecar_that_was_killed_on_a_full_disk_finds_its_books(
+    disk: SmallDisk, sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """It starts on the full disk, too, and says it; or says that it cannot. Either way nobody is moved or forgotten."""
+    sidecar.start()
+    neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE, **LIMITED)
+    until_alone(sidecar, owner)
+    until_shared(sidecar, neighbour)
+    before = sidecar.books()
+    disk.fill()
+    sidecar.kill()
+    with watched(sidecar, neighbour, owner):
+        sidecar.start(until_ready=False)
+        eventually(lambda: "no space left" in sidecar.log(), "said")
+        assert kernel.allowed(owner) == LAST
+        disk.free()
+        if not sidecar.is_running:
+            sidecar.start()
+        sidecar.until_ready()
+        until_alone(sidecar, owner)
+    assert sidecar.books().assignments == before.assignments
+    assert kernel.allowed(neighbour) == REST
+    given_back(sidecar, workloads, {owner: LIMITED, neighbour: {}})
+
+
+def test_a_disk_that_breaks_is_said_and_stops_nothing_that_runs(
+    sidecar: SidecarProcess, workloads: Containers, kernel: KernelView, tmp_path: Path
+) -> None:
+    """The kernel makes it read-only with all that is open. A start on it is refused; once it is repaired, the books
+    are there as they were."""
+    with breaking_disk(sidecar.state_dir, tmp_path / "image") as disk:
+        sidecar.start()
+        neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE, **LIMITED)
+        until_alone(sidecar, owner)
+        until_shared(sidecar, neighbour)
+        before = sidecar.books()
+        disk.break_down()
+        workloads.api.update(owner, CpusetCpus=str(REST))
+        eventually(lambda: f"cannot write the journal: {READ_ONLY}" in told(sidecar), "said")
+        eventually(lambda: kernel.allowed(owner) == LAST, "what somebody else changed is repaired all the same")
+        sidecar.kill()
+        refused = sidecar.command("run")
+        assert refused.returncode == 1
+        assert f"the state directory {sidecar.state_dir} cannot be used: {READ_ONLY}" in refused.stderr
+        disk.repair()
+        sidecar.start()
+        until_alone(sidecar, owner)
+        assert sidecar.books().assignments == before.assignments
+        assert sidecar.books().originals == before.originals
+        given_back(sidecar, workloads, {owner: LIMITED, neighbour: {}})
+
+
+def test_a_directory_that_is_deleted_is_made_anew(
+    running: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """What the books say is not forgotten: they are in memory, and are written with the next change."""
+    neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE, **LIMITED)
+    until_alone(running, owner)
+    until_shared(running, neighbour)
+    with watched(running, neighbour, owner):
+        shutil.rmtree(running.state_dir)
+        eventually(lambda: (running.state_dir / "status.json").exists(), "the status is written")
+        late = workloads.run("late")
+        until_shared(running, late)
+        eventually(lambda: (running.state_dir / "checkpoint.json").exists(), "the books are written")
+        eventually(lambda: (running.state_dir / "journal.jsonl").exists(), "the journal is written")
+    assert set(running.books().assignments) == {owner}
+    assert set(running.books().originals) == {owner, neighbour, late}
+    assert running.state_dir.stat().st_mode & 0o777 == 0o700
+    assert (kernel.allowed(owner), kernel.allowed(neighbour)) == (LAST, REST)
+    given_back(running, workloads, {owner: LIMITED, neighbour: {}, late: {}})
+
+
+def test_a_directory_that_is_not_ours_to_write_is_said(
+    sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """Its mode is wrong while it runs; then it is somebody else's when it starts. Root without its power over files."""
+    if os.geteuid() != 0:
+        pytest.skip("a sidecar with fewer powers is started by root")
+    sidecar.wrapper = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search", "--inh-caps", "-all")
+    sidecar.start()
+    first = workloads.run("first", labels=ONE)
+    until_alone(sidecar, first)
+    sidecar.state_dir.chmod(0o500)
+    workloads.api.remove(first)
+    said = "the books are not saved: cannot write checkpoint.json: permission denied"
+    eventually(lambda: said in told(sidecar), "said")
+    sidecar.state_dir.chmod(0o700)
+    second = workloads.run("second", labels=ONE)
+    until_alone(sidecar, second)
+    eventually(lambda: not told(sidecar), "all is well again")
+    assert set(sidecar.books().assignments) == {second}
+    sidecar.kill()
+    os.chown(sidecar.state_dir, 65534, 65534)
+    refused = sidecar.command("run")
+    assert refused.returncode == 1
+    assert f"the state directory {sidecar.state_dir} cannot be used: permission denied" in refused.stderr
+    assert kernel.allowed(second) == LAST
+    os.chown(sidecar.state_dir, 0, 0)
+    sidecar.start()
+    until_alone(sidecar, second)
+    assert not reasons(sidecar, "the books")
+    given_back(sidecar, workloads, {second: {}})
