@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 step = @log=$$(mktemp); if $(2) >$$log 2>&1; then printf '%-14s ok\n' '$(1)'; rm -f $$log; \
 	else cat $$log; rm -f $$log; printf '\n%s failed:  %s\n' '$(1)' '$(2)'; exit 1; fi
 
-.PHONY: help venv check test vm-test demo demo-dynamic demo-clean bench benefit clean
+.PHONY: help venv check test vm-test demo demo-dynamic demo-swarm demo-clean bench benefit clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ demo: venv  ## see it work: an exclusive container, a plain one and a noisy neig
 
 demo-dynamic: venv  ## see CPUs change hands: an elastic server, a batch job, an arrival; on few CPUs partly simulated
 	@$(PY) -m compose.demo --dynamic
+
+demo-swarm: venv  ## see a swarm of three nodes on this machine: the scheduler places what fits, the sidecars pin it
+	@$(PY) -m compose.demo.swarm
 
 demo-clean: venv  ## remove the packages and cached files that the demos and `make test` brought to this host
 	@$(PY) -m compose.host forget

@@ -1,9 +1,10 @@
 """A swarm on this one machine: engines that are nodes, each in a network of its own, wired together by a bridge.
 
-Every node is a `dockerd` of its own in a network and a host-name namespace, which a sleeping process keeps; a further
-one has the bridge. Nothing of the machine's own network is touched, and all of it is gone with these processes. Tasks
+Every node is a `dockerd` of its own in namespaces for network, host name and mounts, which a sleeping process keeps; a
+further one has the bridge. Nothing of the machine's own is touched, and all of it is gone with these processes. Tasks
 use the host's network, which is the node's namespace: overlay networks would need kernel modules. The image is named
 after a registry at which nobody listens, so that a node that asks there is refused at once, and takes what it has.
+Every node sees its own folder at `HOME`: a service that mounts the engine's socket names one path for all nodes.
 
 The nodes share the machine's CPUs, and each believes that they are its own: what one node gives away, so do others.
 """
@@ -27,18 +28,19 @@ from tests.live.waiting import eventually
 IMAGE: Final = "127.0.0.1:1/cpuset-sidecar-test"
 TAG: Final = "1"
 KIND: Final = "exclusive-cpu"
+HOME: Final = "/mnt"
 TASK_LABEL: Final = "com.docker.swarm.task.id"
 
-_PROGRAMS: Final = ("dockerd", "ip", "nsenter", "unshare")
+_PROGRAMS: Final = ("dockerd", "ip", "mount", "nsenter", "unshare")
 
 
 class Room:
-    """A network and a host-name namespace, for as long as a sleeping process keeps them."""
+    """Namespaces for network, host name and mounts, for as long as a sleeping process keeps them."""
 
     def __init__(self, name: str) -> None:
         command = f"hostname {name} && echo ready && exec sleep infinity"
         self._keeper = subprocess.Popen(
-            ["unshare", "--net", "--uts", "sh", "-c", command],
+            ["unshare", "--net", "--uts", "--mount", "sh", "-c", command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -52,13 +54,13 @@ class Room:
 
     def entered(self, *command: str) -> list[str]:
         """This command, inside."""
-        return ["nsenter", "--target", str(self.pid), "--net", "--uts", *command]
+        return ["nsenter", "--target", str(self.pid), "--net", "--uts", "--mount", *command]
 
-    def ip(self, *words: str) -> None:
-        """`ip WORDS` inside. NoPrivateEngine where that does not work."""
-        done = subprocess.run(self.entered("ip", *words), capture_output=True, text=True, check=False)
+    def do(self, *command: str) -> None:
+        """Run this command inside. NoPrivateEngine where that does not work."""
+        done = subprocess.run(self.entered(*command), capture_output=True, text=True, check=False)
         if done.returncode:
-            raise NoPrivateEngine(f"ip {' '.join(words)}: {done.stderr.strip()}")
+            raise NoPrivateEngine(f"{' '.join(command)}: {done.stderr.strip()}")
 
     def close(self) -> None:
         """End the process; the kernel removes what was in it."""
@@ -79,14 +81,15 @@ class Node(PrivateEngine):
         self.daemon_json = self.folder / "daemon.json"
         self.room = Room(self.name)
         end = f"v{number}"
-        bridge.ip("link", "add", end, "type", "veth", "peer", "name", "eth0", "netns", str(self.room.pid))
-        bridge.ip("link", "set", end, "master", "br0", "up")
+        self.room.do("mount", "--bind", str(self.folder), HOME)
+        bridge.do("ip", "link", "add", end, "type", "veth", "peer", "name", "eth0", "netns", str(self.room.pid))
+        bridge.do("ip", "link", "set", end, "master", "br0", "up")
         for words in (
             ("link", "set", "lo", "up"),
             ("address", "add", f"{self.address}/24", "dev", "eth0"),
             ("link", "set", "eth0", "up"),
         ):
-            self.room.ip(*words)
+            self.room.do("ip", *words)
 
     def start(self, *, live_restore: bool = False) -> None:
         """Start it with its own configuration file, and wait until it answers. A node cannot have live-restore."""
@@ -126,8 +129,8 @@ class Swarm:
         self.nodes: list[Node] = []
         try:
             self._bridge = Room("bridge")
-            self._bridge.ip("link", "add", "br0", "type", "bridge")
-            self._bridge.ip("link", "set", "br0", "up")
+            self._bridge.do("ip", "link", "add", "br0", "type", "bridge")
+            self._bridge.do("ip", "link", "set", "br0", "up")
             for number in range(1, count + 1):
                 self.nodes.append(Node(number, self._bridge))
             for node in self.nodes:
