@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from sidecar.host import strictfiles
 from sidecar.host.daemonjson import (
     DAEMON_JSON,
     DaemonJson,
+    encode_settings,
     read_daemon_json,
     value_at,
     with_value,
@@ -28,6 +30,7 @@ from sidecar.host.daemonjson import (
 from sidecar.host.strictfiles import Installation, Places
 from sidecar.log import printable
 from sidecar.publish.api_socket import NAME
+from state import files
 
 _KEYS = ("runtimes", STRICT_RUNTIME)
 
@@ -172,9 +175,7 @@ def _remove(args: argparse.Namespace, root: str) -> Done:
     if args.dry_run:
         return Done(written=written, removed=removed, notes=tuple(notes), is_dry=True)
     if ours:
-        kept = write_daemon_json(file, without(file.settings, _KEYS))
-        notes += [f"the former {kept.path} is kept in {kept.backup}"] if kept.backup else []
-        notes += _reloaded(args, root, wanted=False)
+        notes += _forgotten(args, root, file)
     strictfiles.carry_out(root, planned)
     strictfiles.remove_directories(root, places)
     return Done(written=written, removed=removed, notes=tuple(notes))
@@ -188,6 +189,25 @@ def _places(args: argparse.Namespace) -> Places:
     return Places(
         prefix, os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "containers")
     )
+
+
+def _forgotten(args: argparse.Namespace, root: str, file: DaemonJson) -> list[str]:
+    """Take the runtime out of dockerd's configuration file, and have dockerd forget it.
+
+    A table that is missing changes nothing at a reload, only an empty one does: so that is what dockerd is shown first.
+    """
+    settings = without(file.settings, _KEYS)
+    kept = write_daemon_json(file, {_KEYS[0]: {}, **settings})
+    notes = [f"the former {kept.path} is kept in {kept.backup}", *_reloaded(args, root, wanted=False)]
+    if _KEYS[0] not in settings:
+        folder, name = os.path.split(kept.path)
+        with files.directory(folder) as at:
+            if settings:
+                mode = stat.S_IMODE(os.stat(kept.path).st_mode)
+                files.replace(at, name, encode_settings(settings, file.content), sync=True, mode=mode)
+            else:
+                files.remove(at, name)
+    return notes
 
 
 def _engines(args: argparse.Namespace, root: str) -> tuple[bool, bool]:

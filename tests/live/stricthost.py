@@ -1,0 +1,121 @@
+"""The strict start on a private engine: the runtime installed by its own command, below the engine's folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from state.cpuset import CPUSet
+from tests.live.engineapi import EngineApi
+from tests.live.privateengine import PrivateEngine
+from tests.live.sidecarfixtures import Ground
+from tests.live.sidecarprocess import ROOT, SidecarProcess
+from tests.live.waiting import eventually
+
+RUNTIME = "cpuset"
+
+SHOW = (
+    "grep Cpus_allowed_list /proc/self/status; cat /run/cpuset-sidecar/status.json /run/cpuset-sidecar/cpuset; "
+    "cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us || cat /sys/fs/cgroup/cpu.max"
+)
+STAY = f"{SHOW}; sleep 1000"
+"""What a container prints first, and that it stays."""
+
+
+def install(engine: PrivateEngine, folder: Path, *words: str, state: str = "state") -> subprocess.CompletedProcess[str]:
+    """Call `install-runtime` for this engine and a sidecar below this folder."""
+    command = [
+        *(sys.executable, "-m", "sidecar", "install-runtime", "--for", "docker"),
+        *("--prefix", str(engine.folder / "strict"), "--daemon-json", str(engine.folder / "daemon.json")),
+        *("--docker-pid", str(engine.folder / "pid"), "--engine", f"unix://{engine.socket_path}"),
+        *("--state-dir", str(folder / state), "--projections", str(folder / "projections"), *words),
+    ]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
+
+
+class Docker:
+    """Docker's own client, since what matters is what people read. Its containers are removed in the end."""
+
+    def __init__(self, api: EngineApi, image: str, prefix: str) -> None:
+        self.api = api
+        self._image = image
+        self._prefix = prefix
+        self.made: list[str] = []
+
+    def run(
+        self, name: str, *words: str, runtime: str = RUNTIME, exclusive: int = 0, options: tuple[str, ...] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        """`docker run`, detached unless `options` say otherwise."""
+        labels = ("--label", f"cpuset.exclusive={exclusive}") if exclusive else ()
+        return self.call("run", *self._usual(name, runtime), *labels, *options, self._image, *words)
+
+    def begin(self, name: str, *words: str, exclusive: int = 0) -> subprocess.Popen[str]:
+        """The same, not waited for."""
+        labels = ("--label", f"cpuset.exclusive={exclusive}") if exclusive else ()
+        command = ["docker", "run", *self._usual(name, RUNTIME), "-d", *labels, self._image, *words]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=self._environment())
+
+    def call(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Any other command."""
+        return subprocess.run(
+            ["docker", *words], capture_output=True, text=True, timeout=120, check=False, env=self._environment()
+        )
+
+    def inspect(self, name: str) -> Any:
+        """The engine's JSON about one of ours."""
+        return self.api.inspect(f"{self._prefix}-{name}")
+
+    def full(self, name: str) -> str:
+        """The name that a container of ours has on the engine."""
+        return f"{self._prefix}-{name}"
+
+    def logs(self, name: str) -> list[str]:
+        """What it printed."""
+        return self.call("logs", self.full(name)).stdout.splitlines()
+
+    def remove_all(self) -> None:
+        """Remove all that was made."""
+        if self.made:
+            self.call("rm", "--force", "--volumes", *self.made)
+
+    def _usual(self, name: str, runtime: str) -> tuple[str, ...]:
+        self.made.append(self.full(name))
+        return ("--network", "none", "--name", self.full(name), "--runtime", runtime, "--stop-signal", "KILL")
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "DOCKER_HOST": f"unix://{self.api.socket_path}"}
+
+
+@pytest.fixture
+def docker(
+    private_engine: PrivateEngine | str, ground: Ground, sidecar: SidecarProcess, tmp_path: Path
+) -> Iterator[Docker]:
+    """Docker's client on an engine with the strict runtime, and a sidecar that is not started."""
+    if isinstance(private_engine, str) or private_engine.program != "dockerd":
+        pytest.skip("the strict start is set up on a Docker engine of the tests' own only")
+    if subprocess.run(["docker", "version"], capture_output=True, check=False).returncode not in (0, 1):
+        pytest.skip("Docker's client is not here")
+    done = install(private_engine, tmp_path, "--patience", "5")
+    assert done.returncode == 0, done.stderr
+    made = Docker(ground.api, ground.image, f"strict-{uuid.uuid4().hex[:6]}")
+    yield made
+    made.remove_all()
+    assert install(private_engine, tmp_path, "--remove").returncode == 0
+
+
+def shell(docker: Docker, name: str, script: str, **more: object) -> subprocess.CompletedProcess[str]:
+    return docker.run(name, "sh", "-c", script, **more)  # type: ignore[arg-type]
+
+
+def first_cpus(docker: Docker, name: str) -> list[CPUSet]:
+    """Where each start of a container began."""
+    lines = eventually(lambda: [line for line in docker.logs(name) if line.startswith("Cpus")], "it printed its CPUs")
+    return [CPUSet.parse(line.split()[1]) for line in lines]

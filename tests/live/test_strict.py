@@ -1,0 +1,152 @@
+"""Strict start on a real engine: on its CPUs from the first instruction, or not at all, and the reader learns why."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.live.sidecarprocess import LAST, REST, SidecarProcess
+from tests.live.stricthost import STAY, Docker, docker, first_cpus, shell
+from tests.live.waiting import eventually
+
+pytestmark = [pytest.mark.live, pytest.mark.slow]
+
+__all__ = ["docker"]
+
+
+def test_it_begins_on_its_own_cpus_without_a_quota_and_with_its_projection(
+    docker: Docker, sidecar: SidecarProcess
+) -> None:
+    """Nothing of it ever runs elsewhere; what it reads names no CPU that is not in force."""
+    sidecar.start()
+    done = shell(docker, "one", STAY, exclusive=1, options=("-d", "--cpus", "1"))
+    assert done.returncode == 0, done.stderr
+    assert first_cpus(docker, "one") == [LAST]
+    told = docker.logs("one")[1]
+    assert f'"cpus":"{LAST}"' in told
+    assert '"sharing":"exclusive"' in told
+    assert docker.logs("one")[2] == str(LAST)
+    assert docker.logs("one")[3].split()[0] in ("-1", "max")
+    id = str(docker.inspect("one")["Id"])
+    sidecar.until(id, lambda seen: seen.is_settled, "it is settled")
+    # The directory that it mounts is the one that is told on.
+    read = docker.call("exec", docker.full("one"), "cat", "/run/cpuset-sidecar/status.json").stdout
+    assert '"settled":true' in read
+    # And the engine's own books came to say the same.
+    eventually(lambda: docker.inspect("one")["HostConfig"]["CpusetCpus"] == str(LAST), "the engine knows")
+
+
+def test_a_shared_container_begins_in_the_pool(docker: Docker, sidecar: SidecarProcess) -> None:
+    """It never runs on CPUs of others, not for ten milliseconds."""
+    sidecar.start()
+    assert shell(docker, "one", STAY, exclusive=1, options=("-d",)).returncode == 0
+    assert shell(docker, "shared", STAY, options=("-d",)).returncode == 0
+    assert first_cpus(docker, "shared") == [REST]
+
+
+def test_a_refusal_reaches_whoever_starts_it_and_nothing_runs(docker: Docker, sidecar: SidecarProcess) -> None:
+    """The decision's own words."""
+    sidecar.start()
+    assert shell(docker, "one", STAY, exclusive=1, options=("-d",)).returncode == 0
+    done = shell(docker, "two", STAY, exclusive=1)
+    assert done.returncode == 125
+    assert "cpuset-sidecar: not started: 1 exclusive CPU asked for, 0 free" in done.stderr
+    assert docker.full("one") in done.stderr
+    assert done.stdout == ""
+    assert docker.inspect("two")["State"]["Status"] == "created"
+    docker.call("rm", "--force", docker.full("one"))
+    eventually(lambda: docker.call("start", docker.full("two")).returncode == 0, "it starts once they are free")
+    assert first_cpus(docker, "two") == [LAST]
+
+
+def test_without_a_sidecar_only_containers_of_this_runtime_do_not_start(
+    docker: Docker, sidecar: SidecarProcess
+) -> None:
+    """Fail-closed for who chose it, and nobody else; containers that run can be stopped and removed."""
+    sidecar.start()
+    assert shell(docker, "one", STAY, exclusive=1, options=("-d",)).returncode == 0
+    sidecar.kill()
+    done = shell(docker, "two", STAY)
+    assert done.returncode == 125
+    assert f"nobody answers on {sidecar.state_dir}/api.sock" in done.stderr
+    assert "cpuset-sidecar doctor" in done.stderr
+    plain = shell(docker, "plain", "echo here", runtime="runc")
+    assert (plain.returncode, plain.stdout) == (0, "here\n")
+    assert docker.call("exec", docker.full("one"), "true").returncode == 0
+    assert docker.call("rm", "--force", docker.full("one")).returncode == 0
+
+
+def test_a_start_that_is_held_outlives_the_sidecar_that_held_it(docker: Docker, sidecar: SidecarProcess) -> None:
+    """It was killed over the answer; the next one is asked again, and answers by the same books."""
+    sidecar.start()
+    assert shell(docker, "one", STAY, exclusive=1, options=("-d",)).returncode == 0
+    sidecar.freeze()
+    held = docker.begin("two", "sh", "-c", STAY)
+    eventually(lambda: is_asking(held, sidecar), "the runtime waits for an answer")
+    sidecar.kill()
+    sidecar.start()
+    _, said = held.communicate(timeout=60)
+    assert (held.returncode, said) == (0, "")
+    assert first_cpus(docker, "two") == [REST]
+
+
+def test_a_start_that_is_held_is_refused_where_nobody_comes_to_answer(docker: Docker, sidecar: SidecarProcess) -> None:
+    """Killed for good: after the patience it says so, and the engine goes on."""
+    sidecar.start()
+    sidecar.freeze()
+    held = docker.begin("one", "sh", "-c", STAY, exclusive=1)
+    eventually(lambda: is_asking(held, sidecar), "the runtime waits for an answer")
+    sidecar.kill()
+    _, said = held.communicate(timeout=60)
+    assert held.returncode == 125
+    assert "nobody answers on" in said
+
+
+def is_asking(held: subprocess.Popen[str], sidecar: SidecarProcess) -> bool:
+    """Whether a runtime asks this sidecar: its socket is among the words of the process."""
+    assert held.poll() is None
+    found = subprocess.run(["pgrep", "-f", f"{sidecar.state_dir}/api.sock"], capture_output=True, check=False)
+    return found.returncode == 0
+
+
+def test_every_later_start_is_asked_for_and_every_update_counts(docker: Docker, sidecar: SidecarProcess) -> None:
+    """By people, and by the restart policy; an update afterwards overrides what the bundle said."""
+    sidecar.start()
+    options = ("-d", "--restart", "always")
+    assert shell(docker, "one", STAY, exclusive=1, options=options).returncode == 0
+    assert docker.call("restart", "--time", "0", docker.full("one")).returncode == 0
+    eventually(lambda: len(first_cpus(docker, "one")) == 2, "it was started by people")
+    id = str(docker.inspect("one")["Id"])
+    sidecar.until(id, lambda seen: seen.is_settled, "it is settled")
+    os.kill(docker.inspect("one")["State"]["Pid"], signal.SIGKILL)
+    eventually(lambda: len(first_cpus(docker, "one")) == 3, "it was started by its policy")
+    assert first_cpus(docker, "one") == [LAST] * 3
+    assert docker.call("update", "--memory", "64m", "--memory-swap", "64m", docker.full("one")).returncode == 0
+    read = docker.call("exec", docker.full("one"), "grep", "Cpus_allowed_list", "/proc/self/status").stdout
+    assert read.split()[1] == str(LAST)
+    sidecar.kill()
+    assert docker.call("update", "--cpuset-cpus", str(REST), docker.full("one")).returncode == 0
+    read = docker.call("exec", docker.full("one"), "grep", "Cpus_allowed_list", "/proc/self/status").stdout
+    assert read.split()[1] == str(REST)
+
+
+def test_many_at_once_start_without_waiting_for_each_other_for_ever(docker: Docker, sidecar: SidecarProcess) -> None:
+    """One gets the CPU, ten share the pool, and those that are too many are refused; nobody hangs."""
+    sidecar.start()
+    began = time.monotonic()
+    alone = [docker.begin(f"alone-{number}", "sh", "-c", STAY, exclusive=1) for number in range(4)]
+    pool = [docker.begin(f"pool-{number}", "sh", "-c", STAY) for number in range(10)]
+    ended = [(each.communicate(timeout=100)[1], each.returncode) for each in (*alone, *pool)]
+    assert time.monotonic() - began < 100
+    assert sorted(code for _, code in ended[:4]) == [0, 125, 125, 125]
+    assert all("1 exclusive CPU asked for, 0 free" in said for said, code in ended[:4] if code)
+    assert ended[4:] == [("", 0)] * 10
+    for number in range(10):
+        # None was ever on the CPU of the one that has it; before that was decided, all were everybody's.
+        assert first_cpus(docker, f"pool-{number}")[0] in (REST, REST | LAST)
+    winner = next(number for number, (_, code) in enumerate(ended[:4]) if code == 0)
+    assert first_cpus(docker, f"alone-{winner}") == [LAST]
