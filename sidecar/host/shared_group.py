@@ -88,6 +88,11 @@ class _GroupFiles:
                 "on v1 a group does not confine its members. Boot with cgroup v2, mount /sys/fs/cgroup into the "
                 "sidecar, or leave shared_slice out."
             )
+        if info.is_rootless:
+            raise EngineLacks(
+                f"shared_slice is {self.name!r}, and the engine is rootless: its containers live below its user's slice, "
+                "which the sidecar does not write. Leave shared_slice out"
+            )
         if info.cgroup_driver not in (driver, ""):
             raise EngineLacks(
                 f"shared_slice is {self.name!r}, and the engine's cgroup driver is {info.cgroup_driver}: write {right}"

@@ -214,6 +214,13 @@ def test_the_kind_of_group_fits_the_engines_driver_on_v2(
             group.check(info)
 
 
+def test_a_rootless_engine_has_no_shared_group(root: Path) -> None:
+    """Its slices belong to its user's systemd."""
+    info = EngineInfo(name="docker", version="26", api_version="1.45", ncpu=8, cgroup_version="2", is_rootless=True)
+    with pytest.raises(EngineLacks, match="the engine is rootless"):
+        slice_group(root).check(info)
+
+
 def test_without_a_hierarchy_no_group_is_possible(tmp_path: Path) -> None:
     """A sidecar that sees no cgroups says what to mount."""
     info = EngineInfo(name="docker", version="26", api_version="1.45", ncpu=8, cgroup_version="2")
