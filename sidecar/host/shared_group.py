@@ -90,8 +90,8 @@ class _GroupFiles:
             )
         if info.is_rootless:
             raise EngineLacks(
-                f"shared_slice is {self.name!r}, and the engine is rootless: its containers live below its user's slice, "
-                "which the sidecar does not write. Leave shared_slice out"
+                f"shared_slice is {self.name!r}, and the engine is rootless: its containers live below its "
+                "user's slice, which the sidecar does not write. Leave shared_slice out"
             )
         if info.cgroup_driver not in (driver, ""):
             raise EngineLacks(
