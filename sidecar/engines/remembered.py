@@ -49,6 +49,7 @@ class Remembered:
     """One engine's containers. Belongs to one thread."""
 
     def __init__(self) -> None:
+        self._listed: dict[str, None] = {}
         self._seen: dict[str, ContainerView] = {}
         self._written: dict[str, _Written] = {}
 
@@ -83,16 +84,18 @@ class Remembered:
         return self._seen.get(container)
 
     def ids(self) -> tuple[str, ...]:
-        """All containers that are remembered."""
-        return tuple(self._seen)
+        """All containers that are there, as far as is remembered."""
+        return tuple({**self._listed, **dict.fromkeys(self._seen)})
 
     def retain(self, containers: Collection[str]) -> None:
-        """Only these are there."""
+        """These are there, and no others."""
+        self._listed = dict.fromkeys(containers)
         for gone in set(self._seen) - set(containers):
             self.forget(gone)
 
     def forget(self, container: str) -> None:
         """It is gone."""
+        self._listed.pop(container, None)
         self._seen.pop(container, None)
         self._written.pop(container, None)
 
