@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ from sidecar.cli.swarm import check_swarm, node_capacity
 from sidecar.config import Config
 from sidecar.errors import ConfigError, ContainerGone, SidecarError
 from sidecar.host.cgroups import HostKernel, find_hierarchy
-from sidecar.host.daemonjson import read_daemon_json
+from sidecar.host.daemonjson import DAEMON_JSON, read_daemon_json
 from sidecar.keys import KEYS
 from sidecar.log import printable
 from sidecar.ports import Engine, Kernel
@@ -127,11 +127,23 @@ def _check_groups(config: Config, report: EngineReport, online: CPUSet) -> Itera
 
     group = shared_group(config.shared_slice, cgroup=config.cgroup) if config.shared_slice else None
     yield from check_parents(config, report, online, shared=group.path if group else "")
-    settings: Mapping[str, Any] | None = None
-    if os.path.exists("/etc/docker"):
-        with suppress(SidecarError, StateError):
-            settings = read_daemon_json().settings
-    yield from check_shared_group(report, group, settings)
+    yield from check_shared_group(report, group, _settings_of_dockerd())
+
+
+def _settings_of_dockerd() -> Mapping[str, Any] | None:
+    """What dockerd is configured with, by its file and its flag; None where neither is to be seen from here."""
+    from sidecar.cli import dockerd
+
+    running = dockerd.find_dockerd()
+    path = (running and running.flag("config-file")) or DAEMON_JSON
+    if not running and not os.path.isdir(os.path.dirname(path)):
+        return None
+    try:
+        settings = read_daemon_json(path).settings
+    except (SidecarError, StateError):
+        return None
+    parent = running and running.flag("cgroup-parent")
+    return {**settings, "cgroup-parent": parent} if parent else settings
 
 
 async def look_at(open_engine: OpenEngine, address: str) -> EngineReport:
