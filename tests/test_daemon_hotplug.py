@@ -96,6 +96,7 @@ async def test_cpus_that_went_and_came_back_between_two_looks(
     """Nobody saw it. On v1 the group above lacks them: the first order that is denied for that has it mended."""
     host = make_host(version)
     async with host.running():
+        await trio.sleep(10.5)
         host.docker.kernel.take_offline(CPUSet.of(1, 2))
         host.docker.kernel.bring_online(CPUSet.of(1, 2))
         rt = await host.docker.run("rt", labels=TWO)

@@ -44,7 +44,7 @@ def whole() -> Iterator[None]:
 @pytest.fixture
 def watching(sidecar: SidecarProcess) -> SidecarProcess:
     """A daemon that is ready, and takes an inventory once an hour."""
-    sidecar.configure(policy="static", reserved=str(RESERVED), reconcile_period="1h", linger="10m")
+    sidecar.configure(policy="static", reserved=str(RESERVED), reconcile_period="60m", linger="5m")
     sidecar.start()
     return sidecar
 

@@ -22,5 +22,5 @@ printf '#!/venv/bin/python\nimport sys\nfrom sidecar.__main__ import main\nsys.e
 chmod +x /venv/bin/cpuset-sidecar
 export PATH="/venv/bin:$PATH" PYTHONDONTWRITEBYTECODE=1 CPUSET_TESTS_PATIENCE="${CPUSET_TESTS_PATIENCE:-10}"
 mkdir -p /out
-exec timeout -s INT -k 60 "$seconds" /venv/bin/python -m pytest -p no:cacheprovider -q -ra --timeout=1200 \
+exec timeout -s INT -k 60 "$seconds" /venv/bin/python -m pytest -p no:cacheprovider -q -raP --timeout=1200 \
     --durations=15 --junitxml=/out/junit.xml -o junit_family=xunit1 "$@"
