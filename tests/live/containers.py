@@ -19,12 +19,12 @@ class Containers:
         self.api = api
         self.image = image
         self.prefix = f"cpuset-test-{uuid.uuid4().hex[:8]}"
-        self._made: list[str] = []
+        self.made: list[str] = []
 
     def create(self, name: str, *command: str, labels: Mapping[str, str] | None = None, **host: Any) -> str:
         """Create one, not started; `name` gets the prefix, `host` is in the words of HostConfig. Its full id."""
         made = self.api.create(f"{self.prefix}-{name}", self.image, *(command or SLEEP), labels=labels, **host)
-        self._made.append(made)
+        self.made.append(made)
         return made
 
     def run(self, name: str, *command: str, labels: Mapping[str, str] | None = None, **host: Any) -> str:
@@ -42,5 +42,5 @@ class Containers:
 
     def remove_all(self) -> None:
         """Remove everything that was made here."""
-        while self._made:
-            self.api.remove(self._made.pop())
+        while self.made:
+            self.api.remove(self.made.pop())
