@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from compose.demo.project import FOLDER
-from compose.host.commands import HostLacks, say
+from compose.host.commands import HostLacks, attempt, say
 from compose.host.image import TARGETS, build_images
 from sidecar.cli.swarm import advertise
 from sidecar.host.daemonjson import read_daemon_json
@@ -53,6 +53,8 @@ class Demo:
         self._headline("docker service scale cpus_worker=3: one on each node")
         self._scale(3)
         self._until_alone(3, "each worker is alone on its node's CPU")
+        self._until(self._are_all_told, "each worker read so in its files")
+        self._finding("each worker reads so in its projected files", is_true=True)
         self._headline("docker service scale cpus_worker=4: nobody has a CPU left")
         self._scale(4)
         waiting = self._until(lambda: [each for each in self.swarm.waiting(f"{STACK}_worker") if each], "one waits")
@@ -130,6 +132,16 @@ class Demo:
         """How many workers the kernel keeps on the CPU that is given, and on no other."""
         ids = [id for found in self._workers().values() for id in found]
         return sum(1 for id in ids if str(self.kernel.allowed(id)) == self.last)
+
+    def _are_all_told(self) -> bool:
+        """Whether each worker wrote that it read: settled, on the CPU that is given."""
+        for node in self.swarm.nodes:
+            for id in self._workers().get(node.name, []):
+                said = attempt("docker", "--host", f"unix://{node.socket_path}", "logs", id).stdout.splitlines()
+                told = [line for line in map(json.loads, said) if line["kind"] == "told"]
+                if not told or not told[-1]["settled"] or told[-1]["cpus"] != self.last:
+                    return False
+        return True
 
     def _workers(self) -> dict[str, list[str]]:
         """The workers' containers that run, by the node's name; nodes without are left out."""

@@ -13,7 +13,7 @@ import ipaddress
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
 import msgspec
@@ -27,6 +27,7 @@ _CURES: Final = {
     errno.EADDRINUSE: "another program listens there (ss -ltnp says which): choose another port",
     errno.EADDRNOTAVAIL: "no interface of this host has that address: choose one that has, or 0.0.0.0 for all",
     errno.EACCES: "ports below 1024 are for root: choose a higher one",
+    errno.EAFNOSUPPORT: "in a systemd unit, RestrictAddressFamilies must have AF_INET and AF_INET6, too",
 }
 
 
@@ -54,19 +55,28 @@ def listening_on(listen: str) -> Iterator[TcpListener | None]:
         return
     host, _, port = listen.rpartition(":")
     host = host.strip("[]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
-    with made:
+    with ExitStack() as opened:
         try:
-            # Connections of the daemon before this one, that are just ending, keep nobody from the port.
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind((host, int(port)))
-            made.listen(_BACKLOG)
+            made = opened.enter_context(_bound(host, int(port)))
         except OSError as error:
             reason = os.strerror(error.errno or 0)
             cure = _CURES.get(error.errno or 0, "choose another, or leave listen out")
             raise ConfigError(f"listen is {listen!r}, and nothing can listen there: {reason}; {cure}") from error
         yield TcpListener(made, listen, reach_of(host))
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    try:
+        # Connections of the daemon before this one, that are just ending, keep nobody from the port.
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+        made.listen(_BACKLOG)
+    except OSError:
+        made.close()
+        raise
+    return made
 
 
 def reach_of(host: str) -> Reach:

@@ -168,6 +168,17 @@ def test_an_address_that_is_not_this_hosts_is_said_with_the_cure() -> None:
     assert raised.value.__cause__.errno == errno.EADDRNOTAVAIL
 
 
+def test_a_unit_that_forbids_the_network_is_said_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RestrictAddressFamilies=AF_UNIX, as the unit of the how-to has it, lets no other socket be made."""
+
+    def forbidden(*_: object) -> socket.socket:
+        raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+
+    monkeypatch.setattr(socket, "socket", forbidden)
+    with pytest.raises(ConfigError, match="RestrictAddressFamilies must have AF_INET and AF_INET6, too"):
+        _open("127.0.0.1:9413")
+
+
 def test_a_port_is_free_again_once_the_daemon_ended() -> None:
     """At once, though connections of it are just ending."""
     address = f"127.0.0.1:{free_port()}"
