@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -130,8 +131,10 @@ def _install(args: argparse.Namespace, root: str) -> Done:
         planned += strictfiles.changes(root, strictfiles.podman_files(places, with_hook=args.hook))
     notes = list(_doubts(root, made))
     file = _daemon_json(args, root) if docker else None
+    settings: dict[str, Any] = {}
     if file:
         _see_that_free(file, places)
+        settings = with_value(file.settings, _KEYS, {"path": places.runtime})
         file = None if _is_ours(file, places) else file
     written = tuple(each.path for each in planned) + ((file.path,) if file else ())
     if args.dry_run:
@@ -139,7 +142,7 @@ def _install(args: argparse.Namespace, root: str) -> Done:
     strictfiles.carry_out(root, planned)
     notes += _compiled(root, places, made)
     if file:
-        kept = write_daemon_json(file, with_value(file.settings, _KEYS, {"path": places.runtime}))
+        kept = write_daemon_json(file, settings)
         notes += [f"the former {kept.path} is kept in {kept.backup}"] if kept.backup else []
     if docker:
         notes += _reloaded(args, root, wanted=True)

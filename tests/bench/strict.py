@@ -70,8 +70,10 @@ class Bench:
             print(line(f"start, {name}", values))
         bare = took["the bare runtime"]
         for name in ("cpuset, exclusive", "cpuset, shared"):
-            more = [percentile(took[name], share) - percentile(bare, share) for share in (0.5, 0.9, 0.99)]
-            print(f"| added: {name} | {more[0]:.2f} | {more[1]:.2f} | {more[2]:.2f} | |", flush=True)
+            more = [percentile(took[name], share) - percentile(bare, share) for share in (0.5, 0.9, 0.99, 0.1)]
+            print(
+                f"| added: {name} (p10: {more[3]:.2f}) | {more[0]:.2f} | {more[1]:.2f} | {more[2]:.2f} | |", flush=True
+            )
 
     def race(self, rounds: int) -> None:
         """Created and started at once."""
