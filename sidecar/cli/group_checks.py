@@ -23,6 +23,13 @@ def check_parents(
     config: Config, report: EngineReport, online: CPUSet, *, shared: str = "", proc: str = "/proc"
 ) -> Iterator[Finding]:
     """Are there cgroups above containers that keep them from CPUs? `shared` is the path of the one that is meant to."""
+    if report.engine and 0 < report.engine.ncpu < len(online):
+        says = f"the engine counts {report.engine.ncpu} CPUs of {len(online)}: it refuses orders for the others"
+        cure = (
+            "its own service is confined (AllowedCPUs=, CPUAffinity=), or CPUs came after it started: widen it, and "
+            "restart it"
+        )
+        yield Finding("engine's CPUs", Verdict.WARN, says, cure)
     narrow: dict[str, tuple[CPUSet, list[str]]] = {}
     for view in report.views:
         for path, cpus in parents(view, cgroup=config.cgroup, proc=proc):

@@ -68,6 +68,13 @@ def test_a_narrow_parent_is_named_once_with_whom_it_confines(config: Config) -> 
     assert list(check_parents(config, report(*views), ONLINE, shared="/x.slice")) == []
 
 
+def test_an_engine_that_counts_fewer_cpus_than_there_are_is_said(config: Config) -> None:
+    """dockerd in a slice of its own refuses what lies outside it."""
+    found = only(list(check_parents(config, report(), CPUSet.parse("0-7"))))
+    assert found.verdict is Verdict.WARN
+    assert "the engine counts 4 CPUs of 8" in found.says
+
+
 def test_a_parent_with_a_controllers_name_is_said(config: Config) -> None:
     """Whether its containers run or not."""
     found = only(list(check_parents(config, report(view("a", parent="cpu-x.slice", phase=Phase.EXITED)), ONLINE)))
