@@ -1,0 +1,28 @@
+"""Containers that come and go as fast as the engine makes them: nothing of them is left, in books, files or memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.live.containers import Containers
+from tests.live.crowd import crowd
+from tests.live.kernelview import KernelView
+from tests.live.sidecarprocess import LAST, SidecarProcess
+from tests.live.watching import ONE, until_alone
+
+pytestmark = pytest.mark.live
+
+
+@pytest.mark.slow
+def test_a_crowd_leaves_nothing_behind(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
+    """No grants, no originals, no directories, no open files, no threads; the next one is served as ever."""
+    crowd(running, workloads, containers=20)
+    report = crowd(running, workloads, containers=150)
+    assert report.left == []
+    assert report.started
+    assert report.after.descriptors <= report.before.descriptors + 8
+    assert report.after.threads <= report.before.threads + 2
+    owner = workloads.run("owner", labels=ONE)
+    until_alone(running, owner)
+    assert kernel.allowed(owner) == LAST
+    assert not running.has_logged("the engine cannot be reached")
