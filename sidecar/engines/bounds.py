@@ -24,6 +24,8 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
 
     look: float = 10.0
     """An inspect waits for the container's lock, which a start holds for 0.1 to 0.2 s; ten is a dead engine."""
+    introduction: float = 30.0
+    """Podman asks the package manager whose its programs are before it says who it is: one second on a fast machine."""
     update: float = 30.0
     """It waits for a start too, which may mount and wire up a network on a busy host."""
     stop: float = 330.0

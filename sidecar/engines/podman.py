@@ -126,7 +126,9 @@ class PodmanEngine:
         socket = self._client.socket()
         version = await self._greet()
         try:
-            answer = await self._client.ask("GET", "info", self._patience.look, most=SMALL_BYTES, is_introduction=True)
+            answer = await self._client.ask(
+                "GET", "info", self._patience.introduction, most=SMALL_BYTES, is_introduction=True
+            )
         except EngineSilent:
             # A container that is being started is in the way (3).
             if self._info is None or self._info.version != version or socket != self._socket:

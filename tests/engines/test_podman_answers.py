@@ -37,7 +37,7 @@ INFO = json.loads((RECORDED / "podman-4.3-info.json").read_bytes())
 CREATED = (RECORDED / "podman-4.3-events.jsonl").read_bytes().splitlines()[0]
 ONE = INSPECT["Id"]
 ROOT = "/v4.0.0/libpod"
-IMPATIENT = Patience(look=0.3, update=0.3, stop=0.3)
+IMPATIENT = Patience(look=0.3, introduction=0.3, update=0.3, stop=0.3)
 ONTO = Update(cpus=CPUSet.of(1))
 
 

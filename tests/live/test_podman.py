@@ -1,0 +1,138 @@
+"""What only Podman does: containers without a service, values that poison, a lock that hides everybody."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+
+from sidecar.decide.facts import Phase
+from sidecar.decide.orders import Update
+from sidecar.engines.bounds import Patience
+from sidecar.engines.opening import open_engine
+from sidecar.errors import EngineFailed, EngineSilent
+from sidecar.host.cgroups import HostKernel
+from sidecar.publish.status import Sharing
+from state.cpuset import CPUSet
+from state.topology import Topology
+from tests.live.containers import SLEEP, Containers
+from tests.live.image import ensure_image
+from tests.live.kernelview import KernelView, online
+from tests.live.privateengine import NoPrivateEngine, running
+from tests.live.privatepodman import PrivatePodman
+from tests.live.sidecarprocess import LAST, REST, SidecarProcess
+from tests.live.waiting import PATIENCE, eventually
+
+pytestmark = pytest.mark.live
+
+BRIEF = Patience(look=1.0 * PATIENCE, introduction=8.0 * PATIENCE)
+ABSENT = CPUSet.of(4000)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[PrivatePodman]:
+    """A Podman for these tests."""
+    if len(online()) < 2:
+        pytest.skip("a machine with one CPU has none to give")
+    try:
+        made = PrivatePodman()
+        running(made)
+    except NoPrivateEngine as error:
+        pytest.skip(str(error))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def made(engine: PrivatePodman) -> Iterator[Containers]:
+    """Makes containers, and removes them at the end of the test."""
+    containers = Containers(engine.api, ensure_image(engine.api))
+    yield containers
+    containers.remove_all()
+
+
+class Credulous:
+    """A machine that believes in CPUs that are not there."""
+
+    def online(self) -> CPUSet:
+        return online() | ABSENT
+
+    def topology(self) -> Topology:
+        return HostKernel().topology()
+
+
+def test_containers_of_the_command_line_are_confined_too(
+    engine: PrivatePodman, made: Containers, tmp_path: Path
+) -> None:
+    """They never pass the service that the sidecar listens to; all of Podman writes its events to one record."""
+    sidecar, kernel = SidecarProcess(tmp_path, engine.socket_path, ()), KernelView()
+    names = [f"{made.prefix}-{name}" for name in ("plain", "owner")]
+    try:
+        sidecar.start()
+        plain = engine.run("run", "-d", "--name", names[0], made.image, *SLEEP).strip()
+        owner = engine.run("run", "-d", "--label", "cpuset.exclusive=1", "--name", names[1], made.image, *SLEEP).strip()
+        sidecar.until(owner, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+        assert (kernel.allowed(owner), kernel.allowed(plain)) == (LAST, REST)
+        engine.run("rm", "-f", "-t0", names[1])
+        eventually(lambda: kernel.allowed(plain) == online(), "given back")
+    finally:
+        sidecar.kill()
+        engine.run("rm", "-f", "-t0", "--ignore", *names)
+
+
+@pytest.mark.trio
+async def test_a_value_that_the_runtime_refuses_does_not_stay(engine: PrivatePodman, made: Containers) -> None:
+    """Podman keeps it, and would never start the container again: the old one is written over it."""
+    one = await trio.to_thread.run_sync(lambda: made.run("one"))
+    async with open_engine(f"unix://{engine.socket_path}", machine=Credulous()) as podman:
+        await podman.update(one, Update(cpus=REST))
+        with pytest.raises(EngineFailed):
+            await podman.update(one, Update(cpus=ABSENT))
+        assert (await podman.inspect(one)).cpuset == str(REST)
+        await trio.to_thread.run_sync(lambda: engine.api.act(one, "restart", t="0"))
+        assert (await podman.inspect(one)).phase is Phase.RUNNING
+
+
+@pytest.mark.trio
+async def test_a_start_that_hangs_hides_nobody(engine: PrivatePodman, made: Containers, tmp_path: Path) -> None:
+    """While it holds its lock: no look at it; but a glance, a list, and others are looked at and updated."""
+    other = await trio.to_thread.run_sync(lambda: made.run("other"))
+    async with open_engine(f"unix://{engine.socket_path}", BRIEF, machine=HostKernel()) as podman:
+        info = await podman.info()
+        assert other in await podman.containers()
+        name = f"{made.prefix}-slow"
+        words = ("create", "--label", "cpuset.exclusive=1", "--name", name, made.image, *SLEEP)
+        runtime, go = slow_runtime(tmp_path), tmp_path / "go"
+        slow = (await trio.to_thread.run_sync(lambda: engine.run("--runtime", str(runtime), *words))).strip()
+        starting = threading.Thread(target=lambda: engine.run("start", slow))
+        starting.start()
+        try:
+            await trio.to_thread.run_sync(lambda: eventually((tmp_path / "held").exists, "the lock is held"))
+            with pytest.raises(EngineSilent):
+                await podman.inspect(slow)
+            glance = await podman.glance(slow)
+            assert (glance.name, glance.labels) == (name, {"cpuset.exclusive": "1"})
+            assert {slow, other} <= set(await podman.containers())
+            assert await podman.info() == info
+            await podman.update(other, Update(cpus=REST))
+            assert (await podman.inspect(other)).cpuset == str(REST)
+        finally:
+            go.touch()
+            await trio.to_thread.run_sync(starting.join)
+            await trio.to_thread.run_sync(lambda: engine.run("rm", "-f", "-t0", slow))
+
+
+def slow_runtime(folder: Path) -> Path:
+    """An OCI runtime that says `held` when it is asked to create, and waits for `go`."""
+    real = shutil.which("runc") or shutil.which("crun")
+    assert real is not None
+    script = folder / "slow-runtime"
+    waits = f'*" create "*) touch {folder}/held; while [ ! -e {folder}/go ]; do sleep 0.05; done;;'
+    script.write_text(f'#!/bin/sh\ncase " $* " in {waits} esac\nexec {real} "$@"\n')
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return script
