@@ -138,7 +138,7 @@ class Starts:
         """(3) Whether there is an engine to decide with, which may have to be waited for."""
         with trio.move_on_after(UNREACHED_SECONDS):
             async for world in self._board.worlds():
-                if world.engine is not None and "engine" not in self._board.problems:
+                if world.is_ready or (world.engine is not None and "engine" not in self._board.problems):
                     return True
         return False
 
