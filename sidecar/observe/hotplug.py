@@ -30,6 +30,12 @@ QUICK_ROUNDS: Final = 50
 
 _WHERE: Final = "hotplug"
 
+_DENIED: Final = "cpuset.cpus: permission denied"
+_INEFFECTIVE: Final = "and the kernel shows"
+"""How an order fails where CPUs went and came back between two looks: a group above lacks them, or processes fell out
+of their own (cgroup v1). There may be other reasons; mending finds nothing then.
+"""
+
 
 async def watch_cpus(
     kernel: Kernel,
@@ -85,7 +91,7 @@ class _Watch:
             await self._change(online)
             return
         self._say_unreadable("")
-        if self._board.latest.is_ready and (self._due or self._troubles or self._is_denied()):
+        if self._board.latest.is_ready and (self._due or self._troubles or self._is_doubtful()):
             await self._mend()
 
     async def _change(self, online: CPUSet) -> None:
@@ -119,10 +125,13 @@ class _Watch:
         if set(before) - set(self._troubles):
             self._look_at_everything()
 
-    def _is_denied(self) -> bool:
-        """Whether some group above a container lacks CPUs: they went and came back between two looks."""
-        containers = self._board.latest.containers.values()
-        return any("cpuset.cpus: permission denied" in each.trouble for each in containers)
+    def _is_doubtful(self) -> bool:
+        """Whether an order failed as orders do on a host that needs mending."""
+        return any(
+            _DENIED in each.trouble or (_INEFFECTIVE in each.trouble and each.seen != each.configured)
+            for each in self._board.latest.containers.values()
+            if each.trouble
+        )
 
     def _say_unreadable(self, reason: str) -> None:
         if reason and reason != self._unreadable:

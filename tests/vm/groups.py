@@ -142,7 +142,12 @@ GROUPS: Final = (
         about="contract, life and hotplug on cgroup v1",
         engine=DOCKER,
         machine=Machine(init="tiny", cgroup=1),
-        tests=("tests/contract", "tests/live/test_lifecycle.py", "tests/live/test_hotplug.py"),
+        tests=(
+            "tests/contract",
+            "tests/live/test_shortage.py",
+            "tests/live/test_astray.py",
+            "tests/live/test_hotplug.py",
+        ),
         environment=OFFLINE,
     ),
     Group(

@@ -24,6 +24,7 @@ FEATURES: Final[Mapping[str, str]] = {
     "test_dynamic_small": "dynamic policy",
     "test_hotplug": "hotplug",
     "test_late_cpus": "hotplug",
+    "test_astray": "hotplug",
     "test_systemd": "systemd and live-restore",
     "test_isolated": "isolated CPUs",
     "test_slice": "shared slice",
