@@ -45,6 +45,10 @@ class TimedEngine:
         """As the engine."""
         return await self._engine.inspect(container)
 
+    async def glance(self, container: str) -> ContainerView:
+        """As the engine."""
+        return await self._engine.glance(container)
+
     async def stop(self, container: str) -> None:
         """As the engine."""
         await self._engine.stop(container)

@@ -147,7 +147,7 @@ def empties_the_pool(patch: pytest.MonkeyPatch) -> None:
 
 
 def follows_the_load_without_a_band(patch: pytest.MonkeyPatch) -> None:
-    """A CPU more when all are busy, one less when not: for ever to and fro."""
+    """A CPU more when all are busy, one less when not: for ever back and forth."""
 
     def wish(load: Load, cpus: int, demand: Demand, band: Band) -> int:
         busy = load.use >= load.cpus * 0.9

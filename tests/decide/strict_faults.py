@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sidecar.decide import plan as plan_module
 from sidecar.decide import reconcile, reducer, starting
 from sidecar.decide.facts import ContainerView, StartHeld
 from sidecar.decide.orders import AnswerStart
+from sidecar.decide.policies.dynamic import DynamicPolicy
+from sidecar.decide.policies.static import StaticPolicy
 from sidecar.decide.world import Container, Reach, World, replace
 from state.cpuset import CPUSet
 
@@ -89,20 +93,18 @@ def tells_members_what_they_are_configured_for(patch: pytest.MonkeyPatch) -> Non
 
 
 def lets_the_group_be(patch: pytest.MonkeyPatch) -> None:
-    policy = plan_module.policy_named
+    for policy in (StaticPolicy, DynamicPolicy):
+        _leaves_the_group(patch, policy)
 
-    class Blind:
-        def __init__(self, name: str) -> None:
-            self._honest = policy(name)
 
-        def __getattr__(self, name: str) -> object:
-            return getattr(self._honest, name)
+def _leaves_the_group(patch: pytest.MonkeyPatch, policy: type[StaticPolicy | DynamicPolicy]) -> None:
+    honest = policy.desired
 
-        def desired(self, world: World, container: Container) -> CPUSet | None:
-            is_group = world.group is not None and container.view.id == world.group.view.id
-            return None if is_group else self._honest.desired(world, container)
+    def desired(self: Any, world: World, container: Container) -> CPUSet | None:
+        is_group = world.group is not None and container.view.id == world.group.view.id
+        return None if is_group else honest(self, world, container)
 
-    patch.setattr(plan_module, "policy_named", Blind)
+    patch.setattr(policy, "desired", desired)
 
 
 FAULTS = (

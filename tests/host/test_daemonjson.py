@@ -88,7 +88,7 @@ def test_what_is_not_understood_is_said_and_left_alone(tmp_path: Path, content: 
 def test_all_else_stays_with_its_indentation_and_mode_and_a_backup_is_kept(tmp_path: Path) -> None:
     """The file after a change differs in the key alone; the old one is beside it, byte for byte."""
     path = tmp_path / "daemon.json"
-    before = b'\xef\xbb\xbf{\n    "log-driver": "journald",\n    "insecure": ["caf\xc3\xa9"]\n}\n'
+    before = b'\xef\xbb\xbf{\n    "log-driver": "journald",\n    "insecure": ["na\xc3\xafve"]\n}\n'
     path.write_bytes(before)
     path.chmod(0o600)
     found = read_daemon_json(str(path))
