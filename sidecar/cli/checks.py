@@ -53,6 +53,8 @@ class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
     engine: EngineInfo | None = None
     views: tuple[ContainerView, ...] = ()
     error: str = ""
+    is_lacking: bool = False
+    """It answers, and cannot do what is needed: the error says the cure."""
 
 
 def check_engine(report: EngineReport) -> Iterator[Finding]:
@@ -62,7 +64,7 @@ def check_engine(report: EngineReport) -> Iterator[Finding]:
             "start the engine, or say where it listens: --engine unix:///path/to/docker.sock; inside a container mount "
             "its socket; without permission, run as root or as a member of the socket's group"
         )
-        yield Finding("engine", Verdict.FAIL, report.error, cure)
+        yield Finding("engine", Verdict.FAIL, report.error, "" if report.is_lacking else cure)
         return
     engine = report.engine
     yield Finding(

@@ -30,7 +30,7 @@ from sidecar.cli.group_checks import check_parents, check_shared_group
 from sidecar.cli.state import read_books
 from sidecar.cli.swarm import check_swarm, node_capacity
 from sidecar.config import Config
-from sidecar.errors import ConfigError, ContainerGone, SidecarError
+from sidecar.errors import ConfigError, ContainerGone, EngineLacks, SidecarError
 from sidecar.host.cgroups import HostKernel, find_hierarchy
 from sidecar.host.daemonjson import DAEMON_JSON, read_daemon_json
 from sidecar.keys import KEYS
@@ -159,7 +159,7 @@ async def look_at(open_engine: OpenEngine, address: str) -> EngineReport:
                     continue
             return EngineReport(engine=answer, views=tuple(views))
     except SidecarError as error:
-        return EngineReport(error=str(error))
+        return EngineReport(error=str(error), is_lacking=isinstance(error, EngineLacks))
 
 
 def rendered(findings: list[Finding], *, is_coloured: bool = False) -> list[str]:

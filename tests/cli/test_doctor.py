@@ -56,6 +56,8 @@ def test_an_engine_that_answers_and_one_that_does_not() -> None:
         ("cpuset controller", "ok", "the engine has it (cgroup v2, driver systemd)"),
     ]
     assert told(check_engine(EngineReport(error="permission denied"))) == [("engine", "fail", "permission denied")]
+    lacking = EngineReport(error="no cpuset controller. Delegate it", is_lacking=True)
+    assert [(each.says, each.cure) for each in check_engine(lacking)] == [("no cpuset controller. Delegate it", "")]
     rootless = replace(ENGINE, has_cpuset=False)
     assert told(check_engine(EngineReport(engine=rootless)))[1][:2] == ("cpuset controller", "fail")
 
