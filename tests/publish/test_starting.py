@@ -310,7 +310,7 @@ async def test_many_are_held_at_once(counter: Counter) -> None:
         answers[id] = await counter.ask(id=id)
 
     async with counter.serving():
-        # Nobody updates anything here: whoever was answered with the whole pool would be in the way of the two for ever.
+        # Nobody updates anything here: whoever was answered with the whole pool would be in their way for ever.
         for together in (ids[:2], ids[2:]):
             with trio.fail_after(20):
                 async with trio.open_nursery() as nursery:
