@@ -76,9 +76,9 @@ def test_what_happened_while_no_sidecar_ran_is_made_up_for(
 def test_release_gives_everything_back(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
     """Original cpusets (all CPUs, where there was none), no grants, no projections; strangers were never touched."""
     neighbour, id = workloads.run("neighbour"), workloads.run("exclusive", labels=ONE)
+    until_alone(running, id)
     stopped = workloads.create("stopped", labels=ONE)
     stranger = workloads.run("stranger", CpusetCpus="0")
-    until_alone(running, id)
     running.until_quiet()
     refused = running.command("release")
     assert refused.returncode == 1
