@@ -38,7 +38,8 @@ class Teller:
         self._board = board
         self._projections = projections
         self._report = report
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _Known | None] = {}
+        """What each was told of; None for who could never be told in full, and may have directories all the same."""
         self._has_swept = False
 
     async def run(self) -> None:
@@ -82,6 +83,7 @@ class Teller:
         if _is_same(self._known.get(id), known):
             return
         projection, names = projection_of(world, container), names_of(world, container)
+        self._known.setdefault(id, None)
         if self._attempt(errors, partial(self._projections.write, id, names, projection)):
             self._known[id] = known
 

@@ -163,6 +163,22 @@ async def test_a_directory_in_error_is_told_of_and_tried_again(autojump_clock: M
     assert bench.problems[-1] is None
 
 
+async def test_who_could_never_be_told_in_full_is_forgotten_all_the_same(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    """A workload planted something in the place of a file of one of its directories."""
+    bench = Bench(tmp_path)
+    (tmp_path / "by-name/game/status.json/planted").mkdir(parents=True)
+    rt = bench.story.arrive("rt", labels={"cpuset.projection": "game"})
+    bench.story.settle()
+    await bench.tell()
+    assert "a directory stands there" in str(bench.problems[-1])
+    assert bench.told(rt).cpus
+    bench.story.away(rt)
+    await bench.tell()
+    assert not (tmp_path / "by-id" / rt.id[:12]).exists()
+
+
 @pytest.mark.parametrize("what", ["", "by-id", "by-name", "by-name/game"])
 async def test_what_somebody_removed_is_told_again(autojump_clock: MockClock, tmp_path: Path, what: str) -> None:
     """Though there is no news: a volume that was mounted anew is empty, and people clean up."""
