@@ -16,9 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sidecar.cli.asking import ask
 from sidecar.cli.checks import Finding, Verdict
-from sidecar.cli.dockerd import find_dockerd
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
 from sidecar.config import Config
 from sidecar.decide.capacity import capacity
@@ -134,8 +132,7 @@ def advertise(
     before, settings = advertised_in(found, kind), with_count(found, kind, count)
     made = Advertised(kind=kind, cpus=count, before=before, file=found.path, is_dry_run=is_dry_run)
     if settings != found.settings:
-        running = find_dockerd()
-        _check_flags(running.words if running else (), found.path)
+        _check_flags(_words_of_dockerd(), found.path)
         made = msgspec.structs.replace(made, changed=True)
         if not is_dry_run:
             made = msgspec.structs.replace(made, backup=write_daemon_json(found, settings).backup)
@@ -204,6 +201,9 @@ def _told_by_the_daemon(config: Config) -> Status | None:
     """What the running daemon says; None where none runs, or it has not looked at everything yet."""
     if is_daemon_running(config.state_dir) is False:
         return None
+    # Only here: the client of the daemon's socket, which other commands need not load.
+    from sidecar.cli.asking import ask
+
     try:
         status = ask(config.state_dir, "GET", "/v1/status", Status)
     except SidecarError:
@@ -233,6 +233,13 @@ def _resources(found: DaemonJson) -> list[str]:
     if not isinstance(stands, list) or not all(isinstance(each, str) for each in stands):
         raise ConfigError(f"{_KEY} in {found.path} is not a list of texts: correct it first; nothing was changed")
     return [each.strip() for text in stands for each in text.split(",")]
+
+
+def _words_of_dockerd() -> tuple[str, ...]:
+    from sidecar.cli.dockerd import find_dockerd
+
+    running = find_dockerd()
+    return running.words if running else ()
 
 
 def _check_flags(flags: Iterable[str], path: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from sidecar.__main__ import main
-from sidecar.cli import swarm
+from sidecar.cli import dockerd, swarm
 from sidecar.cli.dockerd import Dockerd
 from sidecar.cli.swarm import Advertised, advertise, advertised_in, check_swarm, node_capacity, rendered
 from sidecar.config import Config, load
@@ -193,7 +193,7 @@ def test_a_flag_of_dockerd_that_would_keep_it_from_starting_is_said(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It refuses a key that stands in both places."""
-    monkeypatch.setattr(swarm, "find_dockerd", lambda: Dockerd(1, ("--debug", "--node-generic-resource=gpu=a")))
+    monkeypatch.setattr(dockerd, "find_dockerd", lambda: Dockerd(1, ("--debug", "--node-generic-resource=gpu=a")))
     with pytest.raises(ConfigError, match=r"would not start with node-generic-resources in .* drop that flag first"):
         of(path, 3)
     assert not path.exists()
