@@ -1,0 +1,117 @@
+"""Workloads that have their projection mounted writable, or all of them, and mean harm: floods, links, huge files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.live.containers import Containers
+from tests.live.crowd import footprint
+from tests.live.kernelview import KernelView, online
+from tests.live.sidecarprocess import LAST, REST, SidecarProcess
+from tests.live.waiting import eventually
+from tests.live.watching import ONE, WAITING, given_back, problems, until_alone, until_shared
+
+pytestmark = pytest.mark.live
+
+FLOOD: Final = "while :; do i=$((i+1)); echo $i > /told/ack; echo x > /told/status.json; rm -f /told/cpuset; done"
+"""Acknowledges everything, all the time, and spoils what it is told."""
+
+PLANT: Final = """
+cd /told
+for name in ack cpuset status.json .cpuset.new .status.json.new; do rm -rf $name; done
+case $1 in
+    links) ln -s /secret cpuset; ln -s /secret status.json; ln -s /secret ack ;;
+    directories) mkdir -p cpuset/x status.json/x ack/x ;;
+    pipes) mkfifo cpuset status.json ack ;;
+    huge) for name in status.json ack; do dd if=/dev/zero of=$name bs=1M count=0 seek=4096; done ;;
+    crowd) i=0; while [ $i -lt 3000 ]; do : > f$i; i=$((i+1)); done ;;
+esac
+exec sleep 3600
+"""
+
+
+def harmful(sidecar: SidecarProcess, workloads: Containers, name: str, *command: str) -> tuple[str, Path]:
+    """A container that may write where it is told, and runs this program. Its id, and its directory."""
+    told = sidecar.projections / "by-name" / f"{workloads.prefix}-{name}"
+    told.mkdir(parents=True)
+    labels = {"cpuset.projection": told.name}
+    id = workloads.run(name, "busybox", "sh", "-c", *command, labels=labels, Binds=[f"{told}:/told"])
+    return id, told
+
+
+def test_a_flood_of_words_costs_little_and_moves_nobody(
+    running: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """Others are told and served all the while; whoever spoils its own files is told anew with its next change."""
+    flood, told = harmful(running, workloads, "flood", FLOOD)
+    eventually(lambda: (told / "ack").exists(), "it floods")
+    until_shared(running, flood)
+    before = footprint(running.pid)
+    for number in range(3):
+        owner = workloads.run(f"owner-{number}", labels=ONE)
+        until_alone(running, owner)
+        assert (kernel.allowed(owner), kernel.allowed(flood)) == (LAST, REST)
+        eventually(lambda id=owner: running.projection(id), "it is told")  # type: ignore[misc]
+        workloads.api.remove(owner)
+    until_shared(running, flood)
+    after = footprint(running.pid)
+    assert after.descriptors <= before.descriptors + 8
+    workloads.api.act(flood, "kill")
+    eventually(lambda: not running.status().exclusive, "nobody is exclusive")
+    assert running.is_running
+    assert told.is_dir()
+
+
+@pytest.mark.parametrize("what", ["links", "directories", "pipes", "huge", "crowd"])
+def test_what_is_planted_is_not_followed_and_stops_nobody(
+    running: SidecarProcess, workloads: Containers, kernel: KernelView, tmp_path: Path, what: str
+) -> None:
+    """Where its files should be. It harms itself at most, which is said; the host's files are as they were."""
+    secret = Path("/secret")
+    if secret.exists():
+        pytest.skip(f"{secret} exists here, and would be written by a daemon that follows links")
+    planted, told = harmful(running, workloads, "planted", PLANT, "plant", what)
+    last = told / ("f2999" if what == "crowd" else "ack")
+    eventually(lambda: os.path.lexists(last), "it has planted it")
+    owner, heir = workloads.run("owner", labels=ONE), workloads.run("heir", labels=WAITING)
+    until_alone(running, owner)
+    until_shared(running, heir)
+    until_shared(running, planted)
+    workloads.api.remove(owner)
+    until_alone(running, heir)
+    assert (kernel.allowed(heir), kernel.once_running(planted)) == (LAST, REST)
+    assert not secret.exists()
+    if what == "directories":
+        eventually(lambda: told.name in problems(running), "said")
+    elif what in ("links", "pipes"):
+        eventually(lambda: (told / "cpuset").read_text().strip() == str(REST), "its files are files again")
+    by_id = running.projections / "by-id" / planted[:12] / "cpuset"
+    eventually(lambda: by_id.read_text().strip() == str(REST), "by id it is told as ever")
+    workloads.api.remove(planted)
+    eventually(lambda: not by_id.exists(), "it is forgotten")
+    assert kernel.allowed(heir) == LAST
+    given_back(running, workloads, {heir: {}})
+
+
+def test_a_workload_that_may_write_everything_spoils_no_books(
+    running: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """Somebody mounted the whole root writable. What it tells is worth nothing then; who runs where is not in it."""
+    owner, neighbour = workloads.run("owner", labels=ONE), workloads.run("neighbour")
+    until_alone(running, owner)
+    root = running.projections
+    wreck = "busybox rm -rf /all/by-id /all/by-name /all/.staging; : > /all/wrecked; exec sleep 3600"
+    wrecker = workloads.run("wrecker", "sh", "-c", wreck, Binds=[f"{root}:/all"])
+    eventually(lambda: (root / "wrecked").exists(), "it did")
+    until_shared(running, wrecker)
+    for id, cpus in ((owner, LAST), (neighbour, REST)):
+        eventually(lambda id=id, cpus=cpus: (t := running.projection(id)) and t.cpus == cpus, "told again")  # type: ignore[misc]
+        assert kernel.allowed(id) == cpus
+    assert (root / ".staging").stat().st_mode & 0o777 == 0o700
+    assert set(running.books().assignments) == {owner}
+    workloads.api.remove(owner)
+    eventually(lambda: kernel.allowed(neighbour) == online(), "the pool is whole again")
