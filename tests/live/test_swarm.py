@@ -149,6 +149,18 @@ def test_a_drained_node_loses_its_task_to_one_that_has_a_cpu(fleet: Fleet, servi
     assert gone in fleet.placed(3)
 
 
+def test_an_engine_that_is_killed_and_comes_back_gets_its_task_anew(fleet: Fleet, service: str) -> None:
+    """No node can have live-restore: its containers die with it. The others are not touched."""
+    fleet.swarm.scale(service, 3)
+    before = fleet.placed(3)
+    node = fleet.swarm.nodes[2]
+    node.kill()
+    node.start()
+    eventually(lambda: before["node3"] not in node.tasks(), "its task died with it")
+    after = fleet.placed(3)
+    assert {name for name in after if after[name] != before[name]} == {"node3"}
+
+
 def test_a_reservation_that_is_not_the_label_is_said(fleet: Fleet) -> None:
     """The scheduler counted one, and the container asks for two, which this node has not."""
     service = fleet.swarm.create("greedy", reserve=1, labels={"cpuset.exclusive": "2"})
