@@ -6,6 +6,7 @@ Exit codes: 0 all passed; 1 some failed, or did not run; 2 wrong usage; 3 no vir
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -34,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LookupError as error:
         sys.stderr.write(f"error: {error.args[0]}\n")
         return 2
+    # So that what was made for it is removed when it is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     began = time.monotonic()
     logs = Path(asked.logs)
     try:

@@ -20,7 +20,7 @@ echo /share/lib >"$(echo /venv/lib/python*/site-packages)/packages.pth"
 # Tests call the command, too.
 printf '#!/venv/bin/python\nimport sys\nfrom sidecar.__main__ import main\nsys.exit(main())\n' >/venv/bin/cpuset-sidecar
 chmod +x /venv/bin/cpuset-sidecar
-export PATH="/venv/bin:$PATH" PYTHONDONTWRITEBYTECODE=1 CPUSET_TESTS_PATIENCE="${CPUSET_TESTS_PATIENCE:-10}"
+export PATH="/venv/bin:$PATH" CPUSET_TESTS_PATIENCE="${CPUSET_TESTS_PATIENCE:-10}"
 mkdir -p /out
 exec timeout -s INT -k 60 "$seconds" /venv/bin/python -m pytest -p no:cacheprovider -q -raP --timeout=1200 \
     --durations=15 --junitxml=/out/junit.xml -o junit_family=xunit1 "$@"

@@ -51,6 +51,7 @@ def prepared(folder: Path) -> Iterator[Path]:
                 shutil.copytree(source, project / part, ignore=_LEFT_OUT)
             elif source.exists():
                 shutil.copy2(source, project / part)
+        _compile(project)
         # Not copied: it is large, and nobody writes there.
         shutil.copytree(lib, share / "lib", copy_function=os.link)
         yield share
@@ -88,12 +89,32 @@ def _packages(folder: Path) -> Path:
         *("install", "--target", str(making / "lib"), "--python-version", PYTHON, "--only-binary=:all:"),
         *("--find-links", str(wheels), *constraints, "--no-compile", *requirements(), _SOURCE_ONLY, _NEWER_ONLY),
     )
+    _compile(making / "lib")
     (making / "lib").rename(lib)
     shutil.rmtree(making)
     for other in folder.glob("lib-*"):
         if other != lib:
             shutil.rmtree(other)
     return lib
+
+
+def _compile(folder: Path) -> None:
+    """Compile what is in there, if this host has the machines' Python: in an emulated machine that takes minutes, and
+    every file would be compiled at its first import.
+    """
+    for python in _pythons():
+        command = [python, "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", "."]
+        done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
+        # A few files of packages are for other versions, and cannot be compiled: that is no failure of the rest.
+        if done.returncode in (0, 1) and next(folder.rglob("*.pyc"), None):
+            return
+
+
+def _pythons() -> list[str]:
+    """Where the machines' Python may be on this host: on the path, or among pyenv's."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    found = [shutil.which(f"python{PYTHON}"), *map(str, pyenv.glob(f"versions/{PYTHON}.*/bin/python{PYTHON}"))]
+    return [each for each in found if each]
 
 
 def _pip(*arguments: str) -> None:
