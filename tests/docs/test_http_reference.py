@@ -9,12 +9,14 @@ import trio
 from starlette.routing import Route
 
 from sidecar.board import Board
-from sidecar.decide.facts import Fact
+from sidecar.decide.facts import ContainerView, Fact
+from sidecar.desk import Desk
 from sidecar.log import now
 from sidecar.publish.answers import Defragmented, Exchange, Sizing
 from sidecar.publish.deadlines import Deadlines
 from sidecar.publish.http import Api
 from sidecar.publish.metrics import Metrics
+from sidecar.publish.starting import Bundle, ProjectionMount, StartAnswer, StartBody, Starts
 from state.topology import uniform
 from tests.cli.worlds import world
 from tests.docs.pages import ROOT, names, rows, section
@@ -37,9 +39,16 @@ def test_every_route_of_the_api_is_documented_and_no_other() -> None:
 def test_every_field_of_an_answer_is_documented() -> None:
     """Of what the requests that change something answer."""
     told = set(names(section(PAGE, "What changes something")))
-    kinds: tuple[type[msgspec.Struct], ...] = (Sizing, Defragmented, Exchange)
+    kinds: tuple[type[msgspec.Struct], ...] = (Sizing, Defragmented, Exchange, StartAnswer, Bundle, ProjectionMount)
     for kind in kinds:
         assert set(kind.__struct_fields__) <= told
+
+
+def test_every_field_of_a_held_start_is_shown() -> None:
+    """In the example of what a runtime asks."""
+    example = re.search(r"```json\n(.*?)```", section(PAGE, "Starts"), re.DOTALL)
+    assert example
+    assert set(msgspec.json.decode(example[1])) == set(StartBody.__struct_fields__)
 
 
 def test_every_metric_is_documented_with_its_kind_and_no_other() -> None:
@@ -54,7 +63,7 @@ def test_the_api_answers_with_the_statuses_that_are_documented() -> None:
     """Every status in the code of the API, and no other."""
     told = sorted(row[0] for row in rows(section(PAGE, "Errors")))
     code = "\n".join(
-        (ROOT / "sidecar" / "publish" / f"{name}.py").read_text() for name in ("http", "asking", "answers")
+        (ROOT / "sidecar" / "publish" / f"{name}.py").read_text() for name in ("http", "asking", "answers", "starting")
     )
     assert told == sorted(set(re.findall(r"\b([45]\d\d)\b(?=[,:])", code)))
 
@@ -70,4 +79,9 @@ def _board() -> Board:
 
 def _api() -> Api:
     outbox, _ = trio.open_memory_channel[Fact](1)
-    return Api(_board(), outbox, Deadlines(now), clock=now)
+    starts = Starts(_board(), outbox, desk=Desk(), glance=_glance, tickets=lambda: 1)
+    return Api(_board(), outbox, Deadlines(now), clock=now, starts=starts)
+
+
+async def _glance(_: str) -> ContainerView:
+    raise AssertionError("nothing is asked here")

@@ -20,7 +20,7 @@ from state.cpuset import CPUSet
 from state.model import Originals
 
 ROOT = Path(__file__).parents[2]
-STATIC, DYNAMIC = (ROOT / "compose" / name for name in ("compose.yaml", "dynamic.yaml"))
+STATIC, DYNAMIC, STRICT = (ROOT / "compose" / name for name in ("compose.yaml", "dynamic.yaml", "strict.yaml"))
 
 Services = dict[str, Any]
 
@@ -58,6 +58,28 @@ def yaml_of(text: str) -> Any:
     if done.returncode != 0:
         pytest.skip("nothing here reads YAML")
     return json.loads(done.stdout)
+
+
+def test_a_strict_start_needs_directories_of_the_host_and_no_more_power() -> None:
+    """The runtime asks at the one and mounts from the other; workloads mount nothing themselves."""
+    strict = read(STRICT, {})
+    assert set(strict) == {"sidecar", "exclusive", "shared"}
+    for name in ("exclusive", "shared"):
+        assert strict[name]["runtime"] == "cpuset"
+        assert not strict[name].get("volumes")
+    assert strict["exclusive"]["labels"] == {"cpuset.exclusive": "1"}
+    assert not strict["shared"].get("labels")
+    assert strict["sidecar"].get("runtime") is None
+    assert strict["sidecar"]["cap_drop"] == ["ALL"]
+    assert strict["sidecar"]["read_only"]
+    sources = [str(each).split(":")[0] if isinstance(each, str) else each["source"] for each in volumes(strict)]
+    assert {"/var/lib/cpuset-sidecar", "/run/cpuset-sidecar"} <= set(sources)
+
+
+def volumes(services: Services) -> list[Any]:
+    """Those of the sidecar, as Compose writes them."""
+    found: list[Any] = services["sidecar"]["volumes"]
+    return found
 
 
 def test_the_sidecar_and_three_workloads_are_there(services: Services) -> None:
