@@ -9,16 +9,19 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from tests.live.churn import Churn
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, online
 from tests.live.privateengine import PrivateEngine
+from tests.live.sidecarfixtures import Ground
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.stage import ask
-from tests.live.waiting import eventually
+from tests.live.waiting import PATIENCE, eventually
 from tests.live.watching import NANO, ONE, WAITING, given_back, problems, reasons, until_alone, until_shared, watched
 
 pytestmark = pytest.mark.live
@@ -114,14 +117,14 @@ def test_a_sidecar_is_told_to_end_while_its_engine_hangs(
         assert sidecar.has_logged("stopping")
         assert kernel.allowed(owner) == online()
         assert set(sidecar.books().originals) == {neighbour, owner}
-        # One that starts now says what is wrong, and ends: its supervisor tries again.
+        # One that starts now says what is wrong, and waits.
         sidecar.module = "tests.live.impatient"
-        refused = sidecar.command("run")
-        assert refused.returncode == 1
-        assert SILENT in refused.stderr
+        sidecar.start(until_ready=False)
+        eventually(lambda: SILENT in sidecar.log(), "said")
+        assert not sidecar.has_logged("ready")
     finally:
         own_engine.thaw()
-    sidecar.start()
+    sidecar.until_ready()
     until_alone(sidecar, owner)
     until_shared(sidecar, neighbour)
     assert (kernel.allowed(owner), kernel.allowed(neighbour)) == (LAST, REST)
@@ -162,6 +165,27 @@ def test_a_container_whose_runtime_hangs_holds_up_no_other(
     eventually(lambda: not problems(impatient), "nothing is wrong any more")
     workloads.api.act(stuck, "unpause")
     given_back(impatient, workloads, {stuck: {}, owner: {}, late: {}})
+
+
+@pytest.mark.slow
+def test_an_engine_hangs_again_and_again_under_churn(ground: Ground, own_engine: PrivateEngine, tmp_path: Path) -> None:
+    """For less than the sidecar's patience and for more, with whatever is under way: books, files and kernel are one
+    afterwards, and nobody was ever told to be alone who was not."""
+    churn = Churn(ground.api, tmp_path, seed=25, is_private=True)
+    churn.sidecar.module = "tests.live.impatient"
+
+    def hang() -> None:
+        churn.sidecar.until_ready()
+        for seconds in (0.5, 5.0, 1.0):
+            time.sleep(1.0 * PATIENCE)
+            own_engine.freeze()
+            time.sleep(seconds * PATIENCE)
+            own_engine.thaw()
+
+    report = churn.run(meanwhile=hang)
+    assert report.violations == []
+    assert report.containers > 5
+    assert churn.sidecar.has_logged("the engine cannot be reached")
 
 
 def _shim(id: str) -> int:
