@@ -31,8 +31,8 @@ pytestmark = pytest.mark.trio
 class Pool(FakeGroup):
     """A group on a simulated host: members are all that are not apart, and a write is seen by the witness."""
 
-    def __init__(self, machine: CPUSet, host: SharedHost) -> None:
-        super().__init__(machine)
+    def __init__(self, host: SharedHost) -> None:
+        super().__init__()
         self._host = host
         self.is_there = True
 
@@ -90,7 +90,7 @@ class SharedHost(Host):
         kernel = GroupKernel(machine, 2, self.see)
         kernel.host = self
         self.docker.kernel = kernel
-        self.pool = Pool(machine.online, self)
+        self.pool = Pool(self)
         self.inner = Parents(self.docker)
         self.inner.host = self
         self.engine = SlicedEngine(self.inner, self.pool)  # type: ignore[assignment]
@@ -157,6 +157,51 @@ async def test_a_label_inside_the_group_is_told_the_cure(autojump_clock: MockClo
         assert told.sharing is Sharing.SHARED
         assert host.written() == set()
     assert host.broken == []
+
+
+async def test_one_that_was_glanced_at_first_is_refused_all_the_same(
+    autojump_clock: MockClock, host: SharedHost
+) -> None:
+    """While a start holds its lock nobody knows where it will be: what it was granted is given back."""
+    member = await host.docker.run("member")
+    host.apart.add(inside := await host.docker.create("inside", labels=TWO))
+    async with host.running():
+        await host.until(lambda: host.books().assignments)
+        host.apart.remove(inside)
+        await host.docker.start(inside)
+        await host.until(lambda: (told := host.told(inside)) and "sidecar-exclusive.slice" in told.reason)
+        await trio.sleep(30)
+        assert host.books().assignments == {}
+        assert (host.where(member), host.where(inside)) == ("0-7", "0-7")
+
+
+async def test_one_that_was_believed_inside_and_is_not_is_written(autojump_clock: MockClock, host: SharedHost) -> None:
+    """dockerd was not restarted yet: what is started is seen outside, and is then like any other."""
+    async with host.running():
+        owner = await host.run_apart("owner")
+        await host.settled(owner)
+        outside = await host.docker.create("outside")
+        await trio.sleep(1)
+        assert host.written() == {owner}
+        host.apart.add(outside)
+        await host.docker.start(outside)
+        await host.until(lambda: host.where(outside) == "0,3-7", seconds=1)
+    assert host.written() == {owner, outside}
+
+
+async def test_one_that_was_written_before_it_came_inside_is_written_on(
+    autojump_clock: MockClock, host: SharedHost
+) -> None:
+    """An engine cannot clear a cpuset: what it had of the pool of that time would keep it small for ever."""
+    host.apart.add(old := await host.docker.run("old"))
+    async with host.running():
+        owner = await host.run_apart("owner")
+        await host.settled(owner)
+        await host.until(lambda: host.where(old) == "0,3-7")
+        host.apart.remove(old)
+        await host.docker.restart(old)
+        await host.docker.remove(owner)
+        await host.until(lambda: host.where(old) == "0-7")
 
 
 async def test_what_somebody_wrote_on_the_group_is_put_back(autojump_clock: MockClock, host: SharedHost) -> None:

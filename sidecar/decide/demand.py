@@ -101,7 +101,7 @@ def wish_of(
             raise _BadLabel(RefusalCode.CONTRADICTION, reason)  # noqa: TRY301
     except _BadLabel as bad:
         return Wish(
-            standing=_standing(view, originals),
+            standing=_standing(view, originals, online),
             trouble=bad.code,
             reason=bad.reason,
             warnings=(*warnings, bad.reason),
@@ -109,7 +109,7 @@ def wish_of(
     if doubt := mismatch(view, demand):
         warnings += (doubt,)
     if demand is None:
-        return Wish(standing=_standing(view, originals), warnings=warnings)
+        return Wish(standing=_standing(view, originals, online), warnings=warnings)
     if demand.near and demand.near not in (devices or {}):
         warnings += (f"cpuset.near is {demand.near!r}, and this machine has no such device{_closest(demand, devices)}",)
     return Wish(standing=Standing.MANAGED, demand=demand, warnings=warnings)
@@ -143,10 +143,12 @@ def is_single_file_mount(view: ContainerView, settings: Settings) -> bool:
     return any(m.source.startswith(root) and m.source.endswith(("/cpuset", "/status.json")) for m in view.mounts)
 
 
-def _standing(view: ContainerView, originals: Originals) -> Standing:
+def _standing(view: ContainerView, originals: Originals, online: CPUSet) -> Standing:
     if originals.cpuset:
         return Standing.STRANGER
-    return Standing.MEMBER if view.in_shared_group else Standing.MANAGED
+    # One with CPUs of its own has what these and the group have in common: it must be written like anybody else.
+    is_free = not view.cpuset or online <= cpus_of(view.cpuset, online)
+    return Standing.MEMBER if view.in_shared_group and is_free else Standing.MANAGED
 
 
 def _demand(view: ContainerView, settings: Settings, originals: Originals) -> Demand | None:

@@ -46,7 +46,7 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
     container = replace(
         before,
         view=view,
-        wish=before.wish if before.view.name == view.name else _wish(world, view),
+        wish=before.wish if _wishes_the_same(before.view, view) else _wish(world, view, before.view),
         known=began,
         seen=seen,
         configured=configured,
@@ -57,6 +57,14 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
         refused=before.refused if is_same_run else None,
     )
     return world.with_container(container)
+
+
+def _wishes_the_same(before: ContainerView, view: ContainerView) -> bool:
+    """Whether nothing changed of what a wish is read from: labels and limits of its first look, and by renaming and
+    restarting its name and the group that it is in.
+    """
+    is_sure = not (before.is_glance or before.in_shared_group or view.in_shared_group)
+    return is_sure and before.name == view.name
 
 
 def believed(world: World, view: ContainerView, began: int) -> World:
@@ -73,8 +81,10 @@ def _lingers(view: ContainerView) -> bool:
     return not view.phase.is_live and view.phase is not Phase.RESTARTING
 
 
-def _wish(world: World, view: ContainerView) -> Wish:
-    originals = world.state.originals.get(view.id) or originals_of(view)
+def _wish(world: World, view: ContainerView, before: ContainerView | None = None) -> Wish:
+    """What it is; a cpuset that it has not had `before` is somebody's change, and no setting of its own."""
+    first = view if before is None or before.is_glance else before
+    originals = world.state.originals.get(view.id) or originals_of(first)
     return wish_of(view, world.settings, originals, world.state.online, world.topology.devices)
 
 

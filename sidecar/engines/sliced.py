@@ -7,10 +7,10 @@ members are marked, and have no CPUs of their own: what confines them is the gro
 
 A container is a member by where it is: its cgroup lies below the group's. One that does not run is a member if it
 would be born there: by its own cgroup parent, or by the default one, which Docker applies anew at every start of a
-container that names none. A member with a cpuset of its own is not marked: on v2 it has only what it and the group
-have in common, and must be written like anybody else.
+container that names none. The mark says where it is, whatever cpuset it has: what follows from both is decided
+elsewhere.
 
-Only containers are marked that are inspected. A glance has no cgroup parent, so it says nothing about it.
+A glance has no cgroup parent: there only those are marked that run.
 """
 
 from __future__ import annotations
@@ -51,9 +51,6 @@ class Group(Protocol):
 
     def path_of(self, parent: str) -> str:
         """The path of a cgroup parent in the engine's words."""
-
-    def confines(self, cpuset: str) -> bool:
-        """Whether this cpuset (configured text) keeps its container from CPUs of this machine."""
 
     def check(self, info: EngineInfo) -> None:
         """See that this engine can have members in it. EngineLacks."""
@@ -97,8 +94,11 @@ class SlicedEngine:
         return self._marked(view)
 
     async def glance(self, container: str) -> ContainerView:
-        """The engine's glance, unmarked; or the group's view."""
-        return await (self._group_view() if container == self._id else self._engine.glance(container))
+        """The engine's glance, marked if it is seen to be a member; or the group's view."""
+        if container == self._id:
+            return await self._group_view()
+        view = await self._engine.glance(container)
+        return self._marked(view) if view.phase.is_live else view
 
     async def update(self, container: str, update: Update) -> None:
         """Change a container's CPUs and quota, or the group's CPUs."""
@@ -134,10 +134,7 @@ class SlicedEngine:
     def _marked(self, view: ContainerView) -> ContainerView:
         at = self._group.whereabouts(view)
         is_inside = self._is_inside(at) if at or view.phase.is_live else self._is_born_inside(view)
-        if not is_inside:
-            return view
-        is_member = not self._group.confines(view.cpuset)
-        return msgspec.structs.replace(view, cgroup=view.cgroup or at, in_shared_group=is_member)
+        return msgspec.structs.replace(view, cgroup=view.cgroup or at, in_shared_group=True) if is_inside else view
 
     def _is_born_inside(self, view: ContainerView) -> bool:
         if view.cgroup_parent:

@@ -70,12 +70,6 @@ class _GroupFiles:
         is_slice = parent.endswith(".slice") and "/" not in parent.strip("/")
         return slice_path(parent.strip("/")) if is_slice else f"/{parent.strip('/')}"
 
-    def confines(self, cpuset: str) -> bool:
-        """Whether a container with this cpuset has less than the machine."""
-        hierarchy = v2_hierarchy(self._root, "cpuset")
-        machine = _cpus(f"{hierarchy.root}/cpuset.cpus.effective") if hierarchy else EMPTY
-        return bool(cpuset) and not (machine and machine <= _parsed(cpuset))
-
     @property
     def _directory(self) -> str | None:
         hierarchy = v2_hierarchy(self._root, "cpuset")

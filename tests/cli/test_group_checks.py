@@ -38,7 +38,7 @@ def only(found: list[Finding]) -> Finding:
 
 @pytest.fixture
 def group() -> FakeGroup:
-    made = FakeGroup(ONLINE)
+    made = FakeGroup()
     made.is_there = True
     return made
 

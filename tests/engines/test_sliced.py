@@ -56,7 +56,7 @@ def engine(docker: SimulatedDocker) -> Told:
 
 @pytest.fixture
 def group() -> FakeGroup:
-    return FakeGroup(CPUSet.of(0, 1, 2, 3))
+    return FakeGroup()
 
 
 @pytest.mark.trio
@@ -178,14 +178,24 @@ async def test_a_stopped_one_whose_engine_tells_a_path_in_the_group_is_a_member(
 
 
 @pytest.mark.trio
-@pytest.mark.parametrize(("cpuset", "is_member"), [("2-3", False), ("0-3", True)])
-async def test_one_with_cpus_of_its_own_is_not_marked(
-    docker: SimulatedDocker, engine: Told, group: FakeGroup, autojump_clock: MockClock, cpuset: str, is_member: bool
+async def test_the_mark_says_where_it_is_whatever_cpuset_it_has(
+    docker: SimulatedDocker, engine: Told, group: FakeGroup, autojump_clock: MockClock
 ) -> None:
-    """It has what it and the group have in common, so it must be written; all CPUs are as good as none of its own."""
-    one = await docker.create("one", Limits(cpuset=cpuset))
+    """What follows from both is no matter of the adapter."""
+    one = await docker.create("one", Limits(cpuset="2-3"))
+    assert (await SlicedEngine(engine, group).inspect(one)).in_shared_group
+
+
+@pytest.mark.trio
+async def test_a_glance_is_marked_where_the_container_is_seen_in_the_group(
+    docker: SimulatedDocker, engine: Told, group: FakeGroup, autojump_clock: MockClock
+) -> None:
+    """It has no cgroup parent, so of one that does not run it says nothing."""
     sliced = SlicedEngine(engine, group)
-    assert (await sliced.inspect(one)).in_shared_group is is_member
+    running, idle = await docker.run("running"), await docker.create("idle")
+    group.homes[running] = "/pool.slice/docker-1.scope"
+    assert (await sliced.glance(running)).in_shared_group
+    assert not (await sliced.glance(idle)).in_shared_group
 
 
 @pytest.mark.trio

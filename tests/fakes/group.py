@@ -8,13 +8,12 @@ from state.cpuset import EMPTY, CPUSet
 
 
 class FakeGroup:
-    """A slice `pool.slice` at /pool.slice, on a machine with CPUs `machine`."""
+    """A slice `pool.slice` at /pool.slice."""
 
     name = "pool.slice"
     path = "/pool.slice"
 
-    def __init__(self, machine: CPUSet) -> None:
-        self.machine = machine
+    def __init__(self) -> None:
         self.configured = EMPTY
         self.is_there = False
         self.homes: dict[str, str] = {}
@@ -33,10 +32,6 @@ class FakeGroup:
     def path_of(self, parent: str) -> str:
         """Slices without dashes."""
         return f"/{parent.strip('/')}"
-
-    def confines(self, cpuset: str) -> bool:
-        """Whether it is less than the machine."""
-        return bool(cpuset) and not self.machine <= CPUSet.parse(cpuset)
 
     def check(self, info: EngineInfo) -> None:
         """As the test says."""

@@ -112,14 +112,6 @@ def test_a_parent_is_a_slice_or_a_path(root: Path, parent: str, path: str) -> No
     assert slice_group(root).path_of(parent) == path
 
 
-@pytest.mark.parametrize(
-    ("cpuset", "confines"), [("", False), ("0-7", False), ("0-9", False), ("0-6", True), ("x", True)]
-)
-def test_only_less_than_the_machine_confines(root: Path, cpuset: str, confines: bool) -> None:
-    """All CPUs are what an engine writes for "not pinned any more"."""
-    assert slice_group(root).confines(cpuset) is confines
-
-
 @pytest.mark.trio
 async def test_a_slice_without_a_cgroup_is_configured_all_the_same(root: Path, autojump_clock: MockClock) -> None:
     """systemd keeps the property for its first member."""
