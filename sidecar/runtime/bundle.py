@@ -106,6 +106,8 @@ def mount(spec: dict[str, Any], root: str, directory: str, destination: str) -> 
         return f"{above} is mounted read-only, and {destination} would have to be made in it"
     if not _appears(root, source):
         return f"there is no {source} on the host (the sidecar's projections must be a directory of the host)"
+    if os.path.realpath(source) != os.path.join(os.path.realpath(root), *parts):
+        return f"{source} leads somewhere else by a link"
     options = ["bind", "ro", "nosuid", "nodev", "noexec"]
     mounts.append({"destination": destination, "type": "bind", "source": source, "options": options})
     return ""

@@ -111,6 +111,21 @@ def test_nothing_outside_the_root_is_mounted(tmp_path: Path, directory: str) -> 
     assert spec.get("mounts", []) == []
 
 
+def test_a_link_that_somebody_planted_is_not_followed(tmp_path: Path) -> None:
+    """Whoever may write to the whole root cannot have another container mount anything of the host."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root/by-id").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere/x").mkdir()
+    spec: dict[str, Any] = {}
+    assert "leads somewhere else" in bundle.mount(spec, str(tmp_path / "root"), "by-id/x", AT)
+    assert spec["mounts"] == []
+    (tmp_path / "link").symlink_to(tmp_path / "root")
+    (tmp_path / "root/by-id").unlink()
+    (tmp_path / "root/by-id/x").mkdir(parents=True)
+    assert bundle.mount(spec, str(tmp_path / "link"), "by-id/x", AT) == ""
+
+
 def test_a_directory_that_does_not_come_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where the projections are in a volume that the host does not know."""
     monkeypatch.setattr(bundle, "DIRECTORY_SECONDS", 0.05)
