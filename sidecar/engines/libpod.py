@@ -20,7 +20,8 @@ import msgspec
 from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.orders import Update
 from sidecar.engines import about, wire
-from sidecar.errors import EngineLacks
+from sidecar.engines.refusals import shown
+from sidecar.errors import EngineFailed, EngineLacks
 from sidecar.ports import EngineEvent
 
 PREFIX: Final = "v4.0.0/libpod"
@@ -157,6 +158,14 @@ def update_body(wanted: Native, update: Update, *, is_whole: bool) -> bytes:
     if wanted.quota and (is_whole or not update.leaves_limits):
         cpu["quota"], cpu["period"] = wanted.quota, wanted.period
     return msgspec.json.encode({"cpu": cpu})
+
+
+def check_updated(body: bytes | bytearray, container: str) -> None:
+    """See that it was Podman who took an update: it answers with the container's id. EngineFailed otherwise."""
+    if container.encode() not in body:
+        raise EngineFailed(
+            f"what answered the order is not Podman: {shown(bytes(body[:200]).decode('utf-8', 'replace'))}"
+        )
 
 
 def event_of(line: bytes) -> EngineEvent | None:

@@ -255,7 +255,8 @@ class PodmanEngine:
             return
         body = libpod.update_body(wanted, update, is_whole=not keeps)
         try:
-            await self._post(f"{path_of(container)}/update", self._patience.update, body)
+            answer = await self._post(f"{path_of(container)}/update", self._patience.update, body)
+            libpod.check_updated(answer, container)
         except ContainerGone:
             self._remembered.forget(container)
             raise
@@ -324,8 +325,8 @@ class PodmanEngine:
 
     async def _post(
         self, path: str, seconds: float, body: bytes | None = None, params: dict[str, str] | None = None
-    ) -> None:
-        await self._client.ask("POST", path, seconds, most=SMALL_BYTES, body=body, params=params)
+    ) -> bytearray:
+        return await self._client.ask("POST", path, seconds, most=SMALL_BYTES, body=body, params=params)
 
 
 def _is_within(cpus: str, online: CPUSet) -> bool:

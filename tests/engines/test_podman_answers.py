@@ -150,6 +150,15 @@ async def test_after_a_failure_the_old_value_is_written_again(daemon: RawDaemon)
     assert len(bodies) == 2
 
 
+async def test_a_page_of_somebody_in_between_is_no_success(daemon: RawDaemon) -> None:
+    """Podman answers with the container's id."""
+    as_podman(daemon, "4.3.1")
+    daemon.scripts[f"{ROOT}/containers/{ONE}/update"] = answer(200, b"<html>hello</html>", "text/html")
+    async with opened(daemon) as engine:
+        with pytest.raises(EngineFailed, match="is not Podman: <html>hello"):
+            await engine.update(ONE, ONTO)
+
+
 async def test_a_failure_that_cannot_be_undone_says_so(daemon: RawDaemon) -> None:
     as_podman(daemon, CpusetCpus="")
     daemon.scripts[f"{ROOT}/containers/{ONE}/update"] = answer(500, {"message": "exit status 1"})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import random
+import re
 import socket
 import threading
 import time
@@ -41,6 +42,9 @@ class Fault(enum.Enum):
 
 OF_STREAMS: Final = (Fault.FAIL, Fault.PAGE, Fault.DELAY, Fault.TORN, Fault.SHORT)
 OF_REQUESTS: Final = tuple(each for each in Fault if each not in (Fault.TORN, Fault.SHORT))
+
+_VERSION: Final = re.compile(r"^/v[0-9.]+(/libpod)?(?=/)")
+"""What stands before the paths that both engines' routes have."""
 
 _PAGE: Final = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502</h1></body></html>"
 _FORWARDS: Final = (Fault.HALF_FAIL, Fault.CUT, Fault.GARBAGE)
@@ -108,7 +112,7 @@ class FaultProxy:
             if request is None:
                 return
             method, path = request.split(b"\r\n", 1)[0].decode("latin-1").split(" ")[:2]
-            fault = self.choose(method, path[path.index("/", 1) :] if path.startswith("/v1") else path)
+            fault = self.choose(method, _VERSION.sub("", path))
             if fault is not None:
                 self.done[fault] += 1
             if fault is Fault.DELAY:
