@@ -189,5 +189,13 @@ GROUPS: Final = (
         engine=DOCKER,
         machine=SYSTEMD,
         tests=("tests/live/test_slice*.py",),
+        seconds=1200,
+    ),
+    Group(
+        name="docker-slice-cgroupfs",
+        about="the shared group, a path",
+        engine=DOCKER,
+        machine=TINY,
+        tests=("tests/live/test_slice*.py",),
     ),
 )
