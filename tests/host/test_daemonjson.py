@@ -96,7 +96,7 @@ def test_all_else_stays_with_its_indentation_and_mode_and_a_backup_is_kept(tmp_p
     assert written == (str(path), True, f"{path}{BACKUP_SUFFIX}")
     assert Path(written.backup).read_bytes() == before
     assert path.stat().st_mode & 0o777 == 0o600
-    expected = '{\n    "log-driver": "journald",\n    "insecure": [\n        "café"\n    ],\n    "cgroup-parent": '
+    expected = '{\n    "log-driver": "journald",\n    "insecure": [\n        "naïve"\n    ],\n    "cgroup-parent": '
     assert path.read_text() == expected + '"pool.slice"\n}\n'
 
 
