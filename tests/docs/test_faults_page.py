@@ -1,0 +1,38 @@
+"""The page of faults names tests that are there, and words that the program says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.docs.pages import ROOT, names, rows
+
+PAGE = ROOT / "docs/reference/faults.md"
+ROWS = [row for row in rows(PAGE.read_text()) if row[0] != "fault"]
+SOURCES = "".join(path.read_text() for folder in ("sidecar", "state") for path in (ROOT / folder).rglob("*.py"))
+# A sentence in the source may be cut anywhere by the end of a line, and have fields in it.
+SAID = re.sub(r'"\s*(?:\+\s*)?f?"', "", SOURCES)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:40])
+def test_a_row_is_shown_by_tests_that_are_there(row: list[str]) -> None:
+    """Each names at least one file of the live tests."""
+    assert names(row[3])
+    for name in names(row[3]):
+        assert (ROOT / "tests/live" / f"{name}.py").is_file(), name
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:40])
+def test_what_it_says_is_what_the_program_says(row: list[str]) -> None:
+    """The words in the third column stand in the source."""
+    for words in names(row[2]):
+        found = words in SAID or words in ("problems", "doctor", "/readyz")
+        assert found or re.sub(r"checkpoint.json|status.json", "{name}", words) in SAID, words
+
+
+def test_every_live_test_of_faults_has_a_row() -> None:
+    """And no file is missing."""
+    named = {name for row in ROWS for name in names(row[3])}
+    there = {path.stem for path in (ROOT / "tests/live").glob("test_faults_*.py")}
+    assert there <= named
