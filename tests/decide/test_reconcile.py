@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from sidecar.decide.facts import InventoryTaken, TopologyRead
-from sidecar.decide.reconcile import begin, differs, restore
+from sidecar.decide.facts import InventoryTaken, Phase, TopologyRead
+from sidecar.decide.reconcile import begin, differs, restore, sighted
 from sidecar.decide.world import PolicyName, Settings, replace
 from state.cpuset import CPUSet
 from state.invariants import violations
@@ -43,6 +44,18 @@ def test_a_kernel_that_differs_from_the_engine_is_repaired() -> None:
     assert not story.is_settled(rt)
     story.settle()
     assert where(rt) == "1-2"
+
+
+def test_an_engine_that_forgets_says_nothing_of_who_runs() -> None:
+    """It tells what the container was made with; the kernel says what is in force. Who is stopped would start so."""
+    story = Story()
+    rt = story.arrive("rt", 2)
+    story.settle()
+    view = msgspec.structs.replace(rt.view(), cpuset="", forgets_updates=True)
+    world = sighted(begin(story.world.state, story.world.topology, story.world.settings), view, began=1)
+    assert world.containers[rt.id].configured == world.containers[rt.id].seen == cpus("1-2")
+    stopped = msgspec.structs.replace(view, phase=Phase.EXITED, effective=None)
+    assert sighted(world, stopped, began=2).containers[rt.id].configured == cpus("0-7")
 
 
 def test_a_stopped_container_that_somebody_changed_is_put_back() -> None:

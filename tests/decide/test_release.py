@@ -112,3 +112,14 @@ def test_a_release_under_the_policy_none_restores_what_static_changed() -> None:
     story.settle()
     assert (where(plain), where(rt)) == ("0-7", "0-7")
     assert story.world.state.originals == {}
+
+
+def test_an_order_that_was_given_before_brings_nobody_back() -> None:
+    """It is answered after the release was asked for: what its container had before is still to be restored."""
+    story = Story()
+    rt = story.unseen("rt", 2)
+    story.take_inventory()
+    assert story.pending(rt) == "1-2"
+    story.release()
+    story.settle()
+    assert (where(rt), story.world.state.originals) == ("0-7", {})
