@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import signal
@@ -102,8 +101,12 @@ def users(path: str) -> list[User]:
 
 
 def _ask(path: str, route: str) -> Any:
-    connection = _Connection(path)
+    # Only here: other commands do not pay for a web client.
+    import http.client
+
+    connection = http.client.HTTPConnection("localhost", timeout=_SECONDS)
     try:
+        connection.sock = _connected(path)
         connection.request("GET", route)
         answer = connection.getresponse()
         content = answer.read(_LIMIT)
@@ -118,15 +121,15 @@ def _ask(path: str, route: str) -> Any:
         connection.close()
 
 
-class _Connection(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=_SECONDS)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
+def _connected(path: str) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made.settimeout(_SECONDS)
+    try:
+        made.connect(path)
+    except OSError:
+        made.close()
+        raise
+    return made
 
 
 def conflict(words: Sequence[str]) -> str:
