@@ -22,11 +22,13 @@ def update_to(world: World, container: Container, cpus: CPUSet) -> Update:
     """The call that brings a container there, with its limit and memory as they should be there."""
     view = container.view
     nano, quota = _limits(world, container)
+    # An order that was lost may land just before this one: its limits are said again.
+    again = container.is_lost
     mems = _mems(world, container)
     return Update(
         cpus=cpus,
-        nano_cpus=nano if nano > 0 and nano != view.nano_cpus else None,
-        cpu_quota=quota if quota != 0 and quota != view.cpu_quota else None,
+        nano_cpus=nano if nano > 0 and (again or nano != view.nano_cpus) else None,
+        cpu_quota=quota if quota != 0 and (again or quota != view.cpu_quota) else None,
         mems=str(mems) if mems and mems != cpus_of(view.mems, EMPTY) else None,
     )
 
@@ -54,8 +56,10 @@ def _limits(world: World, container: Container) -> tuple[int, int]:
     assignment = world.state.assignments.get(view.id)
     if assignment is not None and assignment.demand.quota is QuotaRule.LIFT:
         return most if before.nano_cpus > 0 else 0, -1 if before.cpu_quota > 0 else 0
-    is_ours = view.nano_cpus in world.state.lifts.get(view.id, ())
-    return min(before.nano_cpus, most) if is_ours else 0, before.cpu_quota if view.cpu_quota == -1 else 0
+    lifts = world.state.lifts.get(view.id, ())
+    is_ours = view.nano_cpus in lifts or (container.is_lost and bool(lifts) and view.nano_cpus == before.nano_cpus)
+    is_lifted = view.cpu_quota == -1 or (container.is_lost and view.cpu_quota == before.cpu_quota)
+    return min(before.nano_cpus, most) if is_ours else 0, before.cpu_quota if is_lifted else 0
 
 
 def _ceiling(world: World) -> int:

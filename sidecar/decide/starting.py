@@ -75,9 +75,11 @@ def answers(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
             continue
         given.append(answer)
         made = replace(container, held=None)
+        # 6. It starts, or has started, or will not. Who is not ours to order is in doubt until the next look.
         if answer.update is not None:
-            # 6. It starts, or has started, or will not.
             made = replace(made, doubts=(*made.doubts, answer.update.cpus), is_lost=True)
+        elif not answer.refusal:
+            made = replace(made, doubts=(*made.doubts, made.configured))
         world = replace(world, containers={**world.containers, id: made})
     return world, tuple(given)
 

@@ -23,7 +23,6 @@ from sidecar.decide.facts import (
     Failure,
     InventoryTaken,
     LoadMeasured,
-    Phase,
     RetryDue,
     SettingsChanged,
     TakeAcknowledged,
@@ -42,11 +41,12 @@ from sidecar.decide.orders import (
 )
 from sidecar.decide.reconcile import begin
 from sidecar.decide.reducer import step
-from sidecar.decide.world import Settings, World, replace, shared_id
+from sidecar.decide.world import Settings, World, replace
 from state.codec import decode, encode, to_builtins
 from state.cpuset import CPUSet
 from state.model import State
-from state.topology import Topology, with_online
+from state.topology import Topology
+from tests.decide.modelhost import Host
 from tests.decide.real import Real
 
 
@@ -67,18 +67,13 @@ class Look:
     began: int
 
 
-class Reality:
+class Reality(Host):
     """A host with a daemon on it. `orders_given` holds (world before, order) of every order of the last burst."""
 
     def __init__(self, machine: Topology, settings: Settings) -> None:
-        self.machine = machine
+        super().__init__(machine, settings.shared_slice)
         self.settings = settings
-        self.present = machine.online
-        self.online = machine.online
-        self.engine_mems = CPUSet(machine.memory)
-        self.containers: dict[str, Real] = {}
         self.tickets = 0
-        self.created = 0
         self.flight: list[ApplyCpuset] = []
         self.landed: set[int] = set()
         self.late: list[ApplyCpuset] = []
@@ -94,11 +89,6 @@ class Reality:
         self.new_orders: list[ApplyCpuset] = []
         self.new_answers: list[AnswerStart] = []
         self.blocked: list[Look] = []
-        self.group: Real | None = None
-        if settings.shared_slice:
-            id = shared_id(settings.shared_slice)
-            self.group = Real(id=id, name="group", labels={}, phase=Phase.RUNNING, effective=machine.online)
-            self.containers[id] = self.group
         self.connect()
 
     def ticket(self) -> int:
@@ -136,35 +126,6 @@ class Reality:
             case ReadTopology():
                 self.pending_read = True
 
-    # What users and the engine do.
-
-    def create(
-        self, labels: dict[str, str], *, cpuset: str = "", nano_cpus: int = 0, quota: int = 0, mems: str = ""
-    ) -> Real:
-        """A new container, not started."""
-        self.created += 1
-        id = f"{self.created:064x}"
-        real = Real(id=id, name=f"c{self.created}", labels=labels, cpuset=cpuset, nano_cpus=nano_cpus, cpu_quota=quota)
-        real.created, real.limits = self.created, (nano_cpus, quota)
-        real.mems = real.memory_nodes = mems
-        self.containers[id] = real
-        return real
-
-    def start(self, real: Real) -> None:
-        """Start it: where its configuration says. A start on CPUs that are all offline fails."""
-        if real.phase in (Phase.CREATED, Phase.EXITED, Phase.RESTARTING):
-            wanted = CPUSet.parse(real.cpuset)
-            if wanted and not wanted <= self.online:
-                return
-            real.phase, real.effective, real.starts = Phase.RUNNING, wanted or self.online, real.starts + 1
-            self.confine()
-
-    def confine(self) -> None:
-        """Where the members of the group run follows from where it does."""
-        for real in self.containers.values():
-            if real.is_member and real.phase.is_live and self.group and self.group.effective:
-                real.effective = real.configured(self.group.effective) & self.group.effective or self.group.effective
-
     def unlock(self, real: Real) -> None:
         """A start is over: the engine answers whoever asked about the container meanwhile."""
         for look in [each for each in self.blocked if each.container == real.id]:
@@ -175,40 +136,6 @@ class Reality:
         """Whether somebody looks who has not told yet; who looks at a group looks at its members."""
         ids = {id} if self.group is None else {id, self.group.id}
         return bool(self.inventories) or any(look.container in ids for look in [*self.looks, *self.blocked])
-
-    def stop(self, real: Real, *, restarts: bool = False) -> None:
-        """It ends, by itself or not."""
-        if real.phase.is_live:
-            real.phase, real.effective = Phase.RESTARTING if restarts else Phase.EXITED, None
-
-    def remove(self, real: Real) -> None:
-        """It is gone."""
-        del self.containers[real.id]
-
-    def tamper(self, real: Real, cpus: CPUSet) -> None:
-        """Somebody else's `docker update --cpuset-cpus`."""
-        if cpus and cpus <= self.online:
-            real.cpuset, real.is_dirty = str(cpus), True
-            if real.phase.is_live:
-                real.effective = cpus
-            self.confine()
-
-    def toggle_cpu(self, cpu: int) -> None:
-        """A CPU goes offline or comes back (cgroup v2: effective sets shrink, fall back to all, and come back)."""
-        changed = CPUSet.from_mask(self.online.mask ^ (1 << cpu))
-        if not changed:
-            return
-        self.online = changed
-        for real in self.containers.values():
-            if real.phase.is_live:
-                before = real.effective
-                real.effective = real.configured(changed) or changed
-                real.is_dirty = real.is_dirty or real.effective != before
-        self.confine()
-
-    def machine_now(self) -> Topology:
-        """The machine with the CPUs that are online."""
-        return with_online(self.machine, self.online)
 
     # What the edges of the daemon do.
 

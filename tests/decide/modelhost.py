@@ -1,0 +1,87 @@
+"""A modelled host without a daemon: its CPUs, its containers, and what users and the engine do to them."""
+
+from __future__ import annotations
+
+from sidecar.decide.facts import Phase
+from sidecar.decide.world import shared_id
+from state.cpuset import CPUSet
+from state.topology import Topology, with_online
+from tests.decide.real import Real
+
+
+class Host:
+    """CPUs and containers. `group` is the cgroup that confines the shared pool, if it has a name."""
+
+    def __init__(self, machine: Topology, shared_slice: str) -> None:
+        self.machine = machine
+        self.present = machine.online
+        self.online = machine.online
+        self.engine_mems = CPUSet(machine.memory)
+        self.containers: dict[str, Real] = {}
+        self.created = 0
+        self.group: Real | None = None
+        if shared_slice:
+            id = shared_id(shared_slice)
+            self.group = Real(id=id, name="group", labels={}, phase=Phase.RUNNING, effective=machine.online)
+            self.containers[id] = self.group
+
+    def create(
+        self, labels: dict[str, str], *, cpuset: str = "", nano_cpus: int = 0, quota: int = 0, mems: str = ""
+    ) -> Real:
+        """A new container, not started."""
+        self.created += 1
+        id = f"{self.created:064x}"
+        real = Real(id=id, name=f"c{self.created}", labels=labels, cpuset=cpuset, nano_cpus=nano_cpus, cpu_quota=quota)
+        real.created, real.limits = self.created, (nano_cpus, quota)
+        real.mems = real.memory_nodes = mems
+        self.containers[id] = real
+        return real
+
+    def start(self, real: Real) -> None:
+        """Start it: where its configuration says. A start on CPUs that are all offline fails."""
+        if real.phase in (Phase.CREATED, Phase.EXITED, Phase.RESTARTING):
+            wanted = CPUSet.parse(real.cpuset)
+            if wanted and not wanted <= self.online:
+                return
+            real.phase, real.effective, real.starts = Phase.RUNNING, wanted or self.online, real.starts + 1
+            self.confine()
+
+    def confine(self) -> None:
+        """Where the members of the group run follows from where it does."""
+        for real in self.containers.values():
+            if real.is_member and real.phase.is_live and self.group and self.group.effective:
+                real.effective = real.configured(self.group.effective) & self.group.effective or self.group.effective
+
+    def stop(self, real: Real, *, restarts: bool = False) -> None:
+        """It ends, by itself or not."""
+        if real.phase.is_live:
+            real.phase, real.effective = Phase.RESTARTING if restarts else Phase.EXITED, None
+
+    def remove(self, real: Real) -> None:
+        """It is gone."""
+        del self.containers[real.id]
+
+    def tamper(self, real: Real, cpus: CPUSet) -> None:
+        """Somebody else's `docker update --cpuset-cpus`."""
+        if cpus and cpus <= self.online:
+            real.cpuset, real.is_dirty = str(cpus), True
+            if real.phase.is_live:
+                real.effective = cpus
+            self.confine()
+
+    def toggle_cpu(self, cpu: int) -> None:
+        """A CPU goes offline or comes back (cgroup v2: effective sets shrink, fall back to all, and come back)."""
+        changed = CPUSet.from_mask(self.online.mask ^ (1 << cpu))
+        if not changed:
+            return
+        self.online = changed
+        for real in self.containers.values():
+            if real.phase.is_live:
+                before = real.effective
+                real.effective = real.configured(changed) or changed
+                real.is_dirty = real.is_dirty or real.effective != before
+        self.confine()
+
+    def machine_now(self) -> Topology:
+        """The machine with the CPUs that are online."""
+        return with_online(self.machine, self.online)
