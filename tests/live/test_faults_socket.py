@@ -97,6 +97,8 @@ def test_another_engine_behind_the_socket_is_not_believed(
     kernel: KernelView,
 ) -> None:
     """It has none of the containers: that does not mean that they are gone. Its own are left alone."""
+    if own_engine.api.is_podman:
+        pytest.skip("two Podmans cannot be told apart: they have no lasting id")
     sidecar.start()
     neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE)
     until_alone(sidecar, owner)
