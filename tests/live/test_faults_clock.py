@@ -17,7 +17,7 @@ from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.waiting import eventually
 from tests.live.watching import ONE, WAITING, given_back, problems, until_alone, until_shared, watched
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 DAY = 24 * 3600
 JUMPS = (DAY, 400 * DAY, -4000 * DAY)
