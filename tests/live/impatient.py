@@ -19,5 +19,5 @@ UPDATE_SECONDS: Final = 3.0 * PATIENCE
 
 
 if __name__ == "__main__":
-    opening.Patience = partial(Patience, look=LOOK_SECONDS, update=UPDATE_SECONDS)  # type: ignore[assignment, attr-defined]
+    opening.Patience = partial(Patience, look=LOOK_SECONDS, introduction=2 * LOOK_SECONDS, update=UPDATE_SECONDS)  # type: ignore[assignment, attr-defined]
     sys.exit(main())
