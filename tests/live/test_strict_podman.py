@@ -1,0 +1,113 @@
+"""Strict start on a real Podman: the same runtime, and the precreate hook."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sidecar.host.strictfiles import Installation, Places, carry_out, find_real, podman_files, runtime_files
+from state.cpuset import CPUSet
+from tests.live.image import ensure_image
+from tests.live.privateengine import NoPrivateEngine, running
+from tests.live.privatepodman import PrivatePodman
+from tests.live.sidecarprocess import LAST, REST, SidecarProcess
+from tests.live.stricthost import SHOW, STAY
+from tests.live.waiting import eventually
+
+pytestmark = [pytest.mark.live, pytest.mark.slow]
+
+EXCLUSIVE = ("--label", "cpuset.exclusive=1", "--annotation", "cpuset.exclusive=1")
+
+
+class Podman:
+    """Podman's own client, with the drop-in that `install-runtime` writes in its configuration."""
+
+    def __init__(self, engine: PrivatePodman, folder: Path, *, with_hook: bool) -> None:
+        self.engine = engine
+        self.image = ensure_image(engine.api)
+        self.sidecar = SidecarProcess(folder, engine.socket_path)
+        places = Places(str(engine.folder / "strict"), str(engine.folder / "containers"))
+        used = "crun" if 'runtime = "crun"' in engine.configuration.read_text() else "runc"
+        made = Installation(
+            real=find_real("/", used),
+            python=sys.executable,
+            socket=str(self.sidecar.state_dir / "api.sock"),
+            projections=str(self.sidecar.projections),
+            patience=3,
+        )
+        carry_out("/", [*runtime_files(places, made), *podman_files(places, with_hook=with_hook)])
+        # CONTAINERS_CONF names the only file that is read: the drop-in goes into its table.
+        dropped = Path(places.podman_settings).read_text().partition("[engine]\n")[2]
+        engine.configuration.write_text(engine.configuration.read_text() + dropped)
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """`podman run`, without a network."""
+        command = [*self.engine.command, "run", "--network", "none", *words]
+        return subprocess.run(
+            command, env=self.engine.environment, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    def strict(self, *words: str, script: str = SHOW) -> subprocess.CompletedProcess[str]:
+        """The same, under the strict runtime."""
+        return self.run("--runtime", "cpuset", *words, self.image, "sh", "-c", script)
+
+
+@pytest.fixture
+def podman(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Podman]:
+    """A Podman of the test's own, with the strict runtime, with or without the hook; a sidecar that is not started."""
+    try:
+        engine = PrivatePodman()
+    except NoPrivateEngine as error:
+        pytest.skip(str(error))
+    try:
+        running(engine)
+        made = Podman(engine, tmp_path, with_hook=request.param)
+        try:
+            yield made
+        finally:
+            made.sidecar.kill()
+    except NoPrivateEngine as error:
+        pytest.skip(str(error))
+    finally:
+        engine.close()
+
+
+def cpus(printed: str) -> CPUSet:
+    """Where it began."""
+    return CPUSet.parse(printed.split()[1])
+
+
+@pytest.mark.parametrize("podman", [False], indirect=True)
+def test_it_begins_on_its_cpus_and_who_is_too_many_reads_why(podman: Podman) -> None:
+    """As with Docker; without a sidecar nobody of this runtime starts, and everybody else does."""
+    podman.sidecar.start()
+    first = podman.strict("-d", "--name", "one", *EXCLUSIVE, script=STAY)
+    assert first.returncode == 0, first.stderr
+    printed = eventually(lambda: podman.engine.run("logs", "one"), "it printed its CPUs")
+    assert cpus(printed) == LAST
+    assert '"sharing":"exclusive"' in printed
+    shared = podman.strict("--rm")
+    assert (shared.returncode, cpus(shared.stdout)) == (0, REST), shared.stderr
+    refused = podman.strict("--rm", *EXCLUSIVE)
+    assert refused.returncode == 126
+    assert "cpuset-sidecar: not started: 1 exclusive CPU asked for, 0 free" in refused.stderr
+    podman.sidecar.kill()
+    nobody = podman.strict("--rm")
+    assert nobody.returncode == 126
+    assert "nobody answers on" in nobody.stderr
+    assert podman.run("--rm", podman.image, "true").returncode == 0
+
+
+@pytest.mark.parametrize("podman", [True], indirect=True)
+def test_the_hook_does_the_same_for_who_speaks_of_cpus_in_annotations(podman: Podman) -> None:
+    """Under the usual runtime; a refusal keeps it from starting, though Podman does not say why."""
+    podman.sidecar.start()
+    first = podman.run("-d", "--name", "one", *EXCLUSIVE, podman.image, "sh", "-c", STAY)
+    assert first.returncode == 0, first.stderr
+    assert cpus(eventually(lambda: podman.engine.run("logs", "one"), "it printed its CPUs")) == LAST
+    assert podman.run("--rm", *EXCLUSIVE, podman.image, "true").returncode == 126
+    assert podman.run("--rm", podman.image, "true").returncode == 0
