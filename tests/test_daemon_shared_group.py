@@ -16,6 +16,7 @@ from sidecar.decide.world import shared_id
 from sidecar.engines.simulated import SimulatedEngine
 from sidecar.engines.simulated_kernel import SimulatedKernel
 from sidecar.engines.sliced import SlicedEngine
+from sidecar.publish.status_file import read_status
 from state.cpuset import EMPTY, CPUSet
 from state.projection import Sharing
 from state.topology import uniform
@@ -128,6 +129,9 @@ async def test_one_write_moves_everybody(autojump_clock: MockClock, host: Shared
         await host.until(lambda: all(host.file(id) == CPUSet.parse("0,3-7") for id in members))
         assert host.written() == {owner}
         assert [str(cpus) for cpus in host.pool.writes][-1] == "0,3-7"
+        await host.until(lambda: read_status(host.path / "state").exclusive == CPUSet.of(1, 2))
+        sharing = {each.id: each.sharing.value for each in read_status(host.path / "state").containers}
+        assert sharing == {owner: "exclusive", GROUP: "shared"} | dict.fromkeys(members, "shared")
         writes = len(host.pool.writes)
         await host.docker.remove(owner)
         await host.until(lambda: {host.where(id) for id in members} == {"0-7"})

@@ -228,6 +228,9 @@ def sharing_of(world: World, container: Container) -> Sharing:
         return Sharing.EXCLUSIVE
     if container.wish.standing is Standing.STRANGER:
         return Sharing.STRANGER
+    if container.wish.standing is Standing.MEMBER and world.settings.policy is not PolicyName.NONE:
+        # Its group is moved, not it.
+        return Sharing.SHARED
     return Sharing.UNMANAGED if is_left_alone(world, container) else Sharing.SHARED
 
 
