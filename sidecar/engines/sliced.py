@@ -78,7 +78,7 @@ class SlicedEngine:
         self._group.check(info)
         await self._group.cpus()
         self._is_default = info.name != "podman"
-        return msgspec.structs.replace(info, notes=(*info.notes, self._note(info.name)))
+        return info
 
     async def containers(self) -> tuple[str, ...]:
         """The group first, then the full ids of all containers."""
@@ -155,10 +155,6 @@ class SlicedEngine:
             created_at=ALWAYS,
             started_at=ALWAYS,
         )
-
-    def _note(self, engine: str) -> str:
-        who = "that name it as their cgroup parent" if engine == "podman" else "that name no other cgroup parent"
-        return f"{self._group.name} confines the shared pool as one: containers {who} live in it"
 
     def _see_that_container(self, container: str, what: str) -> None:
         if container == self._id:

@@ -218,17 +218,6 @@ async def test_a_view_that_comes_with_an_event_is_marked(
 
 
 @pytest.mark.trio
-async def test_the_engine_says_that_a_group_confines_its_containers(
-    engine: Told, group: FakeGroup, autojump_clock: MockClock
-) -> None:
-    """And which: with Podman only those that name it."""
-    sliced = SlicedEngine(engine, group)
-    assert "that name no other cgroup parent live in it" in (await sliced.info()).notes[-1]
-    engine.name = "podman"
-    assert "that name it as their cgroup parent live in it" in (await sliced.info()).notes[-1]
-
-
-@pytest.mark.trio
 async def test_a_group_that_does_not_fit_the_engine_is_said_at_the_start(
     engine: Told, group: FakeGroup, autojump_clock: MockClock
 ) -> None:
