@@ -146,10 +146,13 @@ def _applied(world: World, fact: CpusetApplied) -> tuple[World, tuple[Order, ...
         return world, ()
     cpus = container.pending.update.cpus
     is_contradicted = container.was_looked_at and not container.configured == cpus == container.seen
+    # An order that waited for a start to end tells of no start.
+    may_run = container.is_strict and container.is_idle
+    doubts = (container.seen | container.configured,) if is_contradicted else ()
     made = replace(
         _configured(container, fact.effective),
         seen=fact.effective or cpus,
-        doubts=(container.seen | container.configured,) if is_contradicted else (),
+        doubts=(*doubts, cpus) if may_run else doubts,
         is_lost=False,
         trouble="",
         refused=None,
@@ -159,7 +162,7 @@ def _applied(world: World, fact: CpusetApplied) -> tuple[World, tuple[Order, ...
     if originals and container.pending.update.nano_cpus == originals.nano_cpus:
         world = replace(world, state=world.state.put_back(fact.container))
     world = after_release(world.with_container(made), fact.container)
-    return world, (LookAgain(fact.container),) if is_contradicted else ()
+    return world, (LookAgain(fact.container),) if is_contradicted or may_run else ()
 
 
 def _configured(container: Container, effective: CPUSet | None) -> Container:

@@ -281,17 +281,17 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.containers.get(shared_id(self.settings.shared_slice)) if self.settings.shared_slice else None
 
     def sure_of(self, container: Container) -> CPUSet:
-        """The CPUs that a container has whatever became of every order: a member's are those of its group."""
-        if container.wish.standing is not Standing.MEMBER or self.group is None:
+        """The CPUs that a container has whatever became of every order: in a group, no others than the group's."""
+        if not container.view.in_shared_group or self.group is None:
             return container.sure
-        return self.group.sure & container.configured
+        is_member = container.wish.standing is Standing.MEMBER
+        return self.group.sure & (container.configured if is_member else container.sure)
 
     def confined_by(self, id: str) -> tuple[str, ...]:
-        """Whose CPUs an order to this container changes: its own, and where it is the group those of all members."""
+        """Whose CPUs an order to this container changes: its own, and where it is the group those of all in it."""
         if self.group is None or id != self.group.view.id:
             return (id,)
-        members = (id for id, each in self.containers.items() if each.wish.standing is Standing.MEMBER)
-        return (id, *members)
+        return (id, *(id for id, each in self.containers.items() if each.view.in_shared_group))
 
     @cached_property
     def reach(self) -> Reach:

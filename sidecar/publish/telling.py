@@ -17,7 +17,7 @@ import trio
 from sidecar.board import Board
 from sidecar.decide.plan import is_settled
 from sidecar.decide.projecting import names_of, projection_of
-from sidecar.decide.world import Container, PolicyName, Standing, World
+from sidecar.decide.world import Container, PolicyName, World
 from sidecar.publish.projections import Projections
 from state.cpuset import CPUSet
 from state.errors import ProjectionError
@@ -104,7 +104,7 @@ class Teller:
 def _known(world: World, id: str, container: Container) -> _Known:
     assignment = world.state.assignments.get(id)
     settled = assignment is not None and is_settled(world, container)
-    confined = world.group if container.wish.standing is Standing.MEMBER and world.group else container
+    confined = world.group if container.view.in_shared_group and world.group else container
     return container, confined, assignment, world.state.shared, settled, world.state.refusals.get(id)
 
 

@@ -217,7 +217,10 @@ class Reality(Host):
         elif how in ("ok", "landed"):
             if how == "ok":
                 self._take_effect(order)
-            self.feed(CpusetApplied(order.container, order.number, real.effective, self.ticket()))
+            if order.live and real.effective and real.is_member and real.effective != order.update.cpus:
+                self._failed(order, Failure.INEFFECTIVE, real.effective)
+            else:
+                self.feed(CpusetApplied(order.container, order.number, real.effective, self.ticket()))
         elif how in ("lost-before", "lost"):
             self._failed(order, Failure.LOST)
         elif how == "lost-after":
@@ -287,9 +290,9 @@ class Reality(Host):
             real.effective = order.update.cpus
         self.confine()
 
-    def _failed(self, order: ApplyCpuset, failure: Failure) -> None:
+    def _failed(self, order: ApplyCpuset, failure: Failure, effective: CPUSet | None = None) -> None:
         self.retries.append(order.container)
-        self.feed(CpusetFailed(order.container, order.number, failure, f"it {failure.value}", self.ticket()))
+        self.feed(CpusetFailed(order.container, order.number, failure, f"it {failure.value}", self.ticket(), effective))
 
     def retry(self, index: int) -> None:
         """A pause after a failure is over."""
