@@ -28,6 +28,7 @@ from sidecar.decide.facts import (
     CpusetFailed,
     Fact,
     Failure,
+    OrderDelayed,
     RetryDue,
     StopFailed,
     TimerEnded,
@@ -51,6 +52,9 @@ from state.errors import StateError
 
 LAST_ANSWER_SECONDS: Final = 5.0
 """How long a shutdown waits for the answer to an order already sent. Starting a container blocks one for 0.2 s."""
+
+DELAYED_SECONDS: Final = 1.0
+"""After which an order counts as late. A start, which blocks one, takes 0.2 s; a hanging one blocks it for long."""
 
 REFUSED_PAUSE: Final = 30.0
 """Seconds before the same update is tried again that the engine called wrong: only the machine can make it right."""
@@ -85,6 +89,7 @@ class Executor:
         self._log = log
         self._pauses: dict[str, Backoff] = {}
         self._shields: set[trio.CancelScope] = set()
+        self._unanswered: set[int] = set()
         self._is_stopping = False
 
     def stop(self) -> None:
@@ -101,6 +106,7 @@ class Executor:
         match order:
             case ApplyCpuset():
                 self._nursery.start_soon(self._apply, order)
+                self._nursery.start_soon(self._tell_if_late, order)
             case StopContainer():
                 self._nursery.start_soon(self._stop, order)
             case StartTimer():
@@ -119,11 +125,13 @@ class Executor:
             # Started an instant before the end, and not sent yet.
             return
         outcome = None
+        self._unanswered.add(order.number)
         with trio.CancelScope(shield=True) as shield:
             self._shields.add(shield)
             outcome = await self._outcome(order)
             await self._outbox.send(outcome)
         self._shields.discard(shield)
+        self._unanswered.discard(order.number)
         if outcome is None:
             return
         if isinstance(outcome, CpusetApplied) or outcome.failure is Failure.GONE:
@@ -138,6 +146,11 @@ class Executor:
         )
         await trio.sleep(self._pause(order.container, outcome.failure))
         await self._outbox.send(RetryDue(order.container))
+
+    async def _tell_if_late(self, order: ApplyCpuset) -> None:
+        await trio.sleep(DELAYED_SECONDS)
+        if order.number in self._unanswered:
+            await self._outbox.send(OrderDelayed(order.container, order.number))
 
     async def _outcome(self, order: ApplyCpuset) -> CpusetApplied | CpusetFailed:
         try:

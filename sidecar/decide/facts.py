@@ -175,6 +175,13 @@ class CpusetFailed(msgspec.Struct, frozen=True, tag=True):
     effective: CPUSet | None = None
 
 
+class OrderDelayed(msgspec.Struct, frozen=True, tag=True):
+    """An order is still not answered, long after it should be: something holds the container's lock."""
+
+    container: str
+    order: int
+
+
 class RetryDue(msgspec.Struct, frozen=True, tag=True):
     """The pause after a failed order of this container is over."""
 
@@ -289,6 +296,7 @@ Fact = (
     | InventoryTaken
     | CpusetApplied
     | CpusetFailed
+    | OrderDelayed
     | RetryDue
     | TimerEnded
     | TakeAcknowledged

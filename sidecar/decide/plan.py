@@ -40,6 +40,9 @@ from state.model import Assignment, Batch, Leaving, Shortage
 SLOTS: Final = 4
 """Orders outstanding at once. Beyond that the engine only adds latency: 50 updates take 0.3 s at 2, 4 and 8 at once."""
 
+LATE_SLOTS: Final = 16
+"""Orders besides, which are late or wait for a start: they cost the engine nothing but a connection."""
+
 SWEEP_SLOTS: Final = 3
 """Of these, for containers that already run: a newcomer never waits behind a sweep for a slot."""
 
@@ -90,7 +93,7 @@ def plan(world: World) -> tuple[World, tuple[Order, ...]]:
         return answers(world)
     changes = sorted(_changes(world), key=lambda change: change[0])
     orders: list[Order] = []
-    busy = sum(1 for container in world.containers.values() if container.pending and not _waits_for_start(container))
+    busy = _busy(world)
     containers = dict(world.containers)
     state, number = world.state, world.numbers
     for (urgency, _), container, cpus in changes:
@@ -101,7 +104,7 @@ def plan(world: World) -> tuple[World, tuple[Order, ...]]:
         state = state.remembering(container.view.id, originals_of(container.view))
         if update.nano_cpus not in (None, state.originals[container.view.id].nano_cpus):
             state = state.lifting(container.view.id, update.nano_cpus)
-        containers[container.view.id] = replace(container, pending=order, was_looked_at=False)
+        containers[container.view.id] = replace(container, pending=order, is_delayed=False, was_looked_at=False)
         orders.append(order)
         busy, number = busy + 1, number + 1
     if orders:
@@ -113,9 +116,13 @@ def plan(world: World) -> tuple[World, tuple[Order, ...]]:
     return world, (*orders, *waits, *answered)
 
 
-def _waits_for_start(container: Container) -> bool:
-    """Whether an order to it may wait for the end of a start that waits for others: it takes no slot from them."""
-    return container.is_strict and container.is_idle
+def _busy(world: World) -> int:
+    """How many slots are taken. An order that is late, or may wait for the end of a start that waits for others, takes
+    none from them, up to a limit.
+    """
+    pending = [container for container in world.containers.values() if container.pending]
+    late = sum(1 for container in pending if container.is_delayed or (container.is_strict and container.is_idle))
+    return len(pending) - min(late, LATE_SLOTS)
 
 
 def _changes(world: World) -> list[tuple[tuple[int, int], Container, CPUSet]]:
@@ -137,9 +144,19 @@ def _changes(world: World) -> list[tuple[tuple[int, int], Container, CPUSet]]:
         is_limited = id not in world.state.originals and id not in world.state.assignments
         if is_there and (is_limited or update_to(world, container, cpus).leaves_limits):
             continue
+        if _asks_first(world, container) and update_to(world, container, cpus).leaves_limits:
+            continue
         if container.refused is None or container.refused != update_to(world, container, cpus):
             found.append(((_urgency(container, cpus), container.arrival), container, cpus))
     return found
+
+
+def _asks_first(world: World, container: Container) -> bool:
+    """Whether it runs nothing and for certain will not before its runtime was answered. An order that was on its way
+    then would wait for the start, and move it afterwards.
+    """
+    is_sure = not container.doubts and not container.is_lost
+    return container.is_strict and container.is_idle and is_sure and not world.is_releasing
 
 
 def grace_of(world: World, assignment: Assignment) -> float:

@@ -27,6 +27,7 @@ from sidecar.decide.facts import (
     Failure,
     InventoryTaken,
     LoadMeasured,
+    OrderDelayed,
     ReleaseRequested,
     ResizeRequested,
     RetryDue,
@@ -91,6 +92,9 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
             return _applied(world, fact)
         case CpusetFailed():
             return _failed(world, fact)
+        case OrderDelayed():
+            container = _outstanding(world, fact.container, fact.order)
+            return world.with_container(replace(container, is_delayed=True)) if container else world, ()
         case RetryDue():
             container = world.containers.get(fact.container)
             return world.with_container(replace(container, waits=False, refused=None)) if container else world, ()

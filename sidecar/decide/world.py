@@ -153,6 +153,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     configured: CPUSet
     """The engine's configured cpuset as a set; all online CPUs where it has none."""
     pending: ApplyCpuset | None = None
+    is_delayed: bool = False
+    """Whether the outstanding order is late: others need not wait for it."""
     was_looked_at: bool = False
     """Whether a look arrived while the order was outstanding: then neither it nor the outcome is the last word."""
     doubts: tuple[CPUSet, ...] = ()

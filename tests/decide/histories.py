@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from sidecar.decide.facts import DefragmentRequested, ResizeRequested
+from sidecar.decide.facts import DefragmentRequested, OrderDelayed, ResizeRequested
 from sidecar.decide.swarm import TASK_LABEL
 from sidecar.decide.world import IsolatedRule, PolicyName, Settings, replace
 from state.cpuset import CPUSet
@@ -293,6 +293,9 @@ def _land_late(reality: Reality, who: int, how: int) -> None:
     reality.land_late()
 
 
+_delay = _pick(
+    lambda r: r.flight, lambda r, i, how: r.feed(OrderDelayed(r.flight[i].container, r.flight[i].number + how % 2))
+)
 _deliver = _pick(lambda r: r.flight, lambda r, i, how: r.deliver(i, _FATES[how % len(_FATES)]))
 _land = _pick(lambda r: r.flight, lambda r, i, how: r.land(i))
 _look = _pick(lambda r: r.looks, lambda r, i, how: r.deliver_look(i if how % 4 == 0 else 0))
@@ -316,6 +319,7 @@ _VERBS: list[Callable[[Reality, int, int], None]] = [
     *[_inventory] * 2,
     _land_late,
     *[_end_start] * 2,
+    _delay,
     _toggle,
     _crash,
     _reconnect,

@@ -161,7 +161,9 @@ def _one_order_each(reality: Reality) -> list[str]:
     busy = [order.container for order in reality.flight if order.container in reality.containers]
     found = [f"{id[-4:]} has two orders outstanding" for id in set(busy) if busy.count(id) > 1]
     known = sum(
-        1 for each in reality.world.containers.values() if each.pending and not (each.is_strict and each.is_idle)
+        1
+        for each in reality.world.containers.values()
+        if each.pending and not each.is_delayed and not (each.is_strict and each.is_idle)
     )
     if known > SLOTS:
         found.append(f"{known} orders are outstanding at once")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.decide.facts import CpusetFailed, Failure
+from sidecar.decide.facts import CpusetFailed, Failure, OrderDelayed
 from sidecar.decide.orders import Update
-from sidecar.decide.plan import SLOTS, SWEEP_SLOTS, target
+from sidecar.decide.plan import LATE_SLOTS, SLOTS, SWEEP_SLOTS, target
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
 from state.topology import uniform
@@ -131,6 +131,22 @@ def test_at_most_so_many_orders_are_outstanding() -> None:
     assert len(story.flight) == SLOTS
     story.arrive("another", 1, starts=False)
     assert len(story.flight) == SLOTS
+
+
+def test_orders_that_hang_keep_nobody_waiting() -> None:
+    """Containers whose locks are held take no slots from the others, up to so many of them."""
+    story = Story(uniform(cores=32))
+    for number in range(40):
+        story.arrive(f"plain{number}")
+    rt = story.unseen("rt", 1, cpuset="1")
+    story.look(rt)
+    for _ in range(2 * LATE_SLOTS):
+        late = [order for order in story.flight if not story.world.containers[order.container].is_delayed]
+        if not late:
+            break
+        story.feed(OrderDelayed(late[0].container, late[0].number))
+    assert len(story.flight) == LATE_SLOTS + SWEEP_SLOTS
+    assert len({order.container for order in story.flight}) == len(story.flight)
 
 
 @pytest.mark.parametrize("arrivals", [1, 10])
