@@ -119,9 +119,13 @@ class Allocator:
 
     def _commit(self, state: State) -> None:
         try:
-            self._checkpoints.save(state)
+            elsewhere = self._checkpoints.save(state)
         except StateError as error:
             self._report("checkpoint", f"the books are not saved: {error}")
+            return
+        if elsewhere:
+            # Tried again with the next burst.
+            self._report("checkpoint", f"the books are not saved: {elsewhere}")
         else:
             self._saved = state
             self._board.report("checkpoint", None)

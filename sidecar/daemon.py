@@ -55,10 +55,10 @@ from sidecar.publish.projections import Projections
 from sidecar.publish.tcp import TcpListener, listening_on
 from sidecar.publish.telling import Teller
 from sidecar.sharing import with_shared_group
-from state.checkpoint import CheckpointFile
 from state.codec import encode, to_builtins
 from state.errors import StateError
 from state.model import State
+from state.spared import SPARE, SparedCheckpoint
 
 INBOX: Final = 1024
 """Facts that may wait for the allocator. It takes bursts of 256, and senders wait, so this only evens out bursts."""
@@ -132,7 +132,7 @@ async def serve(
         path_in(config.state_dir)
     with (
         hold_lock(config.state_dir),
-        CheckpointFile(config.state_dir) as checkpoints,
+        SparedCheckpoint(config.state_dir, f"{config.projections}/{SPARE}") as checkpoints,
         Journal(config.state_dir) as journal,
         listening_on("" if is_release else config.listen) as tcp,
     ):
@@ -149,7 +149,7 @@ async def serve(
             return await daemon.run(shared, is_release=is_release)
 
 
-def _first_world(config: Config, checkpoints: CheckpointFile, kernel: Kernel, log: Log) -> World:
+def _first_world(config: Config, checkpoints: SparedCheckpoint, kernel: Kernel, log: Log) -> World:
     topology = kernel.topology()
     for warning in config.check_against(topology):
         log.warning(warning)
@@ -170,7 +170,7 @@ class _Daemon:
         config: Config,
         log: Log,
         board: Board,
-        checkpoints: CheckpointFile,
+        checkpoints: SparedCheckpoint,
         journal: Journal,
         kernel: Kernel,
         usages: Usages,

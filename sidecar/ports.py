@@ -105,8 +105,10 @@ class Usages(Protocol):
 class Checkpoints(Protocol):
     """Where the books survive."""
 
-    def save(self, state: State) -> None:
-        """Commit the books: on disk when this returns. StateError: what was committed before stands."""
+    def save(self, state: State) -> str:
+        """Commit the books: on disk when this returns. Why they are not where they belong, "" where they are.
+        StateError: what was committed before stands.
+        """
 
 
 class Journals(Protocol):

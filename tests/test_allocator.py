@@ -58,11 +58,12 @@ class Recorder(Board):
             raise StateUnwritable("the journal cannot be written: disk full")
         self.bursts.append(len(facts))
 
-    def save(self, state: State) -> None:
+    def save(self, state: State) -> str:
         self.calls.append("checkpoint")
         if "checkpoint" in self.failing:
             raise FileUnwritable("cannot write the checkpoint: disk full")
         self.saved.append(state)
+        return "disk full; they are kept in /spare meanwhile" if "place" in self.failing else ""
 
     def withdraw(self, container: str, cpus: CPUSet) -> None:
         self.calls.append(f"withdraw {container[0]} {cpus}")
@@ -191,6 +192,19 @@ async def test_a_checkpoint_that_cannot_be_written_is_told_once_and_tried_again(
     await recorder.take([ContainerSeen(view("c"), 4)])
     assert recorder.problems == {}
     assert recorder.saved[-1] is recorder.latest.state
+
+
+async def test_books_that_are_kept_elsewhere_are_told_and_tried_again(
+    autojump_clock: MockClock, recorder: Recorder
+) -> None:
+    """They are safe, and not where they belong."""
+    recorder.failing = {"place"}
+    await recorder.take(READY, [ContainerSeen(view("b", exclusive=1), 2)])
+    said = "the books are not saved: disk full; they are kept in /spare meanwhile"
+    assert recorder.problems == {"checkpoint": said}
+    recorder.failing = set()
+    await recorder.take([RetryDue("f" * 64)])
+    assert recorder.problems == {}
 
 
 async def test_a_checkpoint_is_tried_again_though_nothing_changed(

@@ -1,0 +1,120 @@
+"""Books that cannot be written where they belong: kept elsewhere, found there, and brought back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from state.checkpoint import NAME, CheckpointFile
+from state.errors import FileUnwritable
+from state.model import Originals, State
+from state.spared import SparedCheckpoint
+
+
+def books(number: int) -> State:
+    """Books that differ by number."""
+    return State().remembering(f"{number:064x}", Originals(cpuset="", nano_cpus=number))
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[Path, Path]:
+    return tmp_path / "state", tmp_path / "spare"
+
+
+def break_disk(monkeypatch: pytest.MonkeyPatch, broken: Path) -> None:
+    """Nothing can be written into this directory."""
+    honest = CheckpointFile.save
+
+    def save(self: CheckpointFile, state: State) -> None:
+        if self._path == str(broken):
+            raise FileUnwritable("cannot write checkpoint.json: no space left on device")
+        honest(self, state)
+
+    monkeypatch.setattr(CheckpointFile, "save", save)
+
+
+def test_nothing_is_spared_where_the_books_can_be_written(places: tuple[Path, Path]) -> None:
+    state, spare = places
+    with SparedCheckpoint(str(state), str(spare)) as checkpoint:
+        assert checkpoint.save(books(1)) == ""
+        assert checkpoint.load().state == books(1)
+    assert not spare.exists()
+
+
+def test_books_of_a_full_disk_are_found_by_the_next_start(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are newer than what the full disk has, and go back when there is room."""
+    state, spare = places
+    with SparedCheckpoint(str(state), str(spare)) as checkpoint:
+        checkpoint.save(books(1))
+        break_disk(monkeypatch, state)
+        said = checkpoint.save(books(2))
+    assert said == f"cannot write checkpoint.json: no space left on device; they are kept in {spare} meanwhile"
+    assert spare.stat().st_mode & 0o777 == 0o700
+    with SparedCheckpoint(str(state), str(spare)) as checkpoint:
+        loaded = checkpoint.load()
+        assert loaded.state == books(2)
+        assert loaded.notes == (f"the books were found in {spare}, because {state} could not be written",)
+        monkeypatch.undo()
+        assert checkpoint.save(books(3)) == ""
+    assert not spare.exists()
+    with SparedCheckpoint(str(state), str(spare)) as checkpoint:
+        assert checkpoint.load().state == books(3)
+
+
+def test_a_spare_that_is_older_is_not_believed(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed after the books were back in their place, and before the spare was removed."""
+    state, spare = places
+    with SparedCheckpoint(str(state), str(spare)) as checkpoint:
+        break_disk(monkeypatch, state)
+        checkpoint.save(books(1))
+        monkeypatch.undo()
+    with CheckpointFile(state) as new:
+        new.save(books(2))
+    with SparedCheckpoint(str(state), str(spare)) as checkpoint:
+        assert checkpoint.load().state == books(2)
+        checkpoint.save(books(3))
+    assert not spare.exists()
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_books_that_somebody_planted_are_not_used(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, *, is_whole: bool
+) -> None:
+    """Workloads may have write access to the place of the spare; the seal is the sidecar's."""
+    state, spare = places
+    with SparedCheckpoint(str(state), str(spare)) as checkpoint:
+        checkpoint.save(books(1))
+        break_disk(monkeypatch, state)
+        checkpoint.save(books(2))
+        with CheckpointFile(spare) as planted:
+            planted.save(books(3))
+        if not is_whole:
+            (spare / NAME).write_bytes(b"{")
+        loaded = checkpoint.load()
+    assert loaded.state == books(1)
+    assert "are not the sidecar's own" in loaded.notes[0]
+
+
+def test_books_without_a_seal_are_not_used(places: tuple[Path, Path]) -> None:
+    state, spare = places
+    with SparedCheckpoint(str(state), str(spare)) as checkpoint:
+        checkpoint.save(books(1))
+        with CheckpointFile(spare) as planted:
+            planted.save(books(2))
+        assert checkpoint.load().state == books(1)
+
+
+def test_books_that_can_be_written_nowhere(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is the one of their own place."""
+    state, spare = places
+
+    def full(self: CheckpointFile, state: State) -> None:
+        raise FileUnwritable(f"cannot write {self._path}")
+
+    with SparedCheckpoint(str(state), str(spare)) as checkpoint:
+        monkeypatch.setattr(CheckpointFile, "save", full)
+        with pytest.raises(FileUnwritable, match=f"cannot write {state}$"):
+            checkpoint.save(books(1))
