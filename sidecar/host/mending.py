@@ -2,7 +2,7 @@
 
 On v1 a CPU that goes offline is taken from `cpuset.cpus` of every group, for good: it does not come back with the CPU.
 A group that loses its last CPU has its processes moved to the nearest ancestor that has some, and they stay there,
-beside everybody else, when the group gets CPUs again (cpuset(7); seen in tests/live/test_hotplug.py). So:
+beside everybody else, when the group gets CPUs again (cpuset(7); tests/live/test_astray.py). So:
 
 1. From the root down, the groups above containers get CPUs back: an engine's own group all of the root's; one that
    people made no more than it was seen to have, since it may be meant to be small. Containers' own groups are not

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.host.sysfs import read_topology
+from sidecar.publish.status import Sharing
 from state.cpuset import CPUSet
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, online
@@ -35,15 +36,16 @@ def test_an_engine_with_an_old_list_is_explained_and_a_restart_cures_it(
     first, late = online(), read_topology().offline
     sidecar.configure(policy="static", reserved=str(CPUSet.of(min(first))), reconcile_period="1s")
     sidecar.start()
-    plain = workloads.run("plain")
-    assert kernel.once_running(plain) == first
+    plain, owner = workloads.run("plain"), workloads.run("owner", labels={"cpuset.exclusive": "1"})
+    mine = sidecar.until(owner, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone").cpus
+    eventually(lambda: kernel.allowed(plain) == first - mine, "the pool is what is left")
     bring_online(late)
     if not workloads.api.is_podman:
         refused = sidecar.until(plain, lambda it: it.trouble, "the engine said no")
         assert "Requested CPUs are not available" in refused.trouble
         assert "restart the engine" in refused.trouble
-        assert kernel.allowed(plain) == first
+        assert kernel.allowed(plain) == first - mine
         own_engine.stop()
         own_engine.start(live_restore=True)
-    eventually(lambda: kernel.allowed(plain) == first | late, "it has all of them", seconds=60)
+    eventually(lambda: kernel.allowed(plain) == (first | late) - mine, "it has the new ones", seconds=60)
     assert not sidecar.until(plain, lambda it: it.is_settled and not it.trouble, "no trouble").trouble

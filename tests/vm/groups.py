@@ -36,7 +36,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
         machine = self.machine
         shape = f"{machine.sockets},{machine.cores},{machine.threads},{machine.nodes}"
         asked = {"CPUSET_TESTS_ENGINE": _ASK[self.engine]} if self.engine in _ASK else {}
-        return {"LAB_CGROUP": f"v{machine.cgroup}", "CPUSET_TESTS_SHAPE": shape, **asked, **self.environment}
+        return {"CPUSET_TESTS_SHAPE": shape, **asked, **self.environment}
 
 
 SYSTEMD: Final = Machine()
@@ -135,19 +135,6 @@ GROUPS: Final = (
         engine=PODMAN,
         machine=SYSTEMD,
         tests=("tests/live/test_hotplug.py",),
-        environment=OFFLINE,
-    ),
-    Group(
-        name="docker-v1",
-        about="contract, life and hotplug on cgroup v1",
-        engine=DOCKER,
-        machine=Machine(init="tiny", cgroup=1),
-        tests=(
-            "tests/contract",
-            "tests/live/test_shortage.py",
-            "tests/live/test_astray.py",
-            "tests/live/test_hotplug.py",
-        ),
         environment=OFFLINE,
     ),
     Group(

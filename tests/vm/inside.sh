@@ -1,19 +1,10 @@
 #!/bin/sh
 # In the machine: run tests, and leave their results in /out.
 #   inside.sh SECONDS ARGUMENT OF PYTEST ...
-# The tests are interrupted after so many seconds, so that what they found until then is not lost. LAB_CGROUP=v1 mounts
-# the hierarchies of cgroup v1 first, in place of v2 (only under a small init: systemd keeps its own).
+# The tests are interrupted after so many seconds, so that what they found until then is not lost.
 set -eu
 seconds=$1
 shift
-if [ "${LAB_CGROUP:-v2}" = v1 ]; then
-    umount /sys/fs/cgroup
-    mount -t tmpfs -o mode=755 cgroup /sys/fs/cgroup
-    for controllers in cpuset cpu,cpuacct memory pids freezer devices blkio; do
-        mkdir "/sys/fs/cgroup/$controllers"
-        mount -t cgroup -o "$controllers" cgroup "/sys/fs/cgroup/$controllers"
-    done
-fi
 cd /share/project
 python3 -m venv --without-pip /venv
 echo /share/lib >"$(echo /venv/lib/python*/site-packages)/packages.pth"

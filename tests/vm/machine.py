@@ -20,10 +20,7 @@ class NoMachines(Exception):
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """What is emulated. `order` is how its kernel numbers the CPUs; `init` decides the engines' cgroup driver.
-
-    cgroup v1 goes with the init `tiny` only.
-    """
+    """What is emulated. `order` is how its kernel numbers the CPUs; `init` decides the engines' cgroup driver."""
 
     sockets: int = 2
     cores: int = 2
@@ -31,7 +28,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int = 2
     order: str = "split"
     init: str = "systemd"
-    cgroup: int = 2
     append: str = ""
     memory: int = 3072
 
@@ -44,8 +40,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     def words(self) -> str:
         """The machine in a few words."""
         shape = f"{self.sockets} sockets x {self.cores} cores x {self.threads} threads, {self.nodes} nodes"
-        version = ", cgroup v1" if self.cgroup == 1 else ""
-        return f"{shape}, {self.init}{version}{', ' + self.append if self.append else ''}"
+        return f"{shape}, {self.init}{', ' + self.append if self.append else ''}"
 
     def arguments(self) -> list[str]:
         """What `vmrun` is told of it. A snapshot of the booted machine is kept for the next run."""

@@ -50,7 +50,7 @@ def run(vmrun: str, group: Group, share: Path, logs: Path, extra: tuple[str, ...
     return Ran(
         group=group.name,
         engine=group.engine,
-        cgroup=f"cgroup v{group.machine.cgroup}",
+        cgroup="cgroup v2",
         driver=group.machine.driver,
         seconds=time.monotonic() - began,
         code=code,

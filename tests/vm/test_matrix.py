@@ -24,9 +24,8 @@ JUNIT = """<?xml version="1.0"?><testsuites><testsuite>
 
 
 def test_each_group_is_called_once_and_fits_its_machine() -> None:
-    """A name chooses it; systemd keeps cgroups by itself, so v1 needs the small init; an engine has a driver."""
+    """A name chooses it; both drivers are there; most machines have sockets, nodes and threads."""
     assert len({group.name for group in GROUPS}) == len(GROUPS)
-    assert all(group.machine.init == "tiny" for group in GROUPS if group.machine.cgroup == 1)
     assert {group.machine.driver for group in GROUPS} == {"systemd", "cgroupfs"}
     large = [m for m in (group.machine for group in GROUPS) if m.sockets >= 2 and m.nodes >= 2 and m.threads >= 2]
     assert len(large) > len(GROUPS) / 2
