@@ -45,9 +45,13 @@ def test_exclusive_containers_are_given_isolated_cpus_and_the_pool_is_not(
 def test_ignored_they_are_cpus_like_any_other(
     sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """A container of the shared pool is then put on them, too, where the kernel does not balance: doctor says so."""
+    """They are granted; a container that nobody ever pinned stays off them all the same, by the kernel's own rule."""
     sidecar.configure(reserved=str(RESERVED), isolated="ignore")
     sidecar.start()
     plain = workloads.run("plain")
     sidecar.until(plain, lambda it: it.is_settled, "settled")
-    assert kernel.once_running(plain) == online()
+    assert kernel.once_running(plain) == online() - ISOLATED
+    wide = workloads.run("wide", labels={"cpuset.exclusive": str(len(online()) - 2)})
+    found = sidecar.until(wide, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+    assert found.cpus & ISOLATED
+    assert kernel.once_running(wide) == found.cpus
