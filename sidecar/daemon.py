@@ -36,9 +36,9 @@ from sidecar.decide.reconcile import begin
 from sidecar.decide.world import World
 from sidecar.desk import Desk
 from sidecar.engines import opening
-from sidecar.errors import SidecarError
+from sidecar.errors import SidecarError, StateUnwritable
 from sidecar.host.cgroups import HostKernel
-from sidecar.host.lock import hold_lock
+from sidecar.host.lock import Lock, hold_lock
 from sidecar.host.usage import HostUsages
 from sidecar.log import Level, Log, now
 from sidecar.observe.acks import AckReader
@@ -74,6 +74,9 @@ RESTART_KEYS: Final = (
 
 SILENT_SECONDS: Final = 1.0
 """How long an engine may be silent at the start before it is waited for like one that was lost."""
+
+LOCK_SECONDS: Final = 5.0
+"""How often the lock is looked at."""
 
 READY_SECONDS: Final = 2.0
 """How long the API waits for the first looks: then it is there all the same, to say that they are not done."""
@@ -131,7 +134,7 @@ async def serve(
     if not is_release:
         path_in(config.state_dir)
     with (
-        hold_lock(config.state_dir),
+        hold_lock(config.state_dir) as lock,
         SparedCheckpoint(config.state_dir, f"{config.projections}/{SPARE}") as checkpoints,
         Journal(config.state_dir) as journal,
         listening_on("" if is_release else config.listen) as tcp,
@@ -141,7 +144,7 @@ async def serve(
         # Decisions go through containers in their order: so must whoever replays them.
         journal.start_with(lambda: encode(board.latest, keeps_order=True))
         counters, ended = usages or HostUsages(cgroup=config.cgroup), trio.Event() if stop is None else stop
-        daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended, tcp)
+        daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended, tcp, lock)
         if engine is not None:
             return await daemon.run(engine, is_release=is_release)
         async with open_engine(config.engine, label_keys(config.unmanaged)) as real:
@@ -176,8 +179,10 @@ class _Daemon:
         usages: Usages,
         stop: trio.Event,
         tcp: TcpListener | None,
+        lock: Lock,
     ) -> None:
         self._tcp = tcp
+        self._lock = lock
         self._config = config
         self._log = log
         self._board = board
@@ -252,6 +257,7 @@ class _Daemon:
         is_release: bool,
     ) -> int:
         sources.start_soon(self._hear_signals, outbox)
+        sources.start_soon(self._see_that_locked)
         sources.start_soon(looker.keep_inventory, self._config.reconcile_seconds)
         if is_release and info is not None:
             await outbox.send(EngineConnected(info))
@@ -269,6 +275,17 @@ class _Daemon:
         await self._stop.wait()
         self._log.info("stopping: containers stay as they are")
         return 0
+
+    async def _see_that_locked(self) -> None:
+        """End where the state directory was deleted or replaced: a second sidecar would find no lock."""
+        while self._lock.is_in_place():  # noqa: ASYNC110 - the file system tells nobody
+            await trio.sleep(LOCK_SECONDS)
+        if self._lock.is_free():
+            self._checkpoints.save(self._board.latest.state)
+        raise StateUnwritable(
+            f"the state directory {self._config.state_dir} was deleted or replaced while the sidecar ran. It ends, so "
+            "that no second one works beside it; the books are written anew: start it again"
+        )
 
     async def _watch_cpus(self, looker: Looker, outbox: trio.MemorySendChannel[Fact]) -> None:
         look = looker.look_at_everything

@@ -18,8 +18,29 @@ TRIES: Final = 5
 TRY_SECONDS: Final = 0.05
 
 
+class Lock:
+    """A lock that is held: its file, by its path and open."""
+
+    def __init__(self, path: str, opened: int) -> None:
+        self._path = path
+        self._opened = opened
+
+    def is_in_place(self) -> bool:
+        """Whether the file at its path is still this one: a state directory may be deleted, or replaced, under us."""
+        try:
+            found = os.stat(self._path, follow_symlinks=False)
+        except OSError:
+            return False
+        held = os.fstat(self._opened)
+        return (found.st_dev, found.st_ino) == (held.st_dev, held.st_ino)
+
+    def is_free(self) -> bool:
+        """Whether nobody has taken the place of a lock that is not in its place any more."""
+        return not os.path.lexists(self._path)
+
+
 @contextmanager
-def hold_lock(state_dir: str) -> Iterator[None]:
+def hold_lock(state_dir: str) -> Iterator[Lock]:
     """Hold the lock of a state directory, which is made if it is not there, for as long as the block runs.
 
     The kernel drops it with the process, however that ends. AlreadyRunning names the holder's process id, as it is
@@ -43,7 +64,7 @@ def hold_lock(state_dir: str) -> Iterator[None]:
         except OSError as error:
             # Whoever cannot write this much can keep no books either.
             raise StateUnwritable(_unusable(state_dir, error)) from error
-        yield
+        yield Lock(os.path.join(state_dir, NAME), opened)
     finally:
         os.close(opened)
 

@@ -37,6 +37,18 @@ def test_the_directory_is_made_and_is_nobody_elses_business(tmp_path: Path) -> N
         assert (tmp_path / "deep" / "state").stat().st_mode & 0o777 == 0o700
 
 
+def test_a_lock_that_was_deleted_or_replaced_is_not_in_place(tmp_path: Path) -> None:
+    """Whoever deletes it under its holder lets a second sidecar in."""
+    with hold_lock(str(tmp_path)) as lock:
+        assert lock.is_in_place()
+        (tmp_path / NAME).unlink()
+        assert not lock.is_in_place()
+        assert lock.is_free()
+        with hold_lock(str(tmp_path)) as other:
+            assert other.is_in_place()
+            assert (lock.is_in_place(), lock.is_free()) == (False, False)
+
+
 def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / NAME).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StateUnwritable, match="state directory"), hold_lock(str(tmp_path)):

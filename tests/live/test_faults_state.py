@@ -73,6 +73,27 @@ def test_books_that_find_no_room_are_said_and_made_up_for(
     given_back(sidecar, workloads, {second: LIMITED, neighbour: {}, late: {}})
 
 
+def test_who_came_while_the_disk_was_full_is_known_to_the_next_sidecar(
+    disk: SmallDisk, sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """The books are kept beside the projections meanwhile: what a newcomer had before is nowhere else."""
+    sidecar.start()
+    neighbour = workloads.run("neighbour")
+    until_shared(sidecar, neighbour)
+    disk.fill()
+    owner, late = workloads.run("owner", labels=ONE, **LIMITED), workloads.run("late")
+    eventually(lambda: "are kept in" in told(sidecar), "said where the books are")
+    eventually(lambda: (kernel.allowed(owner), kernel.allowed(late)) == (LAST, REST), "granted all the same")
+    sidecar.kill()
+    disk.free()
+    sidecar.start()
+    until_alone(sidecar, owner)
+    assert sidecar.has_logged("the books were found in")
+    assert set(sidecar.books().originals) == {neighbour, owner, late}
+    assert not (sidecar.projections / ".books").exists()
+    given_back(sidecar, workloads, {owner: LIMITED, neighbour: {}, late: {}})
+
+
 def test_a_sidecar_that_was_killed_on_a_full_disk_finds_its_books(
     disk: SmallDisk, sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
@@ -125,21 +146,25 @@ def test_a_disk_that_breaks_is_said_and_stops_nothing_that_runs(
         given_back(sidecar, workloads, {owner: LIMITED, neighbour: {}})
 
 
-def test_a_directory_that_is_deleted_is_made_anew(
+def test_a_directory_that_is_deleted_is_made_anew_and_the_sidecar_ends(
     running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """What the books say is not forgotten: they are in memory, and are written with the next change."""
+    """What the books say is not forgotten: they are in memory, and are written anew. The lock is gone with it, and a
+    second sidecar could start: this one says so and ends, and the next goes on.
+    """
     neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE, **LIMITED)
     until_alone(running, owner)
     until_shared(running, neighbour)
     with watched(running, neighbour, owner):
         shutil.rmtree(running.state_dir)
-        eventually(lambda: (running.state_dir / "status.json").exists(), "the status is written")
+        eventually(lambda: not running.is_running, "it ended")
+        assert "was deleted or replaced while the sidecar ran" in running.log()
+        assert set(running.books().assignments) == {owner}
+        assert set(running.books().originals) == {owner, neighbour}
+        running.start()
         late = workloads.run("late")
         until_shared(running, late)
-        eventually(lambda: (running.state_dir / "checkpoint.json").exists(), "the books are written")
-        eventually(lambda: (running.state_dir / "journal.jsonl").exists(), "the journal is written")
-    assert set(running.books().assignments) == {owner}
+        until_alone(running, owner)
     assert set(running.books().originals) == {owner, neighbour, late}
     assert running.state_dir.stat().st_mode & 0o777 == 0o700
     assert (kernel.allowed(owner), kernel.allowed(neighbour)) == (LAST, REST)
