@@ -42,6 +42,8 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
             configured=configured,
         )
         return replace(world.with_container(container), numbers=world.numbers + 1)
+    # What failed last is over where it has come to be as it is configured.
+    is_made_good = seen == configured and (seen, configured) != (before.seen, before.configured)
     is_same_run = before.view.phase.is_live == view.phase.is_live and before.view.started_at == view.started_at
     container = replace(
         before,
@@ -55,6 +57,7 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
         linger=before.linger if _lingers(view) else None,
         has_lingered=before.has_lingered and _lingers(view),
         refused=before.refused if is_same_run else None,
+        trouble="" if is_made_good else before.trouble,
     )
     return world.with_container(container)
 

@@ -224,10 +224,25 @@ def test_an_update_without_effect_waits_and_is_tried_again() -> None:
     assert story.known(rt).configured == cpus("1-2")
     assert story.flight == []
     assert not story.is_settled(rt)
+    assert story.known(rt).trouble == "confined"
     story.retries.append(rt.id)
     story.retry(0)
     story.settle()
     assert story.is_settled(rt)
+    assert story.known(rt).trouble == ""
+
+
+def test_what_made_itself_good_is_no_trouble_any_more() -> None:
+    """The kernel lets it run where it is configured after all, before the pause is over."""
+    story = Story()
+    rt = story.unseen("rt", 2)
+    story.look(rt)
+    order = story.flight.pop()
+    rt.cpuset = str(order.update.cpus)
+    story.feed(CpusetFailed(rt.id, order.number, Failure.INEFFECTIVE, "confined", story.ticket(), cpus("0-7")))
+    rt.effective = order.update.cpus
+    story.look(rt)
+    assert story.known(rt).trouble == ""
 
 
 # CPU limits.
