@@ -73,10 +73,10 @@ GROUPS: Final = (
     ),
     Group(
         name="docker-cgroupfs",
-        about="contract and life of exclusive containers",
+        about="contract",
         engine=DOCKER,
         machine=TINY,
-        tests=LIFE,
+        tests=("tests/contract", "tests/live/test_ground.py", "tests/live/test_placing.py"),
     ),
     Group(
         name="podman-systemd",
