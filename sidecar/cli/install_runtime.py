@@ -6,14 +6,12 @@ import argparse
 import os
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from sidecar.cli import dockerd
-from sidecar.cli.flags import add_config, add_json, config_of, print_json
+from sidecar.cli.flags import add_config, config_of
+from sidecar.cli.installing import Done, add_installing, print_done, root_of
 from sidecar.decide.world import STRICT_RUNTIME
 from sidecar.engines.address import AUTO, address
 from sidecar.errors import ConfigError, EngineUnavailable, SidecarError
@@ -29,7 +27,6 @@ from sidecar.host.daemonjson import (
     write_daemon_json,
 )
 from sidecar.host.strictfiles import Installation, Places
-from sidecar.log import printable
 from sidecar.publish.api_socket import NAME
 from state import files
 
@@ -51,15 +48,6 @@ with the sidecar in a container, from its image, with the host's file system at 
 """
 
 
-class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """What was changed, or with a dry run would be: files written and removed, and what people should know besides."""
-
-    written: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    is_dry: bool = False
-
-
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command's arguments."""
     parser = subparsers.add_parser(
@@ -69,8 +57,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--remove", action="store_true", help="undo it")
-    parser.add_argument("--dry-run", action="store_true", help="change nothing, and say what would be")
+    add_installing(parser)
     parser.add_argument(
         "--for",
         dest="wanted",
@@ -86,33 +73,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--prefix", default=strictfiles.USUAL, metavar="DIR", help="where it goes (default: /usr/local)"
     )
-    parser.add_argument("--root", default="/", metavar="DIR", help="where the host's file system is (default: /)")
-    parser.add_argument("--daemon-json", default="", metavar="PATH", help="dockerd's configuration file")
     parser.add_argument("--docker-pid", default=dockerd.PID_FILE, metavar="PATH", help="dockerd's pid file")
-    add_json(parser)
     add_config(parser, ("state_dir", "projections", "engine"))
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Install or remove, and print what that changed."""
-    root = os.path.abspath(args.root)
-    if not os.path.isdir(root):
-        raise ConfigError(f"--root {root} is no directory")
-    done = _remove(args, root) if args.remove else _install(args, root)
-    if args.json:
-        print_json(done)
-    else:
-        sys.stdout.write("".join(f"{printable(line)}\n" for line in rendered(done)))
+    root = root_of(args)
+    print_done(args, _remove(args, root) if args.remove else _install(args, root))
     return 0
-
-
-def rendered(done: Done) -> list[str]:
-    """What was done, a line each."""
-    would = "would be " if done.is_dry else ""
-    lines = [f"{would}written: {path}" for path in done.written]
-    lines += [f"{would}removed: {path}" for path in done.removed]
-    return [*(lines or ["nothing to change: all is as it should be"]), *done.notes]
 
 
 def _install(args: argparse.Namespace, root: str) -> Done:

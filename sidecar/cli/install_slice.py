@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Iterator
 
 from sidecar.cli import dockerd
 from sidecar.cli.checks import EngineReport
 from sidecar.cli.doctor import ask_engine
-from sidecar.cli.flags import add_config, add_json, config_of, print_json
-from sidecar.cli.install_runtime import Done, rendered
+from sidecar.cli.flags import add_config, config_of
+from sidecar.cli.installing import Done, add_installing, print_done, root_of
 from sidecar.errors import ConfigError, EngineLacks, EngineUnavailable
 from sidecar.host import strictfiles
 from sidecar.host.daemonjson import (
@@ -24,7 +23,6 @@ from sidecar.host.daemonjson import (
     write_daemon_json,
 )
 from sidecar.host.strictfiles import Planned
-from sidecar.log import printable
 from sidecar.slicenames import SHARED, SHARED_PATH, exclusive_beside
 
 KEYS = ("cgroup-parent",)
@@ -55,34 +53,24 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--remove", action="store_true", help="undo it")
-    parser.add_argument("--dry-run", action="store_true", help="change nothing, and say what would be")
+    add_installing(parser)
     parser.add_argument(
         "--driver",
         choices=("systemd", "cgroupfs", "auto"),
         default="auto",
         help="the engine's cgroup driver (default: the engine is asked)",
     )
-    parser.add_argument("--root", default="/", metavar="DIR", help="where the host's file system is (default: /)")
-    parser.add_argument("--daemon-json", default="", metavar="PATH", help="dockerd's configuration file")
-    add_json(parser)
     add_config(parser, ("engine", "shared_slice"))
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Install or remove, and print what that changed."""
-    root = os.path.abspath(args.root)
-    if not os.path.isdir(root):
-        raise ConfigError(f"--root {root} is no directory")
+    root = root_of(args)
     driver, engine = (args.driver, "docker") if args.driver != "auto" else _asked(config_of(args).engine)
     shared = _shared(config_of(args).shared_slice, driver)
     file = _daemon_json(args, root) if engine == "docker" else None
-    done = (_remove if args.remove else _install)(root, shared, file, is_dry=args.dry_run)
-    if args.json:
-        print_json(done)
-    else:
-        sys.stdout.write("".join(f"{printable(line)}\n" for line in rendered(done)))
+    print_done(args, (_remove if args.remove else _install)(root, shared, file, is_dry=args.dry_run))
     return 0
 
 

@@ -17,7 +17,8 @@ from typing import Any, Final
 import msgspec
 
 from sidecar.cli.checks import Finding, Verdict
-from sidecar.cli.flags import add_config, add_json, config_of, print_json
+from sidecar.cli.flags import add_config, config_of, print_json
+from sidecar.cli.installing import add_installing, root_of
 from sidecar.config import Config
 from sidecar.decide.capacity import capacity
 from sidecar.decide.facts import ContainerView, EngineInfo
@@ -90,13 +91,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("action", choices=("advertise",), help="write what dockerd advertises")
     parser.add_argument("--kind", default=KIND, metavar="NAME", help=f"the generic resource (default: {KIND})")
-    parser.add_argument("--remove", action="store_true", help="advertise none any more")
-    parser.add_argument("--dry-run", action="store_true", help="change nothing, and say what would be")
-    parser.add_argument("--root", default="/", metavar="DIR", help="where the host's file system is (default: /)")
-    parser.add_argument(
-        "--daemon-json", default="", metavar="PATH", help=f"dockerd's configuration file (default: {DAEMON_JSON})"
-    )
-    add_json(parser)
+    add_installing(parser, undo="advertise none any more")
     add_config(parser, KEYS)
     parser.set_defaults(func=run)
 
@@ -107,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"--kind is {args.kind[:60]!r}: write a name like {KIND}")
     config = config_of(args)
     told = _told_by_the_daemon(config)
-    path = args.daemon_json or os.path.join(args.root, DAEMON_JSON.lstrip("/"))
+    path = args.daemon_json or os.path.join(root_of(args), DAEMON_JSON.lstrip("/"))
     found = read_daemon_json(path)
     if args.remove:
         source, count = "", None
