@@ -226,14 +226,19 @@ def _urgency(container: Container, cpus: CPUSet) -> int:
     return 1 if container.seen.mask & ~cpus.mask else 2
 
 
+def _lingers(container: Container) -> bool:
+    """Whether it waits for a start that may never come: not while one is held, or was answered and is on its way."""
+    is_starting = container.held is not None or (container.has_asked and container.is_lost)
+    return container.is_idle and not is_starting and container.view.phase is not Phase.RESTARTING
+
+
 def _waits(world: World) -> tuple[World, list[Order]]:
     """Start what is to be waited for, tell by signal who wants that, and stop who would rather stop than share."""
     orders: list[Order] = []
     settings = world.settings
     for id, assignment in sorted(world.state.assignments.items(), key=lambda item: item[1].since):
         container = before = world.containers[id]
-        lingers = container.is_idle and container.held is None and container.view.phase is not Phase.RESTARTING
-        if lingers and container.linger is None:
+        if _lingers(container) and container.linger is None:
             container = replace(container, linger=world.numbers)
             orders.append(StartTimer(id, Purpose.LINGER, world.numbers, settings.linger_seconds))
             world = replace(world, numbers=world.numbers + 1)

@@ -218,7 +218,8 @@ class Witness:
         told = [run.notices[cpu].at for cpu in run.told.leaving if cpu in run.notices]
         if told and run.told.leaving <= run.own and now - min(told) < self._terms(id).grace - SLACK:
             self._breaks(f"the take from {self._name(id)} was forced after {now - min(told):.4f} s")
-        if not acks:
+        if not acks or self._terms(id).grace <= HEARING:
+            # A take that ends as it begins is over before anybody's earlier answer is heard to be one to it.
             return
         at, number = acks[-1]
         answers = self._answers(run, run.told.leaving)
