@@ -136,13 +136,16 @@ def test_a_socket_that_is_shut_to_the_sidecar_is_waited_for(
     with watched(sidecar, first, second):
         door.chmod(0)
         try:
-            # A connection that stands is not asked again: what is new needs a new one.
+            # A connection that stands is not asked again: so many looks at once need new ones.
             late = workloads.run("late")
+            more = [workloads.create(f"more-{number}") for number in range(12)]
             sidecar.hang_up()
             eventually(lambda: "no permission" in problems(sidecar), "said", seconds=30)
             assert kernel.allowed(first) == LAST
         finally:
             door.chmod(mode)
+        for each in more:
+            workloads.api.remove(each)
         workloads.api.remove(first)
         until_alone(sidecar, second)
         until_shared(sidecar, late)
