@@ -189,6 +189,8 @@ def test_a_huge_label_on_a_neighbour_does_no_harm(
     running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
     """600 KiB, and 5 MB: longer than any line of events that is kept. Everybody is served as ever."""
+    if workloads.api.is_podman:
+        pytest.skip("Podman's own service ends over a label of 5 MB (seen of 5.4.2)")
     loud = [workloads.run(f"loud-{size}", labels={"story": "x" * size}) for size in (600 * 1024, 5_000_000)]
     for each in loud:
         eventually(lambda id=each: running.container(id), "seen")  # type: ignore[misc]
