@@ -19,7 +19,7 @@ from sidecar.decide.elastic import elasticity
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.options import CONTAINER_OPTIONS, conflict
 from sidecar.decide.swarm import mismatch
-from sidecar.decide.world import OptIn, PolicyName, Settings, Standing, Wish
+from sidecar.decide.world import OptIn, PolicyName, Settings, Standing, Wish, shared_id
 from sidecar.slicenames import exclusive_beside
 from state.cpuset import EMPTY, CPUSet
 from state.errors import CPUSetError
@@ -86,6 +86,8 @@ def wish_of(
 
     A cpuset of all CPUs is not a pin: engines cannot clear a cpuset, so that is what "not pinned any more" looks like.
     """
+    if is_group(view):
+        return Wish(standing=Standing.MANAGED)
     if originals.cpuset and online <= cpus_of(originals.cpuset, online):
         originals = msgspec.structs.replace(originals, cpuset="")
     manage = view.labels.get("cpuset.manage", "")
@@ -320,10 +322,17 @@ def cpus_of(cpuset: str, without: CPUSet) -> CPUSet:
         return without
 
 
+def is_group(view: ContainerView) -> bool:
+    """Whether this is the cgroup that confines the shared pool, and no container."""
+    return view.id == shared_id(view.name)
+
+
 def originals_of(view: ContainerView) -> Originals:
-    """A container's settings as they are now: its originals, if the sidecar never changed it."""
+    """A container's settings as they are now: its originals, if the sidecar never changed it. The group that confines
+    the shared pool is the sidecar's own: whatever it has is of an earlier sidecar.
+    """
     return Originals(
-        cpuset=view.cpuset,
+        cpuset="" if is_group(view) else view.cpuset,
         mems=view.mems,
         nano_cpus=view.nano_cpus,
         cpu_quota=view.cpu_quota,

@@ -22,7 +22,7 @@ class Host:
         self.group: Real | None = None
         if shared_slice:
             id = shared_id(shared_slice)
-            self.group = Real(id=id, name="group", labels={}, phase=Phase.RUNNING, effective=machine.online)
+            self.group = Real(id=id, name=shared_slice, labels={}, phase=Phase.RUNNING, effective=machine.online)
             self.containers[id] = self.group
 
     def create(
