@@ -42,8 +42,8 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
             configured=configured,
         )
         return replace(world.with_container(container), numbers=world.numbers + 1)
-    # What failed last is over where it has come to be as it is configured.
-    is_made_good = seen == configured and (seen, configured) != (before.seen, before.configured)
+    # An order without effect has come to have it.
+    is_made_good = seen == configured == before.configured != before.seen
     is_same_run = before.view.phase.is_live == view.phase.is_live and before.view.started_at == view.started_at
     container = replace(
         before,
