@@ -77,6 +77,9 @@ class KernelView:
         folder = self._folder(id)
         try:
             if folder is not None:
+                if folder.name == "container":
+                    # Under systemd crun keeps the limit on the scope above.
+                    (folder.parent / "cpuset.cpus").write_text(str(cpus))
                 (folder / "cpuset.cpus").write_text(str(cpus))
         except OSError:
             return False
