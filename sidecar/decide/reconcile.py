@@ -58,6 +58,7 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
         has_lingered=before.has_lingered and _lingers(view),
         refused=before.refused if is_same_run else None,
         trouble="" if is_made_good else before.trouble,
+        failure=None if is_made_good else before.failure,
     )
     return world.with_container(container)
 

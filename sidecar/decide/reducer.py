@@ -159,6 +159,7 @@ def _applied(world: World, fact: CpusetApplied) -> tuple[World, tuple[Order, ...
         doubts=(*doubts, cpus) if may_run else doubts,
         is_lost=False,
         trouble="",
+        failure=None,
         refused=None,
         known=fact.ended,
     )
@@ -192,7 +193,15 @@ def _failed(world: World, fact: CpusetFailed) -> tuple[World, tuple[Order, ...]]
     update, told = container.pending.update, container.pending.update.cpus
     # Whatever was wrong, its CPUs are not to fail again for its memory.
     keeps_mems = container.keeps_mems or update.mems is not None
-    ended = replace(container, pending=None, waits=True, trouble=fact.reason, known=fact.ended, keeps_mems=keeps_mems)
+    ended = replace(
+        container,
+        pending=None,
+        waits=True,
+        trouble=fact.reason,
+        failure=fact.failure,
+        known=fact.ended,
+        keeps_mems=keeps_mems,
+    )
     look = (LookAgain(fact.container),)
     match fact.failure:
         case Failure.GONE:
@@ -207,7 +216,12 @@ def _failed(world: World, fact: CpusetFailed) -> tuple[World, tuple[Order, ...]]
         case Failure.INEFFECTIVE:
             seen = fact.effective or cpus_of(container.view.cpuset, world.state.online)
             made = replace(
-                _configured(container, fact.effective), pending=None, waits=True, trouble=fact.reason, known=fact.ended
+                _configured(container, fact.effective),
+                pending=None,
+                waits=True,
+                trouble=fact.reason,
+                failure=fact.failure,
+                known=fact.ended,
             )
             return world.with_container(replace(made, seen=seen, doubts=(), is_lost=False)), ()
     assert_never(fact.failure)

@@ -23,7 +23,7 @@ from typing import Final
 
 import msgspec
 
-from sidecar.decide.facts import ContainerView, EngineInfo, Load, Phase
+from sidecar.decide.facts import ContainerView, EngineInfo, Failure, Load, Phase
 from sidecar.decide.orders import ApplyCpuset, Update
 from state.cpuset import EMPTY, CPUSet
 from state.model import Demand, NumaRule, RefusalCode, Shortage, State
@@ -163,6 +163,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     refused: Update | None = None
     keeps_mems: bool = False
     trouble: str = ""
+    failure: Failure | None = None
+    """How the last order failed, until one succeeds."""
     linger: int | None = None
     has_lingered: bool = False
     stop_ordered: str | None = None

@@ -15,7 +15,7 @@ from typing import Final
 import trio
 
 from sidecar.board import Board
-from sidecar.decide.facts import Fact, TopologyRead
+from sidecar.decide.facts import Fact, Failure, TopologyRead
 from sidecar.log import Log
 from sidecar.ports import Kernel
 from state.cpuset import CPUSet
@@ -30,8 +30,7 @@ QUICK_ROUNDS: Final = 50
 
 _WHERE: Final = "hotplug"
 
-_DENIED: Final = "cpuset.cpus: permission denied"
-_INEFFECTIVE: Final = "and the kernel shows"
+_SUSPICIOUS: Final = (Failure.FAILED, Failure.INEFFECTIVE)
 """How an order fails where CPUs went and came back between two looks: a group above lacks them, or processes fell out
 of their own (cgroup v1). There may be other reasons; mending finds nothing then.
 """
@@ -127,11 +126,7 @@ class _Watch:
 
     def _is_doubtful(self) -> bool:
         """Whether an order failed as orders do on a host that needs mending."""
-        return any(
-            _DENIED in each.trouble or (_INEFFECTIVE in each.trouble and each.seen != each.configured)
-            for each in self._board.latest.containers.values()
-            if each.trouble
-        )
+        return any(each.failure in _SUSPICIOUS for each in self._board.latest.containers.values())
 
     def _say_unreadable(self, reason: str) -> None:
         if reason and reason != self._unreadable:
