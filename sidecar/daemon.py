@@ -280,11 +280,13 @@ class _Daemon:
         """End where the state directory was deleted or replaced: a second sidecar would find no lock."""
         while self._lock.is_in_place():  # noqa: ASYNC110 - the file system tells nobody
             await trio.sleep(LOCK_SECONDS)
+        what = "another sidecar has it now"
         if self._lock.is_free():
             self._checkpoints.save(self._board.latest.state)
+            what = "the books are written anew: start it again"
         raise StateUnwritable(
             f"the state directory {self._config.state_dir} was deleted or replaced while the sidecar ran. It ends, so "
-            "that no second one works beside it; the books are written anew: start it again"
+            f"that no second one works beside it; {what}"
         )
 
     async def _watch_cpus(self, looker: Looker, outbox: trio.MemorySendChannel[Fact]) -> None:

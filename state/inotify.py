@@ -14,6 +14,7 @@ to be known of it (0.9.6), each with a test:
 
 from __future__ import annotations
 
+import abc
 import fcntl
 import logging
 import os
@@ -74,7 +75,7 @@ class Deaf(StateError):
     """The kernel gives no (more) inotify instances, or there is no inotify here at all."""
 
 
-class _Instance:
+class _Instance(abc.ABC):
     """One inotify instance, driven by its descriptor."""
 
     def __init__(self) -> None:
@@ -119,8 +120,9 @@ class _Instance:
         lost, self._is_lost = self._is_lost, False
         return lost
 
+    @abc.abstractmethod
     def _hear(self, event: Any) -> None:
-        raise NotImplementedError
+        """One event that was read."""
 
 
 class Inotify(_Instance):

@@ -37,7 +37,7 @@ def container_route(container: str, action: str) -> str:
 
 def ask(state_dir: str, method: str, route: str, wanted: type[T], body: object = None) -> T:
     """The daemon's answer. SidecarError with its reason where it says no, or with the cure where it does not answer."""
-    connection = _Connection(os.path.join(state_dir, NAME))
+    connection = UnixConnection(os.path.join(state_dir, NAME), PATIENCE_SECONDS)
     content = b"" if body is None else codec.encode(body)
     try:
         connection.request(method, route, content, {"content-type": "application/json"})
@@ -70,12 +70,15 @@ def _cure(state_dir: str, error: OSError) -> str:
             return f"the daemon on {state_dir} cannot be asked: {files.reason(error)}"
 
 
-class _Connection(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=PATIENCE_SECONDS)
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket, with a limit in seconds for each step."""
+
+    def __init__(self, path: str, seconds: float) -> None:
+        super().__init__("localhost", timeout=seconds)
         self._path = path
 
     def connect(self) -> None:
+        """As the base class; OSError."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -102,11 +101,12 @@ def users(path: str) -> list[User]:
 
 def _ask(path: str, route: str) -> Any:
     # Only here: other commands do not pay for a web client.
-    import http.client
+    from http.client import HTTPException
 
-    connection = http.client.HTTPConnection("localhost", timeout=_SECONDS)
+    from sidecar.cli.asking import UnixConnection
+
+    connection = UnixConnection(path, _SECONDS)
     try:
-        connection.sock = _connected(path)
         connection.request("GET", route)
         answer = connection.getresponse()
         content = answer.read(_LIMIT)
@@ -115,21 +115,10 @@ def _ask(path: str, route: str) -> Any:
         return json.loads(content)
     except OSError as error:
         raise EngineUnavailable(f"the engine on {path} cannot be asked: {files.reason(error)}") from error
-    except (http.client.HTTPException, ValueError) as error:
+    except (HTTPException, ValueError) as error:
         raise EngineUnavailable(f"the engine on {path} answers something else: {error}") from error
     finally:
         connection.close()
-
-
-def _connected(path: str) -> socket.socket:
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    made.settimeout(_SECONDS)
-    try:
-        made.connect(path)
-    except OSError:
-        made.close()
-        raise
-    return made
 
 
 def conflict(words: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from tests.contract.worlds import World, docker_world, podman_world, simulated_w
 from tests.live.containers import Containers
 from tests.live.fixtures import api, containers, engine_address, image
 from tests.live.image import ensure_image
-from tests.live.privateengine import NoPrivateEngine, running
+from tests.live.privateengine import opened
 from tests.live.privatepodman import PrivatePodman, asked_engine
 from tests.live.sidecarfixtures import private_engine
 
@@ -32,14 +32,8 @@ OpenWorld = Callable[[], AbstractAsyncContextManager[World]]
 @pytest.fixture(scope="session")
 def private_podman() -> Iterator[PrivatePodman | str]:
     """A Podman of the tests' own, or the reason why there is none."""
-    try:
-        engine = PrivatePodman()
-        running(engine)
-    except NoPrivateEngine as error:
-        yield str(error)
-        return
-    yield engine
-    engine.close()
+    with opened(PrivatePodman) as engine:
+        yield engine
 
 
 @pytest.fixture

@@ -15,9 +15,10 @@ import signal
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from tests.live.engineapi import ApiError, EngineApi
 from tests.live.kernelview import KernelView
@@ -169,7 +170,22 @@ def opened() -> PrivateEngine:
     return running(PrivateEngine())
 
 
-def running(engine: PrivateEngine) -> PrivateEngine:
+P = TypeVar("P", bound="PrivateEngine")
+
+
+@contextmanager
+def opened(make: Callable[[], P]) -> Iterator[P | str]:
+    """An engine that runs for the length of the block, or the reason why there is none."""
+    try:
+        engine = running(make())
+    except NoPrivateEngine as error:
+        yield str(error)
+        return
+    yield engine
+    engine.close()
+
+
+def running(engine: P) -> P:
     """The engine, started. NoPrivateEngine."""
     try:
         engine.start()

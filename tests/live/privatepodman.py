@@ -16,7 +16,7 @@ from typing import Final
 
 from tests.live.engineapi import ApiError, PodmanApi
 from tests.live.kernelview import KernelView
-from tests.live.privateengine import NoPrivateEngine, PrivateEngine, running
+from tests.live.privateengine import NoPrivateEngine, PrivateEngine
 
 _VARIABLE: Final = "CPUSET_TESTS_ENGINE"
 
@@ -36,9 +36,9 @@ def asked_engine() -> str:
     return os.environ.get(_VARIABLE, "")
 
 
-def opened_as_asked() -> PrivateEngine:
-    """A private engine that runs, of the kind that is asked for. NoPrivateEngine."""
-    return running(PrivatePodman() if asked_engine() == "podman" else PrivateEngine())
+def private_kind() -> type[PrivateEngine]:
+    """What a private engine is to be, by what is asked for."""
+    return PrivatePodman if asked_engine() == "podman" else PrivateEngine
 
 
 class PrivatePodman(PrivateEngine):

@@ -14,8 +14,8 @@ from tests.live.containers import Containers
 from tests.live.engineapi import ApiError, EngineApi, api_at
 from tests.live.image import ensure_image
 from tests.live.kernelview import KernelView, online
-from tests.live.privateengine import NoPrivateEngine, PrivateEngine
-from tests.live.privatepodman import opened_as_asked
+from tests.live.privateengine import PrivateEngine, opened
+from tests.live.privatepodman import private_kind
 from tests.live.sidecarprocess import SidecarProcess, all_but
 
 
@@ -30,13 +30,8 @@ class Ground(msgspec.Struct, frozen=True):
 @pytest.fixture(scope="session")
 def private_engine() -> Iterator[PrivateEngine | str]:
     """An engine of the tests' own, or the reason why there is none."""
-    try:
-        engine = opened_as_asked()
-    except NoPrivateEngine as error:
-        yield str(error)
-        return
-    yield engine
-    engine.close()
+    with opened(private_kind()) as engine:
+        yield engine
 
 
 @pytest.fixture
