@@ -43,6 +43,9 @@ def _plain(value: object) -> str:
 
 
 def _rich(wanted: type, value: object) -> object:
+    if wanted is object:
+        # Whatever it is: values that only their reader knows, like the settings in a journal.
+        return value
     if wanted is CPUSet and isinstance(value, str):
         try:
             return CPUSet.parse(value)
