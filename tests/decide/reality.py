@@ -86,6 +86,7 @@ class Reality(Host):
         self.bursts: list[tuple[Fact, ...]] = []
         self.first = self.world = begin(State(), machine, settings)
         self.planned_from = self.world
+        self.last_orders: tuple[Order, ...] = ()
         self.new_orders: list[ApplyCpuset] = []
         self.new_answers: list[AnswerStart] = []
         self.blocked: list[Look] = []
@@ -101,6 +102,7 @@ class Reality(Host):
         self.bursts.append(facts)
         self.planned_from = self.world
         self.world, orders = step(self.world, facts)
+        self.last_orders = orders
         self.checkpoint = self.world.state
         self.new_orders = [order for order in orders if isinstance(order, ApplyCpuset)]
         self.new_answers = [order for order in orders if isinstance(order, AnswerStart)]
