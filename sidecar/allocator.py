@@ -27,7 +27,7 @@ from sidecar.board import Board
 from sidecar.decide.facts import Fact, Purpose
 from sidecar.decide.orders import ApplyCpuset, Order, SendSignal, StartTimer
 from sidecar.decide.projecting import names_of, projection_of
-from sidecar.decide.reducer import step
+from sidecar.decide.step import step
 from sidecar.errors import StateUnwritable
 from sidecar.log import Log
 from sidecar.ports import Checkpoints, Journals, StartOrder, Telling

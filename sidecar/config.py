@@ -19,7 +19,7 @@ import msgspec
 
 from sidecar.decide.demand import nearest
 from sidecar.decide.options import FULL_PCPUS_ONLY, misfit
-from sidecar.decide.world import Band, IsolatedRule, OptIn, PolicyName, Settings
+from sidecar.decide.settings import Band, IsolatedRule, OptIn, PolicyName, Settings
 from sidecar.errors import ConfigError
 from sidecar.keys import KEYS, Wrong
 from state.cpuset import EMPTY, CPUSet

@@ -338,7 +338,7 @@ class _Daemon:
         self._projections.retain(())
         for id in self._board.latest.state.originals:
             known = self._board.latest.containers.get(id)
-            reason = known.trouble if known and known.trouble else "no answer in time"
+            reason = known.fault.text if known and known.fault else "no answer in time"
             self._log.error("not given back", container=known.view.name if known else id[:12], reason=reason)
         return 1 if self._board.latest.state.originals else 0
 

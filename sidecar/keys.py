@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from sidecar.decide.demand import nearest, numa_rule
 from sidecar.decide.elastic import MAX_GRACE, seconds_of
 from sidecar.decide.options import NODE_OPTIONS, conflict, from_switches
-from sidecar.decide.world import IsolatedRule, OptIn, PolicyName
+from sidecar.decide.settings import IsolatedRule, OptIn, PolicyName
 from sidecar.slicenames import is_slice, misread_by_runtimes, slice_path
 from state.cpuset import CPUSet
 from state.errors import CPUSetError

@@ -25,7 +25,8 @@ from sidecar.decide.facts import (
 )
 from sidecar.decide.orders import ApplyCpuset, Order, SendSignal, StartTimer
 from sidecar.decide.reconcile import begin
-from sidecar.decide.world import PolicyName, World
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import World
 from sidecar.errors import StateUnwritable
 from sidecar.log import Log
 from state.cpuset import CPUSet

@@ -8,7 +8,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from sidecar.board import Board
 from sidecar.decide.reconcile import begin
-from sidecar.decide.world import Settings, World, replace
+from sidecar.decide.settings import Settings
+from sidecar.decide.world import World, replace
 from state.model import State
 from state.topology import uniform
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.config import Config, Given, configured, load, load_again
-from sidecar.decide.world import Band, OptIn, PolicyName, Settings
+from sidecar.decide.settings import Band, OptIn, PolicyName, Settings
 from sidecar.errors import ConfigError
 from sidecar.keys import KEYS
 from state.cpuset import CPUSet

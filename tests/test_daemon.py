@@ -14,7 +14,7 @@ from trio.testing import MockClock
 
 from sidecar import daemon
 from sidecar.config import Config, load
-from sidecar.decide.world import PolicyName
+from sidecar.decide.settings import PolicyName
 from sidecar.engines.simulated import Fault
 from sidecar.engines.simulated_limits import Limits
 from sidecar.errors import AlreadyRunning

@@ -14,7 +14,7 @@ from trio.testing import MockClock
 
 from sidecar import daemon
 from sidecar.config import Config
-from sidecar.decide.world import PolicyName
+from sidecar.decide.settings import PolicyName
 from sidecar.publish.api_socket import NAME
 from tests.fakes.host import Host
 

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sidecar.decide.world import PolicyName
+from sidecar.decide.settings import PolicyName
 from state.cpuset import CPUSet
 from state.topology import uniform
 from tests.fakes.host import Host

@@ -12,7 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from sidecar.decide.facts import ContainerView
-from sidecar.decide.world import shared_id
+from sidecar.decide.settings import shared_id
 from sidecar.engines.simulated import SimulatedEngine
 from sidecar.engines.simulated_kernel import SimulatedKernel
 from sidecar.engines.sliced import SlicedEngine

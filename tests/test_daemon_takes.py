@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sidecar.decide.world import PolicyName
+from sidecar.decide.settings import PolicyName
 from state import ack
 from state.cpuset import CPUSet
 from state.projection import Projection

@@ -15,9 +15,10 @@ from typing import Final
 import msgspec
 
 from sidecar.config import Config
+from sidecar.decide.container.container import Standing
 from sidecar.decide.demand import is_single_file_mount, originals_of, wish_of
 from sidecar.decide.facts import ContainerView, EngineInfo
-from sidecar.decide.world import PolicyName, Standing
+from sidecar.decide.settings import PolicyName
 from sidecar.errors import ConfigError
 from sidecar.host.places import Hierarchy
 from state.cpuset import CPUSet

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sidecar.decide.world import is_strict_runtime
+from sidecar.decide.container.start import is_strict_runtime
 from sidecar.errors import EngineUnavailable, SidecarError
 from state import files
 

@@ -10,8 +10,9 @@ from sidecar.cli.flags import add_config, add_json, config_of, print_json
 from sidecar.cli.plan import pinned
 from sidecar.cli.state import read_books
 from sidecar.decide.placement.shortfall import Shortfall
+from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.whatif import imagined, lie, placed_anew
-from sidecar.decide.world import PolicyName, Settings, replace
+from sidecar.decide.world import replace
 from sidecar.host.sysfs import read_topology
 from sidecar.log import printable
 from sidecar.publish.finding import find

@@ -12,7 +12,7 @@ from typing import Any
 from sidecar.cli import dockerd
 from sidecar.cli.flags import add_config, config_of
 from sidecar.cli.installing import Done, add_installing, print_done, root_of
-from sidecar.decide.world import STRICT_RUNTIME
+from sidecar.decide.container.start import STRICT_RUNTIME
 from sidecar.engines.address import AUTO, address
 from sidecar.errors import ConfigError, EngineUnavailable, SidecarError
 from sidecar.host import strictfiles

@@ -17,8 +17,9 @@ from sidecar.cli.rearranging import drawn, rearranged
 from sidecar.cli.state import read_books
 from sidecar.cli.table import cut
 from sidecar.config import Config
+from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.whatif import asking, imagined, lie
-from sidecar.decide.world import PolicyName, Settings, World
+from sidecar.decide.world import World
 from sidecar.errors import SidecarError
 from sidecar.host.machinefile import machine_in
 from sidecar.host.sysfs import read_topology

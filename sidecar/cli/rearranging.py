@@ -6,7 +6,8 @@ from sidecar.cli.defragment import rendered as moves_of
 from sidecar.cli.drawing import LETTERS, MORE, Paint, draw, plain
 from sidecar.cli.table import cut
 from sidecar.decide.policies.defragment import best_move, defragmented
-from sidecar.decide.world import PolicyName, World, replace
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import World, replace
 from sidecar.log import printable
 from sidecar.publish.answers import Defragmented, Exchange
 from sidecar.publish.answers import defragmented as told

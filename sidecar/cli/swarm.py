@@ -22,9 +22,10 @@ from sidecar.cli.installing import add_installing, root_of
 from sidecar.config import Config
 from sidecar.decide.capacity import capacity
 from sidecar.decide.facts import ContainerView, EngineInfo
-from sidecar.decide.reconcile import begin, sighted
+from sidecar.decide.reconcile import begin
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.sightings import sighted
 from sidecar.decide.swarm import KIND
-from sidecar.decide.world import PolicyName
 from sidecar.errors import ConfigError, SidecarError
 from sidecar.host.cgroups import HostKernel
 from sidecar.host.daemonjson import (

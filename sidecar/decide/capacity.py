@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sidecar.decide.options import FULL_PCPUS_ONLY
 from sidecar.decide.policies.granting import may_go
-from sidecar.decide.world import IsolatedRule, PolicyName, World, replace
+from sidecar.decide.settings import IsolatedRule, PolicyName
+from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet, union
 from state.model import State
 

@@ -15,14 +15,15 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from sidecar.decide.container.container import Standing, Wish
+from sidecar.decide.container.place import cpus_of
 from sidecar.decide.elastic import elasticity
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.options import CONTAINER_OPTIONS, conflict
+from sidecar.decide.settings import OptIn, PolicyName, Settings, shared_id
 from sidecar.decide.swarm import mismatch
-from sidecar.decide.world import OptIn, PolicyName, Settings, Standing, Wish, shared_id
 from sidecar.slicenames import exclusive_beside
 from state.cpuset import EMPTY, CPUSet
-from state.errors import CPUSetError
 from state.model import Demand, MemsRule, NumaRule, Originals, QuotaRule, RefusalCode, Scale, Shortage
 
 PREFIX: Final = "cpuset."
@@ -312,14 +313,6 @@ def _nearest_label(label: str) -> str:
     words = tuple(known.removeprefix(PREFIX) for known in LABELS)
     close = difflib.get_close_matches(label.removeprefix(PREFIX), words, n=1)
     return f"; did you mean {PREFIX + close[0]!r}?" if close else f"; there is {', '.join(LABELS)}"
-
-
-def cpus_of(cpuset: str, without: CPUSet) -> CPUSet:
-    """An engine's cpuset text as a set; `without` where it says nothing, or nothing that can be understood."""
-    try:
-        return CPUSet.parse(cpuset) or without
-    except CPUSetError:
-        return without
 
 
 def is_group(view: ContainerView) -> bool:

@@ -23,7 +23,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from sidecar.decide.facts import Load
-from sidecar.decide.world import Band, PolicyName, World, replace
+from sidecar.decide.settings import Band, PolicyName
+from sidecar.decide.world import World, replace
 from state.model import Assignment, Demand, Scale
 
 _BUSY: Final = 0.95
@@ -69,17 +70,14 @@ def follows_load(world: World, container: str) -> bool:
 
 def is_news(world: World, load: Load) -> bool:
     """Whether this load asks for anything else than what is known already."""
-    assignment, container = world.state.assignments.get(load.container), world.containers.get(load.container)
-    if assignment is None or container is None or not follows_load(world, load.container):
+    assignment = world.state.assignments.get(load.container)
+    if assignment is None or load.container not in world.containers or not follows_load(world, load.container):
         return False
     band = world.settings.band
-    return wished(assignment, container.load, band) != wished(assignment, load, band)
+    return wished(assignment, world.loads.get(load.container), band) != wished(assignment, load, band)
 
 
 def with_loads(world: World, loads: Iterable[Load]) -> World:
     """The world once these loads are known."""
-    containers = dict(world.containers)
-    for load in loads:
-        if container := containers.get(load.container):
-            containers[load.container] = replace(container, load=load)
-    return replace(world, containers=containers)
+    known = {load.container: load for load in loads if load.container in world.containers}
+    return replace(world, loads={**world.loads, **known})

@@ -6,9 +6,12 @@ what is to be given is told after the kernel confirms, what is to be taken is to
 
 from __future__ import annotations
 
+from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.demand import projection_name
-from sidecar.decide.plan import desired, grace_of, is_settled, told_of
-from sidecar.decide.world import Container, Standing, World
+from sidecar.decide.moves.settled import desired, is_settled
+from sidecar.decide.moves.signals import told_of
+from sidecar.decide.moves.timers import grace_of
+from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet
 from state.model import Assignment, Move
 from state.projection import Projection, Sharing
@@ -19,7 +22,7 @@ def projection_of(world: World, container: Container) -> Projection:
     assignment = world.state.assignments.get(container.view.id)
     sure = world.sure_of(container)
     wanted = assignment.cpus if assignment else _wanted(world, container)
-    leaving = told_of(container, assignment)[1] if assignment else EMPTY
+    leaving = told_of(container, assignment).leaving if assignment else EMPTY
     return Projection(
         container=container.view.id,
         name=container.view.name,
@@ -50,14 +53,14 @@ def _wanted(world: World, container: Container) -> CPUSet:
     """Where a container without a grant should run; for a member, where its group should."""
     if container.wish.standing is Standing.MEMBER and world.group is not None:
         container = world.group
-    return desired(world, container) or container.seen
+    return desired(world, container) or container.place.seen
 
 
 def _is_there(world: World, container: Container, wanted: CPUSet) -> bool:
     """Whether a container without a grant is where it should be, for certain: an order on its way is not yet obeyed."""
     if container.wish.standing is Standing.MEMBER and world.group is not None:
         return _is_there(world, world.group, wanted)
-    return container.pending is None and container.seen == container.sure == wanted
+    return container.order is None and container.place.seen == container.sure == wanted
 
 
 def names_of(world: World, container: Container) -> tuple[str, ...]:
@@ -73,7 +76,7 @@ def reason_of(world: World, container: Container) -> str:
         return "everything is being given back: the sidecar leaves"
     match container.wish.standing:
         case Standing.STRANGER:
-            return f"pinned by hand to CPUs {container.seen}: never moved, and nobody gets these CPUs exclusively"
+            return f"pinned by hand to CPUs {container.place.seen}: never moved, and nobody gets these CPUs exclusively"
         case Standing.UNMANAGED:
             return container.wish.reason or "left alone"
         case Standing.MEMBER if container.wish.trouble is None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sidecar.decide.facts import ResizeRequested
-from sidecar.decide.world import PolicyName, World, replace
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import World, replace
 from state.model import Scale
 
 

@@ -9,14 +9,14 @@
 5. A further shrink is a take of its own: what was leaving before goes when its own grace is over. An acknowledgement is
    one of all that is leaving.
 
-Timers are facts. A number that no timer runs for is given one by the plan: so a restart of the sidecar begins the
-grace anew, since what was promised is a minimum.
+Whose grace may begin, and when it is over, is for `moves/timers`.
 """
 
 from __future__ import annotations
 
-from sidecar.decide.facts import Purpose, TakeAcknowledged, TimerEnded
-from sidecar.decide.world import Container, World, replace
+from sidecar.decide.container.container import Container
+from sidecar.decide.facts import TakeAcknowledged
+from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
 from state.model import KEPT_MOVES, Assignment, Leaving, Move, State
 
@@ -29,7 +29,7 @@ def held(assignment: Assignment, container: Container) -> CPUSet:
     leaving = assignment.leaving
     if leaving is None or container.is_idle:
         return assignment.cpus
-    return assignment.cpus | (leaving.waiting & container.seen)
+    return assignment.cpus | (leaving.waiting & container.place.seen)
 
 
 def changed(state: State, id: str, reason: str, *, gained: CPUSet = EMPTY, lost: CPUSet = EMPTY) -> State:
@@ -88,23 +88,11 @@ def after_acknowledgement(world: World, fact: TakeAcknowledged) -> World:
     return replace(world, state=replace(state, acknowledged=state.acknowledged + 1))
 
 
-def after_timer(world: World, fact: TimerEnded) -> World:
-    """The world once a timer is over. One that was replaced says nothing."""
-    container, state = world.containers.get(fact.container), world.state
-    if container is None:
+def grace_over(world: World, id: str, number: int) -> World:
+    """The world once the grace of a take is over; of another take than those that are waited for, it says nothing."""
+    assignment = world.state.assignments.get(id)
+    leaving = assignment.leaving if assignment else None
+    if assignment is None or leaving is None or number not in [each.number for each in leaving.batches]:
         return world
-    assignment = state.assignments.get(fact.container)
-    match fact.purpose:
-        case Purpose.LINGER:
-            ended = container.linger == fact.number
-            return world.with_container(replace(container, has_lingered=True)) if ended else world
-        case Purpose.GRACE:
-            leaving = assignment.leaving if assignment else None
-            if assignment is None or leaving is None or fact.number not in [each.number for each in leaving.batches]:
-                return world
-            made = replace(assignment, leaving=leaving.over(fact.number), forced=assignment.forced + 1)
-            return replace(world, state=replace(state.holding(made), forced=state.forced + 1))
-        case Purpose.COOLDOWN:
-            if assignment is None or assignment.cooling != fact.number:
-                return world
-            return replace(world, state=state.holding(replace(assignment, cooling=None)))
+    state = world.state.holding(replace(assignment, leaving=leaving.over(number), forced=assignment.forced + 1))
+    return replace(world, state=replace(state, forced=state.forced + 1))

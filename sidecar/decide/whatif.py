@@ -9,8 +9,10 @@ from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.placement.shortfall import Shortfall
 from sidecar.decide.policies.granting import place
 from sidecar.decide.policies.registry import policy_named
-from sidecar.decide.reconcile import begin, sighted
-from sidecar.decide.world import Settings, World, replace
+from sidecar.decide.reconcile import begin
+from sidecar.decide.settings import Settings
+from sidecar.decide.sightings import sighted
+from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 from state.model import Assignment, State
 from state.topology import Group, Topology

@@ -23,7 +23,7 @@ import msgspec
 
 from sidecar.decide.facts import ContainerView, EngineInfo, Phase
 from sidecar.decide.orders import Update
-from sidecar.decide.world import shared_id
+from sidecar.decide.settings import shared_id
 from sidecar.errors import EngineRefused
 from sidecar.ports import Engine, EngineEvent
 from state.cpuset import CPUSet

@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from sidecar.decide.world import STRICT_PROGRAM, STRICT_RUNTIME
+from sidecar.decide.container.start import STRICT_PROGRAM, STRICT_RUNTIME
 from sidecar.errors import ConfigError
 from state import files
 from state.errors import FileUnreadable, FileUnwritable

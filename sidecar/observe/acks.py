@@ -22,7 +22,7 @@ import trio
 
 from sidecar.board import Board
 from sidecar.decide.facts import Fact, TakeAcknowledged
-from sidecar.decide.plan import told_of
+from sidecar.decide.moves.signals import told_of
 from sidecar.decide.world import World
 from sidecar.log import Log
 from sidecar.ports import Acknowledgeable
@@ -205,4 +205,4 @@ def _take(world: World, id: str) -> int | None:
 
 def _leaving(world: World, id: str) -> CPUSet:
     """The CPUs that its files should say are leaving."""
-    return told_of(world.containers[id], world.state.assignments[id])[1]
+    return told_of(world.containers[id], world.state.assignments[id]).leaving

@@ -15,7 +15,8 @@ from typing import Final
 import trio
 
 from sidecar.board import Board
-from sidecar.decide.facts import Fact, Failure, TopologyRead
+from sidecar.decide.container.line import FaultKind
+from sidecar.decide.facts import Fact, TopologyRead
 from sidecar.log import Log
 from sidecar.ports import Kernel
 from state.cpuset import CPUSet
@@ -30,7 +31,7 @@ QUICK_ROUNDS: Final = 50
 
 _WHERE: Final = "hotplug"
 
-_SUSPICIOUS: Final = (Failure.FAILED, Failure.INEFFECTIVE)
+_SUSPICIOUS: Final = (FaultKind.FAILED, FaultKind.INEFFECTIVE)
 """How an order fails where CPUs went and came back between two looks: a group above lacks them, or processes fell out
 of their own (cgroup v1). There may be other reasons; mending finds nothing then.
 """
@@ -126,7 +127,7 @@ class _Watch:
 
     def _is_doubtful(self) -> bool:
         """Whether an order failed as orders do on a host that needs mending."""
-        return any(each.failure in _SUSPICIOUS for each in self._board.latest.containers.values())
+        return any(each.fault.kind in _SUSPICIOUS for each in self._board.latest.containers.values() if each.fault)
 
     def _say_unreadable(self, reason: str) -> None:
         if reason and reason != self._unreadable:

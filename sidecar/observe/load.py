@@ -14,10 +14,11 @@ from typing import Final
 import trio
 
 from sidecar.board import Board
+from sidecar.decide.container.container import Container
 from sidecar.decide.facts import Fact, Load, LoadMeasured, Phase
 from sidecar.decide.loads import follows_load, is_news
 from sidecar.decide.measuring import Peak, Sample, load_between
-from sidecar.decide.world import Container, World
+from sidecar.decide.world import World
 from sidecar.ports import Usages
 
 AT_ONCE: Final = 16
@@ -79,7 +80,7 @@ class LoadMeter:
         usage = self._usages.usage(view)
         if usage is None:
             return None
-        after = Sample(at, usage, len(container.seen), view.started_at)
+        after = Sample(at, usage, len(container.place.seen), view.started_at)
         self._samples[view.id] = after
         if before is None:
             return None

@@ -19,7 +19,7 @@ import trio
 
 from sidecar.board import Board
 from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, Fact, InventoryTaken, Phase
-from sidecar.decide.reconcile import differs
+from sidecar.decide.sightings import differs
 from sidecar.errors import ContainerGone, EngineError, EngineSilent, EngineUnavailable
 from sidecar.log import Log
 from sidecar.ports import Engine, Kernel, Tickets

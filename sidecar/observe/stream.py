@@ -70,4 +70,4 @@ def _hear(event: EngineEvent, board: Board, looker: Looker) -> None:
 
 def _awaits_an_answer(board: Board, container: str) -> bool:
     known = board.latest.containers.get(container)
-    return known is not None and known.pending is not None
+    return known is not None and known.order is not None

@@ -100,7 +100,7 @@ def sizing(world: World, id: str, deadlines: Deadlines) -> Sizing:
     return Sizing(
         container=id,
         name=grant.name,
-        cpus=container.seen,
+        cpus=container.place.seen,
         granted=grant.cpus,
         ordered=grant.ordered,
         leaving=told.leaving,

@@ -14,7 +14,8 @@ import trio
 from sidecar.board import Board
 from sidecar.decide.facts import DefragmentRequested, Fact, ResizeRequested, TakeAcknowledged
 from sidecar.decide.resizing import objection
-from sidecar.decide.world import PolicyName, World
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import World
 from sidecar.publish.answers import Refused
 from state.model import Leaving
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, assert_never
 
+from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.container.line import Paused
 from sidecar.decide.demand import cpu_limit
 from sidecar.decide.facts import Phase
 from sidecar.decide.loads import wished
-from sidecar.decide.plan import is_settled
-from sidecar.decide.world import Container, PolicyName, Standing, World
+from sidecar.decide.moves.settled import is_settled
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import World
 from state.cpuset import CPUSet
 from state.model import Assignment, Leaving, Move, Refusal, Scale, Shortage
 
@@ -34,7 +37,7 @@ def is_where_it_should_be(
     if container.view.phase in _GOING:
         # It will never run again, and cannot be moved either.
         return True
-    return wanted is None or (container.seen == container.configured == wanted and container.pending is None)
+    return wanted is None or (container.place.seen == container.place.configured == wanted and container.order is None)
 
 
 def is_quota_lifted(world: World, container: Container, assignment: Assignment | None) -> bool:
@@ -54,14 +57,14 @@ def waits_for(world: World, container: Container, assignment: Assignment | None,
     """What stands between a container and where it should be, as the end of "it waits for"; "" where nothing does."""
     if wanted is None or not world.is_ready:
         return "" if wanted is None else "the engine to be reached"
-    if container.pending:
-        return f"the engine to move it to {container.pending.update.cpus}"
-    if container.waits:
+    if container.order:
+        return f"the engine to move it to {container.order.update.cpus}"
+    if isinstance(container.line, Paused):
         return "another try, after a pause"
     if container.is_idle:
         return ""
     # An exclusive container waits for anybody else on its CPUs; one of the shared pool only for exclusive ones.
-    missing = wanted if assignment else wanted - container.seen
+    missing = wanted if assignment else wanted - container.place.seen
     candidates = world.containers if assignment else world.state.assignments
     others = [
         other
@@ -108,8 +111,8 @@ def explanation(
         said.append(
             f"Its limit of {limit:g} CPUs is lifted while it has CPUs of its own, and put back when it leaves them."
         )
-    if container.trouble:
-        said.append(f"The last order failed: {container.trouble}")
+    if container.fault:
+        said.append(f"The last order failed: {container.fault.text}")
     said += (f"Warning: {warning}" for warning in container.wish.warnings if not refusal or warning != refusal.reason)
     return tuple(said)
 
@@ -120,7 +123,7 @@ def _why(world: World, container: Container, assignment: Assignment | None, refu
         return ["Everything is being given back: its original settings are restored."]
     if wish.standing is Standing.STRANGER:
         respected = "which is respected: it is never moved, and nobody gets these CPUs"
-        return [f"It is pinned by hand to {container.seen}, {respected}."]
+        return [f"It is pinned by hand to {container.place.seen}, {respected}."]
     if wish.standing is Standing.UNMANAGED:
         return [f"It is not managed: {wish.reason or 'left alone, as asked'}."]
     if world.settings.policy is PolicyName.NONE:
@@ -149,14 +152,15 @@ def _where(world: World, container: Container, assignment: Assignment | None, wa
     if container.is_idle:
         if assignment and container.view.phase not in (Phase.CREATED, Phase.RESTARTING):
             return [f"It does not run ({container.view.phase}); its CPUs wait for it to come back, for a while."]
-        return [f"It does not run ({container.view.phase}); it would start on {container.configured}."]
+        return [f"It does not run ({container.view.phase}); it would start on {container.place.configured}."]
     if assignment and assignment.leaving:
-        return [f"It runs on {container.seen} now.", _leaving(world, assignment, assignment.leaving)]
+        return [f"It runs on {container.place.seen} now.", _leaving(world, assignment, assignment.leaving)]
     if is_where_it_should_be(world, container, assignment, wanted):
         return [f"It runs on exactly these{', and nobody else does' if assignment else ''}."]
     waits = waits_for(world, container, assignment, wanted)
     return [
-        f"It runs on {container.seen} now and should run on {wanted}" + (f"; it waits for {waits}." if waits else ".")
+        f"It runs on {container.place.seen} now and should run on {wanted}"
+        + (f"; it waits for {waits}." if waits else ".")
     ]
 
 
@@ -172,7 +176,7 @@ def _size(world: World, container: Container, assignment: Assignment) -> str:
         case Scale.FILL:
             return f"{head}: it gets its share of all that is spare, by its weight of {demand.weight}."
         case Scale.LOAD:
-            load = container.load
+            load = world.loads.get(container.view.id)
             if load is None:
                 return f"{head}: what it uses decides, and nothing that would change it was measured yet."
             wish = wished(assignment, load, world.settings.band)

@@ -73,7 +73,7 @@ class Metrics:
         yield _gauge("cpuset_sidecar_free_cpus", "CPUs of the capacity that nobody holds.", free(world))
         yield _containers(world)
         yield _refused(state.refusals.values())
-        pending = sum(1 for each in world.containers.values() if each.pending)
+        pending = sum(1 for each in world.containers.values() if each.order)
         yield _gauge("cpuset_sidecar_orders_pending", "Orders that the engine has not answered.", pending)
         yield _advertised(world)
         yield _about(world, self._version)

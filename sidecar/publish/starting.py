@@ -21,10 +21,10 @@ import msgspec
 import trio
 
 from sidecar.board import Board
+from sidecar.decide.container.start import STRICT_RUNTIME
 from sidecar.decide.facts import ContainerView, Fact, Phase, StartHeld, StartLetGo
+from sidecar.decide.moves.starts_from_books import from_books
 from sidecar.decide.orders import AnswerStart
-from sidecar.decide.unreached import from_books
-from sidecar.decide.world import STRICT_RUNTIME
 from sidecar.desk import Desk
 from sidecar.errors import ContainerGone, EngineError
 from sidecar.ports import Tickets

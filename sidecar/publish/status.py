@@ -13,9 +13,11 @@ from typing import Final
 import msgspec
 
 from sidecar.decide.capacity import capacity, free
+from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import EngineInfo, Load
-from sidecar.decide.plan import desired
-from sidecar.decide.world import Container, IsolatedRule, PolicyName, Standing, World
+from sidecar.decide.moves.settled import desired
+from sidecar.decide.settings import IsolatedRule, PolicyName
+from sidecar.decide.world import World
 from sidecar.publish.explaining import (
     explanation,
     is_left_alone,
@@ -186,15 +188,15 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
         phase=container.view.phase.value,
         sharing=sharing_of(world, container),
         asked=demand.cpus if demand else 0,
-        cpus=container.seen,
+        cpus=container.place.seen,
         desired=wanted or EMPTY,
-        pending=container.pending.update.cpus if container.pending else EMPTY,
+        pending=container.order.update.cpus if container.order else EMPTY,
         is_settled=is_where_it_should_be(world, container, assignment, wanted),
         is_quota_lifted=is_quota_lifted(world, container, assignment),
-        load=_load(container.load),
+        load=_load(world.loads.get(container.view.id)),
         waits_for=waits_for(world, container, assignment, wanted),
         refusal=refusal.reason if refusal else "",
-        trouble=container.trouble,
+        trouble=container.fault.text if container.fault else "",
         warnings=container.wish.warnings,
         explanation=explanation(world, container, assignment, refusal, wanted),
     )

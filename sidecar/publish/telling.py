@@ -15,9 +15,11 @@ from typing import Final
 import trio
 
 from sidecar.board import Board
-from sidecar.decide.plan import is_settled
+from sidecar.decide.container.container import Container
+from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.projecting import names_of, projection_of
-from sidecar.decide.world import Container, PolicyName, World
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import World
 from sidecar.publish.projections import Projections
 from state.cpuset import CPUSet
 from state.errors import ProjectionError

@@ -14,11 +14,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from sidecar.config import Config
+from sidecar.decide.container.container import Standing
 from sidecar.decide.facts import DefragmentRequested, ResizeRequested
-from sidecar.decide.plan import is_settled
+from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.resizing import objection
 from sidecar.decide.takes import held
-from sidecar.decide.world import Standing, World
+from sidecar.decide.world import World
 from sidecar.simulation.agenda import Action, Agenda
 from sidecar.simulation.happenings import Frame, Happening, Holding, What
 from sidecar.simulation.host import ModelContainer, ModelHost, Pace, ScenarioError

@@ -43,7 +43,7 @@ from sidecar.decide.orders import (
 )
 from sidecar.decide.projecting import projection_of
 from sidecar.decide.reconcile import begin
-from sidecar.decide.reducer import step
+from sidecar.decide.step import step
 from sidecar.decide.world import World
 from sidecar.simulation.agenda import Action, Agenda
 from sidecar.simulation.happenings import Happening, What, told

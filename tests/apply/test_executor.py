@@ -26,7 +26,8 @@ from sidecar.decide.facts import (
     TopologyRead,
 )
 from sidecar.decide.orders import AnswerStart, ApplyCpuset, LookAgain, ReadTopology, StartTimer, StopContainer, Update
-from sidecar.decide.reconcile import begin, sighted
+from sidecar.decide.reconcile import begin
+from sidecar.decide.sightings import sighted
 from sidecar.engines.simulated import Fault, SimulatedEngine
 from sidecar.engines.simulated_docker import SimulatedDocker
 from sidecar.log import Log

@@ -21,11 +21,15 @@ from typing import Final
 import trio
 
 from sidecar.board import Board
+from sidecar.decide.container.container import Standing, Wish
+from sidecar.decide.container.machine import first_seen
+from sidecar.decide.container.place import Place
 from sidecar.decide.facts import ContainerView, Fact, Load, LoadMeasured, Phase
 from sidecar.decide.loads import with_loads
 from sidecar.decide.measuring import Usage
-from sidecar.decide.reducer import step
-from sidecar.decide.world import Container, PolicyName, Settings, Standing, Wish, World, replace
+from sidecar.decide.settings import PolicyName, Settings
+from sidecar.decide.step import step
+from sidecar.decide.world import World, replace
 from sidecar.host.places import CGROUP, Hierarchy, read, v1_hierarchy, v2_hierarchy
 from sidecar.host.usage import HostUsages
 from sidecar.observe.load import LoadMeter
@@ -62,7 +66,7 @@ def world_of(ids: list[str]) -> World:
             id=id, name=id[:12], phase=Phase.RUNNING, cgroup_parent=f"/{FOLDER}", started_at="1", effective=cpus
         )
         wish = Wish(standing=Standing.MANAGED, demand=demand)
-        containers[id] = Container(view=view, wish=wish, arrival=place, known=1, seen=cpus, configured=cpus)
+        containers[id] = first_seen(view, Place(cpus, cpus), wish, place, 1)
         state = state.granted(demand, cpus)
     return World(state=state, topology=machine, settings=settings, containers=containers, is_ready=True)
 

@@ -17,7 +17,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from sidecar.decide.plan import SWEEP_SLOTS
+from sidecar.decide.moves.plan import SWEEP_SLOTS
 from tests.bench.latency import IMAGE, engine_at
 from tests.live.engineapi import EngineApi
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.decide.world import PolicyName
+from sidecar.decide.settings import PolicyName
 from sidecar.simulation.happenings import Frame, Holding
 from state.cpuset import CPUSet
 from tests.bench.benefit.cases import BATCH, CASES, CPUS, SERVER, Case

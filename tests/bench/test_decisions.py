@@ -7,8 +7,9 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from sidecar.decide.facts import ContainerSeen, ContainerView, EngineConnected, EngineInfo, InventoryTaken, Phase
 from sidecar.decide.reconcile import begin
-from sidecar.decide.reducer import step
-from sidecar.decide.world import PolicyName, Settings, World
+from sidecar.decide.settings import PolicyName, Settings
+from sidecar.decide.step import step
+from sidecar.decide.world import World
 from state.model import State
 from state.topology import uniform
 

@@ -28,6 +28,7 @@ from typing import Final, NamedTuple
 import trio
 
 from sidecar.board import Board
+from sidecar.decide.container.place import Place
 from sidecar.decide.world import replace
 from sidecar.publish.projections import Projections
 from sidecar.publish.telling import Teller
@@ -182,7 +183,7 @@ async def telling(containers: int, root: Path) -> AsyncIterator[tuple[Timed, Cal
     teller = Teller(board, projections, lambda where, trouble: None)
 
     def post(cpus: CPUSet) -> None:
-        board.post(story.world.with_container(replace(story.known(last), seen=cpus, configured=cpus)))
+        board.post(story.world.with_container(replace(story.known(last), place=Place(cpus, cpus))))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(teller.run)

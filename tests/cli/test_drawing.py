@@ -7,7 +7,7 @@ import re
 import pytest
 
 from sidecar.cli.drawing import coloured, draw, legend, letters_of, marks_of
-from sidecar.decide.world import PolicyName, Settings
+from sidecar.decide.settings import PolicyName, Settings
 from sidecar.publish.machine import machine_of
 from sidecar.publish.status import status_of
 from state.cpuset import CPUSet

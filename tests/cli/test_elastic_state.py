@@ -8,7 +8,7 @@ import pytest
 
 from sidecar.__main__ import main
 from sidecar.cli.state import rendered
-from sidecar.decide.world import PolicyName
+from sidecar.decide.settings import PolicyName
 from sidecar.publish.status import status_of
 from sidecar.publish.status_file import write_status
 from state.checkpoint import CheckpointFile

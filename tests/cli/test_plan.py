@@ -10,7 +10,8 @@ import pytest
 from sidecar.__main__ import main
 from sidecar.cli import explain, plan
 from sidecar.decide.reconcile import begin
-from sidecar.decide.world import IsolatedRule, PolicyName, Settings, replace
+from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
+from sidecar.decide.world import replace
 from sidecar.publish.status import status_of
 from sidecar.publish.status_file import write_status
 from state.checkpoint import CheckpointFile

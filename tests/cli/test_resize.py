@@ -16,7 +16,7 @@ import trio
 from sidecar.__main__ import main
 from sidecar.cli.asking import container_route
 from sidecar.decide.facts import Purpose
-from sidecar.decide.world import PolicyName
+from sidecar.decide.settings import PolicyName
 from sidecar.publish.api_socket import NAME, listening
 from tests.decide.stories import Story, cpus
 from tests.publish.apirig import Rig

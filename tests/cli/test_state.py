@@ -14,7 +14,7 @@ from sidecar.cli.state import kubelets
 from sidecar.decide.facts import CpusetApplied, EngineConnected, InventoryTaken
 from sidecar.decide.orders import ApplyCpuset
 from sidecar.decide.reconcile import begin
-from sidecar.decide.reducer import step
+from sidecar.decide.step import step
 from state import codec, kubelet
 from state.checkpoint import CheckpointFile, encode_checkpoint
 from state.cpuset import CPUSet

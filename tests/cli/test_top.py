@@ -18,7 +18,7 @@ from sidecar.__main__ import main
 from sidecar.cli.status import rendered as status_page
 from sidecar.cli.top import rendered
 from sidecar.decide.facts import Load, LoadMeasured, Purpose, ResizeRequested
-from sidecar.decide.world import PolicyName
+from sidecar.decide.settings import PolicyName
 from sidecar.publish.deadlines import Deadlines
 from sidecar.publish.status import Status, status_of
 from sidecar.publish.status_file import write_status

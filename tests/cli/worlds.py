@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from sidecar.decide.facts import ContainerView, CpusetApplied, EngineConnected, EngineInfo, InventoryTaken, Phase
 from sidecar.decide.orders import ApplyCpuset
 from sidecar.decide.reconcile import begin
-from sidecar.decide.reducer import step
-from sidecar.decide.world import PolicyName, Settings, World
+from sidecar.decide.settings import PolicyName, Settings
+from sidecar.decide.step import step
+from sidecar.decide.world import World
 from state.cpuset import CPUSet
 from state.model import State
 from state.topology import Topology

@@ -7,7 +7,7 @@ from typing import Any
 from sidecar.decide.facts import Load, LoadMeasured, Purpose, ResizeRequested, TakeAcknowledged
 from sidecar.decide.orders import SendSignal, StartTimer
 from sidecar.decide.projecting import projection_of
-from sidecar.decide.world import PolicyName
+from sidecar.decide.settings import PolicyName
 from state.cpuset import CPUSet
 from state.model import Assignment
 from state.projection import Projection

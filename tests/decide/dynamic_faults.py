@@ -6,9 +6,11 @@ import pytest
 
 from sidecar.decide import loads, reducer, takes
 from sidecar.decide import plan as plan_module
+from sidecar.decide.container.container import Container
 from sidecar.decide.facts import Load, Purpose, TakeAcknowledged, TimerEnded
 from sidecar.decide.policies import dynamic, fair, granting, sizes, which
-from sidecar.decide.world import Band, Container, World, replace
+from sidecar.decide.settings import Band
+from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
 from state.model import Assignment, Demand, State
 from state.topology import Topology

@@ -9,8 +9,9 @@ import random
 from collections.abc import Callable, Sequence
 
 from sidecar.decide.facts import DefragmentRequested, OrderDelayed, ResizeRequested
+from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
 from sidecar.decide.swarm import TASK_LABEL
-from sidecar.decide.world import IsolatedRule, PolicyName, Settings, replace
+from sidecar.decide.world import replace
 from state.cpuset import CPUSet
 from state.model import NumaRule
 from state.topology import Kind, Topology, uniform

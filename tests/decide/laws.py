@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.container.line import Paused, Sent
 from sidecar.decide.facts import Phase
+from sidecar.decide.moves.plan import SLOTS
+from sidecar.decide.moves.settled import desired, is_settled
 from sidecar.decide.orders import ApplyCpuset
-from sidecar.decide.plan import SLOTS, desired, is_settled
+from sidecar.decide.settings import IsolatedRule
 from sidecar.decide.swarm import is_over
 from sidecar.decide.takes import held
-from sidecar.decide.world import Container, IsolatedRule, Standing, World
+from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet, union
 from state.invariants import violations
 from state.model import MemsRule
@@ -67,7 +71,7 @@ def _orders_are_safe(reality: Reality) -> list[str]:
             found.append(f"{name} was ordered onto {cpus}, not all online")
         granted = reality.world.state.assignments.get(order.container)
         holds = granted.cpus if granted else EMPTY
-        if order.live and (lost := (container.seen & holds) - cpus):
+        if order.live and (lost := (container.place.seen & holds) - cpus):
             found.append(f"{name} was moved off {lost}, which it is granted")
         if both := _shared_isolated(reality.world, cpus, holds):
             found.append(f"{name} was ordered onto {both}, which are isolated, and shares them")
@@ -86,7 +90,7 @@ def _conflicts(world: World, order: ApplyCpuset, holds: CPUSet) -> list[str]:
     container = world.containers[order.container]
     entered = order.update.cpus - world.state.reserved
     if order.live:
-        entered = entered - container.seen
+        entered = entered - container.place.seen
     found = []
     for id, other in world.containers.items():
         is_exclusive = id in world.state.assignments
@@ -163,7 +167,7 @@ def _one_order_each(reality: Reality) -> list[str]:
     known = sum(
         1
         for each in reality.world.containers.values()
-        if each.pending and not each.is_delayed and not (each.is_strict and each.is_idle)
+        if isinstance(each.line, Sent) and not each.line.is_late and not (each.is_strict and each.is_idle)
     )
     if known > SLOTS:
         found.append(f"{known} orders are outstanding at once")
@@ -202,7 +206,7 @@ def unfinished(reality: Reality) -> list[str]:
             found.append(f"the start of {real.name} was never answered")
         if real.is_member and real.effective is not None and (both := real.effective & world.state.exclusive):
             found.append(f"{real.name} runs on {both} in its group, which is exclusive")
-        if container.waits:
+        if isinstance(container.line, Paused):
             found.append(f"{real.name} waits for a retry that never comes")
         if container.is_idle and real.phase is not Phase.RESTARTING and id in world.state.assignments:
             found.append(f"{real.name} does not run and keeps CPUs {world.state.assignments[id].cpus} for ever")
@@ -215,9 +219,9 @@ def unfinished(reality: Reality) -> list[str]:
             found.append(f"{real.name} never settled on {granted.cpus}")
         most = min(len(reality.online), len(reality.present)) * 10**9
         limits = (min(real.limits[0], most), real.limits[1])
-        if not granted and container.pending is None and (real.nano_cpus, real.cpu_quota) not in (limits, real.limits):
+        if not granted and container.order is None and (real.nano_cpus, real.cpu_quota) not in (limits, real.limits):
             found.append(f"{real.name} had limits {real.limits} and keeps {real.nano_cpus}, {real.cpu_quota}")
-        if container.pending is None and (wrong := _wrong_memory(world, container, real)):
+        if container.order is None and (wrong := _wrong_memory(world, container, real)):
             found.append(wrong)
         if not granted and real.phase.is_live and (both := (real.effective or EMPTY) & world.state.exclusive):
             found.append(f"{real.name} still runs on {both}, which is exclusive")

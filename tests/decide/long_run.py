@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from sidecar.decide.world import Settings
+from sidecar.decide.settings import Settings
 from tests.decide.histories import MACHINES, SETTINGS, Broken, play, random_history
 
 

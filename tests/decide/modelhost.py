@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sidecar.decide.facts import Phase
-from sidecar.decide.world import shared_id
+from sidecar.decide.settings import shared_id
 from state.cpuset import CPUSet
 from state.topology import Topology, with_online
 from tests.decide.real import Real

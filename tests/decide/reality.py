@@ -40,8 +40,9 @@ from sidecar.decide.orders import (
     StopContainer,
 )
 from sidecar.decide.reconcile import begin
-from sidecar.decide.reducer import step
-from sidecar.decide.world import Settings, World, replace
+from sidecar.decide.settings import Settings
+from sidecar.decide.step import step
+from sidecar.decide.world import World, replace
 from state.codec import decode, encode, to_builtins
 from state.cpuset import CPUSet
 from state.model import State

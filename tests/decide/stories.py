@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from sidecar.decide.container.container import Container
 from sidecar.decide.facts import Fact, Phase, ReleaseRequested, SettingsChanged
+from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.orders import ApplyCpuset, Order, StopContainer, Update
-from sidecar.decide.plan import is_settled
-from sidecar.decide.world import Container, PolicyName, Settings
+from sidecar.decide.settings import PolicyName, Settings
 from state.codec import to_builtins
 from state.cpuset import CPUSet
 from state.model import Refusal
@@ -136,7 +137,7 @@ class Story(Reality):
 
     def pending(self, real: Real) -> str | None:
         """Where it is being sent just now."""
-        pending = self.known(real).pending
+        pending = self.known(real).order
         return str(pending.update.cpus) if pending else None
 
     def updates(self, real: Real) -> list[Update]:
@@ -153,6 +154,12 @@ class Story(Reality):
     def costs(self) -> Counter[str]:
         """Updates by container."""
         return Counter(order.container for order in self.applied())
+
+
+def fault_of(story: Story, real: Real) -> str:
+    """What went wrong with it last, in words; "" if nothing did."""
+    fault = story.known(real).fault
+    return fault.text if fault else ""
 
 
 def where(real: Real) -> str:

@@ -8,11 +8,13 @@ import pytest
 
 from sidecar.decide import plan as plan_module
 from sidecar.decide import reconcile, reducer, starting
+from sidecar.decide.container.container import Container
+from sidecar.decide.container.footprint import Reach
 from sidecar.decide.facts import ContainerView, StartHeld
 from sidecar.decide.orders import AnswerStart
 from sidecar.decide.policies.dynamic import DynamicPolicy
 from sidecar.decide.policies.static import StaticPolicy
-from sidecar.decide.world import Container, Reach, World, replace
+from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 
 

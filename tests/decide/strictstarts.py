@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from sidecar.decide.container.container import Standing
 from sidecar.decide.facts import Phase, StartHeld, StartLetGo
 from sidecar.decide.orders import AnswerStart
-from sidecar.decide.world import Standing, replace
+from sidecar.decide.world import replace
 from state.cpuset import EMPTY, CPUSet
 from tests.decide.real import Real
 from tests.decide.reality import Reality

@@ -7,7 +7,8 @@ from fractions import Fraction
 
 from sidecar.decide.facts import Fact, Purpose, SettingsChanged, TakeAcknowledged, TimerEnded, TopologyRead
 from sidecar.decide.policies.sizes import wish_for
-from sidecar.decide.world import IsolatedRule, PolicyName, World
+from sidecar.decide.settings import IsolatedRule, PolicyName
+from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet, union
 from state.model import Assignment, NumaRule
 from tests.decide.reality import Reality
@@ -38,7 +39,7 @@ def _ordered_off_too_early(reality: Reality) -> Iterator[str]:
         leaving = assignment.leaving if assignment else None
         if leaving is None or not order.live:
             continue
-        seen = reality.world.containers[order.container].seen
+        seen = reality.world.containers[order.container].place.seen
         if lost := (leaving.waiting & seen) - order.update.cpus:
             yield f"{order.container[-2:]} is ordered off {lost}, before it acknowledged and before its grace was over"
 

@@ -8,8 +8,9 @@ import pytest
 
 from sidecar.decide.capacity import capacity, free
 from sidecar.decide.reconcile import begin
+from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.whatif import asking, imagined
-from sidecar.decide.world import IsolatedRule, PolicyName, World, replace
+from sidecar.decide.world import World, replace
 from state.model import State
 from state.topology import Topology, uniform
 from tests.decide.histories import MACHINES, STATIC

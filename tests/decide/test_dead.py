@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from sidecar.decide.facts import ContainerView, CpusetApplied, EngineConnected, EngineInfo, InventoryTaken, Phase
+from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.orders import ApplyCpuset
-from sidecar.decide.plan import is_settled
 from sidecar.decide.reconcile import begin
-from sidecar.decide.reducer import step
-from sidecar.decide.world import PolicyName, Settings
+from sidecar.decide.settings import PolicyName, Settings
+from sidecar.decide.step import step
 from state.cpuset import CPUSet
 from state.model import State
 from state.topology import uniform

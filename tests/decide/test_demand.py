@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.decide.container.container import Standing, Wish
 from sidecar.decide.demand import (
     cpu_limit,
     is_single_file_mount,
@@ -18,7 +19,8 @@ from sidecar.decide.demand import (
     wish_of,
 )
 from sidecar.decide.facts import ContainerView, Mount, Phase
-from sidecar.decide.world import OptIn, PolicyName, Settings, Standing, Wish, replace, shared_id
+from sidecar.decide.settings import OptIn, PolicyName, Settings, shared_id
+from sidecar.decide.world import replace
 from state.cpuset import CPUSet
 from state.model import Originals, QuotaRule, RefusalCode, Shortage
 

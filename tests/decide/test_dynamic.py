@@ -6,7 +6,7 @@ import pytest
 
 from sidecar.decide.facts import DefragmentRequested, Purpose, TakeAcknowledged
 from sidecar.decide.resizing import objection
-from sidecar.decide.world import PolicyName
+from sidecar.decide.settings import PolicyName
 from state.model import NumaRule, RefusalCode
 from state.topology import uniform
 from tests.decide.dynamic import Dynamic, elastic_labels, signals_to

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from sidecar.decide.container.container import Standing
 from sidecar.decide.facts import ContainerRemoved, ContainerView, EngineConnected, EngineInfo, InventoryTaken, Phase
 from sidecar.decide.orders import LookAgain
 from sidecar.decide.reconcile import begin
-from sidecar.decide.reducer import step
-from sidecar.decide.world import PolicyName, Settings, Standing, World
+from sidecar.decide.settings import PolicyName, Settings
+from sidecar.decide.step import step
+from sidecar.decide.world import World
 from state.cpuset import CPUSet
 from state.model import Demand, Originals, State
 from state.topology import uniform

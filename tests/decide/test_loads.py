@@ -10,9 +10,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from sidecar.decide.container.container import Standing, Wish
+from sidecar.decide.container.machine import first_seen
+from sidecar.decide.container.place import Place
 from sidecar.decide.facts import ContainerView, Load, Phase
 from sidecar.decide.loads import follows_load, is_news, wish_of, wished, with_loads
-from sidecar.decide.world import Band, Container, PolicyName, Settings, Standing, Wish, World, replace
+from sidecar.decide.settings import Band, PolicyName, Settings
+from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 from state.model import Assignment, Demand, Move, Scale, State
 from state.topology import uniform
@@ -241,7 +245,7 @@ def known(world: World, *loads_of_it: Load) -> World:
     view = ContainerView(id=A, name="a", phase=Phase.RUNNING)
     wish = Wish(standing=Standing.MANAGED, demand=world.state.assignments[A].demand)
     cpus = world.state.assignments[A].cpus
-    container = Container(view=view, wish=wish, arrival=0, known=1, seen=cpus, configured=cpus)
+    container = first_seen(view, Place(cpus, cpus), wish, 0, 1)
     return with_loads(world.with_container(container), loads_of_it)
 
 
@@ -260,7 +264,7 @@ def test_news_is_what_asks_for_something_else() -> None:
 def test_a_load_of_somebody_unknown_changes_nothing() -> None:
     world = known(world_of(), load(4.0))
     assert with_loads(world, [replace(load(1.0), container="b" * 64)]) == world
-    assert with_loads(world, [load(1.0)]).containers[A].load == load(1.0)
+    assert with_loads(world, [load(1.0)]).loads[A] == load(1.0)
 
 
 @given(loads(), loads(), demands(), bands(), st.integers(1, 8))
@@ -272,4 +276,4 @@ def test_what_is_no_news_changes_no_wish(earlier: Load, later: Load, of: Demand,
     told = with_loads(world, [later])
     assignment = world.state.assignments[A]
     if follows_load(world, A):
-        assert wished(assignment, told.containers[A].load, band) == wished(assignment, earlier, band)
+        assert wished(assignment, told.loads[A], band) == wished(assignment, earlier, band)

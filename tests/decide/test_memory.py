@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sidecar.decide.facts import SettingsChanged
-from sidecar.decide.world import IsolatedRule, replace
+from sidecar.decide.settings import IsolatedRule
+from sidecar.decide.world import replace
 from state.codec import to_builtins
 from state.cpuset import CPUSet
 from state.topology import Topology, uniform

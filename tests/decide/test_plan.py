@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from sidecar.decide.container.line import Sent
+from sidecar.decide.container.place import Place
 from sidecar.decide.facts import CpusetFailed, Failure, OrderDelayed
+from sidecar.decide.moves.plan import LATE_SLOTS, SLOTS, SWEEP_SLOTS, target
 from sidecar.decide.orders import Update
-from sidecar.decide.plan import LATE_SLOTS, SLOTS, SWEEP_SLOTS, target
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
 from state.topology import uniform
-from tests.decide.stories import GIGA, Story, cpus, where
+from tests.decide.stories import GIGA, Story, cpus, fault_of, where
 
 
 def test_an_arrival_vacates_then_occupies() -> None:
@@ -141,7 +143,7 @@ def test_orders_that_hang_keep_nobody_waiting() -> None:
     rt = story.unseen("rt", 1, cpuset="1")
     story.look(rt)
     for _ in range(2 * LATE_SLOTS):
-        late = [order for order in story.flight if not story.world.containers[order.container].is_delayed]
+        late = [order for order in story.flight if story.world.containers[order.container].line == Sent(order)]
         if not late:
             break
         story.feed(OrderDelayed(late[0].container, late[0].number))
@@ -194,12 +196,12 @@ def test_a_refused_update_is_not_repeated_until_its_pause_is_over() -> None:
     story.take_inventory()
     assert story.flight == []
     assert len(story.updates(rt)) == 1
-    assert story.known(rt).trouble == "Requested CPUs are not available"
+    assert fault_of(story, rt) == "Requested CPUs are not available"
     story.retries.append(rt.id)
     story.retry(0)
     assert len(story.updates(rt)) == 2
     story.settle()
-    assert story.known(rt).trouble == ""
+    assert story.known(rt).fault is None
 
 
 def test_a_refused_update_is_asked_again_at_a_new_start() -> None:
@@ -220,16 +222,16 @@ def test_an_update_without_effect_waits_and_is_tried_again() -> None:
     rt.cpuset = str(order.update.cpus)
     outcome = CpusetFailed(rt.id, order.number, Failure.INEFFECTIVE, "confined", story.ticket(), cpus("0-7"))
     story.feed(outcome)
-    assert story.known(rt).seen == cpus("0-7")
-    assert story.known(rt).configured == cpus("1-2")
+    assert story.known(rt).place.seen == cpus("0-7")
+    assert story.known(rt).place.configured == cpus("1-2")
     assert story.flight == []
     assert not story.is_settled(rt)
-    assert story.known(rt).trouble == "confined"
+    assert fault_of(story, rt) == "confined"
     story.retries.append(rt.id)
     story.retry(0)
     story.settle()
     assert story.is_settled(rt)
-    assert story.known(rt).trouble == ""
+    assert story.known(rt).fault is None
 
 
 def test_what_made_itself_good_is_no_trouble_any_more() -> None:
@@ -242,7 +244,7 @@ def test_what_made_itself_good_is_no_trouble_any_more() -> None:
     story.feed(CpusetFailed(rt.id, order.number, Failure.INEFFECTIVE, "confined", story.ticket(), cpus("0-7")))
     rt.effective = order.update.cpus
     story.look(rt)
-    assert story.known(rt).trouble == ""
+    assert story.known(rt).fault is None
 
 
 # CPU limits.
@@ -321,7 +323,7 @@ def test_a_target_is_never_empty() -> None:
     story.settle()
     world: World = story.world
     everywhere = replace(world.reach, anybody=-1, crowded=-1, exclusive=-1, contested=-1)
-    container = replace(story.known(rt), seen=EMPTY)
+    container = replace(story.known(rt), place=Place(EMPTY, EMPTY))
     assert target(world, container, cpus("1-2"), everywhere) == cpus("0")
 
 

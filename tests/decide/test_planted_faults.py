@@ -9,9 +9,12 @@ import pytest
 
 from sidecar.decide import limits, reconcile, reducer
 from sidecar.decide import plan as plan_module
+from sidecar.decide.container.container import Container
+from sidecar.decide.container.footprint import Reach
 from sidecar.decide.facts import CpusetFailed, Fact, Failure, RetryDue
 from sidecar.decide.policies import granting, static
-from sidecar.decide.world import Container, Reach, Settings, World, replace
+from sidecar.decide.settings import Settings
+from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 from state.model import State
 from tests.decide import dynamic_faults, strict_faults

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.decide.limits import memory_of
+from sidecar.decide.moves.limits import memory_of
 from sidecar.decide.options import ALIGN_BY_SOCKET, EFFICIENT, FULL_PCPUS_ONLY, PERFORMANCE
 from sidecar.decide.placement.choose import Ask, choose
 from sidecar.decide.placement.preferences import around, by_distance
 from sidecar.decide.placement.shortfall import Shortfall
-from sidecar.decide.world import IsolatedRule, replace
+from sidecar.decide.settings import IsolatedRule
+from sidecar.decide.world import replace
 from state.cpuset import EMPTY, CPUSet
 from state.model import NumaRule, RefusalCode
 from state.topology import Kind, topology, uniform

@@ -5,9 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from sidecar.decide.container.place import Place
 from sidecar.decide.facts import InventoryTaken, Phase, TopologyRead
-from sidecar.decide.reconcile import begin, differs, restore, sighted
-from sidecar.decide.world import PolicyName, Settings, replace
+from sidecar.decide.reconcile import begin, restore
+from sidecar.decide.settings import PolicyName, Settings
+from sidecar.decide.sightings import differs, sighted
+from sidecar.decide.world import replace
 from state.cpuset import CPUSet
 from state.invariants import violations
 from state.model import RefusalCode, State
@@ -53,9 +56,9 @@ def test_an_engine_that_forgets_says_nothing_of_who_runs() -> None:
     story.settle()
     view = msgspec.structs.replace(rt.view(), cpuset="", forgets_updates=True)
     world = sighted(begin(story.world.state, story.world.topology, story.world.settings), view, began=1)
-    assert world.containers[rt.id].configured == world.containers[rt.id].seen == cpus("1-2")
+    assert world.containers[rt.id].place == Place(cpus("1-2"), cpus("1-2"))
     stopped = msgspec.structs.replace(view, phase=Phase.EXITED, effective=None)
-    assert sighted(world, stopped, began=2).containers[rt.id].configured == cpus("0-7")
+    assert sighted(world, stopped, began=2).containers[rt.id].place.configured == cpus("0-7")
 
 
 def test_a_stopped_container_that_somebody_changed_is_put_back() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sidecar.decide.container.line import Doubt, Ends, Fault, FaultKind
 from sidecar.decide.facts import (
     ContainerRemoved,
     ContainerSeen,
@@ -16,9 +17,9 @@ from sidecar.decide.facts import (
     TimerEnded,
     TopologyRead,
 )
+from sidecar.decide.moves.plan import plan
 from sidecar.decide.orders import LookAgain, ReadTopology
-from sidecar.decide.plan import plan
-from sidecar.decide.reducer import step
+from sidecar.decide.step import step
 from state.cpuset import CPUSet
 from state.topology import uniform
 from tests.decide.stories import Story, cpus, where
@@ -135,11 +136,11 @@ def test_a_lost_order_keeps_both_sides_until_a_later_one_is_answered() -> None:
         known = story.known(plain)
         assert CPUSet.from_mask(known.footprint) == cpus("0-7")
         assert known.sure == cpus("0,3-7")
-        assert known.is_lost
+        assert known.may_change_unseen
         story.look(plain)
     story.retry(0)
     story.settle()
-    assert not story.known(plain).is_lost
+    assert not story.known(plain).may_change_unseen
     assert story.known(plain).footprint == cpus("0,3-7").mask
 
 
@@ -151,12 +152,12 @@ def test_a_failed_order_keeps_both_sides_until_somebody_looked() -> None:
     assert story.given[-1] == LookAgain(plain.id)
     assert story.known(plain).sure == cpus("0,3-7")
     story.look(plain)
-    assert story.known(plain).seen == cpus("0,3-7")
-    assert story.known(plain).configured == cpus("0-7")
+    assert story.known(plain).place.seen == cpus("0,3-7")
+    assert story.known(plain).place.configured == cpus("0-7")
     assert story.known(plain).doubts == ()
     story.retry(0)
     story.settle()
-    assert story.known(plain).configured == cpus("0,3-7")
+    assert story.known(plain).place.configured == cpus("0,3-7")
 
 
 def test_a_refused_order_asks_for_the_machine_and_a_look() -> None:
@@ -194,7 +195,7 @@ def test_an_order_whose_look_contradicts_it_is_doubted() -> None:
     story.tamper(rt, cpus("5"))
     story.look(rt)
     story.deliver(0, "ok")
-    assert story.known(rt).doubts == (cpus("5"),)
+    assert story.known(rt).doubts == (Doubt(cpus("5"), Ends.LOOK),)
     assert story.given[-1] == LookAgain(rt.id)
     story.settle()
     assert where(rt) == "1-2"
@@ -205,7 +206,7 @@ def test_a_stop_that_failed_is_told() -> None:
     story.arrive("first", 7)
     second = story.arrive("second", 1, labels={"cpuset.on-shortage": "stop"})
     story.feed(StopFailed(second.id, "it could not be stopped: 500"))
-    assert story.known(second).trouble == "it could not be stopped: 500"
+    assert story.known(second).fault == Fault(FaultKind.NOT_STOPPED, "it could not be stopped: 500")
 
 
 def test_a_lost_engine_stops_all_orders() -> None:

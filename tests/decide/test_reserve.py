@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from sidecar.decide.options import ACROSS_CORES, ACROSS_NUMA
 from sidecar.decide.placement.reserve import reserve
-from sidecar.decide.world import IsolatedRule, Settings, replace
+from sidecar.decide.settings import IsolatedRule, Settings
+from sidecar.decide.world import replace
 from state.cpuset import CPUSet
 from state.model import Demand, State
 from state.topology import Kind, Topology, topology, uniform

@@ -6,8 +6,8 @@ import pytest
 
 from sidecar.decide.facts import Phase, Purpose
 from sidecar.decide.orders import StartTimer
+from sidecar.decide.settings import PolicyName
 from sidecar.decide.swarm import TASK_LABEL, is_over
-from sidecar.decide.world import PolicyName
 from state.topology import uniform
 from tests.decide.real import Real
 from tests.decide.stories import Story, where

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from sidecar.decide.facts import ContainerView, EngineDisconnected, Phase
-from sidecar.decide.unreached import from_books
-from sidecar.decide.world import PolicyName, replace
+from sidecar.decide.moves.starts_from_books import from_books
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import replace
 from tests.decide.stories import Story
 
 STRANGER = "e" * 64

@@ -18,11 +18,12 @@ from sidecar.decide.facts import (
     Purpose,
     TimerEnded,
 )
+from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.orders import ApplyCpuset, Order, StartTimer
-from sidecar.decide.plan import is_settled
 from sidecar.decide.reconcile import begin
-from sidecar.decide.reducer import step
-from sidecar.decide.world import PolicyName, Settings, World
+from sidecar.decide.settings import PolicyName, Settings
+from sidecar.decide.step import step
+from sidecar.decide.world import World
 from state.cpuset import CPUSet
 from state.model import State
 from state.topology import uniform

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from sidecar.decide.facts import ContainerView, EngineInfo, Phase
 from sidecar.decide.orders import Update
-from sidecar.decide.world import shared_id
+from sidecar.decide.settings import shared_id
 from sidecar.engines.simulated import SimulatedEngine
 from sidecar.engines.simulated_docker import SimulatedDocker
 from sidecar.engines.simulated_limits import Limits

@@ -18,8 +18,9 @@ from sidecar import daemon
 from sidecar.board import Board
 from sidecar.decide.facts import Fact
 from sidecar.decide.orders import Update
-from sidecar.decide.reducer import step
-from sidecar.decide.world import PolicyName, World
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.step import step
+from sidecar.decide.world import World
 from sidecar.engines.simulated import SimulatedEngine
 from sidecar.engines.simulated_docker import SimulatedDocker
 from sidecar.errors import EngineError, EngineUnavailable

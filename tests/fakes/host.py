@@ -15,7 +15,7 @@ import trio
 
 from sidecar import daemon
 from sidecar.config import Config
-from sidecar.decide.world import PolicyName
+from sidecar.decide.settings import PolicyName
 from sidecar.engines.simulated import SimulatedEngine
 from sidecar.engines.simulated_docker import Pace, SimulatedDocker
 from sidecar.engines.simulated_kernel import SimulatedKernel

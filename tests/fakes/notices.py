@@ -21,8 +21,8 @@ from collections.abc import Callable, Mapping
 
 import trio
 
-from sidecar.decide.plan import told_of
-from sidecar.decide.world import World
+from sidecar.decide.moves.signals import told_of
+from sidecar.decide.world import Told, World
 from state.cpuset import EMPTY, CPUSet
 from state.projection import Projection, Sharing
 from tests.fakes.workload import Ack
@@ -235,7 +235,7 @@ class Witness:
             return bool(self._acks(id))
         if trio.current_time() - self._said.get(id, -HEARING) < HEARING:
             return True
-        leaving = told_of(before.containers[id], grant)[1]
+        leaving = told_of(before.containers[id], grant).leaving
         if leaving and leaving.isdisjoint(CPUSet(run.notices)):
             # Told before its present start.
             return bool(self._acks(id))
@@ -246,5 +246,5 @@ class Witness:
         grant, container = world.state.assignments.get(id), world.containers.get(id)
         if grant is None or container is None:
             return
-        if told is None or (told.cpus, told.leaving) != told_of(container, grant):
+        if told is None or Told(told.cpus, told.leaving) != told_of(container, grant):
             self._breaks(f"{self._name(id)} is sent a signal, and its file does not say why")

@@ -38,8 +38,8 @@ from tests.live.engineapi import ApiError, EngineApi
 from tests.live.image import ensure_image
 from tests.live.kernelview import KernelView, online
 from tests.live.notices import Notices
-from tests.live.privateengine import PrivateEngine
-from tests.live.privatepodman import opened_as_asked
+from tests.live.privateengine import PrivateEngine, running
+from tests.live.privatepodman import private_kind
 from tests.live.sidecarprocess import SidecarProcess, all_but
 from tests.live.stage import FOUR, ask
 from tests.live.users import ELASTIC_KINDS, KINDS, Kind, User
@@ -341,7 +341,7 @@ def main() -> int:
     if args.dynamic and len(online()) < 5:
         parser.error(f"--dynamic needs five CPUs; there are {len(online())}")
     folder = Path(tempfile.mkdtemp(prefix="cpuset-churn-"))
-    engine = opened_as_asked()
+    engine = running(private_kind()())
     try:
         churn = Churn(engine.api, folder, seed=args.seed, is_private=True, is_dynamic=args.dynamic)
         report = churn.run(kills=args.kills, engine_restarts=args.engine_restarts, engine=engine)

@@ -165,11 +165,6 @@ def _is_dead(process: Path) -> bool:
         return True
 
 
-def opened() -> PrivateEngine:
-    """A private Docker engine that runs. NoPrivateEngine."""
-    return running(PrivateEngine())
-
-
 P = TypeVar("P", bound="PrivateEngine")
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sidecar.decide.limits import memory_of
+from sidecar.decide.moves.limits import memory_of
 from sidecar.host.sysfs import read_topology
 from sidecar.publish.status import Sharing
 from state.cpuset import CPUSet

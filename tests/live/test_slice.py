@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-from sidecar.decide.world import shared_id
+from sidecar.decide.settings import shared_id
 from sidecar.host.places import v2_hierarchy
 from sidecar.publish.status import Sharing
 from sidecar.slicenames import slice_path

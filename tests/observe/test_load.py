@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from sidecar.board import Board
+from sidecar.decide.container.container import Container, Standing, Wish
+from sidecar.decide.container.place import Place
 from sidecar.decide.facts import ContainerView, Fact, Load, LoadMeasured, Phase
 from sidecar.decide.loads import with_loads
 from sidecar.decide.measuring import Peak, Sample, Usage, load_between
-from sidecar.decide.world import Container, PolicyName, Settings, Standing, Wish, World, replace
+from sidecar.decide.settings import PolicyName, Settings
+from sidecar.decide.world import World, replace
 from sidecar.observe.load import LoadMeter
 from state.cpuset import CPUSet
 from state.model import Demand, Scale, State
@@ -36,8 +39,7 @@ def world_of(*ids: str, cpus: str = "0-3", scale: Scale = Scale.LOAD, policy: Po
             wish=Wish(standing=Standing.MANAGED, demand=demand),
             arrival=place,
             known=1,
-            seen=mine,
-            configured=mine,
+            place=Place(mine, mine),
         )
         world = replace(world, state=world.state.granted(demand, mine)).with_container(container)
     return world

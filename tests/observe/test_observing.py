@@ -24,7 +24,7 @@ from sidecar.decide.facts import (
 )
 from sidecar.decide.orders import ApplyCpuset, Update
 from sidecar.decide.reconcile import begin
-from sidecar.decide.reducer import step
+from sidecar.decide.step import step
 from sidecar.decide.world import replace
 from sidecar.engines.simulated import SimulatedEngine
 from sidecar.engines.simulated_docker import SimulatedDocker

@@ -15,7 +15,7 @@ from compose.host.composer import find
 from sidecar.config import Config
 from sidecar.decide.demand import wish_of
 from sidecar.decide.facts import ContainerView, Phase
-from sidecar.decide.world import PolicyName
+from sidecar.decide.settings import PolicyName
 from state.cpuset import CPUSet
 from state.model import Originals
 

@@ -12,8 +12,8 @@ import pytest
 from sidecar.config import PREFIX
 from sidecar.decide.demand import wish_of
 from sidecar.decide.facts import ContainerView, Phase
+from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.swarm import KIND, TASK_LABEL
-from sidecar.decide.world import PolicyName, Settings
 from sidecar.keys import KEYS
 from state.cpuset import CPUSet
 from state.model import Originals

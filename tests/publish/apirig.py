@@ -17,7 +17,7 @@ import trio
 
 from sidecar.board import Board
 from sidecar.decide.facts import Fact, Purpose
-from sidecar.decide.world import PolicyName
+from sidecar.decide.settings import PolicyName
 from sidecar.log import Log
 from sidecar.publish.api_socket import NAME, listening
 from sidecar.publish.deadlines import Deadlines

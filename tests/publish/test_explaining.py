@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sidecar.decide.facts import Load, LoadMeasured, Purpose
-from sidecar.decide.world import PolicyName
+from sidecar.decide.settings import PolicyName
 from sidecar.publish.status import ContainerStatus, LoadStatus, status_of
 from state.model import Move
 from tests.decide.stories import Story, cpus

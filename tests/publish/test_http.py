@@ -11,7 +11,8 @@ import trio
 import trio.testing
 
 from sidecar.decide.facts import ResizeRequested
-from sidecar.decide.world import PolicyName, replace
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import replace
 from sidecar.publish import http
 from sidecar.publish.levels import WholeMachine, whole_machine_of
 from sidecar.publish.status import ContainerStatus, Status

@@ -84,7 +84,10 @@ def test_facts_come_back_in_order_after_the_world_before_them(journal: Journal, 
     journal.append(FACTS[2:])
     journal.append([])
     assert shown(tmp_path / NAME) == [0, *FACTS]
-    assert [len(line) for line in read_journal(tmp_path / NAME) if not isinstance(line, WorldLine)] == [2, len(FACTS) - 2]
+    assert [len(line) for line in read_journal(tmp_path / NAME) if not isinstance(line, WorldLine)] == [
+        2,
+        len(FACTS) - 2,
+    ]
     assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
 
 

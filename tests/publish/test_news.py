@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from sidecar.decide.facts import Mount, Purpose
-from sidecar.decide.reconcile import sighted
-from sidecar.decide.world import PolicyName, World
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.sightings import sighted
+from sidecar.decide.world import World
 from sidecar.log import Level
 from sidecar.publish.news import new_moves, news
 from state.model import Move

@@ -17,7 +17,7 @@ import trio
 from sidecar.board import Board
 from sidecar.decide.facts import ContainerView, EngineDisconnected, Fact, Phase, StartHeld, StartLetGo
 from sidecar.decide.orders import AnswerStart
-from sidecar.decide.reducer import step
+from sidecar.decide.step import step
 from sidecar.desk import Desk
 from sidecar.errors import ContainerGone, EngineUnavailable
 from sidecar.log import Log

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from sidecar.decide.facts import Phase
-from sidecar.decide.world import PolicyName, Settings, replace
+from sidecar.decide.settings import PolicyName, Settings
+from sidecar.decide.world import replace
 from sidecar.publish.machine import machine_of
 from sidecar.publish.status import ContainerStatus, Sharing, Status, status_of
 from sidecar.publish.status_file import NAME, decode_status, is_daemon_running, read_status, write_status

@@ -13,7 +13,8 @@ from trio.testing import MockClock
 
 from sidecar.board import Board
 from sidecar.decide.facts import ContainerRemoved, ContainerSeen
-from sidecar.decide.world import PolicyName, replace
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import replace
 from sidecar.publish.projections import Projections
 from sidecar.publish.telling import PAUSE, Teller
 from state.cpuset import CPUSet

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sidecar.config import Config
-from sidecar.decide.world import PolicyName
+from sidecar.decide.settings import PolicyName
 from sidecar.simulation.run import Simulation
 from state.cpuset import CPUSet
 from state.topology import Topology, uniform

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.decide.world import PolicyName
+from sidecar.decide.settings import PolicyName
 from sidecar.errors import ConfigError, SidecarError
 from sidecar.simulation.host import ScenarioError
 from sidecar.simulation.reading import scenario_in, scenario_of

@@ -7,8 +7,9 @@ import pytest
 
 from sidecar.config import Config
 from sidecar.decide.facts import Fact
-from sidecar.decide.reducer import step
-from sidecar.decide.world import PolicyName, World
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.step import step
+from sidecar.decide.world import World
 from sidecar.simulation.happenings import Happening, What
 from sidecar.simulation.run import ScenarioError, Simulation
 from sidecar.simulation.summary import summary_of

@@ -16,7 +16,7 @@ from sidecar.decide.placement.affinity import Affinity
 from sidecar.decide.placement.reserve import reserve
 from sidecar.decide.placement.shortfall import Shortfall
 from sidecar.decide.reconcile import restore
-from sidecar.decide.world import PolicyName, Settings
+from sidecar.decide.settings import PolicyName, Settings
 from state.cpuset import EMPTY, CPUSet, union
 from state.invariants import violations
 from state.model import Assignment, Demand, RefusalCode, State

@@ -15,7 +15,7 @@ from sidecar.decide.placement.affinity import Affinity, affinity
 from sidecar.decide.placement.preferences import alternatives, tiers
 from sidecar.decide.placement.shortfall import Shortfall, cut_core, not_aligned, not_enough, not_whole_cores, unfit
 from sidecar.decide.placement.take import take
-from sidecar.decide.world import IsolatedRule
+from sidecar.decide.settings import IsolatedRule
 from state.cpuset import EMPTY, CPUSet, union
 from state.model import NumaRule
 from state.topology import Topology

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from sidecar.decide.options import EFFICIENT, PERFORMANCE
-from sidecar.decide.world import IsolatedRule
+from sidecar.decide.settings import IsolatedRule
 from state.cpuset import EMPTY, CPUSet, union
 from state.topology import Topology
 

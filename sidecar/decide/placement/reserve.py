@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sidecar.decide.placement.take import take
-from sidecar.decide.world import IsolatedRule, Settings
+from sidecar.decide.settings import IsolatedRule, Settings
 from state.cpuset import EMPTY, CPUSet, union
 from state.model import State
 from state.topology import Topology

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from sidecar.decide.world import Container, World
+from sidecar.decide.container.container import Container
+from sidecar.decide.world import World
 from state.cpuset import CPUSet
 from state.model import State
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.placement.packed import packed
 from sidecar.decide.placement.shortfall import Shortfall
 from sidecar.decide.policies.defragment import defragmented
@@ -24,7 +25,7 @@ from sidecar.decide.policies.reasons import Cause, why_gained, why_lost
 from sidecar.decide.policies.sizes import sizes, unit_of
 from sidecar.decide.policies.which import gained, given_up, is_bound
 from sidecar.decide.takes import changed, held, without_ended_takes
-from sidecar.decide.world import Container, Standing, World, replace
+from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 from state.model import Demand, State
 from state.topology import Topology
@@ -68,7 +69,7 @@ def _answer(world: World, state: State, container: Container) -> State:
     if demand is None:
         return misunderstood(state, container)
     if keeps(world, state, container):
-        return _granted(world.topology, state, demand, container.seen)
+        return _granted(world.topology, state, demand, container.place.seen)
     # 2. The fair size first, from those who have more than theirs; then the floor, from whoever is above its own.
     fair = sizes(world, state, {}, demand)
     wanted = fair.pop(demand.container)

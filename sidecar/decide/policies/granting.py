@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import Phase
 from sidecar.decide.options import FULL_PCPUS_ONLY
 from sidecar.decide.placement.choose import Ask, choose
 from sidecar.decide.placement.pool import emptied
 from sidecar.decide.placement.shortfall import Shortfall
+from sidecar.decide.settings import PolicyName
 from sidecar.decide.swarm import is_over
-from sidecar.decide.world import Container, PolicyName, Standing, World, replace
+from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 from state.model import Demand, Refusal, RefusalCode, Shortage, State
 
@@ -54,7 +56,7 @@ def departures(world: World) -> State:
 def _has_ended(container: Container, *, is_granted: bool) -> bool:
     """Whether a grant or a refusal is over although its container exists."""
     if is_granted:
-        is_let_go = container.has_lingered or is_over(container.view)
+        is_let_go = container.is_lapsed or is_over(container.view)
         return container.wish.demand is None or (container.is_idle and is_let_go)
     return not _is_coming(container)
 
@@ -138,16 +140,12 @@ def _why(world: World, state: State, strangers: CPUSet) -> str:
 def keeps(world: World, state: State, container: Container) -> bool:
     """Whether a container that asks runs already on CPUs that it may lawfully hold."""
     demand = container.wish.demand
-    return demand is not None and bool(container.view.cpuset) and may_hold(world, state, demand, container.seen)
+    return demand is not None and bool(container.view.cpuset) and may_hold(world, state, demand, container.place.seen)
 
 
 def _is_coming(container: Container) -> bool:
     """Whether it runs, or is about to: a stopped container asks when it starts."""
-    return (
-        not container.is_idle
-        or container.held is not None
-        or (container.view.phase in _COMING and not container.has_lingered)
-    )
+    return not container.is_idle or container.is_held or (container.view.phase in _COMING and not container.is_lapsed)
 
 
 def _waits(refusal: Refusal) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sidecar.decide.world import Container, World
+from sidecar.decide.container.container import Container
+from sidecar.decide.world import World
 from state.cpuset import CPUSet
 from state.model import State
 

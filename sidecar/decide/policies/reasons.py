@@ -51,8 +51,8 @@ def _ordered_below(assignment: Assignment) -> bool:
 
 
 def _used(world: World, assignment: Assignment) -> str | None:
-    container = world.containers.get(assignment.container)
-    return f"{container.load.use:.1f}" if container and container.load else None
+    load = world.loads.get(assignment.container)
+    return f"{load.use:.1f}" if load else None
 
 
 def _named(names: tuple[str, ...]) -> str:

@@ -6,7 +6,7 @@ from sidecar.decide.policies.base import Policy
 from sidecar.decide.policies.dynamic import DynamicPolicy
 from sidecar.decide.policies.none import NonePolicy
 from sidecar.decide.policies.static import StaticPolicy
-from sidecar.decide.world import PolicyName
+from sidecar.decide.settings import PolicyName
 
 
 def policy_named(name: PolicyName) -> Policy:

@@ -21,7 +21,8 @@ from sidecar.decide.loads import wished
 from sidecar.decide.options import FULL_PCPUS_ONLY
 from sidecar.decide.policies.fair import Claim, fair
 from sidecar.decide.policies.granting import options_of
-from sidecar.decide.world import IsolatedRule, World, replace
+from sidecar.decide.settings import IsolatedRule
+from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY
 from state.model import Assignment, Demand, Scale, State
 
@@ -70,8 +71,7 @@ def wish_for(world: World, assignment: Assignment) -> int:
         case Scale.FILL:
             return demand.ceiling
         case Scale.LOAD:
-            container = world.containers.get(assignment.container)
-            wish = wished(assignment, container.load if container else None, world.settings.band)
+            wish = wished(assignment, world.loads.get(assignment.container), world.settings.band)
             # Rounded down, a whole core that is too small would never become two.
             return min(wish + -wish % unit_of(world, demand), demand.ceiling)
         case Scale.MANUAL:

@@ -9,8 +9,9 @@
 
 from __future__ import annotations
 
+from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.policies.granting import askers, departures, fallen_short, keeps, misunderstood, place
-from sidecar.decide.world import Container, Standing, World
+from sidecar.decide.world import World
 from state.cpuset import CPUSet
 from state.model import State
 
@@ -43,6 +44,6 @@ def _answer(world: World, state: State, container: Container) -> State:
         return misunderstood(state, container)
     # 3. What it has, if it may keep it.
     if keeps(world, state, container):
-        return state.granted(demand, container.seen)
+        return state.granted(demand, container.place.seen)
     found = place(world, state, demand, demand.cpus)
     return state.granted(demand, found) if isinstance(found, CPUSet) else fallen_short(state, demand, found)

@@ -17,7 +17,8 @@ from sidecar.decide.placement.packed import packed
 from sidecar.decide.placement.preferences import around
 from sidecar.decide.policies.granting import may_go, options_of
 from sidecar.decide.policies.sizes import unit_of
-from sidecar.decide.world import IsolatedRule, World
+from sidecar.decide.settings import IsolatedRule
+from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet, union
 from state.model import Assignment, NumaRule, State
 from state.topology import Topology

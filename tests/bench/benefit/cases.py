@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sidecar.config import Config
-from sidecar.decide.world import PolicyName
+from sidecar.decide.settings import PolicyName
 from state.cpuset import CPUSet
 
 CPUS: Final = 96

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from tests.bench.benefit.costs import ABOVE_ALL, CONTROLLER, HERE
 from tests.bench.benefit.lockstep import percentile
 from tests.live.image import ensure_image
-from tests.live.privateengine import PrivateEngine, opened
+from tests.live.privateengine import PrivateEngine, running
 from tests.live.sidecarprocess import SidecarProcess
 
 ROUNDS: Final = 4
@@ -136,7 +136,7 @@ def measure() -> Iterator[str]:
     times: dict[str, list[float]] = {setting.name: [] for setting in SETTINGS}
     done: dict[str, list[float]] = {setting.name: [] for setting in SETTINGS}
     with _parent(), tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        engine = opened()
+        engine = running(PrivateEngine())
         stack.callback(engine.close)
         bench = Bench(engine, Path(folder))
         for number in range(ROUNDS * len(SETTINGS)):

@@ -13,7 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from sidecar.decide.demand import cpus_of
+from sidecar.decide.container import news
+from sidecar.decide.container.container import Container
+from sidecar.decide.container.machine import after, is_contradicted, waited_for_a_start
+from sidecar.decide.container.place import cpus_of
 from sidecar.decide.facts import (
     ContainerRemoved,
     ContainerSeen,
@@ -40,17 +43,19 @@ from sidecar.decide.facts import (
     TopologyRead,
 )
 from sidecar.decide.loads import with_loads
+from sidecar.decide.moves.plan import plan
+from sidecar.decide.moves.release import after_release, start_releasing
+from sidecar.decide.moves.starts import after_hold, after_letting_go
+from sidecar.decide.moves.timers import after_timer, interrupted
 from sidecar.decide.orders import LookAgain, Order, ReadTopology
-from sidecar.decide.plan import plan
 from sidecar.decide.policies.registry import policy_named
-from sidecar.decide.reconcile import believed, counted, differs, sighted, with_settings, with_topology
-from sidecar.decide.release import after_release, start_releasing
+from sidecar.decide.reconcile import with_settings, with_topology
 from sidecar.decide.resizing import after_resize
-from sidecar.decide.starting import after_hold, after_letting_go
-from sidecar.decide.takes import after_acknowledgement, after_timer
-from sidecar.decide.world import Container, Settings, World, replace
+from sidecar.decide.settings import Settings
+from sidecar.decide.sightings import believed, counted, differs, sighted
+from sidecar.decide.takes import after_acknowledgement
+from sidecar.decide.world import World, replace
 from state.codec import convert
-from state.cpuset import CPUSet
 
 
 def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]:
@@ -94,10 +99,10 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
             return _failed(world, fact)
         case OrderDelayed():
             container = _outstanding(world, fact.container, fact.order)
-            return world.with_container(replace(container, is_delayed=True)) if container else world, ()
+            return world.with_container(after(container, news.Delayed())) if container else world, ()
         case RetryDue():
             container = world.containers.get(fact.container)
-            return world.with_container(replace(container, waits=False, refused=None)) if container else world, ()
+            return world.with_container(after(container, news.RetryDue())) if container else world, ()
         case TimerEnded():
             return after_timer(world, fact), ()
         case TakeAcknowledged():
@@ -109,12 +114,12 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
         case DefragmentRequested():
             return replace(world, is_defragmenting=world.is_ready), ()
         case StartHeld():
-            return after_hold(world, fact), ()
+            return interrupted(after_hold(world, fact), fact.view.id), ()
         case StartLetGo():
             return after_letting_go(world, fact), (LookAgain(fact.container),)
         case StopFailed():
             container = world.containers.get(fact.container)
-            return world.with_container(replace(container, trouble=fact.reason)) if container else world, ()
+            return world.with_container(after(container, news.NotStopped(fact.reason))) if container else world, ()
         case EngineConnected():
             return replace(world, engine=fact.engine, is_ready=False), ()
         case EngineDisconnected():
@@ -133,99 +138,50 @@ def _seen(world: World, view: ContainerView, began: int) -> tuple[World, tuple[O
     """The world after a look. One that is old news, and says something else, may still hold news that nobody else will
     tell (a start, while an order was being answered): then a fresh one is due.
     """
-    after = sighted(world, view, began)
-    is_old_news = after is world
-    return after, (LookAgain(view.id),) if is_old_news and differs(world, view) else ()
+    seen = sighted(world, view, began)
+    if seen is world:
+        return world, (LookAgain(view.id),) if differs(world, view) else ()
+    return interrupted(seen, view.id), ()
 
 
 def _outstanding(world: World, id: str, number: int) -> Container | None:
     """The container that this outcome is about, if it is the outcome that it waits for."""
     container = world.containers.get(id)
-    return container if container and container.pending and container.pending.number == number else None
+    return container if container and container.order and container.order.number == number else None
 
 
 def _applied(world: World, fact: CpusetApplied) -> tuple[World, tuple[Order, ...]]:
     container = _outstanding(world, fact.container, fact.order)
-    if container is None or container.pending is None:
+    if container is None or container.order is None:
         return world, ()
-    cpus = container.pending.update.cpus
-    is_contradicted = container.was_looked_at and not container.configured == cpus == container.seen
-    # An order that waited for a start to end tells of no start.
-    may_run = container.is_strict and container.is_idle
-    doubts = (container.seen | container.configured,) if is_contradicted else ()
-    made = replace(
-        _configured(container, fact.effective),
-        seen=fact.effective or cpus,
-        doubts=(*doubts, cpus) if may_run else doubts,
-        is_lost=False,
-        trouble="",
-        failure=None,
-        refused=None,
-        known=fact.ended,
-    )
+    is_unsure = is_contradicted(container) or waited_for_a_start(container)
     originals = world.state.originals.get(fact.container)
-    if originals and container.pending.update.nano_cpus == originals.nano_cpus:
+    if originals and container.order.update.nano_cpus == originals.nano_cpus:
         world = replace(world, state=world.state.put_back(fact.container))
-    world = after_release(world.with_container(made), fact.container)
-    return world, (LookAgain(fact.container),) if is_contradicted or may_run else ()
-
-
-def _configured(container: Container, effective: CPUSet | None) -> Container:
-    """The container with its pending update in the engine's configuration, and what the kernel said afterwards."""
-    if container.pending is None:
-        return container
-    update, view = container.pending.update, container.view
-    view = replace(
-        view,
-        cpuset=str(update.cpus),
-        effective=effective,
-        nano_cpus=view.nano_cpus if update.nano_cpus is None else update.nano_cpus,
-        cpu_quota=view.cpu_quota if update.cpu_quota is None else update.cpu_quota,
-        mems=view.mems if update.mems is None else update.mems,
-    )
-    return replace(container, view=view, configured=update.cpus, pending=None)
+    world = world.with_container(after(container, news.Applied(fact.effective, fact.ended)))
+    world = after_release(world, fact.container)
+    return world, (LookAgain(fact.container),) if is_unsure else ()
 
 
 def _failed(world: World, fact: CpusetFailed) -> tuple[World, tuple[Order, ...]]:
     container = _outstanding(world, fact.container, fact.order)
-    if container is None or container.pending is None:
+    if container is None:
         return world, ()
-    update, told = container.pending.update, container.pending.update.cpus
-    # Whatever was wrong, its CPUs are not to fail again for its memory.
-    keeps_mems = container.keeps_mems or update.mems is not None
-    ended = replace(
-        container,
-        pending=None,
-        waits=True,
-        trouble=fact.reason,
-        failure=fact.failure,
-        known=fact.ended,
-        keeps_mems=keeps_mems,
-    )
-    look = (LookAgain(fact.container),)
+    look = LookAgain(fact.container)
     match fact.failure:
         case Failure.GONE:
             return world.without_container(fact.container, fact.ended), ()
         case Failure.REFUSED:
-            kept = replace(ended, refused=update, waits=False)
-            return world.with_container(kept), (ReadTopology(), *look)
+            heard: news.News = news.Refused(fact.reason, fact.ended)
+            asked: tuple[Order, ...] = (ReadTopology(), look)
         case Failure.FAILED:
-            return world.with_container(replace(ended, doubts=_also(container.doubts, told))), look
+            heard, asked = news.Failed(fact.reason, fact.ended), (look,)
         case Failure.LOST:
-            return world.with_container(replace(ended, doubts=_also(container.doubts, told), is_lost=True)), look
+            heard, asked = news.Lost(fact.reason, fact.ended), (look,)
         case Failure.INEFFECTIVE:
+            # The outcome carried the look.
             seen = fact.effective or cpus_of(container.view.cpuset, world.state.online)
-            made = replace(
-                _configured(container, fact.effective),
-                pending=None,
-                waits=True,
-                trouble=fact.reason,
-                failure=fact.failure,
-                known=fact.ended,
-            )
-            return world.with_container(replace(made, seen=seen, doubts=(), is_lost=False)), ()
-    assert_never(fact.failure)
-
-
-def _also(doubts: tuple[CPUSet, ...], told: CPUSet) -> tuple[CPUSet, ...]:
-    return doubts if told in doubts else (*doubts, told)
+            heard, asked = news.Ineffective(seen, fact.effective, fact.reason, fact.ended), ()
+        case _:
+            assert_never(fact.failure)
+    return world.with_container(after(container, heard)), asked

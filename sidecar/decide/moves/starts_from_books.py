@@ -11,10 +11,12 @@ the answer for it. Meanwhile it makes no container, and starts none but where th
 
 from __future__ import annotations
 
+from sidecar.decide.container.container import Standing
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.orders import AnswerStart, Update
-from sidecar.decide.reconcile import believed
-from sidecar.decide.world import PolicyName, Standing, World
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.sightings import believed
+from sidecar.decide.world import World
 from state.cpuset import CPUSet
 from state.model import QuotaRule
 

@@ -10,7 +10,7 @@ A runtime that asks (`StartHeld`) starts nothing until it is answered, and then 
    runtime.
 5. Who is not the sidecar's to place is let go as it is.
 6. From its answer until an order to it was answered, the container is in doubt: its start may be still to come, or may
-   have failed. The engine does one thing at a time for a container, so that order ends the doubt (`World`).
+   have failed. The engine does one thing at a time for a container, so that order ends the doubt (`machine`).
 
 While a start is held the engine answers neither looks nor orders of the container: none are given.
 """
@@ -19,13 +19,18 @@ from __future__ import annotations
 
 from typing import Final
 
+from sidecar.decide.container import news
+from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.container.machine import after
+from sidecar.decide.container.start import Held
 from sidecar.decide.demand import NANO
-from sidecar.decide.facts import Phase, StartHeld, StartLetGo
-from sidecar.decide.limits import update_to
+from sidecar.decide.facts import StartHeld, StartLetGo
+from sidecar.decide.moves.limits import update_to
 from sidecar.decide.orders import AnswerStart, Update
 from sidecar.decide.policies.registry import policy_named
-from sidecar.decide.reconcile import believed
-from sidecar.decide.world import Container, PolicyName, Standing, World, replace
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.sightings import believed
+from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 from state.model import QuotaRule
 
@@ -41,46 +46,32 @@ def after_hold(world: World, fact: StartHeld) -> World:
     if id not in world.containers:
         world = believed(world, fact.view, fact.began)
     container = world.containers[id]
-    view = replace(container.view, phase=Phase.CREATED, effective=None)
     if id in world.state.refusals:
         # Of an earlier start: this one asks anew.
         world = replace(world, state=world.state.released(id))
-    return world.with_container(
-        replace(
-            container,
-            view=view,
-            known=max(container.known, fact.began),
-            held=fact.number,
-            has_asked=True,
-            linger=None,
-            has_lingered=False,
-        )
-    )
+    return world.with_container(after(container, news.StartHeld(fact.number, fact.began)))
 
 
 def after_letting_go(world: World, fact: StartLetGo) -> World:
     """The world once a start is no longer waited for, and did not happen."""
     container = world.containers.get(fact.container)
-    if container is None or container.held != fact.number:
+    if container is None or not isinstance(container.start, Held) or container.start.number != fact.number:
         return world
-    return world.with_container(replace(container, held=None))
+    return world.with_container(after(container, news.StartLetGo()))
 
 
 def answers(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
     """What can be answered now, and the world in which it was."""
     given: list[AnswerStart] = []
-    for id, container in world.containers.items():
-        answer = _answer(world, container, container.held) if container.held is not None else None
+    for container in world.containers.values():
+        start = container.start
+        answer = _answer(world, container, start.number) if isinstance(start, Held) else None
         if answer is None:
             continue
         given.append(answer)
-        made = replace(container, held=None)
-        # 6. It starts, or has started, or will not. Who is not ours to order is in doubt until the next look.
-        if answer.update is not None:
-            made = replace(made, doubts=(*made.doubts, answer.update.cpus), is_lost=True)
-        elif not answer.refusal:
-            made = replace(made, doubts=(*made.doubts, made.configured))
-        world = replace(world, containers={**world.containers, id: made})
+        # 6. It starts, or has started, or will not.
+        made = after(container, news.StartAnswered(answer.update, is_refused=bool(answer.refusal)))
+        world = world.with_container(made)
     return world, tuple(given)
 
 

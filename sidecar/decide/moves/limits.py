@@ -10,9 +10,11 @@ all of the machine's back.
 
 from __future__ import annotations
 
-from sidecar.decide.demand import MEMS_LABEL, NANO, cpus_of, originals_of
+from sidecar.decide.container.container import Container
+from sidecar.decide.container.place import cpus_of
+from sidecar.decide.demand import MEMS_LABEL, NANO, originals_of
 from sidecar.decide.orders import Update
-from sidecar.decide.world import Container, World
+from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet
 from state.model import MemsRule, QuotaRule
 from state.topology import Topology
@@ -23,7 +25,7 @@ def update_to(world: World, container: Container, cpus: CPUSet) -> Update:
     view = container.view
     nano, quota = _limits(world, container)
     # An order that was lost may land just before this one: its limits are said again.
-    again = container.is_lost
+    again = container.may_change_unseen
     mems = _mems(world, container)
     return Update(
         cpus=cpus,
@@ -57,8 +59,10 @@ def _limits(world: World, container: Container) -> tuple[int, int]:
     if assignment is not None and assignment.demand.quota is QuotaRule.LIFT:
         return most if before.nano_cpus > 0 else 0, -1 if before.cpu_quota > 0 else 0
     lifts = world.state.lifts.get(view.id, ())
-    is_ours = view.nano_cpus in lifts or (container.is_lost and bool(lifts) and view.nano_cpus == before.nano_cpus)
-    is_lifted = view.cpu_quota == -1 or (container.is_lost and view.cpu_quota == before.cpu_quota)
+    is_ours = view.nano_cpus in lifts or (
+        container.may_change_unseen and bool(lifts) and view.nano_cpus == before.nano_cpus
+    )
+    is_lifted = view.cpu_quota == -1 or (container.may_change_unseen and view.cpu_quota == before.cpu_quota)
     return min(before.nano_cpus, most) if is_ours else 0, before.cpu_quota if is_lifted else 0
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from sidecar.decide.demand import cpus_of
-from sidecar.decide.world import Container, World, replace
+from sidecar.decide.container.container import Container
+from sidecar.decide.container.place import cpus_of
+from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 
 
@@ -31,6 +32,6 @@ def after_release(world: World, container: str) -> World:
     An order that was given before the release does not bring them back.
     """
     known = world.containers.get(container)
-    if not world.is_releasing or known is None or known.configured != released_to(world, known):
+    if not world.is_releasing or known is None or known.place.configured != released_to(world, known):
         return world
     return replace(world, state=world.state.forgetting(container))

@@ -1,0 +1,364 @@
+"""The machine of a container: what it is after any news of it. Nothing else makes or changes a Container.
+
+Two small machines run side by side, and touch each other in doubts alone:
+
+- the **line** of orders: Free, Sent, Paused. At most one order is outstanding; what it leaves in doubt, and what ends
+  the doubt, is the whole of it;
+- the **start**, where a runtime asks first: Plain, Asks, Held, Answered.
+
+Each is a table: from what it is and what is heard to a rule. The tables are complete: every pair is in them, if only to
+say that nothing changes, and docs/architecture.md prints them. A rule is a pure function; the first sentence of its
+docstring is what the documentation prints.
+
+1. A **fresh look** is believed, but for what may still happen: CPUs of an order that was lost, or of a start that was
+   answered, stay in doubt until a later order is answered.
+2. A look that **overlaps** an order is not the last word, nor is the answer: where they differ, both places are in doubt
+   until the next look.
+3. An order that **failed** leaves its CPUs in doubt until a look, one that was **lost** until an answer; one that had no
+   effect leaves none, since its outcome says where the container is.
+4. An order that was **refused** changed nothing. It is barred: not repeated in this run of the container before its
+   pause is over.
+5. An order that **waited for a start** tells nothing of that start: its CPUs stay in doubt until a look.
+
+Rules for changing this file: a rule reads the container and the news, and nothing else; a new kind of news gets a row
+in a table, all of it; a doubt is only ever ended by a look or an answer, as its kind says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from sidecar.decide.container.container import Container, Wish
+from sidecar.decide.container.line import Doubt, Ends, Fault, FaultKind, Free, Line, Paused, Sent
+from sidecar.decide.container.news import (
+    Applied,
+    Delayed,
+    Failed,
+    Ineffective,
+    Lapsed,
+    LineNews,
+    Looked,
+    Lost,
+    News,
+    NotStopped,
+    Ordered,
+    Refused,
+    RetryDue,
+    StartAnswered,
+    StartHeld,
+    StartLetGo,
+    StartNews,
+    WishRead,
+)
+from sidecar.decide.container.place import Place
+from sidecar.decide.container.start import Answered, Asks, Held, Plain, Start, shows_strict_runtime
+from sidecar.decide.facts import ContainerView, Phase
+from state.cpuset import CPUSet
+
+_made = msgspec.structs.replace
+
+Rule = Callable[[Container, Any], Container]
+"""The container after this news; the news is of the type that the rule's place in the table says."""
+
+
+def first_seen(view: ContainerView, place: Place, wish: Wish, arrival: int, began: int) -> Container:
+    """A container at its first look."""
+    start = Asks() if shows_strict_runtime(view) else Plain()
+    return Container(view=view, wish=wish, arrival=arrival, known=began, place=place, start=start)
+
+
+def after(container: Container, news: News) -> Container:
+    """The container once this is known."""
+    match news:
+        case NotStopped():
+            return _made(container, fault=Fault(FaultKind.NOT_STOPPED, news.text))
+        case Lapsed():
+            return _made(container, is_lapsed=True)
+        case StartHeld() | StartLetGo() | StartAnswered():
+            return STARTS[type(container.start), type(news)](container, news)
+        case Looked() | Applied() | Ineffective():
+            changed = LINES[type(container.line), type(news)](container, news)
+            return STARTS[type(container.start), type(news)](changed, news)
+        case _:
+            return LINES[type(container.line), type(news)](container, news)
+
+
+def rests(view: ContainerView) -> bool:
+    """Whether a container in this phase waits for a start that may never come."""
+    return not view.phase.is_live and view.phase is not Phase.RESTARTING
+
+
+# The line of orders.
+
+
+def _same(container: Container, _: object) -> Container:
+    """Nothing changes."""
+    return container
+
+
+def _sent(container: Container, news: Ordered) -> Container:
+    """The order is outstanding."""
+    return _made(container, line=Sent(news.order))
+
+
+def _looked(container: Container, news: Looked) -> Container:
+    """Believed: place, and doubts end that a look ends. Another run is not barred; an order without effect that came
+    to have it is no fault.
+    """
+    view, place, before = news.view, news.place, container.place
+    is_made_good = place.seen == place.configured == before.configured != before.seen
+    is_same_run = container.is_idle != view.phase.is_live and container.view.started_at == view.started_at
+    return _made(
+        container,
+        view=view,
+        wish=news.wish,
+        known=news.began,
+        place=place,
+        doubts=container.doubts if container.may_change_unseen else (),
+        barred=container.barred if is_same_run else None,
+        fault=None if is_made_good else container.fault,
+        is_lapsed=container.is_lapsed and rests(view),
+    )
+
+
+def _overlapped(container: Container, news: Looked) -> Container:
+    """Believed, and the order is overlapped."""
+    assert isinstance(container.line, Sent)
+    return _made(_looked(container, news), line=_made(container.line, is_overlapped=True))
+
+
+def _applied(container: Container, news: Applied) -> Container:
+    """The place is the order's; doubts and faults end. Where an overlapping look said otherwise, what it saw is in
+    doubt; where the order waited for a start, so is the order.
+    """
+    assert isinstance(container.line, Sent)
+    cpus = container.line.order.update.cpus
+    doubts = []
+    if is_contradicted(container):
+        doubts.append(Doubt(container.place.seen | container.place.configured, Ends.LOOK))
+    if waited_for_a_start(container):
+        doubts.append(Doubt(cpus, Ends.LOOK))
+    return _made(
+        container,
+        view=_view_after(container.line, container.view, news.effective),
+        place=Place(news.effective or cpus, cpus),
+        line=Free(),
+        doubts=tuple(doubts),
+        fault=None,
+        barred=None,
+        known=news.ended,
+    )
+
+
+def _refused(container: Container, news: Refused) -> Container:
+    """Nothing changed, and the order is barred."""
+    assert isinstance(container.line, Sent)
+    update = container.line.order.update
+    return _made(
+        container,
+        line=Free(),
+        barred=update,
+        fault=Fault(FaultKind.REFUSED, news.text),
+        known=news.ended,
+        # Whatever was wrong, its CPUs are not to fail again for its memory.
+        keeps_mems=container.keeps_mems or update.mems is not None,
+    )
+
+
+def _failed(container: Container, news: Failed) -> Container:
+    """A pause; the order's CPUs are in doubt until a look."""
+    ends = Ends.ANSWER if container.may_change_unseen else Ends.LOOK
+    return _doubted(container, ends, Fault(FaultKind.FAILED, news.text), news.ended)
+
+
+def _lost(container: Container, news: Lost) -> Container:
+    """A pause; the order's CPUs are in doubt until an answer."""
+    return _doubted(container, Ends.ANSWER, Fault(FaultKind.LOST, news.text), news.ended)
+
+
+def _doubted(container: Container, ends: Ends, fault: Fault, ended: int) -> Container:
+    assert isinstance(container.line, Sent)
+    order = container.line.order
+    return _made(
+        container,
+        line=Paused(order.number),
+        doubts=_with(container.doubts, Doubt(order.update.cpus, ends)),
+        fault=fault,
+        known=ended,
+        keeps_mems=container.keeps_mems or order.update.mems is not None,
+    )
+
+
+def _ineffective(container: Container, news: Ineffective) -> Container:
+    """A pause; configured as ordered, and seen where the kernel says. No doubt is left."""
+    assert isinstance(container.line, Sent)
+    order = container.line.order
+    return _made(
+        container,
+        view=_view_after(container.line, container.view, news.effective),
+        place=Place(news.seen, order.update.cpus),
+        line=Paused(order.number),
+        doubts=(),
+        fault=Fault(FaultKind.INEFFECTIVE, news.text),
+        known=news.ended,
+    )
+
+
+def _late(container: Container, _: Delayed) -> Container:
+    """The order is late."""
+    assert isinstance(container.line, Sent)
+    return _made(container, line=_made(container.line, is_late=True))
+
+
+def _unbarred(container: Container, _: RetryDue) -> Container:
+    """What was barred may be tried again."""
+    return _made(container, barred=None)
+
+
+def _freed(container: Container, _: RetryDue) -> Container:
+    """The pause is over."""
+    return _made(container, line=Free(), barred=None)
+
+
+def _wished(container: Container, news: WishRead) -> Container:
+    """The wish is the new one. What was barred, for its CPUs or its memory, may be tried again."""
+    return _made(container, wish=news.wish, barred=None, keeps_mems=False)
+
+
+def is_contradicted(container: Container) -> bool:
+    """Whether a look that overlapped the outstanding order shows anything else than it."""
+    line, place = container.line, container.place
+    if not isinstance(line, Sent) or not line.is_overlapped:
+        return False
+    return not place.configured == line.order.update.cpus == place.seen
+
+
+def waited_for_a_start(container: Container) -> bool:
+    """Whether an order that is answered now may have waited for a start that was held, and may be under way."""
+    return container.is_strict and container.is_idle
+
+
+def _view_after(line: Sent, view: ContainerView, effective: CPUSet | None) -> ContainerView:
+    """What a look would show, now that the engine's configuration is the order's."""
+    update = line.order.update
+    return _made(
+        view,
+        cpuset=str(update.cpus),
+        effective=effective,
+        nano_cpus=view.nano_cpus if update.nano_cpus is None else update.nano_cpus,
+        cpu_quota=view.cpu_quota if update.cpu_quota is None else update.cpu_quota,
+        mems=view.mems if update.mems is None else update.mems,
+    )
+
+
+def _with(doubts: tuple[Doubt, ...], doubt: Doubt) -> tuple[Doubt, ...]:
+    """These doubts and one more. Where something may still happen, no look ends any of them."""
+    if doubt.ends is Ends.ANSWER:
+        doubts = tuple(Doubt(each.cpus, Ends.ANSWER) for each in doubts)
+    return doubts if doubt in doubts else (*doubts, doubt)
+
+
+# The start.
+
+
+def _held(container: Container, news: StartHeld) -> Container:
+    """The start waits for its answer; whatever ran before runs no more. One that was answered before may still come."""
+    start = container.start
+    doubts = container.doubts
+    if isinstance(start, Answered):
+        doubts = _with(doubts, Doubt(start.cpus, Ends.ANSWER))
+    return _made(
+        container,
+        view=_made(container.view, phase=Phase.CREATED, effective=None),
+        known=max(container.known, news.began),
+        start=Held(news.number),
+        doubts=doubts,
+        is_lapsed=False,
+    )
+
+
+def _asks(container: Container, _: object) -> Container:
+    """It does not start before it asks again."""
+    return _made(container, start=Asks(was_heard=True))
+
+
+def _answered(container: Container, news: StartAnswered) -> Container:
+    """It may come to run where the answer says, or, let go as it is, where it is configured; refused, nowhere."""
+    if news.update is not None:
+        sure = tuple(Doubt(each.cpus, Ends.ANSWER) for each in container.doubts)
+        return _made(container, start=Answered(news.update.cpus), doubts=sure)
+    if news.is_refused:
+        return _made(container, start=Asks(was_heard=True))
+    ends = Ends.ANSWER if container.may_change_unseen else Ends.LOOK
+    return _made(container, start=Asks(), doubts=_with(container.doubts, Doubt(container.place.configured, ends)))
+
+
+def _shown(container: Container, news: Looked) -> Container:
+    """It asks, if the look shows the runtime that does."""
+    return _made(container, start=Asks()) if shows_strict_runtime(news.view) else container
+
+
+LINES: Final[Mapping[tuple[type[Line], type[LineNews]], Rule]] = {
+    (Free, Ordered): _sent,
+    (Sent, Ordered): _same,
+    (Paused, Ordered): _same,
+    (Free, Looked): _looked,
+    (Sent, Looked): _overlapped,
+    (Paused, Looked): _looked,
+    (Free, Applied): _same,
+    (Sent, Applied): _applied,
+    (Paused, Applied): _same,
+    (Free, Refused): _same,
+    (Sent, Refused): _refused,
+    (Paused, Refused): _same,
+    (Free, Failed): _same,
+    (Sent, Failed): _failed,
+    (Paused, Failed): _same,
+    (Free, Lost): _same,
+    (Sent, Lost): _lost,
+    (Paused, Lost): _same,
+    (Free, Ineffective): _same,
+    (Sent, Ineffective): _ineffective,
+    (Paused, Ineffective): _same,
+    (Free, Delayed): _same,
+    (Sent, Delayed): _late,
+    (Paused, Delayed): _same,
+    (Free, RetryDue): _unbarred,
+    (Sent, RetryDue): _unbarred,
+    (Paused, RetryDue): _freed,
+    (Free, WishRead): _wished,
+    (Sent, WishRead): _wished,
+    (Paused, WishRead): _wished,
+}
+"""What news of its orders make of a container, by its line."""
+
+STARTS: Final[Mapping[tuple[type[Start], type[StartNews]], Rule]] = {
+    (Plain, Looked): _shown,
+    (Asks, Looked): _same,
+    (Held, Looked): _same,
+    (Answered, Looked): _same,
+    (Plain, Applied): _same,
+    (Asks, Applied): _same,
+    (Held, Applied): _same,
+    (Answered, Applied): _asks,
+    (Plain, Ineffective): _same,
+    (Asks, Ineffective): _same,
+    (Held, Ineffective): _same,
+    (Answered, Ineffective): _asks,
+    (Plain, StartHeld): _held,
+    (Asks, StartHeld): _held,
+    (Held, StartHeld): _held,
+    (Answered, StartHeld): _held,
+    (Plain, StartLetGo): _same,
+    (Asks, StartLetGo): _same,
+    (Held, StartLetGo): _asks,
+    (Answered, StartLetGo): _same,
+    (Plain, StartAnswered): _same,
+    (Asks, StartAnswered): _same,
+    (Held, StartAnswered): _answered,
+    (Answered, StartAnswered): _same,
+}
+"""What news of its starts make of a container, by what is known of the next one."""

@@ -1,0 +1,114 @@
+"""News of one container: what the machine hears. Facts say it to the daemon; orders and answers, to itself."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sidecar.decide.container.container import Wish
+from sidecar.decide.container.place import Place
+from sidecar.decide.facts import ContainerView
+from sidecar.decide.orders import ApplyCpuset, Update
+from state.cpuset import CPUSet
+
+
+class Looked(msgspec.Struct, frozen=True, kw_only=True):
+    """A look that is newer than all that is known, at ticket `began`; its place and its wish, as read from it."""
+
+    view: ContainerView
+    place: Place
+    wish: Wish
+    began: int
+
+
+class Ordered(msgspec.Struct, frozen=True):
+    """An order leaves."""
+
+    order: ApplyCpuset
+
+
+class Applied(msgspec.Struct, frozen=True):
+    """The order took effect. `effective` is the kernel's word afterwards, None where there is none."""
+
+    effective: CPUSet | None
+    ended: int
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """The engine called the order wrong: nothing changed."""
+
+    text: str
+    ended: int
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """The engine tried the order: kernel and engine may disagree."""
+
+    text: str
+    ended: int
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """No answer to the order: it may yet take effect."""
+
+    text: str
+    ended: int
+
+
+class Ineffective(msgspec.Struct, frozen=True):
+    """The engine accepted the order, and the kernel shows `seen`; `effective` is its word where it said one."""
+
+    seen: CPUSet
+    effective: CPUSet | None
+    text: str
+    ended: int
+
+
+class Delayed(msgspec.Struct, frozen=True):
+    """The answer to the order is overdue."""
+
+
+class RetryDue(msgspec.Struct, frozen=True):
+    """The pause after a failed order is over."""
+
+
+class NotStopped(msgspec.Struct, frozen=True):
+    """It was to be stopped, and was not."""
+
+    text: str
+
+
+class WishRead(msgspec.Struct, frozen=True):
+    """Settings or the machine changed: its wish was read again."""
+
+    wish: Wish
+
+
+class Lapsed(msgspec.Struct, frozen=True):
+    """It rested for as long as it may keep its CPUs."""
+
+
+class StartHeld(msgspec.Struct, frozen=True):
+    """Its runtime asks about the start of this number."""
+
+    number: int
+    began: int
+
+
+class StartLetGo(msgspec.Struct, frozen=True):
+    """The start that was held is no longer waited for, and did not happen."""
+
+
+class StartAnswered(msgspec.Struct, frozen=True):
+    """The start that was held goes on with `update`, or as it is where that is None; or not at all."""
+
+    update: Update | None
+    is_refused: bool
+
+
+LineNews = Looked | Ordered | Applied | Refused | Failed | Lost | Ineffective | Delayed | RetryDue | WishRead
+"""What the machine of orders hears."""
+
+StartNews = Looked | Applied | Ineffective | StartHeld | StartLetGo | StartAnswered
+"""What the machine of starts hears."""
+
+News = LineNews | StartNews | NotStopped | Lapsed

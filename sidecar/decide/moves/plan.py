@@ -1,0 +1,179 @@
+"""Vacate before occupy: from where everybody should run, the orders that may be given now.
+
+The theory. A policy says where everybody *should* run. A container's footprint is everywhere that it *may* be running.
+Two containers conflict if either is exclusive. Then, for each container that has no order outstanding:
+
+1. It may always **stay** on CPUs that it should have and already runs on.
+2. It may **enter** a CPU only if no conflicting container's footprint touches it. Reserved CPUs belong to nobody
+   exclusively, so entering them is always free.
+3. If that leaves nothing, it is **parked** on the reserved CPUs, so that a swap cannot deadlock.
+4. A container that is not live runs nothing yet, and cannot wait when it starts. It is written onto its whole grant at
+   once, except where another *exclusive* container's footprint is; one of the shared pool is written onto the pool.
+
+There are no stages, no rollback and no transaction. Shrinks are always allowed and so go first; grows follow as
+confirmations arrive; a failure leaves the rest waiting. Orders are made from the newest world and never queued: at most
+`SLOTS` are outstanding, and the next are planned when an answer comes, so a burst of arrivals costs each shared
+container one update.
+
+Rules for changing this file: target() decides where, and nothing else may; whatever is ordered must be derivable from
+footprints alone; the laws in tests/decide/laws.py must hold over random histories, and each rule above has a planted
+fault in tests/decide/test_planted_faults.py that they catch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from sidecar.decide.container.container import Container
+from sidecar.decide.container.footprint import Reach
+from sidecar.decide.container.line import Free, Sent
+from sidecar.decide.container.machine import after
+from sidecar.decide.container.news import Ordered
+from sidecar.decide.demand import originals_of
+from sidecar.decide.facts import Phase
+from sidecar.decide.moves.limits import update_to
+from sidecar.decide.moves.release import released_to
+from sidecar.decide.moves.settled import desired, is_there
+from sidecar.decide.moves.signals import signals, stops
+from sidecar.decide.moves.starts import answers
+from sidecar.decide.moves.timers import timers
+from sidecar.decide.orders import ApplyCpuset, Order, Update
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import World, replace
+from state.cpuset import CPUSet
+
+SLOTS: Final = 4
+"""Orders outstanding at once. Beyond that the engine only adds latency: 50 updates take 0.3 s at 2, 4 and 8 at once."""
+
+LATE_SLOTS: Final = 16
+"""Orders besides, which are late or wait for a start: they cost the engine nothing but a connection."""
+
+SWEEP_SLOTS: Final = 3
+"""Of these, for containers that already run: a newcomer never waits behind a sweep for a slot."""
+
+_SETTLING: Final = (Phase.CREATED, Phase.RESTARTING)
+_HOPELESS: Final = (Phase.REMOVING, Phase.DEAD)
+
+
+class Change(NamedTuple):
+    """A container that is not where it may be, or not limited as it should be, and the update that mends it."""
+
+    urgency: int
+    """0 newcomers, 1 who must leave CPUs, 2 who gains, 3 who only might start one day."""
+    container: Container
+    update: Update
+
+
+def target(world: World, container: Container, desired: CPUSet, reached: Reach) -> CPUSet:
+    """Where a container may be sent now. Never empty."""
+    wanted, seen, reserved = desired.mask, container.place.seen.mask, world.state.reserved.mask
+    footprint = container.footprint
+    is_exclusive = container.view.id in world.state.assignments
+    if container.is_idle:
+        # 4. It runs nothing yet.
+        allowed = wanted & ~(reached.other_exclusive(footprint) & ~reserved) if is_exclusive else wanted
+    else:
+        # 1. Stay. 2. Enter.
+        conflicting = reached.others(footprint) if is_exclusive else reached.exclusive
+        allowed = (wanted & seen) | (wanted & ~(conflicting & ~reserved))
+    # 3. Park.
+    return CPUSet.from_mask(allowed or reserved)
+
+
+def plan(world: World) -> tuple[World, tuple[Order, ...]]:
+    """The orders that may be given now, and the world in which they are outstanding."""
+    if not world.is_ready or (world.settings.policy is PolicyName.NONE and not world.is_releasing):
+        return answers(world)
+    world, updates = _updates(world)
+    if world.is_releasing:
+        world = _without_the_restored(world)
+    world, waits = timers(world)
+    world, told = signals(world)
+    world, stopped = stops(world)
+    world, answered = answers(world)
+    return world, (*updates, *waits, *told, *stopped, *answered)
+
+
+def changes(world: World) -> Iterator[Change]:
+    """Every container that an order would bring nearer to where it should be."""
+    reached = world.reach
+    for id, container in world.containers.items():
+        if not may_order(container):
+            continue
+        wanted = desired(world, container)
+        if wanted is None:
+            continue
+        cpus = target(world, container, wanted, reached)
+        has_arrived = is_there(container, cpus)
+        if has_arrived and id not in world.state.originals and id not in world.state.assignments:
+            # Never changed and granted nothing: its limits are still its own.
+            continue
+        update = update_to(world, container, cpus)
+        if (update.leaves_limits and (has_arrived or _asks_first(world, container))) or update == container.barred:
+            continue
+        yield Change(_urgency(container, cpus), container, update)
+
+
+def may_order(container: Container) -> bool:
+    """Whether an order may be given to it: none is outstanding or paused, no start is held, and it was looked at."""
+    is_reached = not container.is_held and not container.view.is_glance and container.view.phase not in _HOPELESS
+    return isinstance(container.line, Free) and is_reached
+
+
+def _updates(world: World) -> tuple[World, tuple[ApplyCpuset, ...]]:
+    """The most urgent changes, as many as there are slots for."""
+    orders: list[ApplyCpuset] = []
+    busy = _busy(world)
+    containers = dict(world.containers)
+    state, number = world.state, world.numbers
+    for change in sorted(changes(world), key=lambda change: (change.urgency, change.container.arrival)):
+        if busy >= (SLOTS if change.urgency == 0 else SWEEP_SLOTS):
+            break
+        view, update = change.container.view, change.update
+        order = ApplyCpuset(view.id, number, update, live=not change.container.is_idle)
+        state = state.remembering(view.id, originals_of(view))
+        if update.nano_cpus not in (None, state.originals[view.id].nano_cpus):
+            state = state.lifting(view.id, update.nano_cpus)
+        containers[view.id] = after(change.container, Ordered(order))
+        orders.append(order)
+        busy, number = busy + 1, number + 1
+    if orders:
+        world = replace(world, containers=containers, state=state, numbers=number)
+    return world, tuple(orders)
+
+
+def _busy(world: World) -> int:
+    """How many slots are taken. An order that is late, or may wait for the end of a start that waits for others, takes
+    none from them, up to a limit.
+    """
+    lines = [(each.line, each.is_strict and each.is_idle) for each in world.containers.values()]
+    sent = [line.is_late or may_wait for line, may_wait in lines if isinstance(line, Sent)]
+    return len(sent) - min(sum(sent), LATE_SLOTS)
+
+
+def _asks_first(world: World, container: Container) -> bool:
+    """Whether it runs nothing and for certain will not before its runtime was answered. An order that was on its way
+    then would wait for the start, and move it afterwards.
+    """
+    return container.is_strict and container.is_idle and not container.is_doubtful and not world.is_releasing
+
+
+def _without_the_restored(world: World) -> World:
+    """While everything is given back: who is back already, or is just going, needs no order and no remembering."""
+    state = world.state
+    for id in state.originals:
+        container = world.containers.get(id)
+        wanted = released_to(world, container) if container and container.order is None else None
+        if container is None or wanted is None:
+            continue
+        is_back = is_there(container, wanted) and update_to(world, container, wanted).leaves_limits
+        if is_back or container.view.phase in _HOPELESS:
+            state = state.forgetting(id)
+    return world if state is world.state else replace(world, state=state)
+
+
+def _urgency(container: Container, cpus: CPUSet) -> int:
+    if container.is_idle:
+        return 0 if container.view.phase in _SETTLING else 3
+    return 1 if container.place.seen.mask & ~cpus.mask else 2

@@ -1,0 +1,54 @@
+"""Signals to workloads that want one at each change, and stops of containers that would rather stop than share.
+
+Only this module and the removal of a container write `World.signalled` and `World.stops`.
+"""
+
+from __future__ import annotations
+
+from sidecar.decide.container.container import Container
+from sidecar.decide.orders import SendSignal, StopContainer
+from sidecar.decide.takes import held
+from sidecar.decide.world import Told, World, replace
+from state.cpuset import EMPTY
+from state.model import Assignment, Shortage
+
+
+def signals(world: World) -> tuple[World, tuple[SendSignal, ...]]:
+    """A signal for each change of what a workload is told, from the first time on that it runs where it should."""
+    orders: list[SendSignal] = []
+    signalled = dict(world.signalled)
+    for id, assignment in sorted(world.state.assignments.items(), key=lambda item: item[1].since):
+        container = world.containers[id]
+        if not assignment.demand.signal:
+            continue
+        if container.is_idle:
+            signalled.pop(id, None)
+            continue
+        told = told_of(container, assignment)
+        if not told.cpus or told == signalled.get(id):
+            continue
+        if id in signalled:
+            orders.append(SendSignal(id, assignment.demand.signal))
+        elif container.place.seen != held(assignment, container):
+            continue
+        signalled[id] = told
+    return (world if signalled == world.signalled else replace(world, signalled=signalled)), tuple(orders)
+
+
+def stops(world: World) -> tuple[World, tuple[StopContainer, ...]]:
+    """The containers to be stopped now: refused, live, and asking for that; once for each start of theirs."""
+    orders: list[StopContainer] = []
+    for id, refusal in world.state.refusals.items():
+        container = world.containers.get(id)
+        if refusal.demand is None or refusal.demand.shortage is not Shortage.STOP or container is None:
+            continue
+        if not container.is_idle and world.stops.get(id) != container.view.started_at:
+            orders.append(StopContainer(id, refusal.reason))
+            world = replace(world, stops={**world.stops, id: container.view.started_at})
+    return world, tuple(orders)
+
+
+def told_of(container: Container, assignment: Assignment) -> Told:
+    """The CPUs in force, and those of them that are leaving: what the workload is told."""
+    sure = container.sure
+    return Told(sure, assignment.leaving.cpus & sure if assignment.leaving else EMPTY)

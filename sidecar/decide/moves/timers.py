@@ -1,0 +1,94 @@
+"""Timers: a timer runs if and only if the world wants it.
+
+What is waited for, by container: the end of a rest (`LINGER`), of the notice before CPUs are taken (`GRACE`), of the
+peace after a growth (`COOLDOWN`). Each has a number; a timer that ends with another number says nothing. A restart of
+the sidecar begins all of them anew: what was promised is a minimum.
+
+Only this module and the removal of a container write `World.timers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sidecar.decide.container.container import Container
+from sidecar.decide.container.machine import after, rests
+from sidecar.decide.container.news import Lapsed
+from sidecar.decide.container.start import Answered, Asks, Held
+from sidecar.decide.facts import Purpose, TimerEnded
+from sidecar.decide.orders import StartTimer
+from sidecar.decide.takes import grace_over
+from sidecar.decide.world import World, replace, without
+from state.model import Assignment, Batch, Leaving
+
+
+def timers(world: World) -> tuple[World, tuple[StartTimer, ...]]:
+    """The timers to start now, and the world in which they run."""
+    orders: list[StartTimer] = []
+    for id, assignment in sorted(world.state.assignments.items(), key=lambda item: item[1].since):
+        container, running = world.containers[id], world.timers.get(id, {})
+        if _is_resting(container) and Purpose.LINGER not in running:
+            orders.append(StartTimer(id, Purpose.LINGER, world.numbers, world.settings.linger_seconds))
+            world = replace(world, numbers=world.numbers + 1)
+        for batch in _that_begin(container, assignment.leaving, running.get(Purpose.GRACE)):
+            orders.append(StartTimer(id, Purpose.GRACE, batch.number, grace_of(world, assignment)))
+        cooling = assignment.cooling
+        if cooling is not None and running.get(Purpose.COOLDOWN) != cooling:
+            orders.append(StartTimer(id, Purpose.COOLDOWN, cooling, world.settings.cooldown_seconds))
+    for order in orders:
+        world = _with(world, order.container, {**world.timers.get(order.container, {}), order.purpose: order.number})
+    return world, tuple(orders)
+
+
+def after_timer(world: World, fact: TimerEnded) -> World:
+    """The world once a timer is over. One that was replaced says nothing."""
+    container = world.containers.get(fact.container)
+    if container is None:
+        return world
+    match fact.purpose:
+        case Purpose.LINGER:
+            is_wanted = world.timers.get(fact.container, {}).get(Purpose.LINGER) == fact.number
+            return world.with_container(after(container, Lapsed())) if is_wanted else world
+        case Purpose.GRACE:
+            return grace_over(world, fact.container, fact.number)
+        case Purpose.COOLDOWN:
+            assignment = world.state.assignments.get(fact.container)
+            if assignment is None or assignment.cooling != fact.number:
+                return world
+            return replace(world, state=world.state.holding(replace(assignment, cooling=None)))
+
+
+def interrupted(world: World, id: str) -> World:
+    """The world after news of a container that ended a rest of it, if there was any: the next one begins anew."""
+    container, running = world.containers.get(id), world.timers.get(id, {})
+    if container is None or Purpose.LINGER not in running or (rests(container.view) and not container.is_held):
+        return world
+    return _with(world, id, {purpose: number for purpose, number in running.items() if purpose is not Purpose.LINGER})
+
+
+def grace_of(world: World, assignment: Assignment) -> float:
+    """Seconds of notice before CPUs are taken from it."""
+    own = assignment.demand.grace_seconds
+    return world.settings.grace_seconds if own is None else own
+
+
+def _is_resting(container: Container) -> bool:
+    """Whether it waits for a start that may never come: not while one is held, or was answered and is on its way."""
+    is_unsure = isinstance(container.start, Asks) and container.start.was_heard and container.may_change_unseen
+    return rests(container.view) and not isinstance(container.start, Held | Answered) and not is_unsure
+
+
+def _that_begin(container: Container, leaving: Leaving | None, begun: int | None) -> Iterator[Batch]:
+    """The takes whose grace may begin, in their order. Not while CPUs that are to leave again are only just coming:
+    they are not told before that is certain, and notice of them would begin before it is given. Nor any after such a
+    one, since a grace that is over ends all before it.
+    """
+    for batch in leaving.batches if leaving else ():
+        if batch.cpus.mask & container.coming & ~container.sure.mask:
+            return
+        if begun is None or batch.number > begun:
+            yield batch
+
+
+def _with(world: World, id: str, running: Mapping[Purpose, int]) -> World:
+    return replace(world, timers={**world.timers, id: running} if running else without(world.timers, id))

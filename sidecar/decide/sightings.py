@@ -1,0 +1,78 @@
+"""Sightings: what looks and inventories say of who exists, and which of it is news.
+
+Tickets order looks and outcomes: a look that began before the newest outcome is old news. An old one may still be the
+only word of something else (a start, while an order was being answered): then a fresh one is due.
+"""
+
+from __future__ import annotations
+
+from sidecar.decide.container.container import Container, Wish
+from sidecar.decide.container.machine import after, first_seen
+from sidecar.decide.container.news import Looked
+from sidecar.decide.container.place import place_of
+from sidecar.decide.demand import originals_of, wish_of
+from sidecar.decide.facts import ContainerView
+from sidecar.decide.world import World, replace
+
+
+def sighted(world: World, view: ContainerView, began: int) -> World:
+    """The world after a look at one container; the same world if the look is old news, or a mere glance at one that is
+    known.
+    """
+    before = world.containers.get(view.id)
+    if began <= (before.known if before else world.horizon) or (before and view.is_glance):
+        return world
+    place = place_of(view, world.state.online)
+    if before is None:
+        made = first_seen(view, place, _wish(world, view), world.numbers, began)
+        return replace(world.with_container(made), numbers=world.numbers + 1)
+    wish = before.wish if _wishes_the_same(before.view, view) else _wish(world, view, before.view)
+    return world.with_container(after(before, Looked(view=view, place=place, wish=wish, began=began)))
+
+
+def believed(world: World, view: ContainerView, began: int) -> World:
+    """The world with a container that an inventory saw, though somebody was removed since, and it may have been this.
+
+    Until a fresh look says, it is there: a container that is there and not known would lose its books, and would be in
+    nobody's way.
+    """
+    return replace(sighted(replace(world, horizon=began - 1), view, began), horizon=world.horizon)
+
+
+def differs(world: World, view: ContainerView) -> bool:
+    """Whether a look says anything that the world does not know yet."""
+    known = world.containers.get(view.id)
+    if known is not None and view.is_glance:
+        return False
+    return known is None or known.view != view or known.is_doubtful
+
+
+def counted(world: World, gone: tuple[str, ...], began: int) -> World:
+    """The world after an inventory: who was not in it, and is not newer than it, no longer exists."""
+    for id in gone:
+        container = world.containers.get(id)
+        if container is None or container.known < began:
+            world = world.without_container(id, began)
+    for id in sorted({*world.state.assignments, *world.state.refusals, *world.state.originals} - set(world.containers)):
+        world = replace(world, state=world.state.forgetting(id))
+    return replace(world, is_ready=True, horizon=max(world.horizon, began))
+
+
+def wished_anew(world: World, container: Container) -> Wish:
+    """What a container is and asks for under the settings and on the machine of this world."""
+    return _wish(world, container.view)
+
+
+def _wishes_the_same(before: ContainerView, view: ContainerView) -> bool:
+    """Whether nothing changed of what a wish is read from: labels and limits of its first look, and by renaming and
+    restarting its name and the group that it is in.
+    """
+    is_sure = not (before.is_glance or before.in_shared_group or view.in_shared_group)
+    return is_sure and before.name == view.name
+
+
+def _wish(world: World, view: ContainerView, before: ContainerView | None = None) -> Wish:
+    """What it is; a cpuset that it has not had `before` is somebody's change, and no setting of its own."""
+    first = view if before is None or before.is_glance else before
+    originals = world.state.originals.get(view.id) or originals_of(first)
+    return wish_of(view, world.settings, originals, world.state.online, world.topology.devices)
