@@ -114,3 +114,21 @@ def test_a_start_that_is_let_go_is_forgotten() -> None:
     assert answered(story)[-1].refusal
     strictstarts.let_go(story, other)
     assert not story.known(other).is_held
+
+
+def test_a_lost_order_does_not_keep_a_container_from_lingering() -> None:
+    """Only a start that was answered may be on its way: one that ended rests, whatever became of an order."""
+    story = Story()
+    real = strict(story, exclusive=2)
+    strictstarts.hold(story, real)
+    strictstarts.go_on(story, real, fails=False)
+    story.look(real)
+    story.settle()
+    story.tamper(real, cpus("5"))
+    story.look(real)
+    (order,) = story.flight
+    assert order.container == real.id
+    story.deliver(0, "lost-before")
+    story.end(real)
+    assert story.known(real).may_change_unseen
+    assert [order.container for order in story.given if isinstance(order, StartTimer)] == [real.id]

@@ -282,7 +282,7 @@ def _held(container: Container, news: StartHeld) -> Container:
 
 def _asks(container: Container, _: object) -> Container:
     """It does not start before it asks again."""
-    return _made(container, start=Asks(was_heard=True))
+    return _made(container, start=Asks())
 
 
 def _answered(container: Container, news: StartAnswered) -> Container:
@@ -291,7 +291,7 @@ def _answered(container: Container, news: StartAnswered) -> Container:
         sure = tuple(Doubt(each.cpus, Ends.ANSWER) for each in container.doubts)
         return _made(container, start=Answered(news.update.cpus), doubts=sure)
     if news.is_refused:
-        return _made(container, start=Asks(was_heard=True))
+        return _made(container, start=Asks())
     ends = Ends.ANSWER if container.may_change_unseen else Ends.LOOK
     return _made(container, start=Asks(), doubts=_with(container.doubts, Doubt(container.place.configured, ends)))
 

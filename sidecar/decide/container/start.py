@@ -21,9 +21,7 @@ class Plain(msgspec.Struct, frozen=True, tag="plain"):
 
 
 class Asks(msgspec.Struct, frozen=True, tag="asks"):
-    """Its runtime asks before each start: it never starts unseen. `was_heard`: it asked before."""
-
-    was_heard: bool = False
+    """Its runtime asks before each start: it never starts unseen."""
 
 
 class Held(msgspec.Struct, frozen=True, tag="held"):

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.machine import after, rests
 from sidecar.decide.container.news import Lapsed
-from sidecar.decide.container.start import Answered, Asks, Held
+from sidecar.decide.container.start import Answered, Held
 from sidecar.decide.facts import Purpose, TimerEnded
 from sidecar.decide.orders import StartTimer
 from sidecar.decide.takes import grace_over
@@ -74,8 +74,7 @@ def grace_of(world: World, assignment: Assignment) -> float:
 
 def _is_resting(container: Container) -> bool:
     """Whether it waits for a start that may never come: not while one is held, or was answered and is on its way."""
-    is_unsure = isinstance(container.start, Asks) and container.start.was_heard and container.may_change_unseen
-    return rests(container.view) and not isinstance(container.start, Held | Answered) and not is_unsure
+    return rests(container.view) and not isinstance(container.start, Held | Answered)
 
 
 def _that_begin(container: Container, leaving: Leaving | None, begun: int | None) -> Iterator[Batch]:
