@@ -12,10 +12,10 @@ docstring is what the documentation prints.
 
 1. A **fresh look** is believed, but for what may still happen: CPUs of an order that was lost, or of a start that was
    answered, stay in doubt until a later order is answered.
-2. A look that **overlaps** an order is not the last word, nor is the answer: where they differ, both places are in doubt
-   until the next look.
-3. An order that **failed** leaves its CPUs in doubt until a look, one that was **lost** until an answer; one that had no
-   effect leaves none, since its outcome says where the container is.
+2. A look that **overlaps** an order is not the last word, nor is the answer: where they differ, both places are in
+   doubt until the next look.
+3. An order that **failed** leaves its CPUs in doubt until a look, one that was **lost** until an answer; one that had
+   no effect leaves none, since its outcome says where the container is.
 4. An order that was **refused** changed nothing. It is barred: not repeated in this run of the container before its
    pause is over.
 5. An order that **waited for a start** tells nothing of that start: its CPUs stay in doubt until a look.

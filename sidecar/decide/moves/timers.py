@@ -10,6 +10,7 @@ Only this module and the removal of a container write `World.timers`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.machine import after, rests
@@ -21,23 +22,34 @@ from sidecar.decide.takes import grace_over
 from sidecar.decide.world import World, replace, without
 from state.model import Assignment, Batch, Leaving
 
+NOTHING_BEGUN: Final = -1
+"""Stands for the number of a take before all takes, which are numbered from 0."""
+
 
 def timers(world: World) -> tuple[World, tuple[StartTimer, ...]]:
-    """The timers to start now, and the world in which they run."""
+    """The timers to start now, and the world in which those run that it wants, and no others."""
     orders: list[StartTimer] = []
+    running: dict[str, Mapping[Purpose, int]] = {}
     for id, assignment in sorted(world.state.assignments.items(), key=lambda item: item[1].since):
-        container, running = world.containers[id], world.timers.get(id, {})
-        if _is_resting(container) and Purpose.LINGER not in running:
-            orders.append(StartTimer(id, Purpose.LINGER, world.numbers, world.settings.linger_seconds))
-            world = replace(world, numbers=world.numbers + 1)
-        for batch in _that_begin(container, assignment.leaving, running.get(Purpose.GRACE)):
-            orders.append(StartTimer(id, Purpose.GRACE, batch.number, grace_of(world, assignment)))
-        cooling = assignment.cooling
-        if cooling is not None and running.get(Purpose.COOLDOWN) != cooling:
-            orders.append(StartTimer(id, Purpose.COOLDOWN, cooling, world.settings.cooldown_seconds))
-    for order in orders:
-        world = _with(world, order.container, {**world.timers.get(order.container, {}), order.purpose: order.number})
-    return world, tuple(orders)
+        container, before, now = world.containers[id], world.timers.get(id, {}), dict[Purpose, int]()
+        if _is_resting(container):
+            now[Purpose.LINGER] = number = before.get(Purpose.LINGER, world.numbers)
+            if number == world.numbers:
+                orders.append(StartTimer(id, Purpose.LINGER, number, world.settings.linger_seconds))
+                world = replace(world, numbers=number + 1)
+        if assignment.leaving and assignment.leaving.batches:
+            begun = before.get(Purpose.GRACE, NOTHING_BEGUN)
+            for batch in _that_begin(container, assignment.leaving, begun):
+                orders.append(StartTimer(id, Purpose.GRACE, batch.number, grace_of(world, assignment)))
+                begun = batch.number
+            now[Purpose.GRACE] = begun
+        if assignment.cooling is not None:
+            now[Purpose.COOLDOWN] = assignment.cooling
+            if before.get(Purpose.COOLDOWN) != assignment.cooling:
+                orders.append(StartTimer(id, Purpose.COOLDOWN, assignment.cooling, world.settings.cooldown_seconds))
+        if now:
+            running[id] = now
+    return replace(world, timers=running), tuple(orders)
 
 
 def after_timer(world: World, fact: TimerEnded) -> World:
@@ -47,7 +59,8 @@ def after_timer(world: World, fact: TimerEnded) -> World:
         return world
     match fact.purpose:
         case Purpose.LINGER:
-            is_wanted = world.timers.get(fact.container, {}).get(Purpose.LINGER) == fact.number
+            is_running = world.timers.get(fact.container, {}).get(Purpose.LINGER) == fact.number
+            is_wanted = is_running and fact.container in world.state.assignments
             return world.with_container(after(container, Lapsed())) if is_wanted else world
         case Purpose.GRACE:
             return grace_over(world, fact.container, fact.number)
@@ -73,19 +86,21 @@ def grace_of(world: World, assignment: Assignment) -> float:
 
 
 def _is_resting(container: Container) -> bool:
-    """Whether it waits for a start that may never come: not while one is held, or was answered and is on its way."""
-    return rests(container.view) and not isinstance(container.start, Held | Answered)
+    """Whether it waits for a start that may never come, and not for too long yet. Not while a start is held, or was
+    answered and is on its way.
+    """
+    return rests(container.view) and not container.is_lapsed and not isinstance(container.start, Held | Answered)
 
 
-def _that_begin(container: Container, leaving: Leaving | None, begun: int | None) -> Iterator[Batch]:
+def _that_begin(container: Container, leaving: Leaving, begun: int) -> Iterator[Batch]:
     """The takes whose grace may begin, in their order. Not while CPUs that are to leave again are only just coming:
     they are not told before that is certain, and notice of them would begin before it is given. Nor any after such a
     one, since a grace that is over ends all before it.
     """
-    for batch in leaving.batches if leaving else ():
+    for batch in leaving.batches:
         if batch.cpus.mask & container.coming & ~container.sure.mask:
             return
-        if begun is None or batch.number > begun:
+        if batch.number > begun:
             yield batch
 
 
