@@ -171,10 +171,10 @@ async def test_what_waits_is_one_burst(autojump_clock: MockClock, recorder: Reco
 async def test_no_news_is_not_written_down(autojump_clock: MockClock, recorder: Recorder) -> None:
     await recorder.take(READY, [ContainerSeen(view("a"), 2)])
     recorder.calls.clear()
-    await recorder.take([RetryDue("f" * 64)])
+    await recorder.take([RetryDue("f" * 64, 1)])
     assert recorder.calls == ["checkpoint"]  # once for a new allocator, to know that it can be written
     recorder.calls.clear()
-    await recorder.take([ContainerSeen(view("a"), 5)], [RetryDue("f" * 64)])
+    await recorder.take([ContainerSeen(view("a"), 5)], [RetryDue("f" * 64, 1)])
     assert recorder.calls == ["journal", "checkpoint", "post"]
 
 
@@ -204,7 +204,7 @@ async def test_books_that_are_kept_elsewhere_are_told_and_tried_again(
     said = "the books are not saved: disk full; they are kept in /spare meanwhile"
     assert recorder.problems == {"checkpoint": said}
     recorder.failing = set()
-    await recorder.take([RetryDue("f" * 64)])
+    await recorder.take([RetryDue("f" * 64, 1)])
     assert recorder.problems == {}
 
 
@@ -214,7 +214,7 @@ async def test_a_checkpoint_is_tried_again_though_nothing_changed(
     recorder.failing = {"checkpoint"}
     await recorder.take(READY)
     recorder.failing = set()
-    await recorder.take([RetryDue("f" * 64)])
+    await recorder.take([RetryDue("f" * 64, 1)])
     assert recorder.saved == [recorder.latest.state]
 
 

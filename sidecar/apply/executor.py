@@ -145,7 +145,7 @@ class Executor:
             reason=outcome.reason,
         )
         await trio.sleep(self._pause(order.container, outcome.failure))
-        await self._outbox.send(RetryDue(order.container))
+        await self._outbox.send(RetryDue(order.container, order.number))
 
     async def _tell_if_late(self, order: ApplyCpuset) -> None:
         await trio.sleep(DELAYED_SECONDS)

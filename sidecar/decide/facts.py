@@ -183,9 +183,10 @@ class OrderDelayed(msgspec.Struct, frozen=True, tag=True):
 
 
 class RetryDue(msgspec.Struct, frozen=True, tag=True):
-    """The pause after a failed order of this container is over."""
+    """The pause after the failed order of this number is over."""
 
     container: str
+    order: int
 
 
 class Purpose(enum.StrEnum):

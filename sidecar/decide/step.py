@@ -102,7 +102,7 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
             return world.with_container(after(container, news.Delayed())) if container else world, ()
         case RetryDue():
             container = world.containers.get(fact.container)
-            return world.with_container(after(container, news.RetryDue())) if container else world, ()
+            return world.with_container(after(container, news.RetryDue(fact.order))) if container else world, ()
         case TimerEnded():
             return after_timer(world, fact), ()
         case TakeAcknowledged():

@@ -273,7 +273,7 @@ class ModelSidecar:
             reason = "not all of these CPUs are online" if real else "there is no such container"
             self.hear(CpusetFailed(order.container, order.number, failure, reason, self._ticket()))
             pause = REFUSED_PAUSE if real else FAILED_PAUSE
-            self._in_this_life(pause, lambda: self.hear(RetryDue(order.container)))
+            self._in_this_life(pause, lambda: self.hear(RetryDue(order.container, order.number)))
 
 
 def _runs(real: ModelContainer, before: CPUSet | None, now: float) -> Happening:

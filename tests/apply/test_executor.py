@@ -128,7 +128,7 @@ async def test_an_order_that_failed_is_told_and_its_pause_ends_in_a_fact(
     assert (fact.container, fact.order, fact.failure) == (one, 7, failure)
     assert fact.reason
     began = trio.current_time()
-    assert await bench.next() == RetryDue(one)
+    assert await bench.next() == RetryDue(one, 7)
     paused = trio.current_time() - began
     low, high = (REFUSED_PAUSE, REFUSED_PAUSE) if failure is Failure.REFUSED else (0.1, 0.2)
     assert low <= round(paused, 6) <= high

@@ -80,7 +80,7 @@ class Reality(Host):
         self.late: list[ApplyCpuset] = []
         self.looks: list[Look] = []
         self.inventories: list[Inventory] = []
-        self.retries: list[str] = []
+        self.retries: list[RetryDue] = []
         self.timers: list[StartTimer] = []
         self.signals: list[SendSignal] = []
         self.checkpoint = State()
@@ -294,12 +294,12 @@ class Reality(Host):
         self.confine()
 
     def _failed(self, order: ApplyCpuset, failure: Failure, effective: CPUSet | None = None) -> None:
-        self.retries.append(order.container)
+        self.retries.append(RetryDue(order.container, order.number))
         self.feed(CpusetFailed(order.container, order.number, failure, f"it {failure.value}", self.ticket(), effective))
 
     def retry(self, index: int) -> None:
         """A pause after a failure is over."""
-        self.feed(RetryDue(self.retries.pop(index)))
+        self.feed(self.retries.pop(index))
 
     def time_out(self, index: int) -> None:
         """A timer is over."""

@@ -6,7 +6,7 @@ import pytest
 
 from sidecar.decide.container.line import Sent
 from sidecar.decide.container.place import Place
-from sidecar.decide.facts import CpusetFailed, Failure, OrderDelayed
+from sidecar.decide.facts import CpusetFailed, Failure, OrderDelayed, RetryDue
 from sidecar.decide.moves.plan import LATE_SLOTS, SLOTS, SWEEP_SLOTS, target
 from sidecar.decide.orders import Update
 from sidecar.decide.world import World, replace
@@ -197,11 +197,27 @@ def test_a_refused_update_is_not_repeated_until_its_pause_is_over() -> None:
     assert story.flight == []
     assert len(story.updates(rt)) == 1
     assert fault_of(story, rt) == "Requested CPUs are not available"
-    story.retries.append(rt.id)
+    story.retries.append(RetryDue(rt.id, order.number))
     story.retry(0)
     assert len(story.updates(rt)) == 2
     story.settle()
     assert story.known(rt).fault is None
+
+
+def test_the_pause_of_one_order_does_not_end_that_of_another() -> None:
+    """What was refused waits longest; its pause ended that of an order which had just failed for other reasons."""
+    story = Story()
+    rt = story.arrive("rt", 2, starts=False)
+    refused = story.flight.pop()
+    story.feed(CpusetFailed(rt.id, refused.number, Failure.REFUSED, "no", story.ticket()))
+    story.again(rt)
+    failed = story.flight.pop()
+    story.feed(CpusetFailed(rt.id, failed.number, Failure.FAILED, "500", story.ticket()))
+    story.look(rt)
+    story.feed(RetryDue(rt.id, refused.number))
+    assert story.flight == []
+    story.feed(RetryDue(rt.id, failed.number))
+    assert [order.container for order in story.flight] == [rt.id]
 
 
 def test_a_refused_update_is_asked_again_at_a_new_start() -> None:
@@ -227,7 +243,7 @@ def test_an_update_without_effect_waits_and_is_tried_again() -> None:
     assert story.flight == []
     assert not story.is_settled(rt)
     assert fault_of(story, rt) == "confined"
-    story.retries.append(rt.id)
+    story.retries.append(RetryDue(rt.id, order.number))
     story.retry(0)
     story.settle()
     assert story.is_settled(rt)
@@ -293,7 +309,7 @@ def test_a_limit_that_somebody_changed_since_is_theirs() -> None:
     order = story.flight.pop()
     story.feed(CpusetFailed(rt.id, order.number, Failure.FAILED, "500", story.ticket()))
     story.look(rt)
-    story.retries.append(rt.id)
+    story.retries.append(RetryDue(rt.id, order.number))
     story.retry(0)
     story.settle()
     assert (where(rt), rt.nano_cpus) == ("stopped 0-7", 3 * GIGA)

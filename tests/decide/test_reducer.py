@@ -118,7 +118,7 @@ def test_an_answer_to_another_order_is_ignored() -> None:
         CpusetFailed(plain.id, order.number + 99, Failure.FAILED, "no", story.ticket()),
         CpusetApplied("f" * 64, order.number, None, story.ticket()),
         CpusetFailed("f" * 64, order.number, Failure.LOST, "no", story.ticket()),
-        RetryDue("f" * 64),
+        RetryDue("f" * 64, 1),
         TimerEnded("f" * 64, Purpose.LINGER, 1),
         TimerEnded(plain.id, Purpose.LINGER, 77),
         StopFailed("f" * 64, "no"),

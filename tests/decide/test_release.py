@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sidecar.decide.facts import CpusetFailed, Failure, Phase
+from sidecar.decide.facts import CpusetFailed, Failure, Phase, RetryDue
 from tests.decide.stories import GIGA, Story, where
 
 
@@ -94,7 +94,7 @@ def test_a_failure_is_remembered_and_tried_again() -> None:
     story.feed(CpusetFailed(rt.id, order.number, Failure.FAILED, "500", story.ticket()))
     story.settle()
     assert rt.id in story.world.state.originals
-    story.retries.append(rt.id)
+    story.retries.append(RetryDue(rt.id, order.number))
     story.retry(0)
     story.settle()
     assert where(rt) == "0-7"

@@ -2,9 +2,9 @@
 
     python -m tests.decide.twins REVISION [COUNT] [FIRST_SEED]
 
-The histories drive the decisions of this tree. Each burst of facts goes as JSON to those of the other revision as well, which
-are unpacked from version control under names of their own. What is compared after each burst: the books, the orders,
-and of each container the footprint and the CPUs that it surely has. Sentences are not compared.
+The histories drive the decisions of this tree. Each burst of facts goes as JSON to those of the other revision as well,
+which are unpacked from version control under names of their own. What is compared after each burst: the books, the
+orders, and of each container the footprint and the CPUs that it surely has. Sentences are not compared.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def journal(tmp_path: Path, worlds: Worlds) -> Iterator[Journal]:
 
 
 def due(number: int) -> RetryDue:
-    return RetryDue(f"{number:064x}")
+    return RetryDue(f"{number:064x}", number)
 
 
 def world(seen: int) -> WorldLine:

@@ -18,11 +18,11 @@ from functools import cached_property
 
 import msgspec
 
-from sidecar.decide.container.line import Doubt, Ends, Fault, Free, Line, Sent
+from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, Free, Line, Sent
 from sidecar.decide.container.place import Place
 from sidecar.decide.container.start import Answered, Held, Plain, Start
 from sidecar.decide.facts import ContainerView, Phase
-from sidecar.decide.orders import ApplyCpuset, Update
+from sidecar.decide.orders import ApplyCpuset
 from state.cpuset import CPUSet
 from state.model import Demand, RefusalCode
 
@@ -62,8 +62,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The ticket of the newest news: older ones are old news."""
     place: Place
     line: Line = Free()
-    barred: Update | None = None
-    """What the engine called wrong, not to be repeated before a pause is over or another run began."""
+    barred: Barred | None = None
+    """Not to be repeated before its pause is over, or another run began."""
     doubts: tuple[Doubt, ...] = ()
     start: Start = Plain()
     fault: Fault | None = None

@@ -6,7 +6,7 @@ import enum
 
 import msgspec
 
-from sidecar.decide.orders import ApplyCpuset
+from sidecar.decide.orders import ApplyCpuset, Update
 from state.cpuset import CPUSet
 
 
@@ -33,6 +33,13 @@ class Paused(msgspec.Struct, frozen=True, tag="paused"):
 
 
 Line = Free | Sent | Paused
+
+
+class Barred(msgspec.Struct, frozen=True):
+    """An update that the engine called wrong, and the number of the order that said so."""
+
+    update: Update
+    order: int
 
 
 class Ends(enum.StrEnum):

@@ -32,7 +32,7 @@ from typing import Any, Final
 import msgspec
 
 from sidecar.decide.container.container import Container, Wish
-from sidecar.decide.container.line import Doubt, Ends, Fault, FaultKind, Free, Line, Paused, Sent
+from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, FaultKind, Free, Line, Paused, Sent
 from sidecar.decide.container.news import (
     Applied,
     Delayed,
@@ -156,11 +156,11 @@ def _applied(container: Container, news: Applied) -> Container:
 def _refused(container: Container, news: Refused) -> Container:
     """Nothing changed, and the order is barred."""
     assert isinstance(container.line, Sent)
-    update = container.line.order.update
+    number, update = container.line.order.number, container.line.order.update
     return _made(
         container,
         line=Free(),
-        barred=update,
+        barred=Barred(update, number),
         fault=Fault(FaultKind.REFUSED, news.text),
         known=news.ended,
         # Whatever was wrong, its CPUs are not to fail again for its memory.
@@ -213,14 +213,16 @@ def _late(container: Container, _: Delayed) -> Container:
     return _made(container, line=_made(container.line, is_late=True))
 
 
-def _unbarred(container: Container, _: RetryDue) -> Container:
-    """What was barred may be tried again."""
-    return _made(container, barred=None)
+def _unbarred(container: Container, news: RetryDue) -> Container:
+    """What that order was barred for may be tried again."""
+    is_over = container.barred is not None and container.barred.order == news.order
+    return _made(container, barred=None) if is_over else container
 
 
-def _freed(container: Container, _: RetryDue) -> Container:
-    """The pause is over."""
-    return _made(container, line=Free(), barred=None)
+def _freed(container: Container, news: RetryDue) -> Container:
+    """The pause is over, if it is that order's; what that order was barred for may be tried again."""
+    is_over = isinstance(container.line, Paused) and container.line.order == news.order
+    return _unbarred(_made(container, line=Free()) if is_over else container, news)
 
 
 def _wished(container: Container, news: WishRead) -> Container:

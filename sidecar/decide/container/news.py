@@ -68,7 +68,9 @@ class Delayed(msgspec.Struct, frozen=True):
 
 
 class RetryDue(msgspec.Struct, frozen=True):
-    """The pause after a failed order is over."""
+    """The pause after the failed order of this number is over."""
+
+    order: int
 
 
 class NotStopped(msgspec.Struct, frozen=True):

@@ -110,7 +110,8 @@ def changes(world: World) -> Iterator[Change]:
             # Never changed and granted nothing: its limits are still its own.
             continue
         update = update_to(world, container, cpus)
-        if (update.leaves_limits and (has_arrived or _asks_first(world, container))) or update == container.barred:
+        is_barred = container.barred is not None and container.barred.update == update
+        if is_barred or (update.leaves_limits and (has_arrived or _asks_first(world, container))):
             continue
         yield Change(_urgency(container, cpus), container, update)
 

@@ -49,7 +49,7 @@ def timers(world: World) -> tuple[World, tuple[StartTimer, ...]]:
                 orders.append(StartTimer(id, Purpose.COOLDOWN, assignment.cooling, world.settings.cooldown_seconds))
         if now:
             running[id] = now
-    return replace(world, timers=running), tuple(orders)
+    return (world if running == world.timers else replace(world, timers=running)), tuple(orders)
 
 
 def after_timer(world: World, fact: TimerEnded) -> World:
