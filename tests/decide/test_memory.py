@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.decide.facts import SettingsChanged
+from sidecar.decide.facts import CpusetFailed, Failure, RetryDue, SettingsChanged
 from sidecar.decide.settings import IsolatedRule
 from sidecar.decide.world import replace
 from state.codec import to_builtins
@@ -64,6 +64,19 @@ def test_cpus_do_not_fail_for_memory_that_the_engine_refuses() -> None:
     host.change_settings(linger_seconds=5.0)
     host.settle()
     assert rt.mems == "1"
+
+
+def test_an_order_without_effect_is_tried_again_without_memory() -> None:
+    """As one that failed: whatever was wrong, the CPUs are not to fail again for the memory."""
+    host = story()
+    rt = host.unseen("rt", 4, labels=FOLLOW)
+    host.look(rt)
+    order = host.flight.pop()
+    rt.cpuset = str(order.update.cpus)
+    host.feed(CpusetFailed(rt.id, order.number, Failure.INEFFECTIVE, "confined", host.ticket(), cpus("0-7")))
+    host.feed(RetryDue(rt.id, order.number))
+    host.settle()
+    assert [(str(update.cpus), update.mems) for update in host.updates(rt)] == [("4-7", "1"), ("4-7", None)]
 
 
 ISOLATED = replace(uniform(cores=8), isolated=cpus("5-7"))

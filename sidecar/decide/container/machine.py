@@ -204,6 +204,7 @@ def _ineffective(container: Container, news: Ineffective) -> Container:
         doubts=(),
         fault=Fault(FaultKind.INEFFECTIVE, news.text),
         known=news.ended,
+        keeps_mems=container.keeps_mems or order.update.mems is not None,
     )
 
 
