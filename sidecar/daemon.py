@@ -260,11 +260,10 @@ class _Daemon:
         sources.start_soon(self._see_that_locked)
         sources.start_soon(looker.keep_inventory, self._config.reconcile_seconds)
         if is_release and info is not None:
-            await outbox.send(EngineConnected(info))
+            await outbox.send(EngineConnected(info, self._tickets()))
             looker.look_at_everything()
             return await self._release(outbox)
-        follow = lambda: follow_events(engine, self._board, looker, outbox, rng=self._rng, log=self._log)  # noqa: E731
-        sources.start_soon(follow)
+        sources.start_soon(self._follow, engine, looker, outbox)
         sources.start_soon(Teller(self._board, self._projections, self._narrator.report).run)
         sources.start_soon(AckReader(self._board, self._projections, outbox, log=self._log).run)
         sources.start_soon(self._measure, outbox)
@@ -288,6 +287,9 @@ class _Daemon:
             f"the state directory {self._config.state_dir} was deleted or replaced while the sidecar ran. It ends, so "
             f"that no second one works beside it; {what}"
         )
+
+    async def _follow(self, engine: Engine, looker: Looker, outbox: trio.MemorySendChannel[Fact]) -> None:
+        await follow_events(engine, self._board, looker, outbox, tickets=self._tickets, rng=self._rng, log=self._log)
 
     async def _watch_cpus(self, looker: Looker, outbox: trio.MemorySendChannel[Fact]) -> None:
         look = looker.look_at_everything

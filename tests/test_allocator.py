@@ -134,7 +134,7 @@ def view(letter: str, *, exclusive: int = 0, phase: Phase = Phase.RUNNING, **lab
     )
 
 
-READY: tuple[Fact, ...] = (EngineConnected(INFO), InventoryTaken((), (), 1))
+READY: tuple[Fact, ...] = (EngineConnected(INFO, 0), InventoryTaken((), (), 1))
 
 pytestmark = pytest.mark.trio
 

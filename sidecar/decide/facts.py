@@ -107,9 +107,12 @@ class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EngineConnected(msgspec.Struct, frozen=True, tag=True):
-    """The event stream is open (again). Nothing is ordered until the inventory that follows."""
+    """The event stream is open (again), since ticket `began`. Nothing is ordered before an inventory that began later:
+    an earlier one may lack what happened unseen.
+    """
 
     engine: EngineInfo
+    began: int
 
 
 class EngineDisconnected(msgspec.Struct, frozen=True, tag=True):

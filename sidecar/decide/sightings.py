@@ -12,7 +12,7 @@ from sidecar.decide.container.news import Looked
 from sidecar.decide.container.place import place_of
 from sidecar.decide.demand import originals_of, wish_of
 from sidecar.decide.facts import ContainerView
-from sidecar.decide.world import World, replace
+from sidecar.decide.world import Connected, Ready, World, replace
 
 
 def sighted(world: World, view: ContainerView, began: int) -> World:
@@ -48,14 +48,19 @@ def differs(world: World, view: ContainerView) -> bool:
 
 
 def counted(world: World, gone: tuple[str, ...], began: int) -> World:
-    """The world after an inventory: who was not in it, and is not newer than it, no longer exists."""
+    """The world after an inventory: who was not in it, and is not newer than it, no longer exists. It makes the world
+    ready if it began after the engine was reached.
+    """
     for id in gone:
         container = world.containers.get(id)
         if container is None or container.known < began:
             world = world.without_container(id, began)
     for id in sorted({*world.state.assignments, *world.state.refusals, *world.state.originals} - set(world.containers)):
         world = replace(world, state=world.state.forgetting(id))
-    return replace(world, is_ready=True, horizon=max(world.horizon, began))
+    readiness = world.readiness
+    if isinstance(readiness, Connected) and began > readiness.since:
+        readiness = Ready(readiness.since)
+    return replace(world, readiness=readiness, horizon=max(world.horizon, began))
 
 
 def wished_anew(world: World, container: Container) -> Wish:

@@ -54,7 +54,7 @@ from sidecar.decide.resizing import after_resize
 from sidecar.decide.settings import Settings
 from sidecar.decide.sightings import believed, counted, differs, sighted
 from sidecar.decide.takes import after_acknowledgement
-from sidecar.decide.world import World, replace
+from sidecar.decide.world import Away, Connected, World, replace
 from state.codec import convert
 
 
@@ -121,9 +121,9 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
             container = world.containers.get(fact.container)
             return world.with_container(after(container, news.NotStopped(fact.reason))) if container else world, ()
         case EngineConnected():
-            return replace(world, engine=fact.engine, is_ready=False), ()
+            return replace(world, engine=fact.engine, readiness=Connected(fact.began)), ()
         case EngineDisconnected():
-            return replace(world, is_ready=False), ()
+            return replace(world, readiness=Away(fact.reason)), ()
         case TopologyRead():
             changed = with_topology(world, fact.topology)
             return changed, () if changed is world else tuple(LookAgain(id) for id in changed.containers)

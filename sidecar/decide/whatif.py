@@ -12,7 +12,7 @@ from sidecar.decide.policies.registry import policy_named
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import Settings
 from sidecar.decide.sightings import sighted
-from sidecar.decide.world import World, replace
+from sidecar.decide.world import Ready, World, replace
 from state.cpuset import CPUSet
 from state.model import Assignment, State
 from state.topology import Group, Topology
@@ -23,7 +23,7 @@ _SHOWN: Final = 6
 
 def imagined(state: State, topology: Topology, settings: Settings, strangers: Mapping[str, CPUSet]) -> World:
     """A world with these books, in which every holder runs on its grant, and `strangers` on the CPUs of their pins."""
-    world = replace(begin(state, topology, settings), is_ready=True)
+    world = replace(begin(state, topology, settings), readiness=Ready(0))
     for grant in sorted(world.state.assignments.values(), key=lambda each: each.since):
         world = _with(world, grant.container, grant.name, {"cpuset.exclusive": str(grant.demand.cpus)}, str(grant.cpus))
     for name, cpus in sorted(strangers.items()):

@@ -33,6 +33,27 @@ class Told(msgspec.Struct, frozen=True):
     leaving: CPUSet
 
 
+class Away(msgspec.Struct, frozen=True, tag="away"):
+    """The engine is not reached: what happens now is unseen. `reason` is for people."""
+
+    reason: str = ""
+
+
+class Connected(msgspec.Struct, frozen=True, tag="connected"):
+    """The engine is reached since this ticket, and not everything was looked at since."""
+
+    since: int
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    """An inventory was taken since the engine was reached, at this ticket: only now anything is ordered."""
+
+    since: int
+
+
+Readiness = Away | Connected | Ready
+
+
 class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Everything that decisions depend on. `numbers` gives orders, timers and arrivals their numbers."""
 
@@ -49,8 +70,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     loads: Mapping[str, Load] = {}
     """By container, what it did last."""
     engine: EngineInfo | None = None
-    is_ready: bool = False
-    """Whether an inventory was taken since the engine was reached; nothing is ordered before."""
+    readiness: Readiness = Away()
     is_releasing: bool = False
     is_defragmenting: bool = False
     """Whether the next decision looks for better CPUs: a grant ended, or somebody ordered it."""
@@ -59,6 +79,11 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The newest ticket at which it was known who exists: an older look at an unknown container proves nothing."""
     notes: tuple[str, ...] = ()
     """What people should know about the books: what a repair had to change, and why."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether everything was looked at since the engine was reached; nothing is ordered before."""
+        return isinstance(self.readiness, Ready)
 
     def with_container(self, container: Container) -> World:
         """The world with this container as it is now."""

@@ -25,13 +25,20 @@ from sidecar.decide.facts import EngineConnected, EngineDisconnected, Fact
 from sidecar.errors import EngineError
 from sidecar.log import Log
 from sidecar.observe.looking import Looker
-from sidecar.ports import Engine, EngineEvent
+from sidecar.ports import Engine, EngineEvent, Tickets
 
 REMOVED: Final = ("destroy", "remove")
 
 
 async def follow_events(
-    engine: Engine, board: Board, looker: Looker, outbox: trio.MemorySendChannel[Fact], *, rng: random.Random, log: Log
+    engine: Engine,
+    board: Board,
+    looker: Looker,
+    outbox: trio.MemorySendChannel[Fact],
+    *,
+    tickets: Tickets,
+    rng: random.Random,
+    log: Log,
 ) -> None:
     """Follow the stream for ever. Losing the connection is a fact, not a death."""
     backoff = Backoff(rng, first=0.1, most=10.0)
@@ -40,7 +47,7 @@ async def follow_events(
             info = await engine.info()
             async with engine.events() as events:
                 log.info("connected", engine=info.name, version=info.version, api=info.api_version)
-                await outbox.send(EngineConnected(info))
+                await outbox.send(EngineConnected(info, tickets()))
                 board.report("engine", None)
                 looker.look_at_everything()
                 with looker.while_answered():

@@ -25,6 +25,7 @@ from sidecar.decide.container.start import STRICT_RUNTIME
 from sidecar.decide.facts import ContainerView, Fact, Phase, StartHeld, StartLetGo
 from sidecar.decide.moves.starts_from_books import from_books
 from sidecar.decide.orders import AnswerStart
+from sidecar.decide.world import Away
 from sidecar.desk import Desk
 from sidecar.errors import ContainerGone, EngineError
 from sidecar.ports import Tickets
@@ -138,7 +139,7 @@ class Starts:
         """(3) Whether there is an engine to decide with, which may have to be waited for."""
         with trio.move_on_after(UNREACHED_SECONDS):
             async for world in self._board.worlds():
-                if world.is_ready or (world.engine is not None and "engine" not in self._board.problems):
+                if not isinstance(world.readiness, Away):
                     return True
         return False
 

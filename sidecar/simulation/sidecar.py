@@ -97,7 +97,7 @@ class ModelSidecar:
         self.world = begin(self._books, self._host.topology(), self._config.settings())
         self._say(Happening(at=self._agenda.now, what=What.SIDECAR_STARTED, why=f"policy {self._config.policy}"))
         self._write_down(b'{"world":' + codec.encode(self.world) + b"}\n")
-        self.hear(EngineConnected(_with_cpus(self._host.machine.online)))
+        self.hear(EngineConnected(_with_cpus(self._host.machine.online), self._ticket()))
         self._in_this_life(self._pace.hint, self._take_inventory)
         self._in_this_life(self._config.load_period_seconds, self._measure)
 

@@ -29,7 +29,7 @@ from sidecar.decide.loads import with_loads
 from sidecar.decide.measuring import Usage
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.step import step
-from sidecar.decide.world import World, replace
+from sidecar.decide.world import Ready, World, replace
 from sidecar.host.places import CGROUP, Hierarchy, read, v1_hierarchy, v2_hierarchy
 from sidecar.host.usage import HostUsages
 from sidecar.observe.load import LoadMeter
@@ -68,7 +68,7 @@ def world_of(ids: list[str]) -> World:
         wish = Wish(standing=Standing.MANAGED, demand=demand)
         containers[id] = first_seen(view, Place(cpus, cpus), wish, place, 1)
         state = state.granted(demand, cpus)
-    return World(state=state, topology=machine, settings=settings, containers=containers, is_ready=True)
+    return World(state=state, topology=machine, settings=settings, containers=containers, readiness=Ready(0))
 
 
 class Busy:

@@ -36,7 +36,7 @@ def crowded(containers: int, *, elastic: int = 0) -> World:
         )
         for n in range(containers)
     )
-    world, _ = step(world, [EngineConnected(engine), InventoryTaken(views, (), 1)])
+    world, _ = step(world, [EngineConnected(engine, 0), InventoryTaken(views, (), 1)])
     return world
 
 

@@ -161,7 +161,7 @@ def test_the_next_daemon_moves_what_was_imported() -> None:
     """Also where two containers change places: they are parked on the reserved CPUs in between."""
     swapped = {WEB: {"web": CPUSet.of(3, 4)}, DB: {"db": CPUSet.of(1, 2)}}
     books = imported(KubeletState(policy="static", assignments=swapped), BOOKS).books
-    now, _ = step(begin(books, uniform(cores=8), STATIC), [EngineConnected(ENGINE)])
+    now, _ = step(begin(books, uniform(cores=8), STATIC), [EngineConnected(ENGINE, 0)])
     views = [
         container(grant.name, exclusive=2, cpuset=str(grant.cpus), effective=grant.cpus)
         for grant in BOOKS.assignments.values()

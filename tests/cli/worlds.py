@@ -36,7 +36,7 @@ def container(name: str, **fields: object) -> ContainerView:
 
 def world(machine: Topology, *views: ContainerView, settings: Settings = STATIC, answers: int = 1000) -> World:
     """The World after these containers were first seen, and after the first `answers` orders took effect."""
-    made, orders = step(begin(State(), machine, settings), [EngineConnected(ENGINE)])
+    made, orders = step(begin(State(), machine, settings), [EngineConnected(ENGINE, 0)])
     seen = tuple(view if view.effective or view.cpuset else _everywhere(view, machine) for view in views)
     made, orders = step(made, [InventoryTaken(seen, (), 1)])
     queue = [order for order in orders if isinstance(order, ApplyCpuset)]

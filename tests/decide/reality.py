@@ -333,7 +333,11 @@ class Reality(Host):
 
     def connect(self, *, is_slow: bool = False) -> None:
         """The engine is reached, and everything is looked at; other news may come before all of that is told."""
-        self.feed(EngineConnected(EngineInfo(name="reality", version="1", api_version="1.41", ncpu=len(self.present))))
+        self.feed(
+            EngineConnected(
+                EngineInfo(name="reality", version="1", api_version="1.41", ncpu=len(self.present)), self.ticket()
+            )
+        )
         self.begin_inventory()
         if not is_slow:
             self.deliver_inventory(len(self.inventories) - 1)

@@ -10,7 +10,7 @@ from sidecar.decide.capacity import capacity, free
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.whatif import asking, imagined
-from sidecar.decide.world import World, replace
+from sidecar.decide.world import Ready, World, replace
 from state.model import State
 from state.topology import Topology, uniform
 from tests.decide.histories import MACHINES, STATIC
@@ -65,7 +65,7 @@ def test_cpus_of_containers_pinned_by_hand_are_not_to_be_given() -> None:
 @pytest.mark.parametrize("settings", STATIC, ids=str)
 def test_what_is_counted_can_be_given_and_no_more(machine: Topology, settings: Any) -> None:
     """One unit after the other, until nobody gets any more."""
-    world = replace(begin(State(), machine, settings), is_ready=True)
+    world = replace(begin(State(), machine, settings), readiness=Ready(0))
     unit = machine.cpus_per_core if "full-pcpus-only" in settings.options else 1
     requests = [(f"c{n}", {"cpuset.exclusive": str(unit), "cpuset.numa": "none"}) for n in range(len(machine.online))]
     given = asking(world, requests).state.exclusive

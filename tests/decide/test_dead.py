@@ -25,7 +25,7 @@ def test_a_dead_container_is_in_nobodys_way() -> None:
     asks = {"cpuset.exclusive": "1"}
     live = ContainerView(id=LIVE, name="live", phase=Phase.RUNNING, labels=asks, effective=CPUSet.parse("0-1"))
     engine = EngineInfo(name="docker", version="26.1.5", api_version="1.45", ncpu=2)
-    world, orders = step(world, (EngineConnected(engine), InventoryTaken((dead, live), (), 1)))
+    world, orders = step(world, (EngineConnected(engine, 0), InventoryTaken((dead, live), (), 1)))
     (order,) = (each for each in orders if isinstance(each, ApplyCpuset))
     assert (order.container, order.update.cpus) == (LIVE, LAST)
     world, orders = step(world, (CpusetApplied(LIVE, order.number, LAST, 2),))

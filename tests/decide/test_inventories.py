@@ -15,7 +15,7 @@ from state.topology import uniform
 
 ID = "a" * 64
 OTHER = "b" * 64
-ENGINE = EngineConnected(EngineInfo(name="docker", version="26.1.5", api_version="1.45", ncpu=4))
+ENGINE = EngineConnected(EngineInfo(name="docker", version="26.1.5", api_version="1.45", ncpu=4), 0)
 
 
 def _view(id: str, **fields: object) -> ContainerView:

@@ -79,7 +79,7 @@ def test_the_worked_example_is_what_happens() -> None:
     """Each row of the table: the footprints, the orders, and when the container is settled."""
     story = Story()
     info = EngineInfo(name="docker", version="20.10", api_version="1.41", ncpu=4)
-    story.world, _ = step(story.world, [EngineConnected(info), InventoryTaken((WEB,), (), story.ticket())])
+    story.world, _ = step(story.world, [EngineConnected(info, 0), InventoryTaken((WEB,), (), story.ticket())])
     running = msgspec.structs.replace(
         DB, phase=Phase.RUNNING, cpuset="1-2", effective=CPUSet.parse("1-2"), started_at="2"
     )

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from sidecar.board import Board
 from sidecar.decide.facts import ContainerView, Fact, TopologyRead
 from sidecar.decide.reconcile import begin
-from sidecar.decide.world import replace
+from sidecar.decide.world import Away, Ready, replace
 from sidecar.log import Level, Log
 from sidecar.observe.hotplug import QUICK_ROUNDS, ROUNDS_AFTER, watch_cpus
 from state.cpuset import CPUSet
@@ -98,7 +98,7 @@ def is_ready() -> bool:
 async def bench(monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery, is_ready: bool) -> Bench:
     monkeypatch.setattr(trio.to_thread, "run_sync", _inline)
     made = Bench()
-    made.board.post(replace(made.board.latest, is_ready=is_ready))
+    made.board.post(replace(made.board.latest, readiness=Ready(0) if is_ready else Away()))
     log = Log(made.lines, level=Level.DEBUG)
     nursery.start_soon(lambda: watch_cpus(made.kernel, made.board, made.outbox, look_at_everything=made.look, log=log))
     return made
@@ -198,6 +198,6 @@ async def test_nothing_is_mended_before_containers_are_known(autojump_clock: Moc
     """Which groups have parents is known only by the containers."""
     await trio.sleep(10)
     assert bench.kernel.asked == []
-    bench.board.post(replace(bench.board.latest, is_ready=True))
+    bench.board.post(replace(bench.board.latest, readiness=Ready(0)))
     await trio.sleep(10)
     assert bench.kernel.asked == ["mend"]

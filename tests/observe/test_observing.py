@@ -25,7 +25,7 @@ from sidecar.decide.facts import (
 from sidecar.decide.orders import ApplyCpuset, Update
 from sidecar.decide.reconcile import begin
 from sidecar.decide.step import step
-from sidecar.decide.world import replace
+from sidecar.decide.world import Ready, replace
 from sidecar.engines.simulated import SimulatedEngine
 from sidecar.engines.simulated_docker import SimulatedDocker
 from sidecar.engines.simulated_events import Subscription
@@ -53,13 +53,14 @@ class Bench:
         self.lines = io.StringIO()
         self.log = Log(self.lines, level=Level.DEBUG)
         self.outbox, self.inbox = trio.open_memory_channel[Fact](inbox)
+        self.tickets = itertools.count(1).__next__
         self.looker = Looker(
             nursery,
             self.board,
             self.outbox,
             engine=self.engine,
             kernel=self.docker.kernel,
-            tickets=itertools.count(1).__next__,
+            tickets=self.tickets,
             log=self.log,
         )
 
@@ -69,7 +70,9 @@ class Bench:
         self.nursery.start_soon(self._follow)
 
     async def _follow(self) -> None:
-        await follow_events(self.engine, self.board, self.looker, self.outbox, rng=Random(1), log=self.log)
+        await follow_events(
+            self.engine, self.board, self.looker, self.outbox, tickets=self.tickets, rng=Random(1), log=self.log
+        )
 
     async def next(self, seconds: float = 50) -> Fact:
         """The next fact, folded."""
@@ -167,7 +170,7 @@ async def test_an_inventory_tells_what_differs(autojump_clock: MockClock, bench:
     fact = await bench.next()
     assert isinstance(fact, InventoryTaken)
     assert [view.id for view in fact.seen] == [one, two]
-    bench.board.post(replace(bench.board.latest, is_ready=True))
+    bench.board.post(replace(bench.board.latest, readiness=Ready(0)))
     await bench.docker.rename(two, "renamed")
     await bench.docker.remove(one)
     await bench.looker.take_inventory()

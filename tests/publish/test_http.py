@@ -12,7 +12,7 @@ import trio.testing
 
 from sidecar.decide.facts import ResizeRequested
 from sidecar.decide.settings import PolicyName
-from sidecar.decide.world import replace
+from sidecar.decide.world import Away, replace
 from sidecar.publish import http
 from sidecar.publish.levels import WholeMachine, whole_machine_of
 from sidecar.publish.status import ContainerStatus, Status
@@ -56,7 +56,7 @@ async def test_what_is_is_answered_from_the_world(rig: Rig) -> None:
         assert await rig.ask("GET", "/readyz") == (200, {"status": "ready"})
         rig.board.report("journal", "the disk is full")
         assert await rig.ask("GET", "/healthz") == (200, {"status": "ok", "problems": ["the disk is full"]})
-        rig.board.post(replace(world, is_ready=False))
+        rig.board.post(replace(world, readiness=Away()))
         code, told = await rig.ask("GET", "/readyz")
         assert (code, list(told)) == (503, ["error"])
 
