@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sidecar.decide.facts import Phase, Purpose
-from sidecar.decide.orders import AnswerStart, ApplyCpuset, StartTimer
+from sidecar.decide.orders import AnswerStart, ApplyCpuset, LookAgain, StartTimer
+from state.cpuset import CPUSet
 from tests.decide import strictstarts
 from tests.decide.real import Real
 from tests.decide.stories import Story, cpus
@@ -114,3 +115,25 @@ def test_a_start_that_is_let_go_is_forgotten() -> None:
     assert answered(story)[-1].refusal
     strictstarts.let_go(story, other)
     assert story.known(other).held is None
+
+
+def test_an_order_that_waited_for_a_held_start_tells_of_no_start() -> None:
+    """The engine obeys it once the start is over, and the kernel is not asked: whether the container runs meanwhile,
+    and on what, is in doubt until somebody looks.
+    """
+    story = Story()
+    real = strict(story, exclusive=2, quota=200_000)
+    story.look(real)
+    (order,) = story.flight
+    strictstarts.hold(story, real)
+    strictstarts.go_on(story, real, fails=False)
+    story.deliver(0, "ok")
+    assert story.known(real).is_idle
+    assert order.update.cpus in story.known(real).doubts
+    assert CPUSet.from_mask(story.known(real).footprint) == order.update.cpus == real.effective
+    assert story.given[-1] == LookAgain(real.id)
+    assert not story.is_settled(real)
+    story.settle()
+    assert not story.known(real).is_idle
+    assert story.known(real).doubts == ()
+    assert story.is_settled(real)
