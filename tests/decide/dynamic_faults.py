@@ -12,6 +12,8 @@ from sidecar.decide.world import Band, Container, World, replace
 from state.cpuset import EMPTY, CPUSet
 from state.model import Assignment, Demand, State
 from state.topology import Topology
+from tests.decide import laws
+from tests.decide.faults import Fault
 
 
 def takes_at_once(patch: pytest.MonkeyPatch) -> None:
@@ -143,7 +145,6 @@ def empties_the_pool(patch: pytest.MonkeyPatch) -> None:
     """A growth leaves nothing for everybody else."""
     patch.setattr(sizes, "capacity", lambda world, state: len(world.state.online))
     patch.setattr(which, "may_go", lambda world, state, cpus: None)
-    patch.setattr(State, "shared", property(lambda self: self.online - self.exclusive - self.isolated))
 
 
 def follows_the_load_without_a_band(patch: pytest.MonkeyPatch) -> None:
@@ -178,20 +179,20 @@ def calls_it_off_when_it_restarts(patch: pytest.MonkeyPatch) -> None:
 
 
 FAULTS = (
-    takes_at_once,
-    takes_without_leaving,
-    hears_every_acknowledgement,
-    hears_every_timer,
-    begins_no_grace_after_a_restart,
-    never_ends_a_take,
-    lets_newcomers_onto_what_is_leaving,
-    gives_up_the_original_set,
-    grants_less_than_the_floor,
-    grows_above_the_ceiling,
-    grows_onto_granted_cpus,
-    shares_out_by_arrival,
-    empties_the_pool,
-    follows_the_load_without_a_band,
-    forgets_what_is_cooling,
-    calls_it_off_when_it_restarts,
+    Fault(takes_at_once, laws.NOTICE),
+    Fault(takes_without_leaving, laws.NOTICE, first=40),
+    Fault(hears_every_acknowledgement, laws.NOTICE, first=3920),
+    Fault(hears_every_timer, laws.NOTICE, first=430),
+    Fault(begins_no_grace_after_a_restart, laws.SETTLED, first=90),
+    Fault(never_ends_a_take, laws.SETTLED, first=90),
+    Fault(lets_newcomers_onto_what_is_leaving, laws.VACATED),
+    Fault(gives_up_the_original_set, laws.BOOKS),
+    Fault(grants_less_than_the_floor, laws.BOOKS),
+    Fault(grows_above_the_ceiling, laws.BOOKS),
+    Fault(grows_onto_granted_cpus, laws.BOOKS),
+    Fault(shares_out_by_arrival, laws.FAIR, first=410),
+    Fault(empties_the_pool, laws.POOL),
+    Fault(follows_the_load_without_a_band, laws.COMES_TO_REST),
+    Fault(forgets_what_is_cooling, laws.FAIR, first=1700),
+    Fault(calls_it_off_when_it_restarts, laws.VACATED, first=90),
 )

@@ -14,6 +14,8 @@ from sidecar.decide.policies.dynamic import DynamicPolicy
 from sidecar.decide.policies.static import StaticPolicy
 from sidecar.decide.world import Container, Reach, World, replace
 from state.cpuset import CPUSet
+from tests.decide import laws
+from tests.decide.faults import Fault
 
 
 def answers_before_others_have_left(patch: pytest.MonkeyPatch) -> None:
@@ -108,13 +110,13 @@ def _leaves_the_group(patch: pytest.MonkeyPatch, policy: type[StaticPolicy | Dyn
 
 
 FAULTS = (
-    answers_before_others_have_left,
-    forgets_what_it_answered,
-    waits_for_what_two_held_starts_are_configured_for,
-    starts_what_was_refused,
-    orders_what_is_held,
-    never_answers_again_once_asked,
-    believes_a_glance,
-    tells_members_what_they_are_configured_for,
-    lets_the_group_be,
+    Fault(answers_before_others_have_left, laws.ANSWERS),
+    Fault(forgets_what_it_answered, laws.FOOTPRINTS, first=170),
+    Fault(waits_for_what_two_held_starts_are_configured_for, laws.ANSWERED, first=800),
+    Fault(starts_what_was_refused, laws.ANSWERS),
+    Fault(orders_what_is_held, laws.HELD, first=1820),
+    Fault(never_answers_again_once_asked, laws.ANSWERED, first=150),
+    Fault(believes_a_glance, laws.ORIGINALS),
+    Fault(tells_members_what_they_are_configured_for, laws.TOLD),
+    Fault(lets_the_group_be, laws.APART, first=50),
 )
