@@ -13,10 +13,11 @@ from trio.testing import MockClock
 from sidecar import allocator
 from sidecar.allocator import Allocator
 from sidecar.apply.executor import Executor
-from sidecar.decide import plan, projecting, reducer, takes
+from sidecar.decide import projecting, step, takes
 from sidecar.decide.container.container import Container
 from sidecar.decide.facts import ContainerView, Purpose, TakeAcknowledged
 from sidecar.decide.measuring import Usage
+from sidecar.decide.moves import plan
 from sidecar.decide.orders import ApplyCpuset, StartTimer
 from sidecar.decide.world import World, replace
 from sidecar.engines.simulated_kernel import SimulatedKernel
@@ -144,7 +145,7 @@ def counts_the_word_as_force(patch: Patch) -> None:
         state = made.state.holding(replace(grant, forced=grant.forced + 1))
         return replace(made, state=replace(state, forced=state.forced + 1, acknowledged=state.acknowledged - 1))
 
-    patch.setattr(reducer, "after_acknowledgement", after)
+    patch.setattr(step, "after_acknowledgement", after)
 
 
 FAULTS: tuple[tuple[Plant, str], ...] = (

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.decide import loads, reducer, takes
-from sidecar.decide import plan as plan_module
+from sidecar.decide import loads, step, takes
 from sidecar.decide.container.container import Container
 from sidecar.decide.facts import Load, Purpose, TakeAcknowledged, TimerEnded
+from sidecar.decide.moves import plan as plan_module
+from sidecar.decide.moves import settled, signals, timers
 from sidecar.decide.policies import dynamic, fair, granting, sizes, which
 from sidecar.decide.settings import Band
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
 from state.model import Assignment, Demand, State
 from state.topology import Topology
+from tests.decide import laws
+from tests.decide.faults import Fault
 
 
 def takes_at_once(patch: pytest.MonkeyPatch) -> None:
     """No notice: a container is ordered off what leaves it as soon as that is decided."""
-    for module in (takes, plan_module, dynamic):
+    for module in (takes, settled, signals, dynamic):
         patch.setattr(module, "held", lambda assignment, container: assignment.cpus)
 
 
@@ -42,12 +45,12 @@ def hears_every_acknowledgement(patch: pytest.MonkeyPatch) -> None:
         leaving = assignment.leaving if assignment else None
         return honest(world, replace(fact, number=leaving.number) if leaving else fact)
 
-    patch.setattr(reducer, "after_acknowledgement", after)
+    patch.setattr(step, "after_acknowledgement", after)
 
 
 def hears_every_timer(patch: pytest.MonkeyPatch) -> None:
     """A timer that was replaced ends the grace all the same."""
-    honest = takes.after_timer
+    honest = timers.after_timer
 
     def after(world: World, fact: TimerEnded) -> World:
         assignment = world.state.assignments.get(fact.container)
@@ -55,23 +58,22 @@ def hears_every_timer(patch: pytest.MonkeyPatch) -> None:
         is_grace = fact.purpose is Purpose.GRACE and leaving is not None
         return honest(world, replace(fact, number=leaving.number) if is_grace and leaving else fact)
 
-    patch.setattr(reducer, "after_timer", after)
+    patch.setattr(step, "after_timer", after)
 
 
 def begins_no_grace_after_a_restart(patch: pytest.MonkeyPatch) -> None:
     """A take that the books know already is given no timer: nobody ever ends it."""
-    honest = plan_module._waits
+    honest = timers.timers
 
-    def waits(world: World) -> object:
-        containers = {
-            id: replace(container, grace=leaving.number)
-            if (grant := world.state.assignments.get(id)) and (leaving := grant.leaving) and container.grace is None
-            else container
-            for id, container in world.containers.items()
+    def begun(world: World) -> object:
+        begun = {
+            id: {Purpose.GRACE: grant.leaving.number, **world.timers.get(id, {})}
+            for id, grant in world.state.assignments.items()
+            if grant.leaving
         }
-        return honest(replace(world, containers=containers))
+        return honest(replace(world, timers={**world.timers, **begun}))
 
-    patch.setattr(plan_module, "_waits", waits)
+    patch.setattr(plan_module, "timers", begun)
 
 
 def lets_newcomers_onto_what_is_leaving(patch: pytest.MonkeyPatch) -> None:
@@ -87,9 +89,9 @@ def lets_newcomers_onto_what_is_leaving(patch: pytest.MonkeyPatch) -> None:
 
 def never_ends_a_take(patch: pytest.MonkeyPatch) -> None:
     """A grace that is over changes nothing."""
-    honest = takes.after_timer
+    honest = timers.after_timer
     patch.setattr(
-        reducer,
+        step,
         "after_timer",
         lambda world, fact: world if fact.purpose is Purpose.GRACE else honest(world, fact),
     )
@@ -145,7 +147,6 @@ def empties_the_pool(patch: pytest.MonkeyPatch) -> None:
     """A growth leaves nothing for everybody else."""
     patch.setattr(sizes, "capacity", lambda world, state: len(world.state.online))
     patch.setattr(which, "may_go", lambda world, state, cpus: None)
-    patch.setattr(State, "shared", property(lambda self: self.online - self.exclusive - self.isolated))
 
 
 def follows_the_load_without_a_band(patch: pytest.MonkeyPatch) -> None:
@@ -160,9 +161,9 @@ def follows_the_load_without_a_band(patch: pytest.MonkeyPatch) -> None:
 
 def forgets_what_is_cooling(patch: pytest.MonkeyPatch) -> None:
     """A growth is never over: it claims what it has for good, so nothing is ever fair again."""
-    honest = takes.after_timer
+    honest = timers.after_timer
     patch.setattr(
-        reducer,
+        step,
         "after_timer",
         lambda world, fact: world if fact.purpose is Purpose.COOLDOWN else honest(world, fact),
     )
@@ -175,25 +176,25 @@ def calls_it_off_when_it_restarts(patch: pytest.MonkeyPatch) -> None:
         leaving = assignment.leaving
         return assignment.cpus if leaving is None or leaving.is_due else assignment.cpus | leaving.cpus
 
-    for module in (takes, plan_module, dynamic):
+    for module in (takes, settled, signals, dynamic):
         patch.setattr(module, "held", held)
 
 
 FAULTS = (
-    takes_at_once,
-    takes_without_leaving,
-    hears_every_acknowledgement,
-    hears_every_timer,
-    begins_no_grace_after_a_restart,
-    never_ends_a_take,
-    lets_newcomers_onto_what_is_leaving,
-    gives_up_the_original_set,
-    grants_less_than_the_floor,
-    grows_above_the_ceiling,
-    grows_onto_granted_cpus,
-    shares_out_by_arrival,
-    empties_the_pool,
-    follows_the_load_without_a_band,
-    forgets_what_is_cooling,
-    calls_it_off_when_it_restarts,
+    Fault(takes_at_once, laws.NOTICE),
+    Fault(takes_without_leaving, laws.NOTICE, first=40),
+    Fault(hears_every_acknowledgement, laws.NOTICE, first=3920),
+    Fault(hears_every_timer, laws.NOTICE, first=430),
+    Fault(begins_no_grace_after_a_restart, laws.SETTLED, first=90),
+    Fault(never_ends_a_take, laws.SETTLED, first=90),
+    Fault(lets_newcomers_onto_what_is_leaving, laws.VACATED),
+    Fault(gives_up_the_original_set, laws.BOOKS),
+    Fault(grants_less_than_the_floor, laws.BOOKS),
+    Fault(grows_above_the_ceiling, laws.BOOKS),
+    Fault(grows_onto_granted_cpus, laws.BOOKS),
+    Fault(shares_out_by_arrival, laws.FAIR, first=410),
+    Fault(empties_the_pool, laws.POOL),
+    Fault(follows_the_load_without_a_band, laws.COMES_TO_REST),
+    Fault(forgets_what_is_cooling, laws.FAIR, first=1700),
+    Fault(calls_it_off_when_it_restarts, laws.VACATED, first=90),
 )

@@ -43,8 +43,25 @@ class Host:
             wanted = CPUSet.parse(real.cpuset)
             if wanted and not wanted <= self.online:
                 return
-            real.phase, real.effective, real.starts = Phase.RUNNING, wanted or self.online, real.starts + 1
-            self.confine()
+            real.phase, real.starts = Phase.RUNNING, real.starts + 1
+            self.enter(real, wanted or self.online)
+
+    def enter(self, real: Real, cpus: CPUSet) -> None:
+        """A live container comes to run where it is configured for, as far as what is above it lets it. That it runs
+        elsewhere is news.
+        """
+        real.effective = real.runs_on(cpus)
+        real.is_dirty = real.is_dirty or not real.effective <= cpus
+        self.confine()
+
+    def relent(self, real: Real) -> None:
+        """What is above a container has all CPUs again, and it runs where it is configured for."""
+        if real.above is None:
+            return
+        real.above = None
+        if real.phase.is_live:
+            real.effective = real.configured(self.online) or self.online
+        self.confine()
 
     def confine(self) -> None:
         """Where the members of the group run follows from where it does."""
@@ -57,17 +74,19 @@ class Host:
         if real.phase.is_live:
             real.phase, real.effective = Phase.RESTARTING if restarts else Phase.EXITED, None
 
-    def remove(self, real: Real) -> None:
-        """It is gone."""
-        del self.containers[real.id]
+    def remove(self, real: Real, *, by_half: bool = False) -> None:
+        """It is gone; by half, it is still listed, and can be neither started nor updated."""
+        if by_half:
+            real.phase, real.effective = Phase.DEAD, None
+        else:
+            del self.containers[real.id]
 
     def tamper(self, real: Real, cpus: CPUSet) -> None:
         """Somebody else's `docker update --cpuset-cpus`."""
-        if cpus and cpus <= self.online:
+        if cpus and cpus <= self.online and real.phase is not Phase.DEAD:
             real.cpuset, real.is_dirty = str(cpus), True
             if real.phase.is_live:
-                real.effective = cpus
-            self.confine()
+                self.enter(real, cpus)
 
     def toggle_cpu(self, cpu: int) -> None:
         """A CPU goes offline or comes back (cgroup v2: effective sets shrink, fall back to all, and come back)."""
@@ -78,7 +97,9 @@ class Host:
         for real in self.containers.values():
             if real.phase.is_live:
                 before = real.effective
-                real.effective = real.configured(changed) or changed
+                if real.above is not None:
+                    real.above = real.above & changed or changed
+                real.effective = real.runs_on(real.configured(changed) or changed)
                 real.is_dirty = real.is_dirty or real.effective != before
         self.confine()
 

@@ -44,7 +44,13 @@ class Real:
     is_member: bool = False
     """Whether it lives in the cgroup that confines the shared pool."""
     is_ours: bool = False
-    """Whether an order of the daemon ever took effect on it."""
+    """Whether an order of the daemon took effect on it that was not taken back."""
+    above: CPUSet | None = None
+    """What the cgroup above it has, where that lacks CPUs."""
+
+    def runs_on(self, cpus: CPUSet) -> CPUSet:
+        """Where the kernel lets it run that is configured for these: what is above it confines it."""
+        return cpus if self.above is None else cpus & self.above or self.above
 
     def configured(self, online: CPUSet) -> CPUSet:
         """Where it would run if it started now; nowhere if all its CPUs are offline, since then it cannot start."""
@@ -54,6 +60,8 @@ class Real:
         """Where it may run now, or at any moment."""
         if self.effective is not None:
             return self.effective
+        if self.phase is Phase.DEAD:
+            return EMPTY
         if not self.asks:
             return self.configured(online)
         if self.verdict is None or self.verdict.refusal:

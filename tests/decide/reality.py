@@ -7,13 +7,11 @@ the daemon killed and restarted at any point. The engine does one order at a tim
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 from sidecar.decide.facts import (
     ContainerRemoved,
     ContainerSeen,
-    ContainerView,
     CpusetApplied,
     CpusetFailed,
     EngineConnected,
@@ -23,8 +21,10 @@ from sidecar.decide.facts import (
     Failure,
     InventoryTaken,
     LoadMeasured,
+    Phase,
     RetryDue,
     SettingsChanged,
+    StopFailed,
     TakeAcknowledged,
     TimerEnded,
     TopologyRead,
@@ -48,24 +48,8 @@ from state.cpuset import CPUSet
 from state.model import State
 from state.topology import Topology
 from tests.decide.modelhost import Host
+from tests.decide.news import Inventory, Look
 from tests.decide.real import Real
-
-
-@dataclasses.dataclass
-class Inventory:
-    """An inventory under way: taken, not yet delivered."""
-
-    views: tuple[ContainerView, ...]
-    began: int
-
-
-@dataclasses.dataclass
-class Look:
-    """A look under way: taken, not yet delivered."""
-
-    view: ContainerView | None
-    container: str
-    began: int
 
 
 class Reality(Host):
@@ -83,6 +67,7 @@ class Reality(Host):
         self.retries: list[RetryDue] = []
         self.timers: list[StartTimer] = []
         self.signals: list[SendSignal] = []
+        self.stopping: list[StopContainer] = []
         self.checkpoint = State()
         self.bursts: list[tuple[Fact, ...]] = []
         self.first = self.world = begin(State(), machine, settings)
@@ -90,6 +75,8 @@ class Reality(Host):
         self.last_orders: tuple[Order, ...] = ()
         self.new_orders: list[ApplyCpuset] = []
         self.new_answers: list[AnswerStart] = []
+        self.given_back: list[Real] = []
+        self.came_to_rest = True
         self.blocked: list[Look] = []
         self.connect()
 
@@ -100,15 +87,27 @@ class Reality(Host):
 
     def feed(self, *facts: Fact) -> None:
         """Let the daemon take a burst: step, commit, and start the orders."""
+        self._take_for_their_own()
         self.bursts.append(facts)
         self.planned_from = self.world
         self.world, orders = step(self.world, facts)
         self.last_orders = orders
+        forgotten = set(self.planned_from.state.originals) - set(self.world.state.originals)
+        if self.world.is_releasing:
+            self.given_back = [
+                self.containers[id] for id in forgotten if id in self.world.containers.keys() & self.containers
+            ]
         self.checkpoint = self.world.state
         self.new_orders = [order for order in orders if isinstance(order, ApplyCpuset)]
         self.new_answers = [order for order in orders if isinstance(order, AnswerStart)]
         for order in orders:
             self._start(order)
+
+    def _take_for_their_own(self) -> None:
+        """What those have now that were given back before is what they had before the next order."""
+        for real in self.given_back:
+            real.is_ours, real.limits, real.memory_nodes = False, (real.nano_cpus, real.cpu_quota), real.mems
+        self.given_back = []
 
     def _start(self, order: Order) -> None:
         match order:
@@ -119,8 +118,7 @@ class Reality(Host):
             case LookAgain():
                 self.begin_look(order.container)
             case StopContainer():
-                if (real := self.containers.get(order.container)) and real.phase.is_live:
-                    self.stop(real)
+                self.stopping.append(order)
             case SendSignal():
                 self.signals.append(order)
             case AnswerStart():
@@ -201,8 +199,9 @@ class Reality(Host):
             self._take_effect(late)
 
     def deliver(self, index: int, how: str) -> None:
-        """One order ends: ok, lost-before, lost-after, lost-late, failed, failed-after. While a start holds the lock it
-        can only be given up.
+        """One order ends: ok, lost-before, lost-after, lost-late, failed, failed-after, ineffective (what is above the
+        container lacks CPUs), overwritten (somebody writes to the kernel besides). While a start holds the lock it can
+        only be given up.
         """
         order = self.flight[index]
         if self._is_locked(order.container):
@@ -212,18 +211,15 @@ class Reality(Host):
         self._land_earlier(order)
         real = self.containers.get(order.container)
         if order.number in self.landed:
-            how = "landed" if how == "ok" else "lost"
+            how = "landed" if how in ("ok", "ineffective", "overwritten") else "lost"
         if real is None:
             self._failed(order, Failure.GONE)
         elif not self._is_possible(order) or (order.update.nano_cpus or 0) > len(self.online) * 10**9:
             self._failed(order, Failure.REFUSED)
-        elif how in ("ok", "landed"):
-            if how == "ok":
-                self._take_effect(order)
-            if order.live and real.effective and real.is_member and real.effective != order.update.cpus:
-                self._failed(order, Failure.INEFFECTIVE, real.effective)
-            else:
-                self.feed(CpusetApplied(order.container, order.number, real.effective, self.ticket()))
+        elif how in ("ok", "landed", "ineffective", "overwritten"):
+            if how != "landed":
+                self._take_effect_as(order, real, how)
+            self._accepted(order, real)
         elif how in ("lost-before", "lost"):
             self._failed(order, Failure.LOST)
         elif how == "lost-after":
@@ -234,11 +230,30 @@ class Reality(Host):
             self._failed(order, Failure.LOST)
         elif how == "failed-after":
             if real.phase.is_live:
-                real.effective = order.update.cpus
-                self.confine()
+                self.enter(real, order.update.cpus)
             self._failed(order, Failure.FAILED)
         else:
             self._failed(order, Failure.FAILED)
+
+    def _take_effect_as(self, order: ApplyCpuset, real: Real, how: str) -> None:
+        """The engine takes the order; what the kernel makes of it is another matter."""
+        self.relent(real)
+        if how == "ineffective":
+            real.above = real.effective
+        self._take_effect(order)
+        if how == "overwritten" and real.effective is not None:
+            real.effective, real.is_dirty = self.online - order.update.cpus or self.online, True
+            self.confine()
+
+    def _accepted(self, order: ApplyCpuset, real: Real) -> None:
+        """The engine took the order: what the kernel shows of one that is live is the last word."""
+        effective = real.effective if order.live else None
+        if effective is None or effective == order.update.cpus:
+            self.feed(CpusetApplied(order.container, order.number, effective, self.ticket()))
+            return
+        # Where it runs and what it is configured for is told.
+        real.is_dirty = real.is_dirty and real.cpuset != str(order.update.cpus)
+        self._failed(order, Failure.INEFFECTIVE, effective)
 
     def _is_locked(self, container: str) -> bool:
         real = self.containers.get(container)
@@ -261,6 +276,8 @@ class Reality(Host):
             self.deliver_inventory(0)
         elif self.retries:
             self.retry(0)
+        elif self.stopping:
+            self.deliver_stop(0)
         elif self.timers:
             self.time_out(0)
         else:
@@ -276,6 +293,9 @@ class Reality(Host):
         return bool(free)
 
     def _is_possible(self, order: ApplyCpuset) -> bool:
+        real = self.containers.get(order.container)
+        if real is not None and real.phase is Phase.DEAD:
+            return False
         return order.update.cpus <= self.online and CPUSet.parse(order.update.mems or "") <= self.engine_mems
 
     def _take_effect(self, order: ApplyCpuset) -> None:
@@ -290,12 +310,23 @@ class Reality(Host):
         if order.update.mems is not None:
             real.mems = order.update.mems
         if real.phase.is_live:
-            real.effective = order.update.cpus
-        self.confine()
+            self.enter(real, order.update.cpus)
 
     def _failed(self, order: ApplyCpuset, failure: Failure, effective: CPUSet | None = None) -> None:
         self.retries.append(RetryDue(order.container, order.number))
         self.feed(CpusetFailed(order.container, order.number, failure, f"it {failure.value}", self.ticket(), effective))
+
+    def deliver_stop(self, index: int, *, fails: bool = False) -> None:
+        """A container that was to be stopped is, or is not."""
+        order = self.stopping.pop(index)
+        real = self.containers.get(order.container)
+        if real is None or not real.phase.is_live:
+            return
+        if fails:
+            self.feed(StopFailed(order.container, "it could not be stopped"))
+        else:
+            self.stop(real)
+            self.begin_look(real.id)
 
     def retry(self, index: int) -> None:
         """A pause after a failure is over."""
@@ -352,6 +383,8 @@ class Reality(Host):
             if order.number not in self.landed and fates[index % len(fates)]:
                 self._take_effect(order)
         self.flight, self.late, self.looks, self.retries, self.timers, self.blocked = [], [], [], [], [], []
+        self._take_for_their_own()
+        self.stopping = []
         for real in self.containers.values():
             real.held = None
         self.landed, self.inventories, self.bursts = set(), [], []

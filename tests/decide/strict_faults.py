@@ -6,37 +6,40 @@ from typing import Any
 
 import pytest
 
-from sidecar.decide import plan as plan_module
-from sidecar.decide import reconcile, reducer, starting
+from sidecar.decide import sightings, step
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
+from sidecar.decide.container.start import Asks
 from sidecar.decide.facts import ContainerView, StartHeld
+from sidecar.decide.moves import plan as plan_module
+from sidecar.decide.moves import starts
 from sidecar.decide.orders import AnswerStart
 from sidecar.decide.policies.dynamic import DynamicPolicy
 from sidecar.decide.policies.static import StaticPolicy
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
+from tests.decide import laws
+from tests.decide.faults import Fault
 
 
 def answers_before_others_have_left(patch: pytest.MonkeyPatch) -> None:
-    honest = starting._answer
+    honest = starts.answer_to
 
     def answer(world: World, container: Container, number: int) -> AnswerStart | None:
         empty = replace(world)
         empty.__dict__["reach"] = Reach(0, 0, 0, 0)
         return honest(empty, container, number)
 
-    patch.setattr(starting, "_answer", answer)
+    patch.setattr(starts, "answer_to", answer)
 
 
 def forgets_what_it_answered(patch: pytest.MonkeyPatch) -> None:
-    honest = starting.answers
+    honest = starts.answers
 
     def answers(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
         after, given = honest(world)
         for answer in given:
-            made = replace(after.containers[answer.container], doubts=(), is_lost=False)
-            after = after.with_container(made)
+            after = after.with_container(replace(after.containers[answer.container], doubts=(), start=Asks()))
         return after, given
 
     patch.setattr(plan_module, "answers", answers)
@@ -47,7 +50,7 @@ def waits_for_what_two_held_starts_are_configured_for(patch: pytest.MonkeyPatch)
 
 
 def starts_what_was_refused(patch: pytest.MonkeyPatch) -> None:
-    honest = starting._answer
+    honest = starts.answer_to
 
     def answer(world: World, container: Container, number: int) -> AnswerStart | None:
         state = replace(world.state, refusals={})
@@ -55,43 +58,38 @@ def starts_what_was_refused(patch: pytest.MonkeyPatch) -> None:
             replace(world, state=state), replace(container, wish=replace(container.wish, demand=None)), number
         )
 
-    patch.setattr(starting, "_answer", answer)
+    patch.setattr(starts, "answer_to", answer)
 
 
 def orders_what_is_held(patch: pytest.MonkeyPatch) -> None:
     """An order to a container whose lock its start holds is not answered, and takes a slot."""
-    honest = plan_module._changes
-
-    def changes(world: World) -> object:
-        blind = {id: replace(c, held=None) for id, c in world.containers.items()}
-        return honest(replace(world, containers=blind))
-
-    patch.setattr(plan_module, "_changes", changes)
+    honest = plan_module.may_order
+    patch.setattr(plan_module, "may_order", lambda container: honest(replace(container, start=Asks())))
 
 
 def never_answers_again_once_asked(patch: pytest.MonkeyPatch) -> None:
-    honest = starting.after_hold
+    honest = starts.after_hold
 
     def after(world: World, fact: StartHeld) -> World:
         known = world.containers.get(fact.view.id)
-        return world if known and known.has_asked else honest(world, fact)
+        return world if known and known.is_strict else honest(world, fact)
 
-    patch.setattr(reducer, "after_hold", after)
+    patch.setattr(step, "after_hold", after)
 
 
 def believes_a_glance(patch: pytest.MonkeyPatch) -> None:
     """What is seen without the lock has no limits: an order would forget them for good."""
-    honest = reconcile.sighted
+    honest = sightings.sighted
 
     def sighted(world: World, view: ContainerView, began: int) -> World:
         return honest(world, replace(view, is_glance=False), began)
 
-    patch.setattr(reducer, "sighted", sighted)
-    patch.setattr(reconcile, "sighted", sighted)
+    patch.setattr(step, "sighted", sighted)
+    patch.setattr(sightings, "sighted", sighted)
 
 
 def tells_members_what_they_are_configured_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(World, "sure_of", lambda self, container: container.configured)
+    patch.setattr(World, "sure_of", lambda self, container: container.place.configured)
 
 
 def lets_the_group_be(patch: pytest.MonkeyPatch) -> None:
@@ -110,13 +108,13 @@ def _leaves_the_group(patch: pytest.MonkeyPatch, policy: type[StaticPolicy | Dyn
 
 
 FAULTS = (
-    answers_before_others_have_left,
-    forgets_what_it_answered,
-    waits_for_what_two_held_starts_are_configured_for,
-    starts_what_was_refused,
-    orders_what_is_held,
-    never_answers_again_once_asked,
-    believes_a_glance,
-    tells_members_what_they_are_configured_for,
-    lets_the_group_be,
+    Fault(answers_before_others_have_left, laws.ANSWERS),
+    Fault(forgets_what_it_answered, laws.FOOTPRINTS, first=170),
+    Fault(waits_for_what_two_held_starts_are_configured_for, laws.ANSWERED, first=800),
+    Fault(starts_what_was_refused, laws.ANSWERS),
+    Fault(orders_what_is_held, laws.HELD, first=1820),
+    Fault(never_answers_again_once_asked, laws.ANSWERED, first=150),
+    Fault(believes_a_glance, laws.ORIGINALS),
+    Fault(tells_members_what_they_are_configured_for, laws.TOLD),
+    Fault(lets_the_group_be, laws.APART, first=50),
 )

@@ -37,8 +37,8 @@ def go_on(reality: Reality, real: Real, *, fails: bool) -> None:
         return
     wanted = verdict.update.cpus if verdict.update else CPUSet.parse(real.cpuset) or reality.online
     if not fails and not verdict.refusal and wanted <= reality.online:
-        real.phase, real.effective, real.starts = Phase.RUNNING, wanted, real.starts + 1
-        reality.confine()
+        real.phase, real.starts = Phase.RUNNING, real.starts + 1
+        reality.enter(real, wanted)
     reality.unlock(real)
 
 
@@ -50,6 +50,15 @@ def one_goes_on(reality: Reality) -> bool:
             reality.begin_look(real.id)
             return True
     return False
+
+
+def ordered_while_held(reality: Reality) -> list[str]:
+    """Orders of the last burst to containers whose starts wait for an answer: the engine would not obey them."""
+    return [
+        f"{real.name} was ordered onto {order.update.cpus}, and its start is held"
+        for order in reality.new_orders
+        if (real := reality.containers.get(order.container)) and real.held is not None
+    ]
 
 
 def answered_wrongly(reality: Reality) -> list[str]:

@@ -14,22 +14,41 @@ from state.model import Assignment, NumaRule
 from tests.decide.reality import Reality
 
 
-def taken_unfairly(reality: Reality) -> list[str]:
-    """What the last burst took against the rules, as sentences."""
+def taken_without_notice(reality: Reality) -> list[str]:
+    """What the last burst took, or ordered off, before the workload had its notice, as sentences."""
     if reality.world.settings.policy is not PolicyName.DYNAMIC:
         return []
     facts = reality.bursts[-1] if reality.bursts else ()
-    was_refitted = any(isinstance(fact, TopologyRead | SettingsChanged) for fact in facts)
     found = [*_ordered_off_too_early(reality)]
+    for was, after in _changed(reality):
+        ended = _ended(facts, after.container)
+        found += _without_notice(reality.world, was, after, ended, was_refitted=_was_refitted(facts))
+    return found
+
+
+def lost_of_original_sets(reality: Reality) -> list[str]:
+    """What the last burst took of CPUs that are no one else's to claim, as sentences."""
+    facts = reality.bursts[-1] if reality.bursts else ()
+    if reality.world.settings.policy is not PolicyName.DYNAMIC or _was_refitted(facts):
+        return []
+    return [
+        f"{after.name} lost {was.original - after.original} of its original set"
+        for was, after in _changed(reality)
+        if not was.original <= after.original and not after.demand.move
+    ]
+
+
+def _was_refitted(facts: Sequence[Fact]) -> bool:
+    return any(isinstance(fact, TopologyRead | SettingsChanged) for fact in facts)
+
+
+def _changed(reality: Reality) -> Iterator[tuple[Assignment, Assignment]]:
+    """Each grant that stands, before and after the last burst."""
     before, now = reality.planned_from, reality.world
     for id, after in now.state.assignments.items():
         was = before.state.assignments.get(id)
-        if was is None or was.since != after.since or id not in now.containers:
-            continue
-        found += _without_notice(now, was, after, _ended(facts, id), was_refitted=was_refitted)
-        if not was_refitted and not was.original <= after.original and not after.demand.move:
-            found.append(f"{after.name} lost {was.original - after.original} of its original set")
-    return found
+        if was is not None and was.since == after.since and id in now.containers:
+            yield was, after
 
 
 def _ordered_off_too_early(reality: Reality) -> Iterator[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from sidecar.decide.container.line import Doubt, Ends
 from sidecar.decide.facts import Phase, Purpose
-from sidecar.decide.orders import AnswerStart, ApplyCpuset, StartTimer
+from sidecar.decide.orders import AnswerStart, ApplyCpuset, LookAgain, StartTimer
+from state.cpuset import CPUSet
 from tests.decide import strictstarts
 from tests.decide.real import Real
 from tests.decide.stories import Story, cpus
@@ -132,3 +134,25 @@ def test_a_lost_order_does_not_keep_a_container_from_lingering() -> None:
     story.end(real)
     assert story.known(real).may_change_unseen
     assert [order.container for order in story.given if isinstance(order, StartTimer)] == [real.id]
+
+
+def test_an_order_that_waited_for_a_held_start_tells_of_no_start() -> None:
+    """The engine obeys it once the start is over, and the kernel is not asked: whether the container runs meanwhile,
+    and on what, is in doubt until somebody looks.
+    """
+    story = Story()
+    real = strict(story, exclusive=2, quota=200_000)
+    story.look(real)
+    (order,) = story.flight
+    strictstarts.hold(story, real)
+    strictstarts.go_on(story, real, fails=False)
+    story.deliver(0, "ok")
+    assert story.known(real).is_idle
+    assert Doubt(order.update.cpus, Ends.LOOK) in story.known(real).doubts
+    assert CPUSet.from_mask(story.known(real).footprint) == order.update.cpus == real.effective
+    assert story.given[-1] == LookAgain(real.id)
+    assert not story.is_settled(real)
+    story.settle()
+    assert not story.known(real).is_idle
+    assert story.known(real).doubts == ()
+    assert story.is_settled(real)

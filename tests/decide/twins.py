@@ -29,6 +29,7 @@ from sidecar.decide.orders import Order
 from state.codec import encode, to_builtins
 from tests.decide import histories
 from tests.decide.histories import Broken
+from tests.decide.laws import Breach, Law
 from tests.decide.long_run import history
 from tests.decide.reality import Reality
 
@@ -40,6 +41,8 @@ _IMPORT: Final = re.compile(r"^(\s*(?:from|import) )(state|sidecar)\b", re.MULTI
 
 _PROSE: Final = frozenset(("reason", "refusal", "detail", "code"))
 """Fields that hold sentences, or did in some revision."""
+
+TWINS: Final = Law("both decide the same", lambda reality: ())
 
 Step = Callable[[Any, Any], tuple[Any, tuple[Any, ...]]]
 
@@ -119,7 +122,9 @@ def _shape(value: Any) -> Any:
 
 def _equal(what: str, ours: object, theirs: object, facts: tuple[Fact, ...]) -> None:
     if ours != theirs:
-        raise Broken([f"{what}: {ours} now, {theirs} then, after {[encode(fact).decode() for fact in facts]}"])
+        raise Broken(
+            [Breach(TWINS, f"{what}: {ours} now, {theirs} then, after {[encode(fact).decode() for fact in facts]}")]
+        )
 
 
 def _found(name: str, *modules: str) -> Any:

@@ -26,7 +26,7 @@ def update_to(world: World, container: Container, cpus: CPUSet) -> Update:
     nano, quota = _limits(world, container)
     # An order that was lost may land just before this one: its limits are said again.
     again = container.may_change_unseen
-    mems = _mems(world, container)
+    mems = memory_for(world, container)
     return Update(
         cpus=cpus,
         nano_cpus=nano if nano > 0 and (again or nano != view.nano_cpus) else None,
@@ -72,7 +72,7 @@ def _ceiling(world: World) -> int:
     return min(world.engine.ncpu, online) if world.engine else online
 
 
-def _mems(world: World, container: Container) -> CPUSet:
+def memory_for(world: World, container: Container) -> CPUSet:
     """The memory nodes that a container should have now; empty where that is not ours to say."""
     view = container.view
     if view.labels.get(MEMS_LABEL, "").strip().lower() != MemsRule.FOLLOW or container.keeps_mems:

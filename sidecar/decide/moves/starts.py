@@ -65,7 +65,7 @@ def answers(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
     given: list[AnswerStart] = []
     for container in world.containers.values():
         start = container.start
-        answer = _answer(world, container, start.number) if isinstance(start, Held) else None
+        answer = answer_to(world, container, start.number) if isinstance(start, Held) else None
         if answer is None:
             continue
         given.append(answer)
@@ -75,7 +75,8 @@ def answers(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
     return world, tuple(given)
 
 
-def _answer(world: World, container: Container, number: int) -> AnswerStart | None:
+def answer_to(world: World, container: Container, number: int) -> AnswerStart | None:
+    """The answer to the held start of this number; None where it has to wait."""
     id, settings = container.view.id, world.settings
     is_ours = container.wish.standing is Standing.MANAGED and settings.policy is not PolicyName.NONE
     if world.is_releasing or (not is_ours and container.wish.trouble is None):

@@ -1,0 +1,24 @@
+"""Looks that are on their way to the daemon: what was seen, and when that began."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sidecar.decide.facts import ContainerView
+
+
+@dataclasses.dataclass
+class Inventory:
+    """An inventory under way: taken, not yet delivered."""
+
+    views: tuple[ContainerView, ...]
+    began: int
+
+
+@dataclasses.dataclass
+class Look:
+    """A look under way: taken, not yet delivered."""
+
+    view: ContainerView | None
+    container: str
+    began: int
