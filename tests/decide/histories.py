@@ -116,6 +116,8 @@ def rest(reality: Reality) -> None:
     while strictstarts.one_goes_on(reality):
         pass
     reality.read_topology()
+    if not reality.is_reached:
+        reality.connect()
     reality.take_inventory()
     told = sum(1 + 2 * len(inventory.views) for inventory in reality.inventories)
     waiting = len(reality.flight) + len(reality.looks) + len(reality.retries) + len(reality.timers) + told

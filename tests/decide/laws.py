@@ -111,6 +111,14 @@ def _orders_can_be_obeyed(reality: Reality) -> list[str]:
     return found
 
 
+def _everybody_is_known(reality: Reality) -> list[str]:
+    """Who was there when the engine was reached may be anywhere, until it was looked at."""
+    if not reality.new_orders:
+        return []
+    unknown = (reality.there_when_reached & set(reality.containers)) - set(reality.world.containers)
+    return [f"{reality.containers[id].name} was not looked at, and orders are given" for id in sorted(unknown)]
+
+
 def _grants_are_not_left(reality: Reality) -> list[str]:
     world = reality.world
     return [
@@ -289,6 +297,7 @@ FOOTPRINTS = Law("a container runs in its footprint", _footprints_are_honest)
 POSSIBLE = Law("an order can be obeyed", _orders_can_be_obeyed)
 KEPT = Law("no order takes what is granted", _grants_are_not_left)
 ISOLATED = Law("isolated CPUs are not shared", _isolated_cpus_are_not_shared)
+KNOWN = Law("nothing is ordered before everything was looked at", _everybody_is_known)
 VACATED = Law("a CPU is vacated before it is entered", _entered_when_vacated)
 ALONE = Law("settled means alone", _settled_means_alone)
 TOLD = Law("no CPU is told that is not there", _projections_are_true)
@@ -318,7 +327,7 @@ STAYS_AT_REST = Law("what is at rest stays so", restlaws.moved_again, When.REST)
 REPLAYS = Law("the journal replays", restlaws.replayed_otherwise, When.REST)
 
 LAWS: tuple[Law, ...] = (
-    *(BOOKS, POOL, FOOTPRINTS, POSSIBLE, KEPT, ISOLATED, VACATED, ALONE, TOLD, ONE_ORDER, FEW_ORDERS),
+    *(BOOKS, POOL, FOOTPRINTS, POSSIBLE, KNOWN, KEPT, ISOLATED, VACATED, ALONE, TOLD, ONE_ORDER, FEW_ORDERS),
     *(ORIGINALS, GIVEN_BACK, TASKS, NOTICE, ORIGINAL_SETS, HELD, ANSWERS),
     *(COMES_TO_REST, SAME_CONTAINERS, ANSWERED, RETRIED, IDLE, ARRIVED, SETTLED, APART, LIMITS, MEMORY, RELEASED, FAIR),
     # These look once more.

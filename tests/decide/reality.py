@@ -160,11 +160,14 @@ class Reality(Host):
 
     def take_inventory(self) -> None:
         """Look at everything, and tell at once."""
-        self.begin_inventory()
-        self.deliver_inventory(len(self.inventories) - 1)
+        if self.is_reached:
+            self.begin_inventory()
+            self.deliver_inventory(len(self.inventories) - 1)
 
     def begin_inventory(self) -> None:
         """Look at everything; what was seen is told later, when others may have told other things."""
+        if not self.is_reached:
+            return
         began = self.ticket()
         views = []
         for real in self.containers.values():
@@ -364,17 +367,16 @@ class Reality(Host):
 
     def connect(self, *, is_slow: bool = False) -> None:
         """The engine is reached, and everything is looked at; other news may come before all of that is told."""
-        self.feed(
-            EngineConnected(
-                EngineInfo(name="reality", version="1", api_version="1.41", ncpu=len(self.present)), self.ticket()
-            )
-        )
+        self.is_reached, self.there_when_reached = True, frozenset(self.containers)
+        engine = EngineInfo(name="reality", version="1", api_version="1.41", ncpu=len(self.present))
+        self.feed(EngineConnected(engine, self.ticket()))
         self.begin_inventory()
         if not is_slow:
             self.deliver_inventory(len(self.inventories) - 1)
 
     def disconnect(self) -> None:
-        """The engine is lost; orders on their way end unknown."""
+        """The engine is lost; orders on their way end unknown, and nobody takes inventories."""
+        self.is_reached = False
         self.feed(EngineDisconnected("gone"))
 
     def crash(self, fates: Sequence[bool], *, is_slow: bool = False) -> None:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from sidecar.decide.container.container import Standing
-from sidecar.decide.facts import ContainerRemoved, ContainerView, EngineConnected, EngineInfo, InventoryTaken, Phase
-from sidecar.decide.orders import LookAgain
+from sidecar.decide.facts import (
+    ContainerRemoved,
+    ContainerView,
+    EngineConnected,
+    EngineDisconnected,
+    EngineInfo,
+    InventoryTaken,
+    Phase,
+)
+from sidecar.decide.orders import ApplyCpuset, LookAgain
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.step import step
-from sidecar.decide.world import World
+from sidecar.decide.world import Away, World
 from state.cpuset import CPUSet
 from state.model import Demand, Originals, State
 from state.topology import uniform
@@ -51,3 +59,19 @@ def test_a_container_that_was_removed_during_the_inventory_is_gone_with_the_next
     assert not world.containers
     assert not world.state.assignments
     assert not world.state.originals
+
+
+def test_an_inventory_from_before_the_connection_makes_nothing_ready() -> None:
+    """A container may have come in between, unseen: nothing is ordered before an inventory that began later."""
+    plain = _view(OTHER, effective=CPUSet.parse("0-3"))
+    late = EngineConnected(ENGINE.engine, 2)
+    world, orders = step(_world_with_books(), (late, InventoryTaken((plain,), (), 1)))
+    assert not world.is_ready
+    assert not [order for order in orders if isinstance(order, ApplyCpuset)]
+    world, _ = step(world, (InventoryTaken((), (), 3),))
+    assert world.is_ready
+
+
+def test_an_inventory_while_the_engine_is_away_makes_nothing_ready() -> None:
+    world, _ = step(_world_with_books(), (ENGINE, EngineDisconnected("gone"), InventoryTaken((), (), 1)))
+    assert world.readiness == Away("gone")

@@ -20,7 +20,7 @@ from sidecar.decide.moves import limits
 from sidecar.decide.moves import plan as plan_module
 from sidecar.decide.policies import granting, static
 from sidecar.decide.settings import Settings
-from sidecar.decide.world import World, replace
+from sidecar.decide.world import Ready, World, replace
 from state.cpuset import CPUSet
 from state.model import State
 from tests.decide import dynamic_faults, laws, strict_faults
@@ -162,6 +162,15 @@ def forgets_who_was_seen_before_a_removal(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(step, "believed", lambda world, view, began: world)
 
 
+def is_ready_by_any_inventory(patch: pytest.MonkeyPatch) -> None:
+    honest = sightings.counted
+
+    def counted(world: World, gone: tuple[str, ...], began: int) -> World:
+        return replace(honest(world, gone, began), readiness=Ready(0))
+
+    patch.setattr(step, "counted", counted)
+
+
 def shares_isolated_cpus(patch: pytest.MonkeyPatch) -> None:
     _replace_property(patch, State, "shared", lambda self: self.online - self.exclusive or self.reserved)
 
@@ -197,6 +206,7 @@ FAULTS = (
     Fault(keeps_cpus_that_went_offline, laws.BOOKS),
     Fault(gives_two_orders_at_once, laws.ONE_ORDER),
     Fault(forgets_who_was_seen_before_a_removal, laws.ORIGINALS, first=8570),
+    Fault(is_ready_by_any_inventory, laws.KNOWN),
     Fault(shares_isolated_cpus, laws.ISOLATED, first=140),
     Fault(never_gives_memory_back, laws.MEMORY, first=120),
 )
