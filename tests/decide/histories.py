@@ -280,19 +280,13 @@ def _release(reality: Reality, who: int, how: int) -> None:
 
 
 def _astray(reality: Reality, who: int, how: int) -> None:
-    """An order is taken by the engine and not by the kernel; or what was in its way is gone, and nobody says so.
-
-    A container of the strict runtime is looked at then: while it runs, what it is configured for is not counted among
-    the CPUs that it may run on.
-    """
+    """An order is taken by the engine and not by the kernel; or what was in its way is gone, and nobody says so."""
     if reality.flight and how % 3:
         reality.deliver(who % len(reality.flight), _ASTRAY[how % 2])
         return
     confined = [real for real in reality.containers.values() if real.above is not None]
     if confined:
-        real = confined[who % len(confined)]
-        reality.relent(real)
-        real.is_dirty = real.is_dirty or real.asks
+        reality.relent(confined[who % len(confined)])
 
 
 def _reconnect(reality: Reality, who: int, how: int) -> None:

@@ -20,7 +20,7 @@ from sidecar.decide.takes import held
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
 from state.invariants import violations
-from tests.decide import restlaws, takelaws
+from tests.decide import restlaws, takelaws, waitlaws
 from tests.decide.real import Real
 from tests.decide.reality import Reality
 from tests.decide.strictstarts import answered_wrongly, ordered_while_held
@@ -262,15 +262,12 @@ def _originals_are_remembered(reality: Reality) -> list[str]:
 
 
 def _given_back_before_forgotten(reality: Reality) -> list[str]:
-    """While everything is given back, nothing is forgotten of a container before it has all that it had.
-
-    One of which only a glance is known is left out: see test_known_flaws.py.
-    """
+    """While everything is given back, nothing is forgotten of a container before it has all that it had."""
     found, world = [], reality.world
     knowing = replace(world, state=replace(world.state, originals=reality.planned_from.state.originals))
     for real in reality.given_back:
         container = world.containers.get(real.id)
-        if container is None or container.view.is_glance or real.phase in _GOING or _is_unseen(reality, real):
+        if container is None or real.phase in _GOING or _is_unseen(reality, real):
             continue
         had = released_to(knowing, container)
         if real.configured(world.state.online) != had:
@@ -311,6 +308,10 @@ ORIGINAL_SETS = Law("an original set stays", takelaws.lost_of_original_sets)
 HELD = Law("nothing is ordered while a start is held", ordered_while_held)
 ANSWERS = Law("a start is answered rightly", answered_wrongly)
 
+PAUSES = Law("a failed order is not repeated before its pause is over", waitlaws.ordered_in_a_pause)
+MEMORY_AGAIN = Law("CPUs do not fail again for memory", waitlaws.memory_again)
+TIMED = Law("a rest is timed", waitlaws.untimed)
+
 COMES_TO_REST = Law("everything comes to rest", restlaws.still_moving, When.REST)
 SAME_CONTAINERS = Law("the world knows who exists", restlaws.unknown, When.REST)
 ANSWERED = Law("every start is answered", restlaws.unanswered, When.REST)
@@ -323,13 +324,28 @@ LIMITS = Law("limits are put back", restlaws.lifted_for_nothing, When.REST)
 MEMORY = Law("memory follows, or is as it was", restlaws.with_wrong_memory, When.REST)
 RELEASED = Law("everything is given back", restlaws.not_given_back, When.REST)
 FAIR = Law("sizes are fair", lambda reality: takelaws.unfair(reality.world), When.REST)
+NO_TIMERS = Law("nothing is waited for at rest", waitlaws.waited_for_nothing, When.REST)
 STAYS_AT_REST = Law("what is at rest stays so", restlaws.moved_again, When.REST)
 REPLAYS = Law("the journal replays", restlaws.replayed_otherwise, When.REST)
 
 LAWS: tuple[Law, ...] = (
     *(BOOKS, POOL, FOOTPRINTS, POSSIBLE, KNOWN, KEPT, ISOLATED, VACATED, ALONE, TOLD, ONE_ORDER, FEW_ORDERS),
-    *(ORIGINALS, GIVEN_BACK, TASKS, NOTICE, ORIGINAL_SETS, HELD, ANSWERS),
-    *(COMES_TO_REST, SAME_CONTAINERS, ANSWERED, RETRIED, IDLE, ARRIVED, SETTLED, APART, LIMITS, MEMORY, RELEASED, FAIR),
+    *(ORIGINALS, GIVEN_BACK, TASKS, NOTICE, ORIGINAL_SETS, HELD, ANSWERS, PAUSES, MEMORY_AGAIN, TIMED),
+    *(
+        COMES_TO_REST,
+        SAME_CONTAINERS,
+        ANSWERED,
+        RETRIED,
+        IDLE,
+        ARRIVED,
+        SETTLED,
+        APART,
+        LIMITS,
+        MEMORY,
+        RELEASED,
+        FAIR,
+        NO_TIMERS,
+    ),
     # These look once more.
     *(STAYS_AT_REST, REPLAYS),
 )

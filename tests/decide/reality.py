@@ -68,6 +68,8 @@ class Reality(Host):
         self.timers: list[StartTimer] = []
         self.signals: list[SendSignal] = []
         self.stopping: list[StopContainer] = []
+        self.paused: dict[str, int] = {}
+        self.failed_with_memory: set[str] = set()
         self.checkpoint = State()
         self.bursts: list[tuple[Fact, ...]] = []
         self.first = self.world = begin(State(), machine, settings)
@@ -184,6 +186,7 @@ class Reality(Host):
 
     def read_topology(self) -> None:
         """Hotplug was noticed."""
+        self.failed_with_memory.clear()
         self.feed(TopologyRead(self.machine_now()))
 
     def land(self, index: int) -> None:
@@ -317,6 +320,10 @@ class Reality(Host):
 
     def _failed(self, order: ApplyCpuset, failure: Failure, effective: CPUSet | None = None) -> None:
         self.retries.append(RetryDue(order.container, order.number))
+        if failure is not Failure.REFUSED:
+            self.paused[order.container] = order.number
+        if order.update.mems is not None:
+            self.failed_with_memory.add(order.container)
         self.feed(CpusetFailed(order.container, order.number, failure, f"it {failure.value}", self.ticket(), effective))
 
     def deliver_stop(self, index: int, *, fails: bool = False) -> None:
@@ -333,7 +340,10 @@ class Reality(Host):
 
     def retry(self, index: int) -> None:
         """A pause after a failure is over."""
-        self.feed(self.retries.pop(index))
+        due = self.retries.pop(index)
+        if self.paused.get(due.container) == due.order:
+            del self.paused[due.container]
+        self.feed(due)
 
     def time_out(self, index: int) -> None:
         """A timer is over."""
@@ -363,6 +373,7 @@ class Reality(Host):
     def read_settings(self, settings: Settings) -> None:
         """SIGHUP, with other settings."""
         self.settings = settings = replace(settings, shared_slice=self.settings.shared_slice)
+        self.failed_with_memory.clear()
         self.feed(SettingsChanged(to_builtins(settings)))
 
     def connect(self, *, is_slow: bool = False) -> None:
@@ -390,6 +401,7 @@ class Reality(Host):
         for real in self.containers.values():
             real.held = None
         self.landed, self.inventories, self.bursts = set(), [], []
+        self.paused, self.failed_with_memory = {}, set()
         saved = decode(encode(self.checkpoint), State)
         self.first = self.world = begin(saved, self.machine_now(), self.settings)
         self.connect(is_slow=is_slow)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.line import Paused
-from sidecar.decide.container.start import Answered
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.settled import desired
 from sidecar.decide.projecting import projection_of
@@ -50,17 +49,12 @@ def never_retried(reality: Reality) -> list[str]:
 
 
 def kept_for_nothing(reality: Reality) -> list[str]:
-    """Grants of containers that do not run, and are not about to. One that died between the answer to its start and the
-    start is left out: see test_known_flaws.py.
-    """
+    """Grants of containers that do not run, and are not about to."""
     assignments = reality.world.state.assignments
     return [
         f"{real.name} does not run and keeps CPUs {assignments[real.id].cpus} for ever"
         for container, real in _everybody(reality)
-        if container.is_idle
-        and real.phase is not Phase.RESTARTING
-        and real.id in assignments
-        and not (real.phase is Phase.DEAD and isinstance(container.start, Answered))
+        if container.is_idle and real.phase is not Phase.RESTARTING and real.id in assignments
     ]
 
 

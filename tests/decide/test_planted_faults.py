@@ -12,11 +12,11 @@ from sidecar.decide.container import machine
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
 from sidecar.decide.container.line import Free, Paused, Sent
-from sidecar.decide.container.news import Failed, Lost, Ordered, RetryDue
+from sidecar.decide.container.news import Failed, Ineffective, Looked, Lost, Ordered, RetryDue
 from sidecar.decide.container.place import Place
-from sidecar.decide.container.start import Plain
+from sidecar.decide.container.start import Answered, Plain
 from sidecar.decide.facts import Phase
-from sidecar.decide.moves import limits
+from sidecar.decide.moves import limits, timers
 from sidecar.decide.moves import plan as plan_module
 from sidecar.decide.policies import granting, static
 from sidecar.decide.settings import Settings
@@ -184,6 +184,47 @@ def never_gives_memory_back(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(limits, "memory_for", memory)
 
 
+def ends_every_pause_with_any(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(machine.LINES, (Paused, RetryDue), lambda container, due: replace(container, line=Free()))
+
+
+def asks_for_memory_after_an_order_without_effect(patch: pytest.MonkeyPatch) -> None:
+    honest = machine.LINES[Sent, Ineffective]
+
+    def ineffective(container: Container, news: Ineffective) -> Container:
+        return replace(honest(container, news), keeps_mems=container.keeps_mems)
+
+    patch.setitem(machine.LINES, (Sent, Ineffective), ineffective)
+
+
+def waits_for_the_start_of_the_dead(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(machine.STARTS, (Answered, Looked), lambda container, news: container)
+
+
+def forgets_what_was_only_glanced_at(patch: pytest.MonkeyPatch) -> None:
+    honest = plan_module.has_all_back
+
+    def is_back(world: World, container: Container, cpus: CPUSet) -> bool:
+        return honest(world, replace(container, view=replace(container.view, is_glance=False)), cpus)
+
+    patch.setattr(plan_module, "has_all_back", is_back)
+
+
+def takes_a_lost_order_for_a_start(patch: pytest.MonkeyPatch) -> None:
+    honest = timers.is_resting
+    patch.setattr(timers, "is_resting", lambda container: honest(container) and not container.may_change_unseen)
+
+
+def never_forgets_a_timer(patch: pytest.MonkeyPatch) -> None:
+    honest = timers.timers
+
+    def kept(world: World) -> object:
+        made, orders = honest(world)
+        return replace(made, timers={**world.timers, **made.timers}), orders
+
+    patch.setattr(plan_module, "timers", kept)
+
+
 FAULTS = (
     Fault(enters_without_looking, laws.VACATED),
     Fault(never_leaves, laws.SETTLED),
@@ -207,6 +248,12 @@ FAULTS = (
     Fault(gives_two_orders_at_once, laws.ONE_ORDER),
     Fault(forgets_who_was_seen_before_a_removal, laws.ORIGINALS, first=8570),
     Fault(is_ready_by_any_inventory, laws.KNOWN),
+    Fault(ends_every_pause_with_any, laws.PAUSES),
+    Fault(asks_for_memory_after_an_order_without_effect, laws.MEMORY_AGAIN),
+    Fault(waits_for_the_start_of_the_dead, laws.IDLE),
+    Fault(forgets_what_was_only_glanced_at, laws.GIVEN_BACK),
+    Fault(takes_a_lost_order_for_a_start, laws.TIMED),
+    Fault(never_forgets_a_timer, laws.NO_TIMERS),
     Fault(shares_isolated_cpus, laws.ISOLATED, first=140),
     Fault(never_gives_memory_back, laws.MEMORY, first=120),
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from sidecar.decide.facts import CpusetFailed, Failure, Phase, RetryDue
+from tests.decide import strictstarts
 from tests.decide.stories import GIGA, Story, where
+from tests.decide.test_starting import strict
 
 
 def test_everything_is_given_back() -> None:
@@ -123,3 +125,17 @@ def test_an_order_that_was_given_before_brings_nobody_back() -> None:
     story.release()
     story.settle()
     assert (where(rt), story.world.state.originals) == ("0-7", {})
+
+
+def test_a_release_waits_for_a_look_at_what_was_only_glanced_at() -> None:
+    """A sidecar that began during a start has not seen what the container is configured for: it may still differ from
+    what it had, and its limits may still be lifted.
+    """
+    story = Story()
+    real = strict(story, exclusive=2, quota=200_000)
+    story.look(real)
+    strictstarts.hold(story, real)
+    story.crash([True])
+    assert story.known(real).view.is_glance
+    story.release()
+    assert real.id in story.world.state.originals

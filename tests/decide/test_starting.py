@@ -8,7 +8,7 @@ from sidecar.decide.orders import AnswerStart, ApplyCpuset, LookAgain, StartTime
 from state.cpuset import CPUSet
 from tests.decide import strictstarts
 from tests.decide.real import Real
-from tests.decide.stories import Story, cpus
+from tests.decide.stories import Story, cpus, where
 
 
 def strict(story: Story, *, exclusive: int = 0, quota: int = 0) -> Real:
@@ -156,3 +156,34 @@ def test_an_order_that_waited_for_a_held_start_tells_of_no_start() -> None:
     assert not story.known(real).is_idle
     assert story.known(real).doubts == ()
     assert story.is_settled(real)
+
+
+def test_one_that_died_before_its_answered_start_gives_its_cpus_back() -> None:
+    """It can never start, and no order to it is given that would end the doubt; nothing ends its grant."""
+    story = Story()
+    real = strict(story, exclusive=2)
+    strictstarts.hold(story, real)
+    strictstarts.go_on(story, real, fails=True)
+    story.remove(real, by_half=True)
+    story.look(real)
+    story.settle()
+    while story.timers:
+        story.time_out(0)
+    assert real.id not in story.world.state.assignments
+
+
+def test_what_a_strict_container_was_ordered_onto_without_effect_is_in_its_footprint() -> None:
+    """The cgroup above it lacks CPUs: once that has them, the kernel lets it run there, and nobody says so."""
+    story = Story()
+    real = strict(story)
+    strictstarts.hold(story, real)
+    strictstarts.go_on(story, real, fails=False)
+    story.look(real)
+    story.settle()
+    story.tamper(real, cpus("4"))
+    story.look(real)
+    story.deliver(0, "ineffective")
+    assert where(real) == "4"
+    story.relent(real)
+    assert where(real) == "0-7"
+    assert cpus("0-7") <= CPUSet.from_mask(story.known(real).footprint)

@@ -193,15 +193,18 @@ def _doubted(container: Container, ends: Ends, fault: Fault, ended: int) -> Cont
 
 
 def _ineffective(container: Container, news: Ineffective) -> Container:
-    """A pause; configured as ordered, and seen where the kernel says. No doubt is left."""
+    """A pause; configured as ordered, and seen where the kernel says. No doubt is left, but for one whose runtime asks:
+    the kernel may yet let it run where it was ordered, and that is no start.
+    """
     assert isinstance(container.line, Sent)
     order = container.line.order
+    doubts = (Doubt(order.update.cpus, Ends.ANSWER),) if container.is_strict and not container.is_idle else ()
     return _made(
         container,
         view=_view_after(container.line, container.view, news.effective),
         place=Place(news.seen, order.update.cpus),
         line=Paused(order.number),
-        doubts=(),
+        doubts=doubts,
         fault=Fault(FaultKind.INEFFECTIVE, news.text),
         known=news.ended,
         keeps_mems=container.keeps_mems or order.update.mems is not None,
@@ -304,6 +307,11 @@ def _shown(container: Container, news: Looked) -> Container:
     return _made(container, start=Asks()) if shows_strict_runtime(news.view) else container
 
 
+def _died(container: Container, news: Looked) -> Container:
+    """One that is dead never starts; of any other the start may still come."""
+    return _made(container, start=Asks()) if news.view.phase is Phase.DEAD else container
+
+
 LINES: Final[Mapping[tuple[type[Line], type[LineNews]], Rule]] = {
     (Free, Ordered): _sent,
     (Sent, Ordered): _same,
@@ -342,7 +350,7 @@ STARTS: Final[Mapping[tuple[type[Start], type[StartNews]], Rule]] = {
     (Plain, Looked): _shown,
     (Asks, Looked): _same,
     (Held, Looked): _same,
-    (Answered, Looked): _same,
+    (Answered, Looked): _died,
     (Plain, Applied): _same,
     (Asks, Applied): _same,
     (Held, Applied): _same,

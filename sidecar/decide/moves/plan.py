@@ -168,10 +168,15 @@ def _without_the_restored(world: World) -> World:
         wanted = released_to(world, container) if container and container.order is None else None
         if container is None or wanted is None:
             continue
-        is_back = is_there(container, wanted) and update_to(world, container, wanted).leaves_limits
-        if is_back or container.view.phase in _HOPELESS:
+        if has_all_back(world, container, wanted) or container.view.phase in _HOPELESS:
             state = state.forgetting(id)
     return world if state is world.state else replace(world, state=state)
+
+
+def has_all_back(world: World, container: Container, cpus: CPUSet) -> bool:
+    """Whether it is where it was before the sidecar, with its limits. What was only glanced at has shown neither."""
+    is_known = is_there(container, cpus) and not container.view.is_glance
+    return is_known and update_to(world, container, cpus).leaves_limits
 
 
 def _urgency(container: Container, cpus: CPUSet) -> int:

@@ -32,7 +32,7 @@ def timers(world: World) -> tuple[World, tuple[StartTimer, ...]]:
     running: dict[str, Mapping[Purpose, int]] = {}
     for id, assignment in sorted(world.state.assignments.items(), key=lambda item: item[1].since):
         container, before, now = world.containers[id], world.timers.get(id, {}), dict[Purpose, int]()
-        if _is_resting(container):
+        if is_resting(container):
             now[Purpose.LINGER] = number = before.get(Purpose.LINGER, world.numbers)
             if number == world.numbers:
                 orders.append(StartTimer(id, Purpose.LINGER, number, world.settings.linger_seconds))
@@ -85,7 +85,7 @@ def grace_of(world: World, assignment: Assignment) -> float:
     return world.settings.grace_seconds if own is None else own
 
 
-def _is_resting(container: Container) -> bool:
+def is_resting(container: Container) -> bool:
     """Whether it waits for a start that may never come, and not for too long yet. Not while a start is held, or was
     answered and is on its way.
     """
