@@ -7,7 +7,7 @@ from functools import cached_property
 
 import pytest
 
-from sidecar.decide import limits, projecting, reconcile, reducer
+from sidecar.decide import limits, projecting, reconcile, reducer, release
 from sidecar.decide import plan as plan_module
 from sidecar.decide.facts import CpusetFailed, Fact, Failure, Phase, RetryDue
 from sidecar.decide.policies import granting, static
@@ -96,6 +96,33 @@ def forgets_lost_orders_at_the_first_look(patch: pytest.MonkeyPatch) -> None:
         return honest(world, replace(fact, failure=Failure.FAILED) if lost else fact)
 
     patch.setattr(reducer, "_failed", failed)
+
+
+def believes_the_engine_and_not_the_kernel(patch: pytest.MonkeyPatch) -> None:
+    """An order without effect is taken for obeyed."""
+    honest = reducer._failed
+
+    def failed(world: World, fact: CpusetFailed) -> object:
+        pending = world.containers[fact.container].pending if fact.container in world.containers else None
+        is_taken = fact.failure is Failure.INEFFECTIVE and pending is not None
+        return honest(world, replace(fact, effective=pending.update.cpus) if is_taken and pending else fact)
+
+    patch.setattr(reducer, "_failed", failed)
+
+
+def forgets_at_a_release_what_is_not_back(patch: pytest.MonkeyPatch) -> None:
+    honest = release.start_releasing
+
+    def releasing(world: World) -> World:
+        after = honest(world)
+        return replace(after, state=replace(after.state, originals={}))
+
+    patch.setattr(reducer, "start_releasing", releasing)
+
+
+def gives_nothing_back(patch: pytest.MonkeyPatch) -> None:
+    """A release ends the grants, and that is all."""
+    patch.setattr(plan_module, "released_to", lambda world, container: None)
 
 
 def tells_of_cpus_before_the_order_is_answered(patch: pytest.MonkeyPatch) -> None:
@@ -192,6 +219,9 @@ FAULTS = (
     Fault(believes_old_looks, laws.COMES_TO_REST),
     Fault(calls_crowded_cpus_settled, laws.ALONE, first=80),
     Fault(forgets_lost_orders_at_the_first_look, laws.ORIGINALS, first=2460),
+    Fault(believes_the_engine_and_not_the_kernel, laws.FOOTPRINTS),
+    Fault(forgets_at_a_release_what_is_not_back, laws.GIVEN_BACK),
+    Fault(gives_nothing_back, laws.RELEASED),
     Fault(tells_of_cpus_before_the_order_is_answered, laws.TOLD),
     Fault(keeps_grants_of_the_dead, laws.IDLE),
     Fault(waits_for_tasks_that_ended, laws.TASKS, first=280),
