@@ -267,7 +267,7 @@ def _given_back_before_forgotten(reality: Reality) -> list[str]:
     knowing = replace(world, state=replace(world.state, originals=reality.planned_from.state.originals))
     for real in reality.given_back:
         container = world.containers.get(real.id)
-        if container is None or real.phase in _GOING or _is_unseen(reality, real):
+        if container is None or real.phase in _GOING or real.is_tampered:
             continue
         had = released_to(knowing, container)
         if real.configured(world.state.online) != had:

@@ -84,7 +84,7 @@ class Host:
     def tamper(self, real: Real, cpus: CPUSet) -> None:
         """Somebody else's `docker update --cpuset-cpus`."""
         if cpus and cpus <= self.online and real.phase is not Phase.DEAD:
-            real.cpuset, real.is_dirty = str(cpus), True
+            real.cpuset, real.is_dirty, real.is_tampered = str(cpus), True, True
             if real.phase.is_live:
                 self.enter(real, cpus)
 

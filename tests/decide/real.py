@@ -45,6 +45,8 @@ class Real:
     """Whether it lives in the cgroup that confines the shared pool."""
     is_ours: bool = False
     """Whether an order of the daemon took effect on it that was not taken back."""
+    is_tampered: bool = False
+    """Whether somebody else changed its cpuset since an order last took effect on it."""
     above: CPUSet | None = None
     """What the cgroup above it has, where that lacks CPUs."""
 

@@ -308,7 +308,7 @@ class Reality(Host):
         real = self.containers.get(order.container)
         if real is None or not self._is_possible(order):
             return
-        real.cpuset, real.is_ours = str(order.update.cpus), True
+        real.cpuset, real.is_ours, real.is_tampered = str(order.update.cpus), True, False
         if order.update.nano_cpus is not None:
             real.nano_cpus = order.update.nano_cpus
         if order.update.cpu_quota is not None:

@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 
 from sidecar.decide import sightings, step
-from sidecar.decide.container import machine
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
-from sidecar.decide.container.line import Sent
-from sidecar.decide.container.news import Ineffective
 from sidecar.decide.container.start import Asks
 from sidecar.decide.facts import ContainerView, StartHeld
 from sidecar.decide.moves import plan as plan_module
@@ -110,15 +107,7 @@ def _leaves_the_group(patch: pytest.MonkeyPatch, policy: type[StaticPolicy | Dyn
     patch.setattr(policy, "desired", desired)
 
 
-def forgets_where_it_was_ordered_without_effect(patch: pytest.MonkeyPatch) -> None:
-    honest = machine.LINES[Sent, Ineffective]
-    patch.setitem(
-        machine.LINES, (Sent, Ineffective), lambda container, news: replace(honest(container, news), doubts=())
-    )
-
-
 FAULTS = (
-    Fault(forgets_where_it_was_ordered_without_effect, laws.FOOTPRINTS),
     Fault(answers_before_others_have_left, laws.ANSWERS),
     Fault(forgets_what_it_answered, laws.FOOTPRINTS, first=170),
     Fault(waits_for_what_two_held_starts_are_configured_for, laws.ANSWERED, first=800),

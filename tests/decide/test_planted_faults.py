@@ -16,7 +16,7 @@ from sidecar.decide.container.news import Failed, Ineffective, Looked, Lost, Ord
 from sidecar.decide.container.place import Place
 from sidecar.decide.container.start import Answered, Plain
 from sidecar.decide.facts import Phase
-from sidecar.decide.moves import limits, timers
+from sidecar.decide.moves import limits, release, settled, timers
 from sidecar.decide.moves import plan as plan_module
 from sidecar.decide.policies import granting, static
 from sidecar.decide.settings import Settings
@@ -99,6 +99,34 @@ def calls_crowded_cpus_settled(patch: pytest.MonkeyPatch) -> None:
 def forgets_lost_orders_at_the_first_look(patch: pytest.MonkeyPatch) -> None:
     failed = machine.LINES[Sent, Failed]
     patch.setitem(machine.LINES, (Sent, Lost), lambda container, lost: failed(container, Failed(lost.text, lost.ended)))
+
+
+def believes_the_engine_and_not_the_kernel(patch: pytest.MonkeyPatch) -> None:
+    """An order without effect is taken for obeyed."""
+    honest = machine.LINES[Sent, Ineffective]
+
+    def obeyed(container: Container, news: Ineffective) -> Container:
+        assert container.order is not None
+        cpus = container.order.update.cpus
+        return honest(container, replace(news, seen=cpus, effective=cpus))
+
+    patch.setitem(machine.LINES, (Sent, Ineffective), obeyed)
+
+
+def forgets_at_a_release_what_is_not_back(patch: pytest.MonkeyPatch) -> None:
+    honest = release.start_releasing
+
+    def releasing(world: World) -> World:
+        after = honest(world)
+        return replace(after, state=replace(after.state, originals={}))
+
+    patch.setattr(step, "start_releasing", releasing)
+
+
+def gives_nothing_back(patch: pytest.MonkeyPatch) -> None:
+    """A release ends the grants, and that is all."""
+    for module in (plan_module, settled):
+        patch.setattr(module, "released_to", lambda world, container: None)
 
 
 def tells_of_cpus_before_the_order_is_answered(patch: pytest.MonkeyPatch) -> None:
@@ -188,15 +216,6 @@ def ends_every_pause_with_any(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(machine.LINES, (Paused, RetryDue), lambda container, due: replace(container, line=Free()))
 
 
-def asks_for_memory_after_an_order_without_effect(patch: pytest.MonkeyPatch) -> None:
-    honest = machine.LINES[Sent, Ineffective]
-
-    def ineffective(container: Container, news: Ineffective) -> Container:
-        return replace(honest(container, news), keeps_mems=container.keeps_mems)
-
-    patch.setitem(machine.LINES, (Sent, Ineffective), ineffective)
-
-
 def waits_for_the_start_of_the_dead(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(machine.STARTS, (Answered, Looked), lambda container, news: container)
 
@@ -237,6 +256,9 @@ FAULTS = (
     Fault(believes_old_looks, laws.COMES_TO_REST),
     Fault(calls_crowded_cpus_settled, laws.ALONE, first=80),
     Fault(forgets_lost_orders_at_the_first_look, laws.ORIGINALS, first=2460),
+    Fault(believes_the_engine_and_not_the_kernel, laws.FOOTPRINTS),
+    Fault(forgets_at_a_release_what_is_not_back, laws.GIVEN_BACK),
+    Fault(gives_nothing_back, laws.RELEASED),
     Fault(tells_of_cpus_before_the_order_is_answered, laws.TOLD),
     Fault(keeps_grants_of_the_dead, laws.IDLE),
     Fault(waits_for_tasks_that_ended, laws.TASKS, first=280),
@@ -249,7 +271,6 @@ FAULTS = (
     Fault(forgets_who_was_seen_before_a_removal, laws.ORIGINALS, first=8570),
     Fault(is_ready_by_any_inventory, laws.KNOWN),
     Fault(ends_every_pause_with_any, laws.PAUSES),
-    Fault(asks_for_memory_after_an_order_without_effect, laws.MEMORY_AGAIN),
     Fault(waits_for_the_start_of_the_dead, laws.IDLE),
     Fault(forgets_what_was_only_glanced_at, laws.GIVEN_BACK),
     Fault(takes_a_lost_order_for_a_start, laws.TIMED),

@@ -88,10 +88,11 @@ def plan(world: World) -> tuple[World, tuple[Order, ...]]:
     world, updates = _updates(world)
     if world.is_releasing:
         world = _without_the_restored(world)
+    world, answered = answers(world)
+    # After the answers: a start that was refused is a rest, which is timed.
     world, waits = timers(world)
     world, told = signals(world)
     world, stopped = stops(world)
-    world, answered = answers(world)
     return world, (*updates, *waits, *told, *stopped, *answered)
 
 
