@@ -9,6 +9,7 @@ import pytest
 
 from sidecar.decide import limits, reconcile, reducer
 from sidecar.decide import plan as plan_module
+from sidecar.decide.books.room import Room
 from sidecar.decide.facts import CpusetFailed, Fact, Failure, RetryDue
 from sidecar.decide.policies import granting, static
 from sidecar.decide.world import Container, Reach, Settings, World, replace
@@ -136,7 +137,7 @@ def lets_the_shared_pool_overlap(patch: pytest.MonkeyPatch) -> None:
 
 
 def grants_the_last_shared_cpu(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(granting, "may_go", lambda world, state, cpus: None)
+    patch.setattr(Room, "objection", lambda self, cpus: None)
     _replace_property(
         patch, State, "shared", lambda self: self.online - self.exclusive - (self.reserved if self.strict else CPUSet())
     )
