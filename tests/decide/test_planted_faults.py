@@ -9,6 +9,7 @@ import pytest
 
 from sidecar.decide import limits, reconcile, reducer
 from sidecar.decide import plan as plan_module
+from sidecar.decide.books.refit import refit
 from sidecar.decide.books.room import Room
 from sidecar.decide.facts import CpusetFailed, Fact, Failure, RetryDue
 from sidecar.decide.policies import granting, static
@@ -144,13 +145,11 @@ def grants_the_last_shared_cpu(patch: pytest.MonkeyPatch) -> None:
 
 
 def keeps_cpus_that_went_offline(patch: pytest.MonkeyPatch) -> None:
-    honest = reconcile.restore
-
-    def restore(state: State, topology: object, settings: object, strangers: CPUSet) -> object:
-        fitted, notes = honest(state, topology, settings, strangers)  # type: ignore[arg-type]
+    def carried(state: State, topology: object, settings: object, strangers: CPUSet) -> object:
+        fitted, notes = refit(state, topology, settings, strangers)  # type: ignore[arg-type]
         return replace(fitted, assignments=state.assignments), notes
 
-    patch.setattr(reconcile, "restore", restore)
+    patch.setattr(reconcile, "refit", carried)
 
 
 def gives_two_orders_at_once(patch: pytest.MonkeyPatch) -> None:

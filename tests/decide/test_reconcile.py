@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from sidecar.decide.books.refit import refit
 from sidecar.decide.facts import InventoryTaken, Phase, TopologyRead
-from sidecar.decide.reconcile import begin, differs, restore, sighted
+from sidecar.decide.reconcile import begin, differs, sighted
 from sidecar.decide.world import PolicyName, Settings, replace
 from state.cpuset import CPUSet
 from state.invariants import violations
@@ -301,9 +302,9 @@ def test_books_of_another_machine_are_fitted_to_this_one(settings: Settings) -> 
     for number in range(4):
         story.arrive(f"rt{number}", 3)
     small = uniform(cores=6)
-    fitted, _ = restore(story.world.state, small, settings)
+    fitted, _ = refit(story.world.state, small, settings)
     assert violations(fitted, small) == []
-    assert restore(fitted, small, settings)[0] == fitted
+    assert refit(fitted, small, settings)[0] == fitted
 
 
 def test_empty_books_on_a_new_machine() -> None:
