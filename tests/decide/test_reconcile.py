@@ -272,7 +272,9 @@ def test_a_growing_shared_min_takes_back_the_latest_grant() -> None:
     story.change_settings(shared_min=4)
     story.settle()
     assert where(first) == "1-3"
-    assert story.refusal(second).code is RefusalCode.CPUS_LOST
+    assert story.refusal(second).code is RefusalCode.POOL_WOULD_BE_EMPTY
+    reason = "it held CPUs 4-6; 3 exclusive CPUs asked for; 5 are shared, and 4 must stay so"
+    assert story.refusal(second).reason == reason
     assert where(second) == "0,4-7"
 
 

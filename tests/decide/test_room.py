@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sidecar.decide.books.refit import refit
 from sidecar.decide.books.room import Room, capacity, free, room_in
 from sidecar.decide.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION
 from sidecar.decide.policies.granting import may_hold
@@ -120,6 +121,18 @@ def test_what_is_advertised_and_what_is_shared_out_is_as_much(machine: Topology,
         assert capacity(world) == free(world) == largest(room, by_node)
         anybody = Demand(container="c", name="c", cpus=64, min_cpus=1, options=())
         assert sizes(world, world.state, {}, anybody) == {"c": max(1, largest(room, singles(room.givable)))}
+
+
+@on_every_node
+def test_what_is_held_is_kept_under_the_same_rule(machine: Topology, options: tuple[str, ...]) -> None:
+    """Of whoever holds any set of CPUs when the node comes to be like this."""
+    for world in nodes(machine, options):
+        room = room_in(world, world.state)
+        for held in sets_of(singles(room.givable))[1:]:
+            demand = Demand(container="c", name="c", cpus=len(held))
+            books = State(policy="static", online=machine.online).granted(demand, held)
+            fitted, _ = refit(books, machine, world.settings, world.strangers)
+            assert ("c" in fitted.assignments) == (room.objection(held) is None)
 
 
 @on_every_node

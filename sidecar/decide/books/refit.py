@@ -11,11 +11,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-from sidecar.decide.options import STRICT_CPU_RESERVATION
+from sidecar.decide.books.room import room
+from sidecar.decide.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION
 from sidecar.decide.placement.beside import beside
 from sidecar.decide.placement.packed import packed
 from sidecar.decide.placement.preferences import around
 from sidecar.decide.placement.reserve import reserve
+from sidecar.decide.placement.shortfall import Shortfall
 from sidecar.decide.world import IsolatedRule, PolicyName, Settings
 from state.cpuset import EMPTY, CPUSet, union
 from state.model import Assignment, Refusal, RefusalCode, State
@@ -25,11 +27,14 @@ replace = msgspec.structs.replace
 
 
 class _Terms(msgspec.Struct, frozen=True):
-    """What books are fitted to. The CPUs of `strangers`, containers pinned by hand, replace nobody's."""
+    """What books are fitted to. The CPUs of `strangers`, containers pinned by hand, replace nobody's. `at_floors`,
+    everybody is to have the fewest CPUs that it may.
+    """
 
     topology: Topology
     settings: Settings
     strangers: CPUSet
+    at_floors: bool = False
 
     @property
     def is_dynamic(self) -> bool:
@@ -46,28 +51,54 @@ def refit(
     1. Under the policy none the books stand still, but for the machine.
     2. The reservation is the settings'; it wins over grants.
     3. In the order of the grants, each keeps what it lawfully can, and gets the nearest replacement for the rest.
-    4. A grant that cannot be made whole, or that would leave no shared pool, becomes a refusal.
+    4. A grant that cannot be made whole, or that the pool has no room for, becomes a refusal: what a grant would be
+       refused is not kept either.
+    5. Under `dynamic` all are fitted at their floors where that leaves room for more of them; then each keeps as much
+       of what it had above that as there is room for.
     """
     # 1. Nobody decides anything.
     if settings.policy is PolicyName.NONE:
         return replace(state, policy=settings.policy.value, online=topology.online), ()
     terms = _Terms(topology, settings, strangers)
+    fitted = _fitted(state, terms)
+    # 5. Smaller, rather than not at all.
+    if terms.is_dynamic and RefusalCode.POOL_WOULD_BE_EMPTY in _refused(state, fitted):
+        smaller = _fitted(state, replace(terms, at_floors=True))
+        if len(_refused(state, smaller)) < len(_refused(state, fitted)):
+            fitted = _filled_up(state, smaller, terms)
+    return fitted, tuple(_notes(state, fitted))
+
+
+def _in_order(state: State) -> list[Assignment]:
+    return sorted(state.assignments.values(), key=lambda each: each.since)
+
+
+def _refused(state: State, fitted: State) -> list[RefusalCode]:
+    """Why those who held CPUs in the books hold none in the fitted ones."""
+    return [refusal.code for id, refusal in fitted.refusals.items() if id in state.assignments]
+
+
+def _fitted(state: State, terms: _Terms) -> State:
+    """The books after steps 2 to 4."""
     # 2. The reservation.
     fitted = _without_grants(state, terms)
-    notes: list[str] = []
     # 3. Grant by grant.
-    for grant in sorted(state.assignments.values(), key=lambda each: each.since):
-        found = _found(fitted, terms, grant, _held_later(state, grant))
+    for grant in _in_order(state):
         # 4. Whole, or not at all.
-        if found is None or len(fitted.shared - found) < max(1, settings.shared_min):
-            refusal = _lost(grant)
-            fitted = fitted.refused(refusal)
-            notes.append(_said_of_lost(grant, refusal))
-            continue
-        fitted = fitted.holding(_lying_on(terms, grant, found))
-        if found != grant.cpus:
-            notes.append(_said_of_moved(grant, found))
-    return fitted, tuple(notes)
+        made = _made_anew(fitted, terms, grant, _held_later(state, grant))
+        fitted = fitted.refused(made) if isinstance(made, Refusal) else fitted.holding(made)
+    return fitted
+
+
+def _filled_up(state: State, fitted: State, terms: _Terms) -> State:
+    """The books once everybody has kept, of what it had above its floor, as much as there is room for."""
+    for grant in _in_order(state):
+        if now := fitted.assignments.get(grant.container):
+            left = room(terms.topology, terms.settings, fitted, terms.strangers)
+            own = replace(left, givable=left.givable & grant.cpus)
+            kept = own.spare(by_cores=FULL_PCPUS_ONLY in _options(terms, grant))
+            fitted = fitted.holding(_lying_on(terms, grant, now.cpus | kept))
+    return fitted
 
 
 def _without_grants(state: State, terms: _Terms) -> State:
@@ -88,15 +119,16 @@ def _held_later(state: State, grant: Assignment) -> CPUSet:
     return union(each.cpus for each in state.assignments.values() if each.since > grant.since)
 
 
-def _found(fitted: State, terms: _Terms, grant: Assignment, later: CPUSet) -> CPUSet | None:
-    """The CPUs that a grant should have now: those that it keeps, and replacements; None where it cannot be whole."""
+def _made_anew(fitted: State, terms: _Terms, grant: Assignment, later: CPUSet) -> Assignment | Refusal:
+    """The grant on what it keeps and on replacements, or why it is none any more."""
     kept = _kept(fitted, terms, grant)
     free = fitted.assignable - terms.strangers - kept
     for size, source in _trials(terms, grant, free, later):
         replaced = _replacement(terms, grant, source, kept, size - len(kept))
         if replaced is not None:
-            return kept | replaced
-    return None
+            why = room(terms.topology, terms.settings, fitted, terms.strangers).objection(kept | replaced)
+            return _without_room(grant, why) if why else _lying_on(terms, grant, kept | replaced)
+    return _lost(grant)
 
 
 def _trials(terms: _Terms, grant: Assignment, free: CPUSet, later: CPUSet) -> Iterator[tuple[int, CPUSet]]:
@@ -113,6 +145,8 @@ def _sizes(terms: _Terms, grant: Assignment) -> tuple[int, int]:
     many as it had, and its floor.
     """
     demand = grant.demand
+    if terms.at_floors:
+        return demand.floor, demand.floor
     if not terms.is_dynamic:
         return demand.cpus, demand.cpus
     return min(max(len(grant.cpus), demand.floor), demand.ceiling), demand.floor
@@ -133,8 +167,11 @@ def _replacement(terms: _Terms, grant: Assignment, source: CPUSet, kept: CPUSet,
     """`count` replacements, as near to what is kept as can be had; None where there are not so many."""
     if count > len(source):
         return None
-    options = terms.settings.options if grant.demand.options is None else grant.demand.options
-    return beside(terms.topology, around(terms.topology, source, kept), count, options)
+    return beside(terms.topology, around(terms.topology, source, kept), count, _options(terms, grant))
+
+
+def _options(terms: _Terms, grant: Assignment) -> tuple[str, ...]:
+    return terms.settings.options if grant.demand.options is None else grant.demand.options
 
 
 def _lying_on(terms: _Terms, grant: Assignment, cpus: CPUSet) -> Assignment:
@@ -165,9 +202,14 @@ def _lost(grant: Assignment) -> Refusal:
     return Refusal(container=grant.container, name=grant.name, code=code, reason=reason, demand=grant.demand)
 
 
-def _said_of_lost(grant: Assignment, refusal: Refusal) -> str:
-    return f"{grant.name} lost its exclusive CPUs: {refusal.reason}"
+def _without_room(grant: Assignment, why: Shortfall) -> Refusal:
+    reason = f"it held CPUs {grant.cpus}; {why.reason}"
+    return Refusal(container=grant.container, name=grant.name, code=why.code, reason=reason, demand=grant.demand)
 
 
-def _said_of_moved(grant: Assignment, cpus: CPUSet) -> str:
-    return f"{grant.name} moved from CPUs {grant.cpus} to {cpus}"
+def _notes(state: State, fitted: State) -> Iterator[str]:
+    for grant in _in_order(state):
+        if refusal := fitted.refusals.get(grant.container):
+            yield f"{grant.name} lost its exclusive CPUs: {refusal.reason}"
+        elif (cpus := fitted.assignments[grant.container].cpus) != grant.cpus:
+            yield f"{grant.name} moved from CPUs {grant.cpus} to {cpus}"
