@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from sidecar.decide.capacity import capacity, free
+from sidecar.decide.books.room import capacity, free
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import EngineInfo, Load
 from sidecar.decide.moves.settled import desired

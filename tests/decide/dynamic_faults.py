@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.decide import loads, step, takes
+from sidecar.decide.books.room import Room
 from sidecar.decide.container.container import Container
 from sidecar.decide.facts import Load, Purpose, TakeAcknowledged, TimerEnded
 from sidecar.decide.moves import plan as plan_module
@@ -145,8 +146,9 @@ def shares_out_by_arrival(patch: pytest.MonkeyPatch) -> None:
 
 def empties_the_pool(patch: pytest.MonkeyPatch) -> None:
     """A growth leaves nothing for everybody else."""
-    patch.setattr(sizes, "capacity", lambda world, state: len(world.state.online))
-    patch.setattr(which, "may_go", lambda world, state, cpus: None)
+    patch.setattr(Room, "most", lambda self: len(self.pool) + len(self.givable))
+    patch.setattr(Room, "objection", lambda self, cpus: None)
+    patch.setattr(State, "shared", property(lambda self: self.online - self.exclusive - self.isolated))
 
 
 def follows_the_load_without_a_band(patch: pytest.MonkeyPatch) -> None:

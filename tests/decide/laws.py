@@ -23,6 +23,7 @@ from state.invariants import violations
 from tests.decide import restlaws, takelaws, waitlaws
 from tests.decide.real import Real
 from tests.decide.reality import Reality
+from tests.decide.roomlaws import held_without_room
 from tests.decide.strictstarts import answered_wrongly, ordered_while_held
 
 _GOING: Final = (Phase.REMOVING, Phase.DEAD)
@@ -76,6 +77,10 @@ def _pool_is_kept(reality: Reality) -> list[str]:
     return (
         [f"of {pool}, {granted} are granted, and {left or 'none'} stay shared"] if granted and len(left) < least else []
     )
+
+
+def _room_is_kept(reality: Reality) -> list[str]:
+    return held_without_room(reality.world)
 
 
 def _footprints_are_honest(reality: Reality) -> list[str]:
@@ -290,6 +295,7 @@ def _tasks_that_ended_hold_nothing(reality: Reality) -> list[str]:
 
 BOOKS = Law("the books are lawful", _books_are_lawful)
 POOL = Law("grants leave a shared pool", _pool_is_kept)
+ROOM = Law("nobody holds what a grant would be refused", _room_is_kept)
 FOOTPRINTS = Law("a container runs in its footprint", _footprints_are_honest)
 POSSIBLE = Law("an order can be obeyed", _orders_can_be_obeyed)
 KEPT = Law("no order takes what is granted", _grants_are_not_left)
@@ -329,7 +335,7 @@ STAYS_AT_REST = Law("what is at rest stays so", restlaws.moved_again, When.REST)
 REPLAYS = Law("the journal replays", restlaws.replayed_otherwise, When.REST)
 
 LAWS: tuple[Law, ...] = (
-    *(BOOKS, POOL, FOOTPRINTS, POSSIBLE, KNOWN, KEPT, ISOLATED, VACATED, ALONE, TOLD, ONE_ORDER, FEW_ORDERS),
+    *(BOOKS, POOL, ROOM, FOOTPRINTS, POSSIBLE, KNOWN, KEPT, ISOLATED, VACATED, ALONE, TOLD, ONE_ORDER, FEW_ORDERS),
     *(ORIGINALS, GIVEN_BACK, TASKS, NOTICE, ORIGINAL_SETS, HELD, ANSWERS, PAUSES, MEMORY_AGAIN, TIMED),
     *(
         COMES_TO_REST,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from sidecar.decide.books.refit import refit
 from sidecar.decide.container.place import Place
 from sidecar.decide.facts import InventoryTaken, Phase, TopologyRead
-from sidecar.decide.reconcile import begin, restore
+from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.sightings import differs, sighted
 from sidecar.decide.world import replace
@@ -274,7 +275,9 @@ def test_a_growing_shared_min_takes_back_the_latest_grant() -> None:
     story.change_settings(shared_min=4)
     story.settle()
     assert where(first) == "1-3"
-    assert story.refusal(second).code is RefusalCode.CPUS_LOST
+    assert story.refusal(second).code is RefusalCode.POOL_WOULD_BE_EMPTY
+    reason = "it held CPUs 4-6; 3 exclusive CPUs asked for; 5 are shared, and 4 must stay so"
+    assert story.refusal(second).reason == reason
     assert where(second) == "0,4-7"
 
 
@@ -304,9 +307,9 @@ def test_books_of_another_machine_are_fitted_to_this_one(settings: Settings) -> 
     for number in range(4):
         story.arrive(f"rt{number}", 3)
     small = uniform(cores=6)
-    fitted, _ = restore(story.world.state, small, settings)
+    fitted, _ = refit(story.world.state, small, settings)
     assert violations(fitted, small) == []
-    assert restore(fitted, small, settings)[0] == fitted
+    assert refit(fitted, small, settings)[0] == fitted
 
 
 def test_empty_books_on_a_new_machine() -> None:

@@ -37,6 +37,7 @@ def untimed(reality: Reality) -> list[str]:
         for id, container in world.containers.items()
         if id in world.state.assignments
         and rests(container.view)
+        and not container.is_lapsed
         and id not in timed
         # A start that is held or was answered is no rest.
         and not isinstance(container.start, Held | Answered)

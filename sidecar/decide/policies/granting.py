@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from sidecar.decide.books.room import room_in
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import Phase
 from sidecar.decide.options import FULL_PCPUS_ONLY
 from sidecar.decide.placement.choose import Ask, choose
-from sidecar.decide.placement.pool import emptied
 from sidecar.decide.placement.shortfall import Shortfall
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.swarm import is_over
@@ -25,7 +25,7 @@ def may_hold(world: World, state: State, demand: Demand, cpus: CPUSet) -> bool:
     return (
         least <= len(cpus) <= most
         and cpus <= state.assignable - world.strangers
-        and may_go(world, state, cpus) is None
+        and room_in(world, state).objection(cpus) is None
         and (FULL_PCPUS_ONLY not in options_of(world, demand) or cpus == world.topology.whole_cores(cpus))
     )
 
@@ -98,7 +98,7 @@ def place(world: World, state: State, demand: Demand, count: int) -> CPUSet | Sh
         state.assignable - strangers,
         ask_of(world, demand, count),
         reserved=state.reserved,
-        accept=lambda cpus: may_go(world, state, cpus),
+        accept=room_in(world, state).objection,
     )
     if isinstance(found, CPUSet):
         return found
@@ -116,12 +116,6 @@ def ask_of(world: World, demand: Demand, count: int) -> Ask:
         isolated=settings.isolated,
         near=demand.near,
     )
-
-
-def may_go(world: World, state: State, cpus: CPUSet) -> Shortfall | None:
-    """Why these CPUs may not be given: where all is given by whole cores, and no reserved CPU is shared, one stays."""
-    by_cores = state.strict and FULL_PCPUS_ONLY in world.settings.options
-    return emptied(world.topology, state.shared, cpus, keep=world.settings.shared_min, by_cores=by_cores)
 
 
 def _why(world: World, state: State, strangers: CPUSet) -> str:
