@@ -9,7 +9,7 @@ from sidecar.decide.books.refit import refit
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import Settings
 from sidecar.decide.whatif import asking
-from sidecar.decide.world import replace
+from sidecar.decide.world import Ready, replace
 from state.cpuset import CPUSet
 from state.model import State
 from state.topology import Topology, with_online
@@ -29,7 +29,7 @@ def carried_over(
         (f"c{n}", {"cpuset.exclusive": str(count), "cpuset.min": str(min(floor, count)), "cpuset.max": "99"})
         for n, (floor, count) in enumerate(sizes)
     ]
-    world = asking(replace(begin(State(), machine, before), is_ready=True), requests)
+    world = asking(replace(begin(State(), machine, before), readiness=Ready(0)), requests)
     left = with_online(machine, machine.online - offline or machine.online)
     return refit(world.state, left, after)[0], left, after
 

@@ -12,6 +12,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from sidecar.board import Board
+from sidecar.decide.container.line import Sent
 from sidecar.decide.facts import (
     ContainerRemoved,
     ContainerSeen,
@@ -343,7 +344,7 @@ async def test_the_echo_of_an_own_order_is_not_looked_at(autojump_clock: MockClo
     known = bench.board.latest.containers[one]
     order = ApplyCpuset(one, 1, Update(cpus=CPUSet.of(1)), live=True)
     quiet = bench.board.latest
-    bench.board.post(quiet.with_container(replace(known, pending=order)))
+    bench.board.post(quiet.with_container(replace(known, line=Sent(order))))
     await bench.engine.update(one, order.update)
     assert await bench.silence(1)
     bench.board.post(quiet)

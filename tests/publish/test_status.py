@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.decide.container.line import Fault, FaultKind, Free
+from sidecar.decide.container.place import Place
 from sidecar.decide.facts import Phase
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.world import replace
@@ -60,7 +62,7 @@ def test_who_waits_says_for_whom() -> None:
     assert one(settled, "web").is_settled
     half = world(FOUR, *views, answers=0)
     id = one(status, "web").id
-    half = half.with_container(replace(half.containers[id], pending=None, seen=CPUSet.of(1), configured=CPUSet.of(1)))
+    half = half.with_container(replace(half.containers[id], line=Free(), place=Place(CPUSet.of(1), CPUSet.of(1))))
     assert one(status_of(half), "web").waits_for == "noisy to leave 1-2"
     assert (
         "It runs on 1 now and should run on 1-2; it waits for noisy to leave 1-2."
@@ -134,7 +136,7 @@ def test_problems_warnings_and_troubles_are_told() -> None:
     """What the daemon cannot do, what labels nobody understands, and the last failure."""
     odd = container("odd", labels={"cpuset.exclusiv": "1"})
     made = world(FOUR, odd)
-    made = made.with_container(replace(made.containers[odd.id], trouble="no space"))
+    made = made.with_container(replace(made.containers[odd.id], fault=Fault(FaultKind.FAILED, "no space")))
     status = status_of(made, problems=("the checkpoint cannot be written",))
     assert status.problems == ("the checkpoint cannot be written",)
     told = one(status, "odd").explanation
