@@ -1,0 +1,165 @@
+"""The machine of a container: its tables are complete, and each rule does what its place says."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import get_args
+
+import pytest
+
+from sidecar.decide.container.container import Container, Standing, Wish
+from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, FaultKind, Free, Line, Paused
+from sidecar.decide.container.machine import LINES, STARTS, after, first_seen
+from sidecar.decide.container.news import (
+    Applied,
+    Failed,
+    Ineffective,
+    LineNews,
+    Looked,
+    Lost,
+    News,
+    Ordered,
+    Refused,
+    RetryDue,
+    StartAnswered,
+    StartHeld,
+    StartLetGo,
+    StartNews,
+)
+from sidecar.decide.container.place import Place
+from sidecar.decide.container.start import Answered, Asks, Held, Plain, Start
+from sidecar.decide.facts import ContainerView, Phase
+from sidecar.decide.orders import ApplyCpuset, Update
+from state.cpuset import CPUSet
+
+EVERYWHERE, MINE, OTHER = CPUSet.parse("0-3"), CPUSet.parse("1-2"), CPUSet.of(3)
+VIEW = ContainerView(id="a" * 64, name="rt", phase=Phase.RUNNING, started_at="1")
+WISH = Wish(standing=Standing.MANAGED)
+ORDER = ApplyCpuset("a" * 64, 7, Update(cpus=MINE), live=True)
+STRICT = ContainerView(id="a" * 64, name="rt", phase=Phase.CREATED, runtime="cpuset")
+
+
+def seen(view: ContainerView = VIEW, *news: News) -> Container:
+    """A container at its first look, and after this news."""
+    container = first_seen(view, Place(EVERYWHERE, EVERYWHERE), WISH, 0, 1)
+    for each in news:
+        container = after(container, each)
+    return container
+
+
+def looked(cpus: CPUSet, view: ContainerView = VIEW) -> Looked:
+    return Looked(view=view, place=Place(cpus, cpus), wish=WISH, began=5)
+
+
+def test_the_tables_are_complete() -> None:
+    """Every pair of what a container is and what is heard has a rule, and no other pair."""
+    assert set(LINES) == set(product(get_args(Line), get_args(LineNews)))
+    assert set(STARTS) == set(product(get_args(Start), get_args(StartNews)))
+
+
+def test_every_rule_says_what_it_does() -> None:
+    """The documentation prints it."""
+    assert [rule for rule in {*LINES.values(), *STARTS.values()} if not (rule.__doc__ or "").strip()] == []
+
+
+def test_a_container_has_twelve_fields() -> None:
+    """What else is known of one is the World's, or follows from these."""
+    assert len(Container.__struct_fields__) == 12
+
+
+@pytest.mark.parametrize(
+    ("news", "line", "doubts", "fault"),
+    [
+        (Applied(MINE, 9), Free(), (), None),
+        (Refused("no", 9), Free(), (), FaultKind.REFUSED),
+        (Failed("500", 9), Paused(7), (Doubt(MINE, Ends.LOOK),), FaultKind.FAILED),
+        (Lost("late", 9), Paused(7), (Doubt(MINE, Ends.ANSWER),), FaultKind.LOST),
+        (Ineffective(OTHER, OTHER, "other", 9), Paused(7), (), FaultKind.INEFFECTIVE),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_becomes_of_an_order(news: News, line: Line, doubts: tuple[Doubt, ...], fault: FaultKind | None) -> None:
+    """One line for each way in which it may end."""
+    container = seen(VIEW, Ordered(ORDER), news)
+    assert (container.line, container.doubts, container.known) == (line, doubts, 9)
+    assert (container.fault.kind if container.fault else None) is fault
+
+
+def test_a_refused_update_is_barred_until_its_own_pause_is_over() -> None:
+    container = seen(VIEW, Ordered(ORDER), Refused("no", 9))
+    assert container.barred == Barred(ORDER.update, 7)
+    assert after(container, RetryDue(6)).barred == container.barred
+    assert after(container, RetryDue(7)).barred is None
+
+
+def test_only_a_look_ends_what_a_look_ends() -> None:
+    """What was lost may still happen: its doubt survives looks, and so does every other one meanwhile."""
+    failed, lost = (seen(VIEW, Ordered(ORDER), news) for news in (Failed("500", 9), Lost("late", 9)))
+    assert after(failed, looked(EVERYWHERE)).doubts == ()
+    assert after(lost, looked(EVERYWHERE)).doubts == (Doubt(MINE, Ends.ANSWER),)
+    again = after(after(lost, RetryDue(7)), Ordered(ORDER))
+    assert after(again, Refused("no", 9)).doubts == lost.doubts
+    assert after(again, Failed("500", 9)).doubts == lost.doubts
+    assert after(again, Applied(MINE, 9)).doubts == ()
+
+
+def test_a_look_that_overlaps_an_order_and_contradicts_it_leaves_both_in_doubt() -> None:
+    container = seen(VIEW, Ordered(ORDER), looked(OTHER), Applied(MINE, 9))
+    assert container.place == Place(MINE, MINE)
+    assert container.doubts == (Doubt(OTHER, Ends.LOOK),)
+    agreed = seen(VIEW, Ordered(ORDER), looked(MINE), Applied(MINE, 9))
+    assert agreed.doubts == ()
+
+
+def test_what_the_kernel_came_to_allow_is_no_fault() -> None:
+    """An order without effect that came to have it."""
+    container = seen(VIEW, Ordered(ORDER), Ineffective(OTHER, OTHER, "confined", 9))
+    assert container.fault == Fault(FaultKind.INEFFECTIVE, "confined")
+    assert after(container, looked(MINE)).fault is None
+
+
+def test_a_strict_start_from_the_first_look_to_the_answer_of_an_order() -> None:
+    """What is configured is in nobody's way; what it was answered is, until an order was answered."""
+    asks = seen(STRICT)
+    assert (asks.start, asks.footprint) == (Asks(), 0)
+    held = after(asks, StartHeld(3, 2))
+    assert (held.start, held.footprint) == (Held(3), 0)
+    answered = after(held, StartAnswered(Update(cpus=MINE), is_refused=False))
+    assert (answered.start, answered.footprint) == (Answered(MINE), MINE.mask)
+    running = after(answered, looked(MINE))
+    assert running.start == Answered(MINE)
+    assert after(after(running, Ordered(ORDER)), Applied(MINE, 9)).start == Asks()
+
+
+@pytest.mark.parametrize(
+    ("news", "start", "reach"),
+    [
+        (StartLetGo(), Asks(), CPUSet()),
+        (StartAnswered(None, is_refused=True), Asks(), CPUSet()),
+        (StartAnswered(None, is_refused=False), Asks(), EVERYWHERE),
+    ],
+    ids=["let go", "refused", "not ours to place"],
+)
+def test_a_held_start_that_is_not_answered_with_cpus(news: News, start: Start, reach: CPUSet) -> None:
+    """It does not start before it asks again; but where it was let go on as it is, it may."""
+    container = after(seen(STRICT, StartHeld(3, 2)), news)
+    assert (container.start, CPUSet.from_mask(container.footprint)) == (start, reach)
+
+
+def test_a_start_that_was_answered_may_still_come_while_the_next_is_held() -> None:
+    container = seen(STRICT, StartHeld(3, 2), StartAnswered(Update(cpus=MINE), is_refused=False), StartHeld(4, 3))
+    assert container.start == Held(4)
+    assert container.doubts == (Doubt(MINE, Ends.ANSWER),)
+
+
+def test_the_dead_never_start() -> None:
+    answered = seen(STRICT, StartHeld(3, 2), StartAnswered(Update(cpus=MINE), is_refused=False))
+    dead = ContainerView(id="a" * 64, name="rt", phase=Phase.DEAD, runtime="cpuset")
+    assert after(answered, looked(MINE, dead)).start == Asks()
+
+
+def test_a_glance_proves_no_runtime() -> None:
+    """One whose lock was held when it was first seen may be starting on what an earlier sidecar answered."""
+    glance = ContainerView(id="a" * 64, name="rt", phase=Phase.CREATED, runtime="cpuset", is_glance=True)
+    assert seen(glance).start == Plain()
+    assert after(seen(glance), looked(EVERYWHERE, STRICT)).start == Asks()
