@@ -30,6 +30,7 @@ from sidecar.decide.container.place import Place
 from sidecar.decide.container.start import Answered, Asks, Held, Plain, Start
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.orders import ApplyCpuset, Update
+from sidecar.decide.world import replace
 from state.cpuset import CPUSet
 
 EVERYWHERE, MINE, OTHER = CPUSet.parse("0-3"), CPUSet.parse("1-2"), CPUSet.of(3)
@@ -93,13 +94,16 @@ def test_a_refused_update_is_barred_until_its_own_pause_is_over() -> None:
 
 
 def test_only_a_look_ends_what_a_look_ends() -> None:
-    """What was lost may still happen: its doubt survives looks, and so does every other one meanwhile."""
+    """What was lost may still happen: its doubt survives looks; of another order meanwhile, a look says what became."""
     failed, lost = (seen(VIEW, Ordered(ORDER), news) for news in (Failed("500", 9), Lost("late", 9)))
     assert after(failed, looked(EVERYWHERE)).doubts == ()
     assert after(lost, looked(EVERYWHERE)).doubts == (Doubt(MINE, Ends.ANSWER),)
     again = after(after(lost, RetryDue(7)), Ordered(ORDER))
     assert after(again, Refused("no", 9)).doubts == lost.doubts
-    assert after(again, Failed("500", 9)).doubts == lost.doubts
+    other = after(after(lost, RetryDue(7)), Ordered(replace(ORDER, update=Update(cpus=OTHER))))
+    both = after(other, Failed("500", 9))
+    assert both.doubts == (*lost.doubts, Doubt(OTHER, Ends.LOOK))
+    assert after(both, looked(EVERYWHERE)).doubts == lost.doubts
     assert after(again, Applied(MINE, 9)).doubts == ()
 
 

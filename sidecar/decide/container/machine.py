@@ -117,7 +117,7 @@ def _looked(container: Container, news: Looked) -> Container:
         wish=news.wish,
         known=news.began,
         place=place,
-        doubts=container.doubts if container.may_change_unseen else (),
+        doubts=tuple(doubt for doubt in container.doubts if doubt.ends is Ends.ANSWER),
         barred=container.barred if is_same_run else None,
         fault=None if is_made_good else container.fault,
         is_lapsed=container.is_lapsed and rests(view),
@@ -170,8 +170,7 @@ def _refused(container: Container, news: Refused) -> Container:
 
 def _failed(container: Container, news: Failed) -> Container:
     """A pause; the order's CPUs are in doubt until a look."""
-    ends = Ends.ANSWER if container.may_change_unseen else Ends.LOOK
-    return _doubted(container, ends, Fault(FaultKind.FAILED, news.text), news.ended)
+    return _doubted(container, Ends.LOOK, Fault(FaultKind.FAILED, news.text), news.ended)
 
 
 def _lost(container: Container, news: Lost) -> Container:
@@ -261,9 +260,6 @@ def _view_after(line: Sent, view: ContainerView, effective: CPUSet | None) -> Co
 
 
 def _with(doubts: tuple[Doubt, ...], doubt: Doubt) -> tuple[Doubt, ...]:
-    """These doubts and one more. Where something may still happen, no look ends any of them."""
-    if doubt.ends is Ends.ANSWER:
-        doubts = tuple(Doubt(each.cpus, Ends.ANSWER) for each in doubts)
     return doubts if doubt in doubts else (*doubts, doubt)
 
 
@@ -294,12 +290,11 @@ def _asks(container: Container, _: object) -> Container:
 def _answered(container: Container, news: StartAnswered) -> Container:
     """It may come to run where the answer says, or, let go as it is, where it is configured; refused, nowhere."""
     if news.update is not None:
-        sure = tuple(Doubt(each.cpus, Ends.ANSWER) for each in container.doubts)
-        return _made(container, start=Answered(news.update.cpus), doubts=sure)
+        return _made(container, start=Answered(news.update.cpus))
     if news.is_refused:
         return _made(container, start=Asks())
-    ends = Ends.ANSWER if container.may_change_unseen else Ends.LOOK
-    return _made(container, start=Asks(), doubts=_with(container.doubts, Doubt(container.place.configured, ends)))
+    doubt = Doubt(container.place.configured, Ends.LOOK)
+    return _made(container, start=Asks(), doubts=_with(container.doubts, doubt))
 
 
 def _shown(container: Container, news: Looked) -> Container:
