@@ -55,12 +55,16 @@ _TRUE: Final = ("1", "t", "T", "TRUE", "true", "True")
 _FALSE: Final = ("0", "f", "F", "FALSE", "false", "False")
 
 
+def clashes(options: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """The pairs of these options that cannot be used together."""
+    given = set(options)
+    return tuple((one, other) for one, other in _EXCLUDE_EACH_OTHER if one in given and other in given)
+
+
 def conflict(options: Iterable[str]) -> str:
     """Why these options cannot be used together, as a sentence; "" if they can."""
-    given = set(options)
-    for one, other in _EXCLUDE_EACH_OTHER:
-        if one in given and other in given:
-            return f"{one} and {other} cannot be used together: choose one"
+    for one, other in clashes(options):
+        return f"{one} and {other} cannot be used together: choose one"
     return ""
 
 
