@@ -16,10 +16,10 @@ from typing import Final, TypeVar
 import msgspec
 
 from sidecar.decide.elastic import elasticity
-from sidecar.decide.facts import ContainerView
+from sidecar.decide.facts import ContainerView, Kind
 from sidecar.decide.options import CONTAINER_OPTIONS, conflict
 from sidecar.decide.swarm import mismatch
-from sidecar.decide.world import OptIn, PolicyName, Settings, Standing, Wish, shared_id
+from sidecar.decide.world import OptIn, PolicyName, Settings, Standing, Wish
 from sidecar.slicenames import exclusive_beside
 from state.cpuset import EMPTY, CPUSet
 from state.errors import CPUSetError
@@ -324,7 +324,7 @@ def cpus_of(cpuset: str, without: CPUSet) -> CPUSet:
 
 def is_group(view: ContainerView) -> bool:
     """Whether this is the cgroup that confines the shared pool, and no container."""
-    return view.id == shared_id(view.name)
+    return view.kind is Kind.GROUP
 
 
 def originals_of(view: ContainerView) -> Originals:

@@ -17,8 +17,8 @@ from sidecar.decide.demand import (
     projection_name,
     wish_of,
 )
-from sidecar.decide.facts import ContainerView, Mount, Phase
-from sidecar.decide.world import OptIn, PolicyName, Settings, Standing, Wish, replace, shared_id
+from sidecar.decide.facts import ContainerView, Kind, Mount, Phase
+from sidecar.decide.world import OptIn, PolicyName, Settings, Standing, Wish, replace
 from state.cpuset import CPUSet
 from state.model import Originals, QuotaRule, RefusalCode, Shortage
 
@@ -383,7 +383,7 @@ def test_label_patterns_say_which_labels_are_to_be_read() -> None:
 def test_the_group_that_confines_the_shared_pool_is_nobodys_pin() -> None:
     """What an earlier sidecar wrote there stays until it is written again, and was nobody's wish."""
     name = "sidecar-shared.slice"
-    group = replace(view(cpuset="0-3"), id=shared_id(name), name=name)
+    group = replace(view(cpuset="0-3"), kind=Kind.GROUP, name=name)
     settings = Settings(policy=PolicyName.STATIC, shared_slice=name, unmanaged=("sidecar-*",))
     assert originals_of(group).cpuset == ""
     assert wish_of(group, settings, Originals(cpuset="0-3"), ONLINE).standing is Standing.MANAGED
