@@ -13,13 +13,13 @@ from trio.testing import MockClock
 from sidecar import allocator
 from sidecar.allocator import Allocator
 from sidecar.apply.executor import Executor
-from sidecar.decide import plan, projecting, reducer, takes
+from sidecar.decide import plan, reducer, takes
 from sidecar.decide.facts import ContainerView, Purpose, TakeAcknowledged
 from sidecar.decide.measuring import Usage
 from sidecar.decide.orders import ApplyCpuset, StartTimer
 from sidecar.decide.world import Container, World, replace
 from sidecar.engines.simulated_kernel import SimulatedKernel
-from sidecar.publish import telling
+from sidecar.publish import projecting, telling
 from sidecar.publish.projections import Projections
 from state.cpuset import CPUSet
 from state.projection import Projection

@@ -26,6 +26,7 @@ from sidecar.log import printable
 from sidecar.publish.machine import machine_of
 from sidecar.publish.status import Sharing, Status
 from sidecar.publish.status_file import read_status
+from sidecar.words.refusals import sentence
 from state.checkpoint import NAME, PREVIOUS
 from state.cpuset import EMPTY, MAX_CPU, CPUSet
 from state.errors import StateError
@@ -184,11 +185,11 @@ def _answer(world: World, name: str, asked: int) -> Answer:
     wish = world.containers[name].wish
     if grant := world.state.assignments.get(name):
         return Answer(asked=asked, cpus=grant.cpus, lie=lie(world.topology, grant.cpus), warnings=wish.warnings)
-    refusal = world.state.refusals.get(name)
-    if refusal is None:
+    refused = world.state.refusals.get(name)
+    if refused is None:
         return Answer(asked=asked, reason="it asks for no CPUs of its own")
-    warnings = tuple(warning for warning in wish.warnings if warning != refusal.reason)
-    return Answer(asked=asked, code=refusal.code.value, reason=refusal.reason, warnings=warnings)
+    why = refused.refusal
+    return Answer(asked=asked, code=why.code.value, reason=sentence(why), warnings=wish.warnings)
 
 
 def _settings(config: Config) -> tuple[Settings, tuple[str, ...]]:

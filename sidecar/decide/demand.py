@@ -23,7 +23,8 @@ from sidecar.decide.world import OptIn, PolicyName, Settings, Standing, Wish
 from sidecar.slicenames import exclusive_beside
 from state.cpuset import EMPTY, CPUSet
 from state.errors import CPUSetError
-from state.model import Demand, MemsRule, NumaRule, Originals, QuotaRule, RefusalCode, Scale, Shortage
+from state.model import Demand, MemsRule, NumaRule, Originals, QuotaRule, Scale, Shortage
+from state.refusal import Refusal, RefusalCode, Said
 
 PREFIX: Final = "cpuset."
 MEMS_LABEL: Final = "cpuset.mems"
@@ -70,8 +71,7 @@ C = TypeVar("C", Shortage, QuotaRule, MemsRule, Scale)
 class _BadLabel(Exception):
     def __init__(self, code: RefusalCode, reason: str) -> None:
         super().__init__(reason)
-        self.code = code
-        self.reason = reason
+        self.refusal = Refusal(code, Said(reason))
 
 
 def wish_of(
@@ -93,7 +93,7 @@ def wish_of(
     manage = view.labels.get("cpuset.manage", "")
     if manage == "off" or _is_unmanaged(view, settings):
         pinned = bool(originals.cpuset)
-        return Wish(standing=Standing.STRANGER if pinned else Standing.UNMANAGED, reason="left alone, as asked")
+        return Wish(standing=Standing.STRANGER if pinned else Standing.UNMANAGED)
     warnings = tuple(_warnings(view.labels, settings))
     try:
         demand = _demand(view, settings, originals)
@@ -102,12 +102,7 @@ def wish_of(
             reason = _BORN_INSIDE.format(shared, exclusive_beside(shared))
             raise _BadLabel(RefusalCode.CONTRADICTION, reason)  # noqa: TRY301
     except _BadLabel as bad:
-        return Wish(
-            standing=_standing(view, originals, online),
-            trouble=bad.code,
-            reason=bad.reason,
-            warnings=(*warnings, bad.reason),
-        )
+        return Wish(standing=_standing(view, originals, online), refusal=bad.refusal, warnings=warnings)
     if doubt := mismatch(view, demand):
         warnings += (doubt,)
     if demand is None:

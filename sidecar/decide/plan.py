@@ -253,11 +253,11 @@ def _waits(world: World) -> tuple[World, list[Order]]:
         orders += signals
         if container is not before:
             world = world.with_container(container)
-    for id, refusal in world.state.refusals.items():
-        if refusal.demand is None or refusal.demand.shortage is not Shortage.STOP or id not in world.containers:
+    for id, refused in world.state.refusals.items():
+        if refused.demand is None or refused.demand.shortage is not Shortage.STOP or id not in world.containers:
             continue
         container = world.containers[id]
         if not container.is_idle and container.stop_ordered != container.view.started_at:
-            orders.append(StopContainer(id, refusal.reason))
+            orders.append(StopContainer(id, refused.refusal))
             world = world.with_container(replace(container, stop_ordered=container.view.started_at))
     return world, orders

@@ -15,7 +15,8 @@ from sidecar.decide.placement.preferences import around
 from sidecar.decide.placement.reserve import reserve
 from sidecar.decide.world import Container, IsolatedRule, PolicyName, Settings, Wish, World, replace
 from state.cpuset import EMPTY, CPUSet, union
-from state.model import Assignment, Refusal, RefusalCode, State
+from state.model import Assignment, Refused, State
+from state.refusal import Lost, Refusal, RefusalCode
 from state.topology import Topology
 
 
@@ -175,11 +176,10 @@ def restore(
             reason = f"it held CPUs {assignment.cpus}, and the machine no longer has {assignment.demand.cpus} for it"
             notes.append(f"{assignment.name} lost its exclusive CPUs: {reason}")
             fitted = fitted.refused(
-                Refusal(
+                Refused(
                     container=assignment.container,
                     name=assignment.name,
-                    code=RefusalCode.CPUS_LOST,
-                    reason=reason,
+                    refusal=Refusal(RefusalCode.CPUS_LOST, Lost(assignment.cpus, assignment.demand.cpus)),
                     demand=assignment.demand,
                 )
             )

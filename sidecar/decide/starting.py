@@ -28,6 +28,7 @@ from sidecar.decide.reconcile import believed
 from sidecar.decide.world import Container, PolicyName, Standing, World, replace
 from state.cpuset import CPUSet
 from state.model import QuotaRule
+from state.refusal import Refusal, RefusalCode, Taken
 
 _PERIOD: Final = 100_000
 """Microseconds: the period of CPU limits that are given in CPUs."""
@@ -78,7 +79,7 @@ def answers(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
         # 6. It starts, or has started, or will not. Who is not ours to order is in doubt until the next look.
         if answer.update is not None:
             made = replace(made, doubts=(*made.doubts, answer.update.cpus), is_lost=True)
-        elif not answer.refusal:
+        elif answer.refusal is None:
             made = replace(made, doubts=(*made.doubts, made.configured))
         world = replace(world, containers={**world.containers, id: made})
     return world, tuple(given)
@@ -87,14 +88,14 @@ def answers(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
 def _answer(world: World, container: Container, number: int) -> AnswerStart | None:
     id, settings = container.view.id, world.settings
     is_ours = container.wish.standing is Standing.MANAGED and settings.policy is not PolicyName.NONE
-    if world.is_releasing or (not is_ours and container.wish.trouble is None):
+    if world.is_releasing or (not is_ours and container.wish.refusal is None):
         # 5. Not ours to place.
         return AnswerStart(id, number)
     if not world.is_ready:
         return None
-    if refusal := world.state.refusals.get(id):
+    if refused := world.state.refusals.get(id):
         # 4. Refused.
-        return AnswerStart(id, number, refusal=refusal.reason)
+        return AnswerStart(id, number, refusal=refused.refusal)
     wanted = policy_named(settings.policy).desired(world, container)
     if wanted is None:
         return AnswerStart(id, number)
@@ -103,8 +104,7 @@ def _answer(world: World, container: Container, number: int) -> AnswerStart | No
     if is_exclusive:
         # 2. All of it, and alone.
         if taken := wanted & world.strangers:
-            reason = f"CPUs {taken} were granted to it, and a container pinned by hand is on them now"
-            return AnswerStart(id, number, refusal=reason)
+            return AnswerStart(id, number, refusal=Refusal(RefusalCode.TAKEN_BY_STRANGER, Taken(taken)))
         if reached.others(container.footprint) & wanted.mask & ~reserved:
             return None
         cpus = wanted

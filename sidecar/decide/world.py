@@ -26,7 +26,8 @@ import msgspec
 from sidecar.decide.facts import ContainerView, EngineInfo, Failure, Kind, Load, Phase
 from sidecar.decide.orders import ApplyCpuset, Update
 from state.cpuset import EMPTY, CPUSet
-from state.model import Demand, NumaRule, RefusalCode, Shortage, State
+from state.model import Demand, NumaRule, Shortage, State
+from state.refusal import Refusal
 from state.topology import Topology
 
 replace = msgspec.structs.replace
@@ -128,12 +129,11 @@ class Standing(enum.StrEnum):
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What a container is, and what it asks for: a demand, or the reason why what it asks cannot be understood."""
+    """What a container is, and what it asks for: a demand, or why what it asks cannot be understood."""
 
     standing: Standing
     demand: Demand | None = None
-    trouble: RefusalCode | None = None
-    reason: str = ""
+    refusal: Refusal | None = None
     warnings: tuple[str, ...] = ()
 
 

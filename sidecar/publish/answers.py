@@ -23,7 +23,7 @@ _MOST: Final = 1_000_000
 """CPUs, more than any machine has; a number of thousands of digits is no answer to anything."""
 
 
-class Refused(SidecarError):
+class Declined(SidecarError):
     """A request that is not done, and why; `status` is the answer's in HTTP."""
 
     def __init__(self, status: int, reason: str) -> None:
@@ -76,23 +76,23 @@ class Defragmented(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def found(world: World, wanted: str) -> ContainerView:
-    """The container of this name or id. Refused."""
+    """The container of this name or id. Declined."""
     try:
         return find((each.view for each in world.containers.values()), wanted)
     except NotFound as error:
-        raise Refused(404, str(error)) from error
+        raise Declined(404, str(error)) from error
 
 
 def one(world: World, wanted: str, deadlines: Deadlines) -> ContainerStatus:
-    """The part of the status document that is about this container. Refused."""
+    """The part of the status document that is about this container. Declined."""
     return container_status(world, world.containers[found(world, wanted).id], deadlines)
 
 
 def sizing(world: World, id: str, deadlines: Deadlines) -> Sizing:
-    """What was decided about a container's size. Refused where it went in between."""
+    """What was decided about a container's size. Declined where it went in between."""
     container, grant = world.containers.get(id), world.state.assignments.get(id)
     if container is None or grant is None:
-        raise Refused(409, "it gave its CPUs back in between")
+        raise Declined(409, "it gave its CPUs back in between")
     told = container_status(world, container, deadlines)
     short = ""
     if grant.ordered is not None and len(grant.cpus) < grant.ordered:
@@ -127,11 +127,11 @@ def defragmented(before: World, after: World) -> Defragmented:
 
 
 def parsed(content: bytes, wanted: type[T]) -> T:
-    """A body; an empty one says nothing. Refused where it is something else."""
+    """A body; an empty one says nothing. Declined where it is something else."""
     try:
         return codec.decode(content or b"{}", wanted)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(400, f"the body is not what is expected: {error}") from error
+        raise Declined(400, f"the body is not what is expected: {error}") from error
 
 
 def event(line: Line, at: datetime) -> bytes:

@@ -10,8 +10,10 @@ from sidecar.decide.facts import Phase
 from sidecar.decide.loads import wished
 from sidecar.decide.plan import is_settled
 from sidecar.decide.world import Container, PolicyName, Standing, World
+from sidecar.words.reasons import LEFT_ALONE
+from sidecar.words.refusals import sentence, warnings
 from state.cpuset import CPUSet
-from state.model import Assignment, Leaving, Move, Refusal, Scale, Shortage
+from state.model import Assignment, Leaving, Move, Refused, Scale, Shortage
 
 _GOING: Final = (Phase.REMOVING, Phase.DEAD)
 
@@ -93,10 +95,10 @@ def _own_notice(world: World, assignment: Assignment | None) -> str:
 
 
 def explanation(
-    world: World, container: Container, assignment: Assignment | None, refusal: Refusal | None, wanted: CPUSet | None
+    world: World, container: Container, assignment: Assignment | None, refused: Refused | None, wanted: CPUSet | None
 ) -> tuple[str, ...]:
     """All sentences about a container, the most important first."""
-    said = [*_why(world, container, assignment, refusal)]
+    said = [*_why(world, container, assignment, refused)]
     if assignment and _is_elastic(world, assignment):
         said.append(_size(world, container, assignment))
     if wanted is not None:
@@ -110,11 +112,12 @@ def explanation(
         )
     if container.trouble:
         said.append(f"The last order failed: {container.trouble}")
-    said += (f"Warning: {warning}" for warning in container.wish.warnings if not refusal or warning != refusal.reason)
+    is_said = refused is not None and refused.refusal == container.wish.refusal
+    said += (f"Warning: {each}" for each in (container.wish.warnings if is_said else warnings(container.wish)))
     return tuple(said)
 
 
-def _why(world: World, container: Container, assignment: Assignment | None, refusal: Refusal | None) -> list[str]:
+def _why(world: World, container: Container, assignment: Assignment | None, refused: Refused | None) -> list[str]:
     wish = container.wish
     if world.is_releasing:
         return ["Everything is being given back: its original settings are restored."]
@@ -122,7 +125,7 @@ def _why(world: World, container: Container, assignment: Assignment | None, refu
         respected = "which is respected: it is never moved, and nobody gets these CPUs"
         return [f"It is pinned by hand to {container.seen}, {respected}."]
     if wish.standing is Standing.UNMANAGED:
-        return [f"It is not managed: {wish.reason or 'left alone, as asked'}."]
+        return [f"It is not managed: {LEFT_ALONE}."]
     if world.settings.policy is PolicyName.NONE:
         return ["The policy is none: no container is touched."]
     if assignment:
@@ -130,17 +133,17 @@ def _why(world: World, container: Container, assignment: Assignment | None, refu
             asked = _count(assignment.demand.cpus)
             return [f"It asked for {asked} and has {len(assignment.cpus)} now: {assignment.cpus}."]
         return [f"It asked for {_count(assignment.demand.cpus)} and was granted {assignment.cpus}."]
-    if refusal:
-        return [f"It was refused: {refusal.reason}.", _prospect(container, refusal)]
+    if refused:
+        return [f"It was refused: {sentence(refused.refusal)}.", _prospect(container, refused)]
     if wish.demand:
         return [f"It asks for {_count(wish.demand.cpus)} of its own when it starts."]
     return [f"It asks for no CPUs of its own, so it runs in the shared pool, {world.state.shared}."]
 
 
-def _prospect(container: Container, refusal: Refusal) -> str:
-    if refusal.demand and refusal.demand.shortage is Shortage.WAIT:
+def _prospect(container: Container, refused: Refused) -> str:
+    if refused.demand and refused.demand.shortage is Shortage.WAIT:
         return "It runs in the shared pool until they are to be had."
-    if refusal.demand and refusal.demand.shortage is Shortage.STOP and not container.is_idle:
+    if refused.demand and refused.demand.shortage is Shortage.STOP and not container.is_idle:
         return "It is being stopped, as its label asks."
     return "It runs in the shared pool, and asks again when it is started anew."
 

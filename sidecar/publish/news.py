@@ -13,6 +13,7 @@ from sidecar.decide.demand import is_single_file_mount
 from sidecar.decide.world import World
 from sidecar.log import Level
 from sidecar.publish.explaining import notice_of
+from sidecar.words.refusals import sentence, warnings
 from state.model import Assignment, Leaving, Move
 
 
@@ -51,9 +52,9 @@ def _books(before: World, now: World) -> Iterator[Line]:
     for id, assignment in old.assignments.items():
         if id not in new.assignments:
             yield Line(Level.INFO, "released", {"container": assignment.name, "cpus": assignment.cpus})
-    for id, refusal in new.refusals.items():
-        if old.refusals.get(id) != refusal:
-            yield Line(Level.WARNING, "refused", {"container": refusal.name, "reason": refusal.reason})
+    for id, refused in new.refusals.items():
+        if old.refusals.get(id) != refused:
+            yield Line(Level.WARNING, "refused", {"container": refused.name, "reason": sentence(refused.refusal)})
 
 
 def _changes(was: Assignment, now: Assignment) -> Iterator[Line]:
@@ -112,8 +113,8 @@ def _warnings(before: World, now: World) -> Iterator[Line]:
         if known is container or (known is not None and known.wish == container.wish):
             continue
         name = container.view.name
-        for warning in container.wish.warnings:
-            if known is None or warning not in known.wish.warnings:
+        for warning in warnings(container.wish):
+            if known is None or warning not in warnings(known.wish):
                 yield Line(Level.WARNING, warning, {"container": name})
         if known is None and is_single_file_mount(container.view, now.settings):
             message = "it mounts a projected file, which stays stale for ever: mount the directory"

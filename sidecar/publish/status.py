@@ -25,6 +25,7 @@ from sidecar.publish.explaining import (
     waits_for,
 )
 from sidecar.publish.machine import Machine, machine_of
+from sidecar.words.refusals import sentence, warnings
 from state.cpuset import EMPTY, CPUSet
 from state.model import Assignment, Demand, Move, NumaRule
 
@@ -177,7 +178,7 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
     """The part of the document that describes one container."""
     id = container.view.id
     assignment = world.state.assignments.get(id)
-    refusal = world.state.refusals.get(id)
+    refused = world.state.refusals.get(id)
     wanted = None if is_left_alone(world, container) else desired(world, container)
     demand = assignment.demand if assignment else container.wish.demand
     made = ContainerStatus(
@@ -193,10 +194,10 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
         is_quota_lifted=is_quota_lifted(world, container, assignment),
         load=_load(container.load),
         waits_for=waits_for(world, container, assignment, wanted),
-        refusal=refusal.reason if refusal else "",
+        refusal=sentence(refused.refusal) if refused else "",
         trouble=container.trouble,
-        warnings=container.wish.warnings,
-        explanation=explanation(world, container, assignment, refusal, wanted),
+        warnings=warnings(container.wish),
+        explanation=explanation(world, container, assignment, refused, wanted),
     )
     if demand and world.settings.policy is PolicyName.DYNAMIC:
         made = _with_range(made, demand)

@@ -41,10 +41,10 @@ from sidecar.decide.orders import (
     StartTimer,
     StopContainer,
 )
-from sidecar.decide.projecting import projection_of
 from sidecar.decide.reconcile import begin
 from sidecar.decide.reducer import step
 from sidecar.decide.world import World
+from sidecar.publish.projecting import projection_of
 from sidecar.simulation.agenda import Action, Agenda
 from sidecar.simulation.happenings import Happening, What, told
 from sidecar.simulation.host import ModelContainer, ModelHost, Pace

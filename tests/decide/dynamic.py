@@ -6,8 +6,8 @@ from typing import Any
 
 from sidecar.decide.facts import Load, LoadMeasured, Purpose, ResizeRequested, TakeAcknowledged
 from sidecar.decide.orders import SendSignal, StartTimer
-from sidecar.decide.projecting import projection_of
 from sidecar.decide.world import PolicyName
+from sidecar.publish.projecting import projection_of
 from state.cpuset import CPUSet
 from state.model import Assignment
 from state.projection import Projection

@@ -9,9 +9,10 @@ from sidecar.decide.facts import Fact, Phase, ReleaseRequested, SettingsChanged
 from sidecar.decide.orders import ApplyCpuset, Order, StopContainer, Update
 from sidecar.decide.plan import is_settled
 from sidecar.decide.world import Container, PolicyName, Settings
+from sidecar.words.refusals import sentence
 from state.codec import to_builtins
 from state.cpuset import CPUSet
-from state.model import Refusal
+from state.refusal import Refusal
 from state.topology import Topology, uniform
 from tests.decide.laws import broken
 from tests.decide.real import Real
@@ -129,7 +130,11 @@ class Story(Reality):
         return str(assignment.cpus) if assignment else None
 
     def refusal(self, real: Real) -> Refusal:
-        return self.world.state.refusals[real.id]
+        return self.world.state.refusals[real.id].refusal
+
+    def why_refused(self, real: Real) -> str:
+        """Why it was refused, as people read it."""
+        return sentence(self.refusal(real))
 
     def is_settled(self, real: Real) -> bool:
         return is_settled(self.world, self.known(real))

@@ -8,7 +8,7 @@ from sidecar.decide.options import FULL_PCPUS_ONLY
 from sidecar.decide.placement.choose import Ask, choose
 from sidecar.decide.placement.shortfall import Shortfall
 from state.cpuset import EMPTY, CPUSet
-from state.model import RefusalCode
+from state.refusal import RefusalCode
 from state.topology import Topology, topology, uniform
 
 SMT = uniform(cores=4, threads=2)

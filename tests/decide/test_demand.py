@@ -19,8 +19,10 @@ from sidecar.decide.demand import (
 )
 from sidecar.decide.facts import ContainerView, Kind, Mount, Phase
 from sidecar.decide.world import OptIn, PolicyName, Settings, Standing, Wish, replace
+from sidecar.words.refusals import sentence, warnings
 from state.cpuset import CPUSet
-from state.model import Originals, QuotaRule, RefusalCode, Shortage
+from state.model import Originals, QuotaRule, Shortage
+from state.refusal import RefusalCode
 
 GIGA = 10**9
 MIB = 1024**2
@@ -41,8 +43,17 @@ def wish(labels: dict[str, str] | None = None, settings: Settings | None = None,
 
 def asked(found: Wish) -> int:
     """The CPUs of a demand."""
-    assert found.demand is not None, found.reason
+    assert found.demand is not None, found.refusal
     return found.demand.cpus
+
+
+def code_of(found: Wish) -> RefusalCode | None:
+    return found.refusal.code if found.refusal else None
+
+
+def why(found: Wish) -> str:
+    assert found.refusal is not None
+    return sentence(found.refusal)
 
 
 # How many.
@@ -73,7 +84,7 @@ def test_a_whole_number_is_a_demand(text: str, limits: Any, cpus: int) -> None:
 @pytest.mark.parametrize("text", ["", "0", "false", "no", "off", " Off "])
 def test_no_is_no_demand_and_no_trouble(text: str) -> None:
     found = wish({"cpuset.exclusive": text})
-    assert (found.demand, found.trouble, found.warnings) == (None, None, ())
+    assert (found.demand, found.refusal, found.warnings) == (None, None, ())
 
 
 @pytest.mark.parametrize(
@@ -102,9 +113,9 @@ def test_what_cannot_be_understood_is_refused_with_the_reason(
     found = wish({"cpuset.exclusive": text}, **limits)
     assert found.demand is None
     assert found.standing is Standing.MANAGED
-    assert found.trouble is code
-    assert words in found.reason
-    assert found.reason in found.warnings
+    assert code_of(found) is code
+    assert words in why(found)
+    assert why(found) in warnings(found)
 
 
 @pytest.mark.parametrize(
@@ -167,8 +178,8 @@ def test_the_shortage_of_the_node_holds_where_no_label_says_otherwise() -> None:
 )
 def test_a_bad_value_beside_a_good_number_is_refused(label: str, value: str, words: str) -> None:
     found = wish({"cpuset.exclusive": "2", label: value})
-    assert (found.demand, found.trouble) == (None, RefusalCode.BAD_LABEL)
-    assert words in found.reason
+    assert (found.demand, code_of(found)) == (None, RefusalCode.BAD_LABEL)
+    assert words in why(found)
 
 
 @pytest.mark.parametrize(
@@ -214,8 +225,8 @@ def test_a_pin_that_says_the_same_as_the_label_is_a_demand() -> None:
 
 def test_a_pin_that_contradicts_the_label_is_refused_and_respected() -> None:
     found = wish({"cpuset.exclusive": "2"}, cpuset="4")
-    assert (found.standing, found.trouble) == (Standing.STRANGER, RefusalCode.CONTRADICTION)
-    assert "pinned by hand to 4" in found.reason
+    assert (found.standing, code_of(found)) == (Standing.STRANGER, RefusalCode.CONTRADICTION)
+    assert "pinned by hand to 4" in why(found)
 
 
 def test_a_bad_label_beside_a_pin_leaves_a_stranger() -> None:
@@ -225,7 +236,7 @@ def test_a_bad_label_beside_a_pin_leaves_a_stranger() -> None:
 def test_manage_off_is_left_alone() -> None:
     """Its other labels are not even read. If it is pinned by hand its CPUs are still respected."""
     labels = {"cpuset.manage": "off", "cpuset.exclusive": "2"}
-    assert wish(labels) == Wish(standing=Standing.UNMANAGED, reason="left alone, as asked")
+    assert wish(labels) == Wish(standing=Standing.UNMANAGED)
     assert wish(labels, cpuset="2").standing is Standing.STRANGER
 
 
@@ -281,7 +292,7 @@ def test_the_kubelets_examples_come_out_the_same(number: int, limits: dict[str, 
     """
     found = wish(None, GUARANTEED, **limits)
     assert (found.demand.cpus if found.demand else None) == cpus, f"example {number}"
-    assert found.trouble is None
+    assert found.refusal is None
     assert wish(None, Settings(), **limits).demand is None
 
 

@@ -7,7 +7,7 @@ import pytest
 from sidecar.decide.facts import DefragmentRequested, Purpose, TakeAcknowledged
 from sidecar.decide.resizing import objection
 from sidecar.decide.world import PolicyName
-from state.model import NumaRule, RefusalCode
+from state.model import NumaRule
 from state.topology import uniform
 from tests.decide.dynamic import Dynamic, elastic_labels, signals_to
 from tests.decide.stories import cpus, where
@@ -160,16 +160,15 @@ def test_floors_are_admitted_as_long_as_they_fit_together_and_refused_with_the_n
     story.over(Purpose.GRACE, batch)
     late = story.arrive("late", 1)
     assert story.layout(batch, web) == ["1-3", "4-7"]
-    assert story.refusal(late).code is RefusalCode.NOT_ENOUGH
-    assert "1 exclusive CPU asked for, 0 free (1 reserved: 0; 7 held by batch, web)" in story.refusal(late).reason
+    assert "1 exclusive CPU asked for, 0 free (1 reserved: 0; 7 held by batch, web)" in story.why_refused(late)
 
 
 def test_a_refusal_tells_that_the_others_were_counted_at_their_floors() -> None:
     story = Dynamic()
     story.elastic("batch", 4, 4, 7)
     late = story.arrive("late", 4)
-    assert "3 free: 5-7" in story.refusal(late).reason
-    assert story.refusal(late).reason.endswith("; that is with everybody at their floors")
+    assert "3 free: 5-7" in story.why_refused(late)
+    assert story.why_refused(late).endswith("; that is with everybody at their floors")
 
 
 def test_an_arrival_gets_less_than_it_asks_for_but_never_less_than_its_floor() -> None:

@@ -125,4 +125,4 @@ def test_an_unknown_device_is_a_warning_with_the_nearest_name() -> None:
 )
 def test_a_bad_value_is_a_reason_and_the_nearest_right_word(labels: dict[str, str], reason: str) -> None:
     host = story()
-    assert host.refusal(host.arrive("rt", 2, labels=labels)).reason == reason
+    assert host.why_refused(host.arrive("rt", 2, labels=labels)) == reason

@@ -11,7 +11,8 @@ from sidecar.decide.placement.preferences import around, by_distance
 from sidecar.decide.placement.shortfall import Shortfall
 from sidecar.decide.world import IsolatedRule, replace
 from state.cpuset import EMPTY, CPUSet
-from state.model import NumaRule, RefusalCode
+from state.model import NumaRule
+from state.refusal import RefusalCode
 from state.topology import Kind, topology, uniform
 from tests.decide.stories import cpus
 

@@ -10,7 +10,8 @@ from sidecar.decide.reconcile import begin, differs, restore, sighted
 from sidecar.decide.world import PolicyName, Settings, replace
 from state.cpuset import CPUSet
 from state.invariants import violations
-from state.model import RefusalCode, State
+from state.model import State
+from state.refusal import RefusalCode
 from state.topology import Topology, topology, uniform
 from tests.decide.stories import Story, cpus, static, where
 

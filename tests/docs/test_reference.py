@@ -18,8 +18,9 @@ from sidecar.decide.options import NODE_OPTIONS
 from sidecar.keys import KEYS
 from sidecar.publish.machine import Machine
 from sidecar.publish.status import ContainerStatus, Status
-from state.model import Assignment, Originals, Refusal, RefusalCode, State
+from state.model import Assignment, Originals, Refused, State
 from state.projection import Projection
+from state.refusal import Refusal, RefusalCode
 from tests.docs.pages import PAGES, ROOT, headings, names, present, rows, section, shown
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -115,7 +116,7 @@ def test_every_field_of_the_checkpoint_is_documented() -> None:
     """Of the books, and of what stands in them."""
     text = section(REFERENCE / "files.md", "checkpoint.json")
     assert first_column(text) == list(State.__struct_fields__)
-    kinds: tuple[type[msgspec.Struct], ...] = (Assignment, Refusal, Originals)
+    kinds: tuple[type[msgspec.Struct], ...] = (Assignment, Refused, Refusal, Originals)
     for kind in kinds:
         assert set(kind.__struct_fields__) <= set(names(text))
 

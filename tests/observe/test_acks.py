@@ -15,11 +15,11 @@ from trio.testing import MockClock
 
 from sidecar.board import Board
 from sidecar.decide.facts import Fact, TakeAcknowledged
-from sidecar.decide.projecting import names_of, projection_of
 from sidecar.decide.world import World, replace
 from sidecar.log import Level, Log
 from sidecar.observe import acks
 from sidecar.observe.acks import AckReader
+from sidecar.publish.projecting import names_of, projection_of
 from sidecar.publish.projections import Projections
 from state import ack
 from state.cpuset import CPUSet

@@ -19,7 +19,8 @@ from sidecar.decide.reconcile import restore
 from sidecar.decide.world import PolicyName, Settings
 from state.cpuset import EMPTY, CPUSet, union
 from state.invariants import violations
-from state.model import Assignment, Demand, RefusalCode, State
+from state.model import Assignment, Demand, State
+from state.refusal import RefusalCode
 from state.topology import Topology
 from tests.vectors.bubble import allocate_pod
 from tests.vectors.hints import shown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sidecar.decide.placement.shortfall import Shortfall
 from state.cpuset import CPUSet
-from state.model import RefusalCode
+from state.refusal import RefusalCode
 from state.topology import Topology
 
 

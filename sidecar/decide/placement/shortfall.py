@@ -9,7 +9,8 @@ import msgspec
 
 from sidecar.decide.placement.affinity import affinity
 from state.cpuset import CPUSet
-from state.model import NumaRule, RefusalCode
+from state.model import NumaRule
+from state.refusal import RefusalCode
 from state.topology import Group, Topology
 
 _SHOWN: Final = 8

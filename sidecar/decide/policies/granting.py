@@ -12,7 +12,8 @@ from sidecar.decide.placement.shortfall import Shortfall
 from sidecar.decide.swarm import is_over
 from sidecar.decide.world import Container, PolicyName, Standing, World, replace
 from state.cpuset import CPUSet
-from state.model import Demand, Refusal, RefusalCode, Shortage, State
+from state.model import Demand, Refused, Shortage, State
+from state.refusal import Refusal, RefusalCode, Said
 
 _COMING: Final = (Phase.CREATED, Phase.RESTARTING)
 
@@ -64,7 +65,7 @@ def askers(world: World, state: State) -> list[Container]:
     waiting = [
         container
         for container in world.containers.values()
-        if (container.wish.demand is not None or container.wish.trouble is not None)
+        if (container.wish.demand is not None or container.wish.refusal is not None)
         and container.wish.standing is not Standing.UNMANAGED
         and container.view.id not in state.assignments
         and _is_coming(container)
@@ -77,15 +78,14 @@ def askers(world: World, state: State) -> list[Container]:
 def misunderstood(state: State, container: Container) -> State:
     """The books once a container was refused whose labels cannot be understood."""
     wish, view = container.wish, container.view
-    code = wish.trouble or RefusalCode.BAD_LABEL
-    return state.refused(Refusal(container=view.id, name=view.name, code=code, reason=wish.reason))
+    refusal = wish.refusal or Refusal(RefusalCode.BAD_LABEL)
+    return state.refused(Refused(container=view.id, name=view.name, refusal=refusal))
 
 
 def fallen_short(state: State, demand: Demand, why: Shortfall) -> State:
     """The books once a demand was refused for want of CPUs."""
-    return state.refused(
-        Refusal(container=demand.container, name=demand.name, code=why.code, reason=why.reason, demand=demand)
-    )
+    refusal = Refusal(why.code, Said(why.reason))
+    return state.refused(Refused(container=demand.container, name=demand.name, refusal=refusal, demand=demand))
 
 
 def place(world: World, state: State, demand: Demand, count: int) -> CPUSet | Shortfall:
@@ -150,8 +150,8 @@ def _is_coming(container: Container) -> bool:
     )
 
 
-def _waits(refusal: Refusal) -> bool:
-    return refusal.demand is not None and refusal.demand.shortage is Shortage.WAIT
+def _waits(refused: Refused) -> bool:
+    return refused.demand is not None and refused.demand.shortage is Shortage.WAIT
 
 
 def options_of(world: World, demand: Demand) -> tuple[str, ...]:

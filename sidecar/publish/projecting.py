@@ -9,8 +9,9 @@ from __future__ import annotations
 from sidecar.decide.demand import projection_name
 from sidecar.decide.plan import desired, grace_of, is_settled, told_of
 from sidecar.decide.world import Container, Standing, World
+from sidecar.words.reasons import reason_of
 from state.cpuset import EMPTY, CPUSet
-from state.model import Assignment, Move
+from state.model import Assignment
 from state.projection import Projection, Sharing
 
 
@@ -64,43 +65,6 @@ def names_of(world: World, container: Container) -> tuple[str, ...]:
     """The names below `by-name` that tell of this container; none or one."""
     name = projection_name(container.view, world.settings)
     return (name,) if name else ()
-
-
-def reason_of(world: World, container: Container) -> str:
-    """Why it has the CPUs that it has, as a sentence for people."""
-    id = container.view.id
-    if world.is_releasing:
-        return "everything is being given back: the sidecar leaves"
-    match container.wish.standing:
-        case Standing.STRANGER:
-            return f"pinned by hand to CPUs {container.seen}: never moved, and nobody gets these CPUs exclusively"
-        case Standing.UNMANAGED:
-            return container.wish.reason or "left alone"
-        case Standing.MEMBER if container.wish.trouble is None:
-            return f"in the shared pool: it lives in {world.settings.shared_slice}, which is confined to it"
-        case Standing.MEMBER:
-            return f"in the shared pool: {container.wish.reason}"
-        case Standing.MANAGED:
-            pass
-    if assignment := world.state.assignments.get(id):
-        if assignment.moves:
-            return _moved(assignment.moves[-1])
-        count = len(assignment.cpus)
-        return f"granted {count} exclusive CPU{'s' if count != 1 else ''}: {assignment.cpus}"
-    if refusal := world.state.refusals.get(id):
-        return f"in the shared pool: {refusal.reason}"
-    if container.wish.trouble is not None:
-        return f"in the shared pool: {container.wish.reason}"
-    if container.wish.demand is not None:
-        return "in the shared pool until it starts: it did not start in time to keep its CPUs"
-    return "in the shared pool: it asks for no CPUs of its own"
-
-
-def _moved(move: Move) -> str:
-    """What changed last, and why."""
-    parts = [f"gained {move.gained}"] if move.gained else []
-    parts += [f"gave up {move.lost}"] if move.lost else []
-    return f"{' and '.join(parts)}: {move.reason}"
 
 
 def _sharing(container: Container, *, is_granted: bool) -> Sharing:
