@@ -17,11 +17,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from sidecar.decide.demand import nearest
 from sidecar.decide.options import FULL_PCPUS_ONLY, misfit
 from sidecar.decide.world import Band, IsolatedRule, OptIn, PolicyName, Settings
 from sidecar.errors import ConfigError
 from sidecar.keys import KEYS, Wrong
+from sidecar.readers import nearest
 from state.cpuset import EMPTY, CPUSet
 from state.model import NumaRule, Shortage
 from state.topology import Topology

@@ -30,7 +30,7 @@ from sidecar.allocator import Allocator
 from sidecar.apply.executor import Executor
 from sidecar.board import Board
 from sidecar.config import Config, load_again
-from sidecar.decide.demand import label_keys
+from sidecar.decide.container.wish import label_keys
 from sidecar.decide.facts import EngineConnected, EngineInfo, Fact, ReleaseRequested, SettingsChanged, TopologyRead
 from sidecar.decide.reconcile import begin
 from sidecar.decide.world import World

@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from sidecar.decide.demand import nearest, numa_rule
-from sidecar.decide.elastic import MAX_GRACE, seconds_of
+from sidecar.decide.container.labels import MAX_GRACE
 from sidecar.decide.options import NODE_OPTIONS, conflict, from_switches
 from sidecar.decide.world import IsolatedRule, OptIn, PolicyName
+from sidecar.readers import nearest, numa_rule, seconds_of
 from sidecar.slicenames import is_slice, misread_by_runtimes, slice_path
 from state.cpuset import CPUSet
 from state.errors import CPUSetError

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from state.cpuset import CPUSet
+from state.mistakes import Mistake
 
 
 class RefusalCode(enum.StrEnum):
@@ -46,57 +47,10 @@ class Said(msgspec.Struct, frozen=True, tag=True):
     text: str
 
 
-class MistakeKind(enum.StrEnum):
-    """What is wrong with a label."""
-
-    NO_WORD = "no-word"
-    """Not one of its `words`."""
-    NO_NUMBER = "no-number"
-    """Not a whole number from `low` to `high`."""
-    NO_LIMIT = "no-limit"
-    """It is true, and no CPU limit says how many."""
-    FRACTION = "fraction"
-    """It is true, and the CPU limit (`given`) is no whole number."""
-    NOT_THE_LIMIT = "not-the-limit"
-    """Another number than the CPU limit, the only one of its `words`."""
-    PINNED = "pinned"
-    """Another number than the CPUs that it is pinned to by hand, the only one of its `words`."""
-    EXCLUSIVE_WORDS = "exclusive-words"
-    """Two `words` that exclude each other."""
-    NO_TEXT = "no-text"
-    """Not what the label is written like."""
-    UNKNOWN = "unknown"
-    """There is no such label."""
-    NO_EFFECT = "no-effect"
-    """It is not heeded under the policy, the only one of its `words`."""
-    NO_DEVICE = "no-device"
-    """The machine has no such device; `words` are those that are spelt like it."""
-
-
-class Mistake(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong with one label: its name, what was `given`, and what could be: one of the `words`, or a number
-    from `low` to `high`.
-    """
-
-    label: str
-    kind: MistakeKind
-    given: str = ""
-    words: tuple[str, ...] = ()
-    low: int | None = None
-    high: int | None = None
-
-
 class Mistakes(msgspec.Struct, frozen=True, tag=True):
     """Everything that is wrong with the labels of a container."""
 
     mistakes: tuple[Mistake, ...]
-
-
-class Lives(msgspec.Struct, frozen=True, tag=True):
-    """The slice, or cgroup, in which a container lives, and the slice in which it could have CPUs of its own."""
-
-    slice: str
-    beside: str
 
 
 class Excluded(msgspec.Struct, frozen=True, tag=True):
@@ -253,7 +207,6 @@ class Range(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 Detail = (
     Said
     | Mistakes
-    | Lives
     | Excluded
     | SocketOnOneNode
     | MoreSocketsThanNodes

@@ -26,7 +26,7 @@ from sidecar.log import printable
 from sidecar.publish.machine import machine_of
 from sidecar.publish.status import Sharing, Status
 from sidecar.publish.status_file import read_status
-from sidecar.words.refusals import sentence
+from sidecar.words.refusals import harmless, sentence
 from state.checkpoint import NAME, PREVIOUS
 from state.cpuset import EMPTY, MAX_CPU, CPUSet
 from state.errors import StateError
@@ -184,12 +184,12 @@ def _count(text: str) -> int:
 def _answer(world: World, name: str, asked: int) -> Answer:
     wish = world.containers[name].wish
     if grant := world.state.assignments.get(name):
-        return Answer(asked=asked, cpus=grant.cpus, lie=lie(world.topology, grant.cpus), warnings=wish.warnings)
+        return Answer(asked=asked, cpus=grant.cpus, lie=lie(world.topology, grant.cpus), warnings=harmless(wish))
     refused = world.state.refusals.get(name)
     if refused is None:
         return Answer(asked=asked, reason="it asks for no CPUs of its own")
     why = refused.refusal
-    return Answer(asked=asked, code=why.code.value, reason=sentence(why), warnings=wish.warnings)
+    return Answer(asked=asked, code=why.code.value, reason=sentence(why), warnings=harmless(wish))
 
 
 def _settings(config: Config) -> tuple[Settings, tuple[str, ...]]:

@@ -10,7 +10,7 @@ all of the machine's back.
 
 from __future__ import annotations
 
-from sidecar.decide.demand import MEMS_LABEL, NANO, cpus_of, originals_of
+from sidecar.decide.container.originals import NANO, cpus_of, originals_of
 from sidecar.decide.orders import Update
 from sidecar.decide.world import Container, World
 from state.cpuset import EMPTY, CPUSet
@@ -71,7 +71,7 @@ def _ceiling(world: World) -> int:
 def _mems(world: World, container: Container) -> CPUSet:
     """The memory nodes that a container should have now; empty where that is not ours to say."""
     view = container.view
-    if view.labels.get(MEMS_LABEL, "").strip().lower() != MemsRule.FOLLOW or container.keeps_mems:
+    if container.wish.mems is not MemsRule.FOLLOW or container.keeps_mems:
         return EMPTY
     assignment = world.state.assignments.get(view.id)
     if assignment is not None:

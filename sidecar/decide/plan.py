@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from sidecar.decide.demand import originals_of
+from sidecar.decide.container.originals import originals_of
 from sidecar.decide.facts import Phase, Purpose
 from sidecar.decide.limits import update_to
 from sidecar.decide.orders import ApplyCpuset, Order, SendSignal, StartTimer, StopContainer

@@ -6,7 +6,8 @@ what it had to change. Nobody has to delete a file.
 
 from __future__ import annotations
 
-from sidecar.decide.demand import cpus_of, originals_of, wish_of
+from sidecar.decide.container.originals import cpus_of, originals_of
+from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.options import STRICT_CPU_RESERVATION
 from sidecar.decide.placement.beside import beside

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from sidecar.decide.demand import cpus_of
+from sidecar.decide.container.originals import cpus_of
 from sidecar.decide.facts import (
     ContainerRemoved,
     ContainerSeen,

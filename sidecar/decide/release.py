@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sidecar.decide.demand import cpus_of
+from sidecar.decide.container.originals import cpus_of
 from sidecar.decide.world import Container, World, replace
 from state.cpuset import CPUSet
 

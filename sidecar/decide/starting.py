@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sidecar.decide.demand import NANO
+from sidecar.decide.container.originals import NANO
 from sidecar.decide.facts import Phase, StartHeld, StartLetGo
 from sidecar.decide.limits import update_to
 from sidecar.decide.orders import AnswerStart, Update

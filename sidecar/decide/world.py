@@ -26,7 +26,8 @@ import msgspec
 from sidecar.decide.facts import ContainerView, EngineInfo, Failure, Kind, Load, Phase
 from sidecar.decide.orders import ApplyCpuset, Update
 from state.cpuset import EMPTY, CPUSet
-from state.model import Demand, NumaRule, Shortage, State
+from state.mistakes import Mistake
+from state.model import Demand, MemsRule, NumaRule, Shortage, State
 from state.refusal import Refusal
 from state.topology import Topology
 
@@ -134,7 +135,9 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     standing: Standing
     demand: Demand | None = None
     refusal: Refusal | None = None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Mistake, ...] = ()
+    mems: MemsRule = MemsRule.KEEP
+    """What becomes of its memory nodes; its label counts whether it asks for CPUs or not."""
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, assert_never
 
-from sidecar.decide.demand import cpu_limit
+from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.facts import Phase
 from sidecar.decide.loads import wished
 from sidecar.decide.plan import is_settled
 from sidecar.decide.world import Container, PolicyName, Standing, World
 from sidecar.words.reasons import LEFT_ALONE
-from sidecar.words.refusals import sentence, warnings
+from sidecar.words.refusals import harmless, sentence, warnings
 from state.cpuset import CPUSet
 from state.model import Assignment, Leaving, Move, Refused, Scale, Shortage
 
@@ -113,7 +113,7 @@ def explanation(
     if container.trouble:
         said.append(f"The last order failed: {container.trouble}")
     is_said = refused is not None and refused.refusal == container.wish.refusal
-    said += (f"Warning: {each}" for each in (container.wish.warnings if is_said else warnings(container.wish)))
+    said += (f"Warning: {each}" for each in (harmless if is_said else warnings)(container.wish))
     return tuple(said)
 
 

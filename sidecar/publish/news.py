@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from sidecar.decide.demand import is_single_file_mount
+from sidecar.decide.container.mounts import is_single_file_mount
 from sidecar.decide.world import World
 from sidecar.log import Level
 from sidecar.publish.explaining import notice_of

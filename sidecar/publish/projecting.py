@@ -6,7 +6,7 @@ what is to be given is told after the kernel confirms, what is to be taken is to
 
 from __future__ import annotations
 
-from sidecar.decide.demand import projection_name
+from sidecar.decide.container.mounts import projection_name
 from sidecar.decide.plan import desired, grace_of, is_settled, told_of
 from sidecar.decide.world import Container, Standing, World
 from sidecar.words.reasons import reason_of

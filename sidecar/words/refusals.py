@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from sidecar.decide.world import Wish
+from sidecar.words import label_mistakes
 from sidecar.words.counts import exclusive_cpus, some
 from state.cpuset import union
 from state.model import NumaRule
@@ -14,7 +15,6 @@ from state.refusal import (
     Detail,
     Excluded,
     Fixed,
-    Lives,
     Lost,
     Mistakes,
     MoreSocketsThanNodes,
@@ -68,7 +68,12 @@ def cure(refusal: Refusal) -> str:
 
 def warnings(wish: Wish) -> tuple[str, ...]:
     """What people should know of the labels of a container: what has no effect, and what makes it refused."""
-    return (*wish.warnings, sentence(wish.refusal)) if wish.refusal else wish.warnings
+    return (*harmless(wish), sentence(wish.refusal)) if wish.refusal else harmless(wish)
+
+
+def harmless(wish: Wish) -> tuple[str, ...]:
+    """The same without what makes it refused, where that is said already."""
+    return tuple(map(label_mistakes.sentence, wish.warnings))
 
 
 _WITHOUT_DETAIL: Final = {
@@ -81,10 +86,7 @@ def _told(detail: Detail) -> str:
         case Said():
             return detail.text
         case Mistakes():
-            raise NotImplementedError
-        case Lives():
-            head = f"it lives in {detail.slice}, which confines the shared pool, and can have no CPUs outside it"
-            return f"{head}: create it with cgroup_parent: {detail.beside}"
+            return label_mistakes.sentences(detail.mistakes)
         case Excluded():
             return f"{detail.one} and {detail.other} cannot be used together: choose one"
         case SocketOnOneNode():

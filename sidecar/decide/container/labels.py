@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from sidecar.decide.options import CONTAINER_OPTIONS, clashes
+from sidecar.decide.world import PolicyName
 from sidecar.readers import NUMA_WORDS, Reader, choice, duration, truth, whole, words
 from state.mistakes import (
     GIVEN_LENGTH,
@@ -163,14 +164,14 @@ def mistake(label: str, text: str, wrong: AnyWrong) -> Mistake:
     return Mistake(label[:_LABEL_LENGTH], text[:GIVEN_LENGTH], wrong)
 
 
-def unheeded(labels: Mapping[str, str], *, is_dynamic: bool, policy: str) -> tuple[Mistake, ...]:
+def unheeded(labels: Mapping[str, str], policy: PolicyName) -> tuple[Mistake, ...]:
     """The labels of the sidecar's prefix that mean nothing here: unknown ones, and those that the policy ignores."""
     found = []
     for name in sorted(labels):
         if name.startswith(PREFIX) and name not in ROWS:
             found.append(mistake(name, labels[name], UnknownLabel()))
-        elif name in ROWS and ROWS[name].heeded is Heeded.DYNAMIC and not is_dynamic:
-            found.append(mistake(name, labels[name], NoEffect(policy)))
+        elif name in ROWS and ROWS[name].heeded is Heeded.DYNAMIC and policy is not PolicyName.DYNAMIC:
+            found.append(mistake(name, labels[name], NoEffect(policy.value)))
     return tuple(found)
 
 
@@ -198,8 +199,13 @@ def _device(value: object) -> str | Wrong:
     return str(value).strip()[:_DEVICE_LENGTH]
 
 
+def is_directory_name(text: str) -> bool:
+    """Whether this can be the name of a directory below `by-name`: one that leads nowhere else."""
+    return _NAME.fullmatch(text) is not None
+
+
 def _name(value: object) -> str | DirectoryName:
-    return str(value) if _NAME.fullmatch(str(value)) else DirectoryName()
+    return str(value) if is_directory_name(str(value)) else DirectoryName()
 
 
 def _is_managed(value: object) -> bool | OneOf:
