@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from sidecar.decide.container.originals import originals_of
+from sidecar.decide.container.terms import terms_of
 from sidecar.decide.facts import Phase, Purpose
 from sidecar.decide.limits import update_to
 from sidecar.decide.orders import ApplyCpuset, Order, SendSignal, StartTimer, StopContainer
@@ -161,8 +162,7 @@ def _asks_first(world: World, container: Container) -> bool:
 
 def grace_of(world: World, assignment: Assignment) -> float:
     """Seconds of notice before CPUs are taken from it."""
-    own = assignment.demand.grace_seconds
-    return world.settings.grace_seconds if own is None else own
+    return terms_of(world.settings, assignment.demand).grace_seconds
 
 
 def told_of(container: Container, assignment: Assignment) -> tuple[CPUSet, CPUSet]:

@@ -7,6 +7,7 @@ what it had to change. Nobody has to delete a file.
 from __future__ import annotations
 
 from sidecar.decide.container.originals import cpus_of, originals_of
+from sidecar.decide.container.terms import terms_of
 from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.options import STRICT_CPU_RESERVATION
@@ -165,7 +166,7 @@ def restore(
     for assignment in sorted(state.assignments.values(), key=lambda each: each.since):
         kept = _kept(fitted, settings, topology, assignment)
         later = _wanted_later(state, assignment)
-        options = settings.options if assignment.demand.options is None else assignment.demand.options
+        options = terms_of(settings, assignment.demand).options
         free = fitted.assignable - strangers - kept
         sizes = _sizes(settings, assignment)
         extra: CPUSet | None = None

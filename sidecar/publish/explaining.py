@@ -8,7 +8,7 @@ from typing import Final, assert_never
 from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.facts import Phase
 from sidecar.decide.loads import wished
-from sidecar.decide.plan import is_settled
+from sidecar.decide.plan import grace_of, is_settled
 from sidecar.decide.world import Container, PolicyName, Standing, World
 from sidecar.words.reasons import LEFT_ALONE
 from sidecar.words.refusals import harmless, sentence, warnings
@@ -46,12 +46,6 @@ def is_quota_lifted(world: World, container: Container, assignment: Assignment |
     return bool(assignment and before and (now.nano_cpus, now.cpu_quota) != (before.nano_cpus, before.cpu_quota))
 
 
-def notice_of(world: World, assignment: Assignment) -> float:
-    """Seconds of notice before CPUs are taken from it."""
-    own = assignment.demand.grace_seconds
-    return world.settings.grace_seconds if own is None else own
-
-
 def waits_for(world: World, container: Container, assignment: Assignment | None, wanted: CPUSet | None) -> str:
     """What stands between a container and where it should be, as the end of "it waits for"; "" where nothing does."""
     if wanted is None or not world.is_ready:
@@ -76,7 +70,7 @@ def waits_for(world: World, container: Container, assignment: Assignment | None,
     if not others:
         return _own_notice(world, assignment)
     notices = [
-        notice_of(world, theirs)
+        grace_of(world, theirs)
         for other in others
         if (theirs := world.state.assignments.get(other.view.id))
         and theirs.leaving
@@ -91,7 +85,7 @@ def _own_notice(world: World, assignment: Assignment | None) -> str:
     leaving = assignment.leaving if assignment else None
     if assignment is None or leaving is None or leaving.is_due:
         return ""
-    return f"its word that it left {leaving.cpus} (take {leaving.number}), or {notice_of(world, assignment):g} s"
+    return f"its word that it left {leaving.cpus} (take {leaving.number}), or {grace_of(world, assignment):g} s"
 
 
 def explanation(
@@ -190,7 +184,7 @@ def _size(world: World, container: Container, assignment: Assignment) -> str:
 def _leaving(world: World, assignment: Assignment, leaving: Leaving) -> str:
     if leaving.is_due:
         return f"CPUs {leaving.cpus} are taken from it now (take {leaving.number}): {leaving.reason}."
-    until = f"until it acknowledges, or for {notice_of(world, assignment):g} s"
+    until = f"until it acknowledges, or for {grace_of(world, assignment):g} s"
     return f"CPUs {leaving.cpus} are leaving it (take {leaving.number}), {until}: {leaving.reason}."
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from sidecar.decide.container.terms import terms_of
 from sidecar.decide.facts import Phase
 from sidecar.decide.options import FULL_PCPUS_ONLY
 from sidecar.decide.placement.choose import Ask, choose
@@ -106,12 +107,12 @@ def place(world: World, state: State, demand: Demand, count: int) -> CPUSet | Sh
 
 def ask_of(world: World, demand: Demand, count: int) -> Ask:
     """How so many CPUs for a demand should lie on this node: by its own options and rules, or the node's."""
-    settings = world.settings
+    terms = terms_of(world.settings, demand)
     return Ask(
         count=count,
-        options=options_of(world, demand),
-        numa=settings.numa if demand.numa is None else demand.numa,
-        isolated=settings.isolated,
+        options=terms.options,
+        numa=terms.numa,
+        isolated=world.settings.isolated,
         near=demand.near,
     )
 
@@ -156,4 +157,4 @@ def _waits(refused: Refused) -> bool:
 
 def options_of(world: World, demand: Demand) -> tuple[str, ...]:
     """The placement options of a demand: its own, or the node's."""
-    return world.settings.options if demand.options is None else demand.options
+    return terms_of(world.settings, demand).options
