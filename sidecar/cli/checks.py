@@ -163,8 +163,8 @@ def check_containers(
     if stale := [view for view in report.views if is_single_file_mount(view, settings)]:
         says = f"{_names(stale)} mount a single projected file, which stays stale for ever"
         yield Finding("mounts", Verdict.FAIL, says, "mount the directory instead, and read the file in it")
-    if odd := [(view, said[0]) for view, wish in wishes if (said := warnings_of(wish))]:
-        says = "; ".join(f"{view.name}: {warning}" for view, warning in odd[:_SHOWN])
+    if odd := [(view, "; ".join(said)) for view, wish in wishes if (said := warnings_of(wish))]:
+        says = "; ".join(f"{view.name}: {told}" for view, told in odd[:_SHOWN])
         yield Finding("labels", Verdict.WARN, says, "correct the labels, and make the containers anew")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from sidecar.__main__ import parser
 from sidecar.config import Config
-from sidecar.decide.container.labels import LABELS, NAMES, Label
+from sidecar.decide.container.labels import LABELS, NAMES, Label, OnMistake
 from sidecar.decide.facts import EngineInfo
 from sidecar.decide.options import NODE_OPTIONS
 from sidecar.keys import KEYS
@@ -63,6 +63,12 @@ def test_the_words_and_the_default_of_a_label_are_those_of_its_row(label: Label)
         assert label.read(default[0]) == label.default
     else:
         assert label.default in (None, "")
+
+
+def test_the_labels_that_only_warn_are_named() -> None:
+    """All others refuse exclusive CPUs, and the page says so."""
+    warn = [label.name for label in LABELS if label.on_mistake is OnMistake.WARN]
+    assert set(warn) <= set(names(section(REFERENCE / "labels.md", "When something is wrong").split("An unknown")[0]))
 
 
 def test_every_refusal_code_is_documented() -> None:

@@ -80,7 +80,8 @@ def wish_of(
         warnings=(*unheeded(view.labels, settings.policy), *labels.harmless),
     )
     if count == 0:
-        return _warned(wish, mismatch(view, 0))
+        # What would refuse it stands in nobody's way, and was meant to say something all the same.
+        return _warned(wish, *labels.refusing, mismatch(view, 0))
     # 5. Refused.
     mistakes = tuple(_mistakes(view, settings, originals, labels, count))
     if mistakes or isinstance(count, Mistake):
