@@ -100,10 +100,24 @@ class Lives(msgspec.Struct, frozen=True, tag=True):
 
 
 class Excluded(msgspec.Struct, frozen=True, tag=True):
-    """Two placement options that cannot be used together."""
+    """Two placement options that cannot be used together, and the label that has both; "" for none."""
 
     one: str
     other: str
+    label: str = ""
+
+
+class NoOption(msgspec.Struct, frozen=True, tag=True):
+    """There is no placement option of this name."""
+
+    name: str
+
+
+class NoTruth(msgspec.Struct, frozen=True, tag=True):
+    """A placement option is switched by a word that is neither true nor false."""
+
+    option: str
+    given: str
 
 
 class SocketOnOneNode(msgspec.Struct, frozen=True, tag=True):
@@ -255,6 +269,8 @@ Detail = (
     | Mistakes
     | Lives
     | Excluded
+    | NoOption
+    | NoTruth
     | SocketOnOneNode
     | MoreSocketsThanNodes
     | TooFew

@@ -24,7 +24,7 @@ from sidecar.slicenames import exclusive_beside
 from state.cpuset import EMPTY, CPUSet
 from state.errors import CPUSetError
 from state.model import Demand, MemsRule, NumaRule, Originals, QuotaRule, Scale, Shortage
-from state.refusal import Refusal, RefusalCode, Said
+from state.refusal import Lives, Refusal, RefusalCode, Said
 
 PREFIX: Final = "cpuset."
 MEMS_LABEL: Final = "cpuset.mems"
@@ -58,10 +58,6 @@ NANO: Final = 1_000_000_000
 _DEVICE_LENGTH: Final = 64
 """Characters of a device's name: a network interface has 15 at most, a PCI address 12 or some more."""
 
-_BORN_INSIDE: Final = (
-    "it lives in {}, which confines the shared pool, and can have no CPUs outside it: create it with cgroup_parent: {}"
-)
-
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -69,9 +65,13 @@ C = TypeVar("C", Shortage, QuotaRule, MemsRule, Scale)
 
 
 class _BadLabel(Exception):
-    def __init__(self, code: RefusalCode, reason: str) -> None:
-        super().__init__(reason)
-        self.refusal = Refusal(code, Said(reason))
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.code)
+        self.refusal = refusal
+
+
+def _bad(code: RefusalCode, reason: str) -> _BadLabel:
+    return _BadLabel(Refusal(code, Said(reason)))
 
 
 def wish_of(
@@ -99,8 +99,8 @@ def wish_of(
         demand = _demand(view, settings, originals)
         if demand is not None and view.in_shared_group:
             shared = settings.shared_slice
-            reason = _BORN_INSIDE.format(shared, exclusive_beside(shared))
-            raise _BadLabel(RefusalCode.CONTRADICTION, reason)  # noqa: TRY301
+            where = Lives(shared, exclusive_beside(shared))
+            raise _BadLabel(Refusal(RefusalCode.BORN_IN_GROUP, where))  # noqa: TRY301
     except _BadLabel as bad:
         return Wish(standing=_standing(view, originals, online), refusal=bad.refusal, warnings=warnings)
     if doubt := mismatch(view, demand):
@@ -162,7 +162,7 @@ def _demand(view: ContainerView, settings: Settings, originals: Originals) -> De
         _check_pin(originals.cpuset, cpus)
     elastic = elasticity(labels, cpus)
     if elastic.problem:
-        raise _BadLabel(RefusalCode.BAD_LABEL, elastic.problem)
+        raise _bad(RefusalCode.BAD_LABEL, elastic.problem)
     return Demand(
         container=view.id,
         name=view.name,
@@ -188,27 +188,27 @@ def _whole(text: str, limit: float) -> int:
     if text.lower() in ("true", "yes", "on"):
         if limit <= 0:
             reason = f"cpuset.exclusive is {text!r}, but no CPU limit says how many: set cpus, or give the number"
-            raise _BadLabel(RefusalCode.CONTRADICTION, reason)
+            raise _bad(RefusalCode.CONTRADICTION, reason)
         if limit != int(limit):
             reason = f"a limit of {limit:g} CPUs is a fraction: only whole CPUs can be exclusive, at least 1"
-            raise _BadLabel(RefusalCode.NOT_WHOLE, reason)
+            raise _bad(RefusalCode.NOT_WHOLE, reason)
         return int(limit)
     if not (text.isascii() and text.isdigit() and len(text) <= 4 and int(text)):
         reason = f"cpuset.exclusive is {text[:40]!r}: write a whole number of CPUs, or true to take it from the limit"
         code = RefusalCode.NOT_WHOLE if re.fullmatch(r"\d+\.\d+", text[:40]) else RefusalCode.BAD_LABEL
-        raise _BadLabel(code, reason)
+        raise _bad(code, reason)
     if limit and limit != int(text):
         reason = (
             f"cpuset.exclusive asks for {text} CPUs, but the limit is {limit:g}: make them equal, or drop the limit"
         )
-        raise _BadLabel(RefusalCode.CONTRADICTION, reason)
+        raise _bad(RefusalCode.CONTRADICTION, reason)
     return int(text)
 
 
 def _check_pin(cpuset: str, cpus: int) -> None:
     if len(cpus_of(cpuset, EMPTY)) != cpus:
         reason = f"it asks for {cpus} exclusive CPUs and is pinned by hand to {cpuset[:40]}: drop one of the two"
-        raise _BadLabel(RefusalCode.CONTRADICTION, reason)
+        raise _bad(RefusalCode.CONTRADICTION, reason)
 
 
 def _is_guaranteed(view: ContainerView, originals: Originals) -> bool:
@@ -225,9 +225,9 @@ def _options(labels: Mapping[str, str]) -> tuple[str, ...] | None:
     for option in wanted:
         if option not in CONTAINER_OPTIONS:
             reason = f"cpuset.options has {option[:40]!r}{nearest(option, CONTAINER_OPTIONS)}"
-            raise _BadLabel(RefusalCode.BAD_LABEL, reason)
-    if problem := conflict(wanted):
-        raise _BadLabel(RefusalCode.CONTRADICTION, f"cpuset.options: {problem}")
+            raise _bad(RefusalCode.BAD_LABEL, reason)
+    if refusal := conflict(wanted, "cpuset.options"):
+        raise _BadLabel(refusal)
     return wanted
 
 
@@ -244,7 +244,7 @@ def _numa(labels: Mapping[str, str]) -> NumaRule | None:
     rule = numa_rule(text)
     if rule is None:
         words = tuple(each.value for each in NumaRule)
-        raise _BadLabel(RefusalCode.BAD_LABEL, f"cpuset.numa is {text[:40]!r}{nearest(text, words)}")
+        raise _bad(RefusalCode.BAD_LABEL, f"cpuset.numa is {text[:40]!r}{nearest(text, words)}")
     return rule
 
 
@@ -261,7 +261,7 @@ def _choice(labels: Mapping[str, str], label: str, kind: type[C], default: C) ->
         return kind(text.strip().lower())
     except ValueError:
         words = [each.value for each in kind]
-        raise _BadLabel(RefusalCode.BAD_LABEL, f"{label} is {text[:40]!r}: one of {', '.join(words)}") from None
+        raise _bad(RefusalCode.BAD_LABEL, f"{label} is {text[:40]!r}: one of {', '.join(words)}") from None
 
 
 def _warnings(labels: Mapping[str, str], settings: Settings) -> list[str]:

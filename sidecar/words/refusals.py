@@ -21,6 +21,8 @@ from state.refusal import (
     Named,
     Neighbours,
     NoMultiple,
+    NoOption,
+    NoTruth,
     Part,
     PoolEmptied,
     Range,
@@ -86,7 +88,12 @@ def _told(detail: Detail) -> str:
             head = f"it lives in {detail.slice}, which confines the shared pool, and can have no CPUs outside it"
             return f"{head}: create it with cgroup_parent: {detail.beside}"
         case Excluded():
-            return f"{detail.one} and {detail.other} cannot be used together: choose one"
+            where = f"{detail.label}: " if detail.label else ""
+            return f"{where}{detail.one} and {detail.other} cannot be used together: choose one"
+        case NoOption():
+            return f"unknown option {detail.name!r}"
+        case NoTruth():
+            return f"{detail.option} is {detail.given!r}: write true or false"
         case SocketOnOneNode():
             head = f"{detail.option} takes CPUs from a whole socket"
             return f"{head}, and the NUMA rule {detail.numa} from one node: choose one"
