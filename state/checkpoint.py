@@ -195,7 +195,7 @@ def _from_2(old: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_3(old: dict[str, Any]) -> dict[str, Any]:
-    """Format 3 kept the reason of a refusal as a sentence: it is still said."""
+    """Format 3 kept the reasons of refusals and of changes as sentences: they are still said."""
     refusals = {
         id: {
             "container": each["container"],
@@ -205,7 +205,19 @@ def _from_3(old: dict[str, Any]) -> dict[str, Any]:
         }
         for id, each in old.get("refusals", {}).items()
     }
-    return {**old, "refusals": refusals}
+    assignments = {id: _with_causes(each) for id, each in old.get("assignments", {}).items()}
+    return {**old, "assignments": assignments, "refusals": refusals}
+
+
+def _with_causes(assignment: dict[str, Any]) -> dict[str, Any]:
+    moves = [_with_cause(move) for move in assignment.get("moves", ())]
+    leaving = assignment.get("leaving")
+    return {**assignment, "moves": moves, "leaving": _with_cause(leaving) if leaving else None}
+
+
+def _with_cause(change: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in change.items() if key != "reason"}
+    return {**kept, "cause": _said(change["reason"])}
 
 
 def _said(reason: str) -> dict[str, str]:

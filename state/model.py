@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from state.cause import Cause
 from state.cpuset import EMPTY, CPUSet, union
 from state.refusal import Refusal
 
@@ -123,13 +124,13 @@ class Leaving(msgspec.Struct, frozen=True, kw_only=True):
     """CPUs that were taken from a container in the books, and that it may still be using.
 
     They are nobody else's to use before it has left them. It may stay on each until it acknowledges, or until the grace
-    of that one is over: then it is `due`. `number` and `reason` are those of the last take; `earlier` are takes before
+    of that one is over: then it is `due`. `number` and `cause` are those of the last take; `earlier` are takes before
     that whose grace is not over yet, in their order.
     """
 
     cpus: CPUSet
     number: int
-    reason: str
+    cause: Cause
     due: CPUSet = EMPTY
     earlier: tuple[Batch, ...] = ()
 
@@ -164,11 +165,11 @@ class Leaving(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of a grant, and why it was made, as a sentence for people."""
+    """A change of a grant, and why it was made."""
 
     gained: CPUSet = EMPTY
     lost: CPUSet = EMPTY
-    reason: str
+    cause: Cause
 
 
 KEPT_MOVES: Final = 5

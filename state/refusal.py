@@ -60,6 +60,19 @@ class Excluded(msgspec.Struct, frozen=True, tag=True):
     other: str
 
 
+class NoOption(msgspec.Struct, frozen=True, tag=True):
+    """There is no placement option of this name."""
+
+    name: str
+
+
+class NoTruth(msgspec.Struct, frozen=True, tag=True):
+    """A placement option is switched by a word that is neither true nor false."""
+
+    option: str
+    given: str
+
+
 class SocketOnOneNode(msgspec.Struct, frozen=True, tag=True):
     """CPUs of a whole socket are wanted by an option, and of one node by the NUMA rule."""
 
@@ -208,6 +221,8 @@ Detail = (
     Said
     | Mistakes
     | Excluded
+    | NoOption
+    | NoTruth
     | SocketOnOneNode
     | MoreSocketsThanNodes
     | TooFew

@@ -11,6 +11,7 @@ from sidecar.cli.flags import add_config, config_of, print_json
 from sidecar.cli.table import table
 from sidecar.host.lock import hold_lock
 from sidecar.log import printable
+from sidecar.words.causes import why
 from sidecar.words.refusals import sentence
 from state import files, kubelet
 from state.checkpoint import LIMIT, NAME, PREVIOUS, CheckpointFile, decode_checkpoint
@@ -175,7 +176,7 @@ def _elastic(grants: list[Assignment]) -> list[str]:
         if a.demand.floor < a.demand.ceiling or a.leaving
     ]
     lines = ["", *table(("ELASTIC", "RANGE", "SCALE", "WEIGHT", "ORDERED", "FORCED", "LEAVING"), rows)] if rows else []
-    moves = [(a.name, str(m.gained or "-"), str(m.lost or "-"), m.reason) for a in grants for m in a.moves]
+    moves = [(a.name, str(m.gained or "-"), str(m.lost or "-"), why(m.cause)) for a in grants for m in a.moves]
     return lines + (["", *table(("CHANGED", "GAINED", "LOST", "REASON"), moves)] if moves else [])
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from sidecar.decide.facts import ContainerView, Phase
-from sidecar.decide.placement.shortfall import Shortfall
 from sidecar.decide.policies.granting import place
 from sidecar.decide.policies.registry import policy_named
 from sidecar.decide.reconcile import begin, sighted
 from sidecar.decide.world import Settings, World, replace
 from state.cpuset import CPUSet
 from state.model import Assignment, State
+from state.refusal import Refusal
 from state.topology import Group, Topology
 
 _SHOWN: Final = 6
@@ -37,7 +37,7 @@ def asking(world: World, requests: Iterable[tuple[str, Mapping[str, str]]]) -> W
     return world
 
 
-def placed_anew(world: World, grant: Assignment) -> CPUSet | Shortfall:
+def placed_anew(world: World, grant: Assignment) -> CPUSet | Refusal:
     """Where this grant would be placed now if it were not held: options may have changed, and others gone."""
     return place(world, world.state.released(grant.container), grant.demand, len(grant.cpus))
 

@@ -13,8 +13,11 @@ from sidecar.errors import SidecarError
 from sidecar.publish.finding import NotFound, find
 from sidecar.publish.news import Line, new_moves
 from sidecar.publish.status import ContainerStatus, Deadlines, LeavingStatus, container_status
+from sidecar.words.causes import why
+from sidecar.words.refusals import sentence
 from state import codec
 from state.cpuset import CPUSet
+from state.refusal import Refusal, RefusalCode
 
 T = TypeVar("T")
 
@@ -29,6 +32,15 @@ class Declined(SidecarError):
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
+
+
+_STATUSES: Final = dict.fromkeys(RefusalCode, 409) | {RefusalCode.UNKNOWN_CONTAINER: 404}
+"""What HTTP says of a refusal: mostly that the request is not to be had as things are."""
+
+
+def declined(refusal: Refusal, what: str = "") -> Declined:
+    """The answer to a request that was refused; `what` begins its sentence."""
+    return Declined(_STATUSES[refusal.code], what + sentence(refusal))
 
 
 class ResizeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,7 +127,7 @@ def defragmented(before: World, after: World) -> Defragmented:
     for id, now in after.state.assignments.items():
         was = before.state.assignments.get(id)
         made += (
-            Exchange(container=id, name=now.name, lost=move.lost, gained=move.gained, reason=move.reason)
+            Exchange(container=id, name=now.name, lost=move.lost, gained=move.gained, reason=why(move.cause))
             for move in (new_moves(was, now) if was else ())
             if move.lost and move.gained
         )

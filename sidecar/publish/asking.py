@@ -15,8 +15,9 @@ from sidecar.board import Board
 from sidecar.decide.facts import DefragmentRequested, Fact, ResizeRequested, TakeAcknowledged
 from sidecar.decide.resizing import objection
 from sidecar.decide.world import PolicyName, World
-from sidecar.publish.answers import Declined
+from sidecar.publish.answers import Declined, declined
 from state.model import Leaving
+from state.refusal import Refusal, RefusalCode, UnderPolicy
 
 DECISION_SECONDS: Final = 10.0
 """How long an answer waits for the decision. It takes a millisecond, but for slow disks."""
@@ -58,8 +59,8 @@ class Requests:
         """Have CPUs exchanged for better ones; the Worlds before and after the decision."""
         before = self._ready()
         if before.settings.policy is not PolicyName.DYNAMIC:
-            policy = before.settings.policy
-            raise Declined(409, f"the policy is {policy}: only under dynamic may CPUs change while a container runs")
+            policy = UnderPolicy(before.settings.policy.value)
+            raise declined(Refusal(RefusalCode.WRONG_POLICY, policy))
         return before, await self._decided(DefragmentRequested(), lambda world: not world.is_defragmenting)
 
     def _ready(self) -> World:
@@ -71,8 +72,8 @@ class Requests:
         return world
 
     def _check_resize(self, world: World, container: str, cpus: int) -> None:
-        if reason := objection(world, container, cpus):
-            raise Declined(409, reason)
+        if refusal := objection(world, container, cpus):
+            raise declined(refusal)
 
     async def _decided(self, fact: Fact, is_decided: Callable[[World], bool]) -> World:
         before = self._board.latest

@@ -10,6 +10,7 @@ from sidecar.decide.facts import Phase
 from sidecar.decide.loads import wished
 from sidecar.decide.plan import grace_of, is_settled
 from sidecar.decide.world import Container, PolicyName, Standing, World
+from sidecar.words.causes import why
 from sidecar.words.reasons import LEFT_ALONE
 from sidecar.words.refusals import harmless, sentence, warnings
 from state.cpuset import CPUSet
@@ -183,9 +184,9 @@ def _size(world: World, container: Container, assignment: Assignment) -> str:
 
 def _leaving(world: World, assignment: Assignment, leaving: Leaving) -> str:
     if leaving.is_due:
-        return f"CPUs {leaving.cpus} are taken from it now (take {leaving.number}): {leaving.reason}."
+        return f"CPUs {leaving.cpus} are taken from it now (take {leaving.number}): {why(leaving.cause)}."
     until = f"until it acknowledges, or for {grace_of(world, assignment):g} s"
-    return f"CPUs {leaving.cpus} are leaving it (take {leaving.number}), {until}: {leaving.reason}."
+    return f"CPUs {leaving.cpus} are leaving it (take {leaving.number}), {until}: {why(leaving.cause)}."
 
 
 def _changes(assignment: Assignment) -> Iterator[str]:
@@ -199,9 +200,9 @@ def _changes(assignment: Assignment) -> Iterator[str]:
 def change(move: Move) -> str:
     """A change of a grant, as a sentence."""
     if move.gained and move.lost:
-        return f"It exchanged CPUs {move.lost} for {move.gained}: {move.reason}."
+        return f"It exchanged CPUs {move.lost} for {move.gained}: {why(move.cause)}."
     what = f"was given CPUs {move.gained}" if move.gained else f"gave up CPUs {move.lost}"
-    return f"It {what}: {move.reason}."
+    return f"It {what}: {why(move.cause)}."
 
 
 def _count(cpus: int) -> str:

@@ -13,6 +13,7 @@ from sidecar.decide.container.mounts import is_single_file_mount
 from sidecar.decide.plan import grace_of
 from sidecar.decide.world import World
 from sidecar.log import Level
+from sidecar.words.causes import why
 from sidecar.words.refusals import sentence, warnings
 from state.model import Assignment, Leaving, Move
 
@@ -63,7 +64,7 @@ def _changes(was: Assignment, now: Assignment) -> Iterator[Line]:
         return
     moves = new_moves(was, now)
     for move in moves:
-        fields: dict[str, object] = {"container": now.name, "reason": move.reason}
+        fields: dict[str, object] = {"container": now.name, "reason": why(move.cause)}
         if move.gained and move.lost:
             yield Line(Level.INFO, "exchanged", {**fields, "from": move.lost, "to": move.gained})
         elif move.gained:

@@ -28,8 +28,7 @@ from sidecar.decide.world import STRICT_RUNTIME
 from sidecar.desk import Desk
 from sidecar.errors import ContainerGone, EngineError
 from sidecar.ports import Tickets
-from sidecar.publish.answers import Declined
-from sidecar.words.refusals import sentence
+from sidecar.publish.answers import Declined, declined
 
 ANSWER_SECONDS: Final = 30.0
 """How long a start is held at most. The runtime's side waits somewhat longer."""
@@ -213,7 +212,7 @@ def _with_limits(view: ContainerView, asked: StartBody) -> ContainerView:
 
 def _answer(id: str, answer: AnswerStart) -> StartAnswer:
     if answer.refusal is not None:
-        raise Declined(409, f"not started: {sentence(answer.refusal)}")
+        raise declined(answer.refusal, "not started: ")
     if answer.update is None:
         return StartAnswer()
     update = answer.update

@@ -24,9 +24,10 @@ from sidecar.publish.explaining import (
     waits_for,
 )
 from sidecar.publish.machine import Machine, machine_of
+from sidecar.words.causes import why
 from sidecar.words.refusals import sentence, warnings
 from state.cpuset import EMPTY, CPUSet
-from state.model import Assignment, Demand, Move, NumaRule
+from state.model import Assignment, Demand, NumaRule
 
 VERSION: Final = 1
 
@@ -55,6 +56,14 @@ class LeavingStatus(msgspec.Struct, frozen=True, kw_only=True):
     is_due: bool = False
     notice_seconds: float = 0.0
     until: str = ""
+
+
+class MoveStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of a grant, and why it was made, as a sentence."""
+
+    gained: CPUSet = EMPTY
+    lost: CPUSet = EMPTY
+    reason: str
 
 
 class LoadStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +108,7 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     leaving: LeavingStatus | None = None
     forced: int = 0
     load: LoadStatus | None = None
-    moves: tuple[Move, ...] = ()
+    moves: tuple[MoveStatus, ...] = ()
     waits_for: str = ""
     refusal: str = ""
     trouble: str = ""
@@ -218,7 +227,7 @@ def _with_grant(made: ContainerStatus, world: World, grant: Assignment, deadline
         ordered=grant.ordered,
         leaving=_leaving(world, grant, deadlines),
         forced=grant.forced,
-        moves=grant.moves,
+        moves=tuple(MoveStatus(gained=m.gained, lost=m.lost, reason=why(m.cause)) for m in grant.moves),
     )
 
 
@@ -241,7 +250,7 @@ def _leaving(world: World, assignment: Assignment, deadlines: Deadlines) -> Leav
     return LeavingStatus(
         cpus=leaving.cpus,
         number=leaving.number,
-        reason=leaving.reason,
+        reason=why(leaving.cause),
         is_due=leaving.is_due,
         notice_seconds=grace_of(world, assignment),
         until=deadlines.get((assignment.container, leaving.number), ""),

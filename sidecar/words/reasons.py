@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from sidecar.decide.world import Container, Standing, World
+from sidecar.words.causes import why
 from sidecar.words.counts import exclusive_cpus
 from sidecar.words.refusals import sentence
 from state.model import Move
@@ -45,4 +46,4 @@ def _moved(move: Move) -> str:
     """What changed last, and why."""
     parts = [f"gained {move.gained}"] if move.gained else []
     parts += [f"gave up {move.lost}"] if move.lost else []
-    return f"{' and '.join(parts)}: {move.reason}"
+    return f"{' and '.join(parts)}: {why(move.cause)}"

@@ -21,6 +21,8 @@ from state.refusal import (
     Named,
     Neighbours,
     NoMultiple,
+    NoOption,
+    NoTruth,
     Part,
     PoolEmptied,
     Range,
@@ -89,6 +91,10 @@ def _told(detail: Detail) -> str:
             return label_mistakes.sentences(detail.mistakes)
         case Excluded():
             return f"{detail.one} and {detail.other} cannot be used together: choose one"
+        case NoOption():
+            return f"unknown option {detail.name!r}"
+        case NoTruth():
+            return f"{detail.option} is {detail.given!r}: write true or false"
         case SocketOnOneNode():
             head = f"{detail.option} takes CPUs from a whole socket"
             return f"{head}, and the NUMA rule {detail.numa} from one node: choose one"

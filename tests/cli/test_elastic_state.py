@@ -11,6 +11,7 @@ from sidecar.cli.state import rendered
 from sidecar.decide.world import PolicyName
 from sidecar.publish.status import status_of
 from sidecar.publish.status_file import write_status
+from sidecar.words.causes import why
 from state.checkpoint import CheckpointFile
 from tests.decide.stories import Story
 
@@ -53,6 +54,6 @@ def test_explain_says_why_cpus_moved(story: Story, tmp_path: Path, capsys: pytes
     [take] = [each.leaving for each in story.world.state.assignments.values() if each.leaving]
     assert main(["explain", "batch", "--state-dir", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert f"  It gave up CPUs {take.cpus}: {take.reason}." in lines
+    assert f"  It gave up CPUs {take.cpus}: {why(take.cause)}." in lines
     assert any(line.startswith(f"  CPUs {take.cpus} are leaving it (take 1), until it acknowledges") for line in lines)
     assert "  It may have 2 to 6 CPUs: it gets its share of all that is spare, by its weight of 20." in lines

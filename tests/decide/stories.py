@@ -12,7 +12,7 @@ from sidecar.decide.world import Container, PolicyName, Settings
 from sidecar.words.refusals import sentence
 from state.codec import to_builtins
 from state.cpuset import CPUSet
-from state.refusal import Refusal
+from state.refusal import Refusal, RefusalCode
 from state.topology import Topology, uniform
 from tests.decide.laws import broken
 from tests.decide.real import Real
@@ -158,6 +158,12 @@ class Story(Reality):
     def costs(self) -> Counter[str]:
         """Updates by container."""
         return Counter(order.container for order in self.applied())
+
+
+def told(found: object) -> tuple[RefusalCode, str]:
+    """A refusal as programs and people are told of it."""
+    assert isinstance(found, Refusal)
+    return found.code, sentence(found)
 
 
 def where(real: Real) -> str:

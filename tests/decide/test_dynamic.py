@@ -10,7 +10,7 @@ from sidecar.decide.world import PolicyName
 from state.model import NumaRule
 from state.topology import uniform
 from tests.decide.dynamic import Dynamic, elastic_labels, signals_to
-from tests.decide.stories import cpus, where
+from tests.decide.stories import cpus, told, where
 
 
 def test_without_bounds_it_is_as_under_static() -> None:
@@ -251,7 +251,7 @@ def test_a_resize_is_obeyed_in_its_bounds_both_ways() -> None:
     assert where(batch) == "1"
     story.resized(batch, 6)
     assert where(batch) == "1"
-    assert "may have 1 to 5 CPUs" in objection(story.world, batch.id, 6)
+    assert "may have 1 to 5 CPUs" in told(objection(story.world, batch.id, 6))[1]
 
 
 @pytest.mark.parametrize(
@@ -261,8 +261,8 @@ def test_a_resize_is_obeyed_in_its_bounds_both_ways() -> None:
 def test_a_resize_that_cannot_be_says_why(labels: dict[str, str], words: str) -> None:
     story = Dynamic()
     real = story.arrive("it", 2, labels=labels)
-    assert words in objection(story.world, real.id, 3)
-    assert "no such container" in objection(story.world, "f" * 64, 3)
+    assert words in told(objection(story.world, real.id, 3))[1]
+    assert "no such container" in told(objection(story.world, "f" * 64, 3))[1]
 
 
 def test_a_load_that_rises_and_falls_is_followed_with_calm() -> None:

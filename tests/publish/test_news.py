@@ -10,6 +10,7 @@ from sidecar.decide.world import PolicyName, World
 from sidecar.log import Level
 from sidecar.publish.news import new_moves, news
 from state.model import Move
+from state.refusal import Said
 from tests.decide.stories import Story, cpus
 
 
@@ -138,15 +139,15 @@ def test_growth_and_exchange_are_told_with_their_reasons() -> None:
     grant = elastic().world.state.assignments
     [was] = grant.values()
     moves = [
-        Move(gained=cpus("7"), reason="spare"),
-        Move(lost=cpus("6"), reason="somebody came"),
-        Move(gained=cpus("6"), lost=cpus("7"), reason="better"),
+        Move(gained=cpus("7"), cause=Said("spare")),
+        Move(lost=cpus("6"), cause=Said("somebody came")),
+        Move(gained=cpus("6"), lost=cpus("7"), cause=Said("better")),
     ]
     story = elastic()
     for count in range(1, 4):
         now = msgspec.structs.replace(was, moves=(*was.moves, *moves[:count])[-5:])
         assert new_moves(was, now) == tuple(moves[:count])
-    full = msgspec.structs.replace(was, moves=tuple(Move(gained=cpus("1"), reason=str(n)) for n in range(5)))
+    full = msgspec.structs.replace(was, moves=tuple(Move(gained=cpus("1"), cause=Said(str(n))) for n in range(5)))
     later = msgspec.structs.replace(full, moves=(*full.moves, *moves)[-5:])
     assert new_moves(full, later) == tuple(moves)
     assert new_moves(later, later) == ()

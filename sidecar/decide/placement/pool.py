@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from sidecar.decide.placement.shortfall import Shortfall
 from state.cpuset import CPUSet
-from state.refusal import RefusalCode
+from state.refusal import PoolEmptied, Refusal, RefusalCode
 from state.topology import Topology
 
 
-def emptied(topology: Topology, shared: CPUSet, cpus: CPUSet, *, keep: int, by_cores: bool) -> Shortfall | None:
+def emptied(topology: Topology, shared: CPUSet, cpus: CPUSet, *, keep: int, by_cores: bool) -> Refusal | None:
     """Why these CPUs may not be given; None if they may.
 
     The shared pool keeps `keep` CPUs, and at least one; `by_cores`, a whole core. (The kubelet lets a strict
@@ -18,11 +17,14 @@ def emptied(topology: Topology, shared: CPUSet, cpus: CPUSet, *, keep: int, by_c
     keep = max(1, keep)
     if len(left) >= keep and (not by_cores or any(core.cpus <= left for core in topology.cores)):
         return None
-    kept = "a whole core" if len(left) >= keep else str(keep)
-    asked = "1 exclusive CPU" if len(cpus) == 1 else f"{len(cpus)} exclusive CPUs"
     fitting = len(cpus) - max(keep - len(left), topology.cpus_per_core if by_cores else 0)
-    return Shortfall(
+    return Refusal(
         RefusalCode.POOL_WOULD_BE_EMPTY,
-        f"{asked} asked for; {len(shared)} are shared, and {kept} must stay so",
-        f"{fitting} would fit" if fitting > 0 else "",
+        PoolEmptied(
+            count=len(cpus),
+            shared=len(shared),
+            keep=keep,
+            by_cores=len(left) >= keep,
+            would_fit=(fitting,) if fitting > 0 else (),
+        ),
     )

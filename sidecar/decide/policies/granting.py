@@ -9,12 +9,12 @@ from sidecar.decide.facts import Phase
 from sidecar.decide.options import FULL_PCPUS_ONLY
 from sidecar.decide.placement.choose import Ask, choose
 from sidecar.decide.placement.pool import emptied
-from sidecar.decide.placement.shortfall import Shortfall
+from sidecar.decide.placement.shortfall import with_facts
 from sidecar.decide.swarm import is_over
-from sidecar.decide.world import Container, PolicyName, Standing, World, replace
+from sidecar.decide.world import Container, PolicyName, Standing, World
 from state.cpuset import CPUSet
 from state.model import Demand, Refused, Shortage, State
-from state.refusal import Refusal, RefusalCode, Said
+from state.refusal import NAMES, Neighbours, Refusal, RefusalCode
 
 _COMING: Final = (Phase.CREATED, Phase.RESTARTING)
 
@@ -83,13 +83,12 @@ def misunderstood(state: State, container: Container) -> State:
     return state.refused(Refused(container=view.id, name=view.name, refusal=refusal))
 
 
-def fallen_short(state: State, demand: Demand, why: Shortfall) -> State:
+def fallen_short(state: State, demand: Demand, refusal: Refusal) -> State:
     """The books once a demand was refused for want of CPUs."""
-    refusal = Refusal(why.code, Said(why.reason))
     return state.refused(Refused(container=demand.container, name=demand.name, refusal=refusal, demand=demand))
 
 
-def place(world: World, state: State, demand: Demand, count: int) -> CPUSet | Shortfall:
+def place(world: World, state: State, demand: Demand, count: int) -> CPUSet | Refusal:
     """So many CPUs for a demand out of what is assignable and not a stranger's, or why not."""
     strangers = world.strangers & state.assignable
     found = choose(
@@ -101,8 +100,7 @@ def place(world: World, state: State, demand: Demand, count: int) -> CPUSet | Sh
     )
     if isinstance(found, CPUSet):
         return found
-    said = found.reason + _why(world, state, strangers) + (f"; {found.cure}" if found.cure else "")
-    return replace(found, reason=said)
+    return with_facts(found, neighbours=_neighbours(world, state, strangers))
 
 
 def ask_of(world: World, demand: Demand, count: int) -> Ask:
@@ -117,23 +115,24 @@ def ask_of(world: World, demand: Demand, count: int) -> Ask:
     )
 
 
-def may_go(world: World, state: State, cpus: CPUSet) -> Shortfall | None:
+def may_go(world: World, state: State, cpus: CPUSet) -> Refusal | None:
     """Why these CPUs may not be given: where all is given by whole cores, and no reserved CPU is shared, one stays."""
     by_cores = state.strict and FULL_PCPUS_ONLY in world.settings.options
     return emptied(world.topology, state.shared, cpus, keep=world.settings.shared_min, by_cores=by_cores)
 
 
-def _why(world: World, state: State, strangers: CPUSet) -> str:
+def _neighbours(world: World, state: State, strangers: CPUSet) -> Neighbours:
     """Who has the rest."""
-    parts = [f"{len(state.reserved)} reserved: {state.reserved}"]
-    if exclusive := state.exclusive:
-        holders = sorted(assignment.name for assignment in state.assignments.values())
-        shown = ", ".join(holders[:5]) + (f" and {len(holders) - 5} more" if len(holders) > 5 else "")
-        parts.append(f"{len(exclusive)} held by {shown}")
-    if strangers:
-        names = sorted(c.view.name for c in world.containers.values() if c.wish.standing is Standing.STRANGER)
-        parts.append(f"{len(strangers)} in use by containers pinned by hand: {', '.join(names[:5])}")
-    return f" ({'; '.join(parts)})"
+    holders = sorted(assignment.name for assignment in state.assignments.values())
+    names = sorted(c.view.name for c in world.containers.values() if c.wish.standing is Standing.STRANGER)
+    return Neighbours(
+        reserved=state.reserved,
+        held=len(state.exclusive),
+        holders=len(holders),
+        holder_names=tuple(holders[:NAMES]),
+        taken=len(strangers),
+        stranger_names=tuple(names[:NAMES]) if strangers else (),
+    )
 
 
 def keeps(world: World, state: State, container: Container) -> bool:
