@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from sidecar.decide.world import Wish
-from sidecar.words.counts import exclusive_cpus, some
+from sidecar.words.counts import some
 from state.cpuset import union
 from state.model import NumaRule
 from state.refusal import (
@@ -121,7 +121,7 @@ def _told(detail: Detail) -> str:
 
 
 def _asked(detail: Asked) -> str:
-    asked = f"{exclusive_cpus(detail.count)} asked for"
+    asked = "1 exclusive CPU asked for" if detail.count == 1 else f"{detail.count} exclusive CPUs asked for"
     match detail:
         case TooFew():
             return f"{asked}, {_free(detail.free)}"

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import msgspec
 
 from sidecar.decide.demand import is_single_file_mount
+from sidecar.decide.plan import grace_of
 from sidecar.decide.world import World
 from sidecar.log import Level
-from sidecar.publish.explaining import notice_of
 from sidecar.words.causes import why
 from sidecar.words.refusals import sentence, warnings
 from state.model import Assignment, Leaving, Move
@@ -88,7 +88,7 @@ def _takes(before: World, world: World, was: Assignment, now: Assignment) -> Ite
     """A take that began, was acknowledged, was forced, is over."""
     old, new = was.leaving, now.leaving
     if new and not new.is_due and (old is None or old.number != new.number):
-        yield Line(Level.INFO, "a take begins", {**_take(now, new), "notice_seconds": notice_of(world, now)})
+        yield Line(Level.INFO, "a take begins", {**_take(now, new), "notice_seconds": grace_of(world, now)})
     if now.forced > was.forced:
         message = "a take was forced: its workload did not acknowledge in time"
         yield Line(Level.WARNING, message, _take(now, old or new))
