@@ -9,13 +9,14 @@ import sys
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
 from sidecar.cli.plan import pinned
 from sidecar.cli.state import read_books
-from sidecar.decide.whatif import imagined, lie, placed_anew
+from sidecar.decide.whatif import imagined, placed_anew
 from sidecar.decide.world import PolicyName, Settings, replace
 from sidecar.host.sysfs import read_topology
 from sidecar.log import printable
 from sidecar.publish.finding import find
 from sidecar.publish.status import ContainerStatus, Sharing, Status
 from sidecar.publish.status_file import is_daemon_running, read_status
+from sidecar.words.machine_text import lie
 from sidecar.words.refusals import sentence
 from state.cpuset import CPUSet
 from state.errors import StateError

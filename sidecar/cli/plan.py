@@ -15,9 +15,8 @@ from sidecar.cli.drawing import LETTERS, MORE, Paint, coloured, draw, plain
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
 from sidecar.cli.rearranging import drawn, rearranged
 from sidecar.cli.state import read_books
-from sidecar.cli.table import cut
 from sidecar.config import Config
-from sidecar.decide.whatif import asking, imagined, lie
+from sidecar.decide.whatif import asking, imagined
 from sidecar.decide.world import PolicyName, Settings, World
 from sidecar.errors import SidecarError
 from sidecar.host.machinefile import machine_in
@@ -26,6 +25,8 @@ from sidecar.log import printable
 from sidecar.publish.machine import machine_of
 from sidecar.publish.status import Sharing, Status
 from sidecar.publish.status_file import read_status
+from sidecar.words.counts import cut
+from sidecar.words.machine_text import lie
 from sidecar.words.refusals import harmless, sentence
 from state.checkpoint import NAME, PREVIOUS
 from state.cpuset import EMPTY, MAX_CPU, CPUSet

@@ -11,9 +11,9 @@ from sidecar.decide.facts import ContainerView
 from sidecar.decide.world import World
 from sidecar.errors import SidecarError
 from sidecar.publish.finding import NotFound, find
-from sidecar.publish.news import Line, new_moves
 from sidecar.publish.status import ContainerStatus, Deadlines, LeavingStatus, container_status
 from sidecar.words.causes import why
+from sidecar.words.changes import Line, new_moves
 from sidecar.words.refusals import sentence
 from state import codec
 from state.cpuset import CPUSet

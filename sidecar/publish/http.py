@@ -36,13 +36,13 @@ from sidecar.publish.asking import Requests
 from sidecar.publish.deadlines import Deadlines
 from sidecar.publish.levels import whole_machine_of
 from sidecar.publish.metrics import CONTENT_TYPE, Metrics
-from sidecar.publish.news import news
 from sidecar.publish.serving import serve_connections
 from sidecar.publish.starting import MAX_BODY as MAX_QUESTION
 from sidecar.publish.starting import StartBody, Starts
 from sidecar.publish.status import status_of
 from sidecar.publish.tcp import Reach, TcpListener
 from sidecar.version import version
+from sidecar.words.changes import news
 from state import codec
 
 MAX_BODY: Final = 4096

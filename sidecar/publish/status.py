@@ -15,16 +15,11 @@ import msgspec
 from sidecar.decide.capacity import capacity, free
 from sidecar.decide.facts import EngineInfo, Load
 from sidecar.decide.plan import desired, grace_of
+from sidecar.decide.settled import is_left_alone, is_quota_lifted, is_where_it_should_be
 from sidecar.decide.world import Container, IsolatedRule, PolicyName, Standing, World
-from sidecar.publish.explaining import (
-    explanation,
-    is_left_alone,
-    is_quota_lifted,
-    is_where_it_should_be,
-    waits_for,
-)
 from sidecar.publish.machine import Machine, machine_of
 from sidecar.words.causes import why
+from sidecar.words.explanations import explanation, waits_for
 from sidecar.words.refusals import sentence, warnings
 from state.cpuset import EMPTY, CPUSet
 from state.model import Assignment, Demand, NumaRule

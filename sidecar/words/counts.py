@@ -1,4 +1,4 @@
-"""Numbers and names in sentences: one CPU or several, and no more names than can be read. Pure."""
+"""Numbers, names and long texts in sentences: one CPU or several, and no more than can be read. Pure."""
 
 from __future__ import annotations
 
@@ -24,3 +24,8 @@ def some(names: Sequence[str], *, of: int) -> str:
     """`a, b`, or `a, b and 7 more` where there are more than are named."""
     shown = ", ".join(names)
     return shown if of <= len(names) else f"{shown} and {of - len(names)} more"
+
+
+def cut(text: str, width: int) -> str:
+    """The text, or its beginning with three dots, in at most `width` characters."""
+    return text if len(text) <= width else text[: max(0, width - 3)] + "..."

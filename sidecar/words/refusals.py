@@ -6,7 +6,7 @@ from typing import Final, assert_never
 
 from sidecar.decide.world import Wish
 from sidecar.words import label_mistakes
-from sidecar.words.counts import exclusive_cpus, some
+from sidecar.words.counts import some
 from state.cpuset import union
 from state.model import NumaRule
 from state.refusal import (
@@ -122,7 +122,7 @@ def _told(detail: Detail) -> str:
 
 
 def _asked(detail: Asked) -> str:
-    asked = f"{exclusive_cpus(detail.count)} asked for"
+    asked = "1 exclusive CPU asked for" if detail.count == 1 else f"{detail.count} exclusive CPUs asked for"
     match detail:
         case TooFew():
             return f"{asked}, {_free(detail.free)}"

@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 from sidecar.__main__ import main
+from sidecar.astray import Astray, AstrayKind
 from sidecar.cli.checks import (
     EngineReport,
     Finding,
@@ -218,8 +219,8 @@ class OddKernel:
     def online(self) -> CPUSet:
         raise StateError("no sysfs here")
 
-    def mend(self, views: Iterable[ContainerView]) -> tuple[str, ...]:
-        return tuple(f"{view.name}: no cgroups here" for view in views)
+    def mend(self, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
+        return tuple(Astray(kind=AstrayKind.UNSEEN, container=view.name) for view in views)
 
 
 def test_a_host_where_nothing_works_gets_a_whole_report(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def wish_of(
         return Wish(standing=Standing.STRANGER if originals.cpuset else Standing.UNMANAGED)
     # 4. How many.
     count = _count(view, settings, originals, labels)
-    if isinstance(count, int):
+    if isinstance(count, int) and count:
         labels = read_labels(view.labels, count)
     wish = Wish(
         standing=_standing(view, originals, online),

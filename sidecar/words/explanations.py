@@ -1,4 +1,4 @@
-"""What the status says of a container in words: why it has what it has, what it waits for, why CPUs moved. Pure."""
+"""What the status says of a container: why it has what it has, what it waits for, why CPUs moved. Pure."""
 
 from __future__ import annotations
 
@@ -8,43 +8,18 @@ from typing import Final, assert_never
 from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.facts import Phase
 from sidecar.decide.loads import wished
-from sidecar.decide.plan import grace_of, is_settled
+from sidecar.decide.plan import grace_of
+from sidecar.decide.settled import is_quota_lifted, is_where_it_should_be
 from sidecar.decide.world import Container, PolicyName, Standing, World
 from sidecar.words.causes import why
+from sidecar.words.counts import exclusive_cpus, some
 from sidecar.words.reasons import LEFT_ALONE
 from sidecar.words.refusals import harmless, sentence, warnings
 from state.cpuset import CPUSet
 from state.model import Assignment, Leaving, Move, Refused, Scale, Shortage
 
-_GOING: Final = (Phase.REMOVING, Phase.DEAD)
-
 _SHOWN_NAMES: Final = 5
 """Names in one sentence; of more, their number."""
-
-
-def is_left_alone(world: World, container: Container) -> bool:
-    """Whether where it runs is not for the sidecar to say."""
-    nobody_decides = world.settings.policy is PolicyName.NONE and not world.is_releasing
-    return nobody_decides or container.wish.standing is not Standing.MANAGED
-
-
-def is_where_it_should_be(
-    world: World, container: Container, assignment: Assignment | None, wanted: CPUSet | None
-) -> bool:
-    """Whether nothing is left to do for it; and, of an exclusive one that runs, whether it is alone there."""
-    if assignment and not container.is_idle:
-        return is_settled(world, container)
-    if container.view.phase in _GOING:
-        # It will never run again, and cannot be moved either.
-        return True
-    return wanted is None or (container.seen == container.configured == wanted and container.pending is None)
-
-
-def is_quota_lifted(world: World, container: Container, assignment: Assignment | None) -> bool:
-    """Whether its CPU limit is another now than it was created with."""
-    before = world.state.originals.get(container.view.id)
-    now = container.view
-    return bool(assignment and before and (now.nano_cpus, now.cpu_quota) != (before.nano_cpus, before.cpu_quota))
 
 
 def waits_for(world: World, container: Container, assignment: Assignment | None, wanted: CPUSet | None) -> str:
@@ -79,7 +54,8 @@ def waits_for(world: World, container: Container, assignment: Assignment | None,
         and theirs.leaving.cpus.mask & missing.mask
     ]
     after = f", after {max(notices):g} s of notice" if notices else ""
-    return f"{_some(sorted(other.view.name for other in others))} to leave {missing}{after}"
+    names = sorted(other.view.name for other in others)
+    return f"{some(names[:_SHOWN_NAMES], of=len(names))} to leave {missing}{after}"
 
 
 def _own_notice(world: World, assignment: Assignment | None) -> str:
@@ -125,13 +101,13 @@ def _why(world: World, container: Container, assignment: Assignment | None, refu
         return ["The policy is none: no container is touched."]
     if assignment:
         if _is_elastic(world, assignment) and len(assignment.cpus) != assignment.demand.cpus:
-            asked = _count(assignment.demand.cpus)
+            asked = exclusive_cpus(assignment.demand.cpus)
             return [f"It asked for {asked} and has {len(assignment.cpus)} now: {assignment.cpus}."]
-        return [f"It asked for {_count(assignment.demand.cpus)} and was granted {assignment.cpus}."]
+        return [f"It asked for {exclusive_cpus(assignment.demand.cpus)} and was granted {assignment.cpus}."]
     if refused:
         return [f"It was refused: {sentence(refused.refusal)}.", _prospect(container, refused)]
     if wish.demand:
-        return [f"It asks for {_count(wish.demand.cpus)} of its own when it starts."]
+        return [f"It asks for {exclusive_cpus(wish.demand.cpus)} of its own when it starts."]
     return [f"It asks for no CPUs of its own, so it runs in the shared pool, {world.state.shared}."]
 
 
@@ -203,12 +179,3 @@ def change(move: Move) -> str:
         return f"It exchanged CPUs {move.lost} for {move.gained}: {why(move.cause)}."
     what = f"was given CPUs {move.gained}" if move.gained else f"gave up CPUs {move.lost}"
     return f"It {what}: {why(move.cause)}."
-
-
-def _count(cpus: int) -> str:
-    return "1 exclusive CPU" if cpus == 1 else f"{cpus} exclusive CPUs"
-
-
-def _some(names: list[str]) -> str:
-    shown = ", ".join(names[:_SHOWN_NAMES])
-    return shown if len(names) <= _SHOWN_NAMES else f"{shown} and {len(names) - _SHOWN_NAMES} more"

@@ -8,7 +8,7 @@ from sidecar.decide.facts import Mount, Purpose
 from sidecar.decide.reconcile import sighted
 from sidecar.decide.world import PolicyName, World
 from sidecar.log import Level
-from sidecar.publish.news import new_moves, news
+from sidecar.words.changes import new_moves, news
 from state.model import Move
 from state.refusal import Said
 from tests.decide.stories import Story, cpus
