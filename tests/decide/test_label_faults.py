@@ -41,8 +41,8 @@ GOOD: Final[Mapping[str, tuple[str, ...]]] = {
 BAD: Final[Mapping[str, tuple[str, ...]]] = {
     COUNT: ("four", "1.5", "-1", "00"),
     "cpuset.options": ("nonsense", "performance,efficient", "strict-cpu-reservation"),
-    "cpuset.numa": ("singel", ""),
-    "cpuset.mems": ("folow", ""),
+    "cpuset.numa": ("singlee", ""),
+    "cpuset.mems": ("followe", ""),
     "cpuset.on-shortage": ("die",),
     "cpuset.quota": ("drop",),
     "cpuset.projection": ("../up", ""),
