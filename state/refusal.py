@@ -295,3 +295,11 @@ class Refusal(msgspec.Struct, frozen=True):
 
     code: RefusalCode
     detail: Detail | None = None
+
+    def is_like(self, other: Refusal) -> bool:
+        """Whether it says the same of the container itself and of what is free for it, whoever has the rest."""
+        return self.code == other.code and _own(self.detail) == _own(other.detail)
+
+
+def _own(detail: Detail | None) -> Detail | None:
+    return msgspec.structs.replace(detail, neighbours=None) if isinstance(detail, Asked) else detail

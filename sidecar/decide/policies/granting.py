@@ -10,7 +10,7 @@ from sidecar.decide.placement.choose import Ask, choose
 from sidecar.decide.placement.pool import emptied
 from sidecar.decide.placement.shortfall import with_facts
 from sidecar.decide.swarm import is_over
-from sidecar.decide.world import Container, PolicyName, Standing, World
+from sidecar.decide.world import Container, PolicyName, Standing, World, replace
 from state.cpuset import CPUSet
 from state.model import Demand, Refused, Shortage, State
 from state.refusal import NAMES, Neighbours, Refusal, RefusalCode
@@ -85,6 +85,23 @@ def misunderstood(state: State, container: Container) -> State:
 def fallen_short(state: State, demand: Demand, refusal: Refusal) -> State:
     """The books once a demand was refused for want of CPUs."""
     return state.refused(Refused(container=demand.container, name=demand.name, refusal=refusal, demand=demand))
+
+
+def unless_only_told_anew(before: State, after: State) -> State:
+    """The later books; the earlier ones where nothing differs but who has what was refused.
+
+    Who waits is refused anew in every decision. If neither it nor what is free for it changed, its refusal stands as it
+    was told first, so that the books need not be written for it.
+    """
+    if after.refusals is before.refusals or after.refusals.keys() != before.refusals.keys():
+        return after
+    if not all(_is_like(each, before.refusals[id]) for id, each in after.refusals.items()):
+        return after
+    return before if replace(after, refusals=before.refusals) == before else after
+
+
+def _is_like(refused: Refused, earlier: Refused) -> bool:
+    return replace(refused, refusal=earlier.refusal) == earlier and refused.refusal.is_like(earlier.refusal)
 
 
 def place(world: World, state: State, demand: Demand, count: int) -> CPUSet | Refusal:
