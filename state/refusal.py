@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 
 
 class RefusalCode(enum.StrEnum):
@@ -161,14 +161,16 @@ class Neighbours(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """`count` exclusive CPUs that were asked for, and how many `would_fit` (one number, or two; none where none would).
+    """`count` exclusive CPUs that were asked for, in place of what it `had`, if anything; and how many `would_fit` (one
+    number, or two; none where none would).
 
     `kinds` are the kinds of cores to which the request keeps, `is_isolated` says that it keeps to isolated CPUs. With
-    `at_floors`, what is free is counted as if everybody were at its floor.
-    `neighbours` have the rest, which does not make it another refusal.
+    `at_floors`, what is free is counted as if everybody were at its floor. `neighbours` have the rest, which does not
+    make it another refusal.
     """
 
     count: int
+    had: CPUSet = EMPTY
     would_fit: tuple[int, ...] = ()
     kinds: tuple[str, ...] = ()
     is_isolated: bool = False

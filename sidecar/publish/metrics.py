@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from sidecar.board import Board
-from sidecar.decide.capacity import capacity, free
+from sidecar.decide.books.room import capacity, free
 from sidecar.decide.world import World
 from sidecar.publish.status import Sharing, sharing_of
 from sidecar.version import version

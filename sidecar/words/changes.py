@@ -15,6 +15,7 @@ from sidecar.decide.world import World
 from sidecar.log import Level
 from sidecar.words.causes import why
 from sidecar.words.refusals import sentence, warnings
+from sidecar.words.repairs import noted
 from state.model import Assignment, Leaving, Move, Refused, State
 
 
@@ -36,9 +37,8 @@ def news(before: World, now: World) -> Iterator[Line]:
     for note in now.engine.notes if now.engine else ():
         if note not in told:
             yield Line(Level.WARNING, "of the engine", {"note": note})
-    for note in now.notes:
-        if note not in before.notes:
-            yield Line(Level.WARNING, "the books were fitted to this machine and configuration", {"note": note})
+    message = "the books were fitted to this machine and configuration"
+    yield from (Line(Level.WARNING, message, {"note": noted(each)}) for each in now.notes if each not in before.notes)
 
 
 def _books(before: World, now: World) -> Iterator[Line]:

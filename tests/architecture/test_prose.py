@@ -28,8 +28,6 @@ READ = {
 """What else reads text."""
 
 MAKES_TEXT = {
-    "reconcile": "the notes of a repair",
-    "refit": "the notes of a repair",
     "demand": "warnings of labels",
     "elastic": "warnings of labels",
     "wish": "warnings of labels",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from sidecar.decide.books.room import room_in
 from sidecar.decide.facts import Phase
 from sidecar.decide.options import FULL_PCPUS_ONLY
 from sidecar.decide.placement.choose import Ask, choose
-from sidecar.decide.placement.pool import emptied
 from sidecar.decide.placement.shortfall import with_facts
 from sidecar.decide.swarm import is_over
 from sidecar.decide.world import Container, PolicyName, Standing, World, replace
@@ -24,7 +24,7 @@ def may_hold(world: World, state: State, demand: Demand, cpus: CPUSet) -> bool:
     return (
         least <= len(cpus) <= most
         and cpus <= state.assignable - world.strangers
-        and may_go(world, state, cpus) is None
+        and room_in(world, state).objection(cpus) is None
         and (FULL_PCPUS_ONLY not in options_of(world, demand) or cpus == world.topology.whole_cores(cpus))
     )
 
@@ -112,7 +112,7 @@ def place(world: World, state: State, demand: Demand, count: int) -> CPUSet | Re
         state.assignable - strangers,
         ask_of(world, demand, count),
         reserved=state.reserved,
-        accept=lambda cpus: may_go(world, state, cpus),
+        accept=room_in(world, state).objection,
     )
     if isinstance(found, CPUSet):
         return found
@@ -129,12 +129,6 @@ def ask_of(world: World, demand: Demand, count: int) -> Ask:
         isolated=settings.isolated,
         near=demand.near,
     )
-
-
-def may_go(world: World, state: State, cpus: CPUSet) -> Refusal | None:
-    """Why these CPUs may not be given: where all is given by whole cores, and no reserved CPU is shared, one stays."""
-    by_cores = state.strict and FULL_PCPUS_ONLY in world.settings.options
-    return emptied(world.topology, state.shared, cpus, keep=world.settings.shared_min, by_cores=by_cores)
 
 
 def _neighbours(world: World, state: State, strangers: CPUSet) -> Neighbours:
