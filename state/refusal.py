@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 from state.mistakes import Mistake
 
 
@@ -114,14 +114,16 @@ class Neighbours(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """`count` exclusive CPUs that were asked for, and how many `would_fit` (one number, or two; none where none would).
+    """`count` exclusive CPUs that were asked for, in place of what it `had`, if anything; and how many `would_fit` (one
+    number, or two; none where none would).
 
     `kinds` are the kinds of cores to which the request keeps, `is_isolated` says that it keeps to isolated CPUs. With
-    `at_floors`, what is free is counted as if everybody were at its floor.
-    `neighbours` have the rest, which does not make it another refusal.
+    `at_floors`, what is free is counted as if everybody were at its floor. `neighbours` have the rest, which does not
+    make it another refusal.
     """
 
     count: int
+    had: CPUSet = EMPTY
     would_fit: tuple[int, ...] = ()
     kinds: tuple[str, ...] = ()
     is_isolated: bool = False
@@ -247,3 +249,11 @@ class Refusal(msgspec.Struct, frozen=True):
 
     code: RefusalCode
     detail: Detail | None = None
+
+    def is_like(self, other: Refusal) -> bool:
+        """Whether it says the same of the container itself and of what is free for it, whoever has the rest."""
+        return self.code == other.code and _own(self.detail) == _own(other.detail)
+
+
+def _own(detail: Detail | None) -> Detail | None:
+    return msgspec.structs.replace(detail, neighbours=None) if isinstance(detail, Asked) else detail

@@ -28,6 +28,7 @@ from sidecar.publish.status_file import read_status
 from sidecar.words.counts import cut
 from sidecar.words.machine_text import lie
 from sidecar.words.refusals import harmless, sentence
+from sidecar.words.repairs import noted
 from state.checkpoint import NAME, PREVIOUS
 from state.cpuset import EMPTY, MAX_CPU, CPUSet
 from state.errors import StateError
@@ -113,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
         held={grant.name: grant.cpus for grant in before.state.assignments.values()},
         pinned=by_hand,
         answers=tuple(_answer(after, name, cpus) for name, cpus in zip(names, args.cpus, strict=True)),
-        notes=(*assumed, *warnings, *before.notes),
+        notes=(*assumed, *warnings, *map(noted, before.notes)),
     )
     if args.json:
         print_json(plan)

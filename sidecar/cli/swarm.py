@@ -20,7 +20,7 @@ from sidecar.cli.checks import Finding, Verdict
 from sidecar.cli.flags import add_config, config_of, print_json
 from sidecar.cli.installing import add_installing, root_of
 from sidecar.config import Config
-from sidecar.decide.capacity import capacity
+from sidecar.decide.books.room import capacity
 from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.reconcile import begin, sighted
 from sidecar.decide.swarm import KIND

@@ -242,6 +242,17 @@ class Reach(msgspec.Struct, frozen=True):
         return self.contested | (self.exclusive & ~footprint)
 
 
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """What a repair of the books did to the grant of this name, which held these CPUs: it `holds` others now, or none
+    because of a refusal.
+    """
+
+    name: str
+    held: CPUSet
+    holds: CPUSet = EMPTY
+    refusal: Refusal | None = None
+
+
 class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Everything that decisions depend on. `numbers` gives orders, timers and arrivals their numbers."""
 
@@ -258,7 +269,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     numbers: int = 0
     horizon: int = 0
     """The newest ticket at which it was known who exists: an older look at an unknown container proves nothing."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     """What people should know about the books: what a repair had to change, and why."""
 
     def with_container(self, container: Container) -> World:

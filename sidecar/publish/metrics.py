@@ -15,10 +15,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from sidecar.board import Board
-from sidecar.decide.capacity import capacity, free
+from sidecar.decide.books.room import capacity, free
 from sidecar.decide.world import World
 from sidecar.publish.status import Sharing, sharing_of
 from sidecar.version import version
+from sidecar.words.changes import new_refusals
 from state.model import Refused
 from state.refusal import RefusalCode
 
@@ -44,8 +45,7 @@ class Metrics:
 
     def see(self, before: World, now: World) -> None:
         """Count what changed between two worlds."""
-        old = before.state.refusals
-        self._refusals.update(r.refusal.code for id, r in now.state.refusals.items() if old.get(id) != r)
+        self._refusals.update(each.refusal.code for each in new_refusals(before.state, now.state))
 
     def text(self) -> bytes:
         """The exposition, in Prometheus' text format."""

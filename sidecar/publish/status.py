@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from sidecar.decide.capacity import capacity, free
+from sidecar.decide.books.room import capacity, free
 from sidecar.decide.facts import EngineInfo, Load
 from sidecar.decide.plan import desired, grace_of
 from sidecar.decide.settled import is_left_alone, is_quota_lifted, is_where_it_should_be
@@ -21,6 +21,7 @@ from sidecar.publish.machine import Machine, machine_of
 from sidecar.words.causes import why
 from sidecar.words.explanations import explanation, waits_for
 from sidecar.words.refusals import sentence, warnings
+from sidecar.words.repairs import noted
 from state.cpuset import EMPTY, CPUSet
 from state.model import Assignment, Demand, NumaRule
 
@@ -172,7 +173,7 @@ def status_of(
         acknowledged=world.state.acknowledged,
         machine=machine_of(world.topology),
         containers=tuple(container_status(world, each, deadlines or {}) for each in containers),
-        notes=world.notes,
+        notes=tuple(map(noted, world.notes)),
         problems=problems,
     )
 

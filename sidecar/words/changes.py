@@ -15,7 +15,8 @@ from sidecar.decide.world import World
 from sidecar.log import Level
 from sidecar.words.causes import why
 from sidecar.words.refusals import sentence, warnings
-from state.model import Assignment, Leaving, Move
+from sidecar.words.repairs import noted
+from state.model import Assignment, Leaving, Move, Refused, State
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -36,9 +37,8 @@ def news(before: World, now: World) -> Iterator[Line]:
     for note in now.engine.notes if now.engine else ():
         if note not in told:
             yield Line(Level.WARNING, "of the engine", {"note": note})
-    for note in now.notes:
-        if note not in before.notes:
-            yield Line(Level.WARNING, "the books were fitted to this machine and configuration", {"note": note})
+    message = "the books were fitted to this machine and configuration"
+    yield from (Line(Level.WARNING, message, {"note": noted(each)}) for each in now.notes if each not in before.notes)
 
 
 def _books(before: World, now: World) -> Iterator[Line]:
@@ -53,9 +53,16 @@ def _books(before: World, now: World) -> Iterator[Line]:
     for id, assignment in old.assignments.items():
         if id not in new.assignments:
             yield Line(Level.INFO, "released", {"container": assignment.name, "cpus": assignment.cpus})
-    for id, refused in new.refusals.items():
-        if old.refusals.get(id) != refused:
-            yield Line(Level.WARNING, "refused", {"container": refused.name, "reason": sentence(refused.refusal)})
+    for refused in new_refusals(old, new):
+        yield Line(Level.WARNING, "refused", {"container": refused.name, "reason": sentence(refused.refusal)})
+
+
+def new_refusals(before: State, now: State) -> Iterator[Refused]:
+    """Who was refused between two states of the books. Only because others have the rest now it is not refused anew."""
+    for id, refused in now.refusals.items():
+        was = before.refusals.get(id)
+        if was is None or was.demand != refused.demand or not was.refusal.is_like(refused.refusal):
+            yield refused
 
 
 def _changes(was: Assignment, now: Assignment) -> Iterator[Line]:

@@ -122,7 +122,8 @@ def _told(detail: Detail) -> str:
 
 
 def _asked(detail: Asked) -> str:
-    asked = "1 exclusive CPU asked for" if detail.count == 1 else f"{detail.count} exclusive CPUs asked for"
+    asked = f"it held CPUs {detail.had}; " if detail.had else ""
+    asked += "1 exclusive CPU asked for" if detail.count == 1 else f"{detail.count} exclusive CPUs asked for"
     match detail:
         case TooFew():
             return f"{asked}, {_free(detail.free)}"

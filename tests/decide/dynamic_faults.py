@@ -6,6 +6,7 @@ import pytest
 
 from sidecar.decide import loads, reducer, takes
 from sidecar.decide import plan as plan_module
+from sidecar.decide.books.room import Room
 from sidecar.decide.facts import Load, Purpose, TakeAcknowledged, TimerEnded
 from sidecar.decide.policies import dynamic, fair, granting, sizes, which
 from sidecar.decide.world import Band, Container, World, replace
@@ -142,8 +143,8 @@ def shares_out_by_arrival(patch: pytest.MonkeyPatch) -> None:
 
 def empties_the_pool(patch: pytest.MonkeyPatch) -> None:
     """A growth leaves nothing for everybody else."""
-    patch.setattr(sizes, "capacity", lambda world, state: len(world.state.online))
-    patch.setattr(which, "may_go", lambda world, state, cpus: None)
+    patch.setattr(Room, "most", lambda self: len(self.pool) + len(self.givable))
+    patch.setattr(Room, "objection", lambda self, cpus: None)
     patch.setattr(State, "shared", property(lambda self: self.online - self.exclusive - self.isolated))
 
 

@@ -13,6 +13,7 @@ from state.invariants import violations
 from state.model import MemsRule
 from tests.decide.real import Real
 from tests.decide.reality import Reality
+from tests.decide.roomlaws import held_without_room
 from tests.decide.strictstarts import answered_wrongly
 from tests.decide.takelaws import taken_unfairly, unfair
 
@@ -21,6 +22,7 @@ def broken(reality: Reality) -> list[str]:
     """Every law that is broken now, as sentences."""
     return [
         *violations(reality.world.state, reality.world.topology),
+        *held_without_room(reality.world),
         *_footprints_are_honest(reality),
         *_orders_are_safe(reality),
         *_settled_means_alone(reality),

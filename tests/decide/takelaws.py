@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from sidecar.decide.books.room import room_in
 from sidecar.decide.facts import Fact, Purpose, SettingsChanged, TakeAcknowledged, TimerEnded, TopologyRead
 from sidecar.decide.policies.sizes import wish_for
 from sidecar.decide.world import IsolatedRule, PolicyName, World
@@ -94,9 +95,7 @@ def unfair(world: World) -> list[str]:
         and each.demand.numa is None
         and not each.demand.options
     ]
-    kept = max(1, settings.shared_min)
-    spare = len(world.state.assignable - world.strangers)
-    if hungry and spare > max(0, kept - len(world.state.shared - (world.state.assignable - world.strangers))):
+    if hungry and room_in(world, world.state).spare():
         found.append(f"{hungry[0].name} could have one of {world.state.assignable} and does not")
     for poor in hungry:
         for rich in grants:

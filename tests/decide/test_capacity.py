@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.decide.capacity import capacity, free
+from sidecar.decide.books.room import capacity, free
 from sidecar.decide.reconcile import begin
 from sidecar.decide.whatif import asking, imagined
 from sidecar.decide.world import IsolatedRule, PolicyName, World, replace

@@ -9,6 +9,8 @@ import pytest
 
 from sidecar.decide import limits, reconcile, reducer
 from sidecar.decide import plan as plan_module
+from sidecar.decide.books.refit import refit
+from sidecar.decide.books.room import Room
 from sidecar.decide.facts import CpusetFailed, Fact, Failure, RetryDue
 from sidecar.decide.policies import granting, static
 from sidecar.decide.world import Container, Reach, Settings, World, replace
@@ -136,20 +138,18 @@ def lets_the_shared_pool_overlap(patch: pytest.MonkeyPatch) -> None:
 
 
 def grants_the_last_shared_cpu(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(granting, "may_go", lambda world, state, cpus: None)
+    patch.setattr(Room, "objection", lambda self, cpus: None)
     _replace_property(
         patch, State, "shared", lambda self: self.online - self.exclusive - (self.reserved if self.strict else CPUSet())
     )
 
 
 def keeps_cpus_that_went_offline(patch: pytest.MonkeyPatch) -> None:
-    honest = reconcile.restore
-
-    def restore(state: State, topology: object, settings: object, strangers: CPUSet) -> object:
-        fitted, notes = honest(state, topology, settings, strangers)  # type: ignore[arg-type]
+    def carried(state: State, topology: object, settings: object, strangers: CPUSet) -> object:
+        fitted, notes = refit(state, topology, settings, strangers)  # type: ignore[arg-type]
         return replace(fitted, assignments=state.assignments), notes
 
-    patch.setattr(reconcile, "restore", restore)
+    patch.setattr(reconcile, "refit", carried)
 
 
 def gives_two_orders_at_once(patch: pytest.MonkeyPatch) -> None:

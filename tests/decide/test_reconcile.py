@@ -5,9 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from sidecar.decide.books.refit import refit
 from sidecar.decide.facts import InventoryTaken, Phase, TopologyRead
-from sidecar.decide.reconcile import begin, differs, restore, sighted
+from sidecar.decide.reconcile import begin, differs, sighted
 from sidecar.decide.world import PolicyName, Settings, replace
+from sidecar.words.repairs import noted
 from state.cpuset import CPUSet
 from state.invariants import violations
 from state.model import State
@@ -163,7 +165,7 @@ def test_a_grant_that_loses_a_cpu_gets_another() -> None:
     story.settle()
     assert (where(rt), where(plain)) == ("1,3", "0,4-7")
     assert story.is_settled(rt)
-    assert story.world.notes == ("rt moved from CPUs 1-2 to 1,3",)
+    assert [noted(each) for each in story.world.notes] == ["rt moved from CPUs 1-2 to 1,3"]
     assert story.world.state.assignments[rt.id].original == cpus("1")
 
 
@@ -176,7 +178,7 @@ def test_a_grant_that_cannot_be_made_whole_is_refused() -> None:
     story.settle()
     assert story.refusal(rt).code is RefusalCode.CPUS_LOST
     assert where(rt) == "0-2"
-    assert "rt lost its exclusive CPUs" in story.world.notes[0]
+    assert "rt lost its exclusive CPUs" in noted(story.world.notes[0])
 
 
 def test_cpus_that_come_back_are_shared() -> None:
@@ -272,7 +274,9 @@ def test_a_growing_shared_min_takes_back_the_latest_grant() -> None:
     story.change_settings(shared_min=4)
     story.settle()
     assert where(first) == "1-3"
-    assert story.refusal(second).code is RefusalCode.CPUS_LOST
+    assert story.refusal(second).code is RefusalCode.POOL_WOULD_BE_EMPTY
+    reason = "it held CPUs 4-6; 3 exclusive CPUs asked for; 5 are shared, and 4 must stay so"
+    assert story.why_refused(second) == reason
     assert where(second) == "0,4-7"
 
 
@@ -302,9 +306,9 @@ def test_books_of_another_machine_are_fitted_to_this_one(settings: Settings) -> 
     for number in range(4):
         story.arrive(f"rt{number}", 3)
     small = uniform(cores=6)
-    fitted, _ = restore(story.world.state, small, settings)
+    fitted, _ = refit(story.world.state, small, settings)
     assert violations(fitted, small) == []
-    assert restore(fitted, small, settings)[0] == fitted
+    assert refit(fitted, small, settings)[0] == fitted
 
 
 def test_empty_books_on_a_new_machine() -> None:

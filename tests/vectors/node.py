@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from sidecar.decide.books.room import Room
 from sidecar.decide.options import ALIGN_BY_SOCKET, FULL_PCPUS_ONLY
 from sidecar.decide.placement.affinity import ANYWHERE, Affinity, hints, merged
 from sidecar.decide.placement.choose import Ask, choose, laid_out, width_of
-from sidecar.decide.placement.pool import emptied
 from sidecar.decide.placement.shortfall import not_enough, not_whole_cores
 from state.cpuset import EMPTY, CPUSet, union
 from state.model import NumaRule
@@ -136,8 +136,8 @@ class Node:
         return self._emptied(found) or found
 
     def _emptied(self, cpus: CPUSet) -> Refusal | None:
-        by_cores = self.strict and FULL_PCPUS_ONLY in self.options
-        return emptied(self.topology, self.default, cpus, keep=1, by_cores=by_cores)
+        keeps_core = self.strict and FULL_PCPUS_ONLY in self.options
+        return Room(shared=self.default, cores=self.topology.cores, keeps_core=keeps_core).objection(cpus)
 
     def _remember(self, pod: Pod, container: Spec, cpus: CPUSet) -> None:
         name = pod["name"]

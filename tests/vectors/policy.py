@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
+from sidecar.decide.books.refit import refit
 from sidecar.decide.options import ACROSS_CORES, FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION, from_switches, misfit
 from sidecar.decide.placement.affinity import Affinity
 from sidecar.decide.placement.reserve import reserve
-from sidecar.decide.reconcile import restore
 from sidecar.decide.world import PolicyName, Settings
 from sidecar.words.refusals import sentence
 from state.cpuset import EMPTY, CPUSet, union
@@ -161,7 +161,7 @@ class _Run:
             for n, (pod, held) in enumerate(assignments.items())
             if (cpus := union(held.values()))
         }
-        carried, notes = restore(State(assignments=grants), self.topology, settings)
+        carried, notes = refit(State(assignments=grants), self.topology, settings)
         if broken := violations(carried, self.topology):
             raise _Differs(f"{at}: the books that were carried over break laws: {broken}")
         if "start_error" in answer:

@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from sidecar.decide.books.room import room_in
 from sidecar.decide.placement.beside import beside
 from sidecar.decide.placement.packed import packed
 from sidecar.decide.placement.preferences import around
-from sidecar.decide.policies.granting import may_go, options_of, place
+from sidecar.decide.policies.granting import options_of, place
 from sidecar.decide.policies.which import is_bound
 from sidecar.decide.takes import exchanged
 from sidecar.decide.world import World
@@ -76,12 +77,12 @@ def _candidates(world: World, state: State, assignment: Assignment) -> Iterator[
         yield anew
     if options_of(world, assignment.demand) or is_bound(world, assignment):
         return
-    free = without.assignable - world.strangers
+    free, room = without.assignable - world.strangers, room_in(world, without)
     for group in (*topology.caches, *topology.nodes):
         kept = assignment.cpus & group.cpus
         if kept and kept != assignment.cpus:
             chosen = kept | beside(topology, around(topology, free - kept, kept), count - len(kept), ())
-            if len(chosen) == count and may_go(world, without, chosen) is None:
+            if len(chosen) == count and room.objection(chosen) is None:
                 yield chosen
 
 

@@ -19,7 +19,15 @@ from collections.abc import Iterable, Iterator
 from sidecar.decide.placement.packed import packed
 from sidecar.decide.placement.shortfall import with_facts
 from sidecar.decide.policies.defragment import defragmented
-from sidecar.decide.policies.granting import askers, departures, fallen_short, keeps, misunderstood, place
+from sidecar.decide.policies.granting import (
+    askers,
+    departures,
+    fallen_short,
+    keeps,
+    misunderstood,
+    place,
+    unless_only_told_anew,
+)
 from sidecar.decide.policies.reasons import Events, why_gained, why_lost
 from sidecar.decide.policies.sizes import sizes, unit_of
 from sidecar.decide.policies.which import gained, given_up, is_bound
@@ -53,7 +61,7 @@ class DynamicPolicy:
         # 4. Better CPUs.
         if was_released or world.is_defragmenting:
             state = defragmented(world, state)
-        return state
+        return unless_only_told_anew(world.state, state)
 
     def desired(self, world: World, container: Container) -> CPUSet | None:
         """Its grant and what it may still stay on, or what of the shared pool nobody is leaving."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from sidecar.decide.books.room import room_in
 from sidecar.decide.container.terms import terms_of
 from sidecar.decide.facts import Phase
 from sidecar.decide.options import FULL_PCPUS_ONLY
 from sidecar.decide.placement.choose import Ask, choose
-from sidecar.decide.placement.pool import emptied
 from sidecar.decide.placement.shortfall import with_facts
 from sidecar.decide.swarm import is_over
-from sidecar.decide.world import Container, PolicyName, Standing, World
+from sidecar.decide.world import Container, PolicyName, Standing, World, replace
 from state.cpuset import CPUSet
 from state.model import Demand, Refused, Shortage, State
 from state.refusal import NAMES, Neighbours, Refusal, RefusalCode
@@ -25,7 +25,7 @@ def may_hold(world: World, state: State, demand: Demand, cpus: CPUSet) -> bool:
     return (
         least <= len(cpus) <= most
         and cpus <= state.assignable - world.strangers
-        and may_go(world, state, cpus) is None
+        and room_in(world, state).objection(cpus) is None
         and (FULL_PCPUS_ONLY not in options_of(world, demand) or cpus == world.topology.whole_cores(cpus))
     )
 
@@ -88,6 +88,23 @@ def fallen_short(state: State, demand: Demand, refusal: Refusal) -> State:
     return state.refused(Refused(container=demand.container, name=demand.name, refusal=refusal, demand=demand))
 
 
+def unless_only_told_anew(before: State, after: State) -> State:
+    """The later books; the earlier ones where nothing differs but who has what was refused.
+
+    Who waits is refused anew in every decision. If neither it nor what is free for it changed, its refusal stands as it
+    was told first, so that the books need not be written for it.
+    """
+    if after.refusals is before.refusals or after.refusals.keys() != before.refusals.keys():
+        return after
+    if not all(_is_like(each, before.refusals[id]) for id, each in after.refusals.items()):
+        return after
+    return before if replace(after, refusals=before.refusals) == before else after
+
+
+def _is_like(refused: Refused, earlier: Refused) -> bool:
+    return replace(refused, refusal=earlier.refusal) == earlier and refused.refusal.is_like(earlier.refusal)
+
+
 def place(world: World, state: State, demand: Demand, count: int) -> CPUSet | Refusal:
     """So many CPUs for a demand out of what is assignable and not a stranger's, or why not."""
     strangers = world.strangers & state.assignable
@@ -96,7 +113,7 @@ def place(world: World, state: State, demand: Demand, count: int) -> CPUSet | Re
         state.assignable - strangers,
         ask_of(world, demand, count),
         reserved=state.reserved,
-        accept=lambda cpus: may_go(world, state, cpus),
+        accept=room_in(world, state).objection,
     )
     if isinstance(found, CPUSet):
         return found
@@ -113,12 +130,6 @@ def ask_of(world: World, demand: Demand, count: int) -> Ask:
         isolated=world.settings.isolated,
         near=demand.near,
     )
-
-
-def may_go(world: World, state: State, cpus: CPUSet) -> Refusal | None:
-    """Why these CPUs may not be given: where all is given by whole cores, and no reserved CPU is shared, one stays."""
-    by_cores = state.strict and FULL_PCPUS_ONLY in world.settings.options
-    return emptied(world.topology, state.shared, cpus, keep=world.settings.shared_min, by_cores=by_cores)
 
 
 def _neighbours(world: World, state: State, strangers: CPUSet) -> Neighbours:

@@ -1,7 +1,7 @@
 """How many CPUs each exclusive container should have: floors, ceilings, wishes, and the calm that keeps them.
 
-1. What could be exclusive at all is the capacity: all but the reserved CPUs, those of containers pinned by hand, and
-   what the shared pool must keep.
+1. What could be exclusive at all is the room: all but the reserved CPUs, those of containers pinned by hand, and what
+   the shared pool must keep.
 2. Everybody claims from its floor up to what it wants: its ceiling (`fill`), what its load asks for (`load`), or what
    somebody ordered (`manual`); one that does not run now does not grow.
 3. Whoever grew a short while ago, and cools down, keeps all that it has, as far as nobody needs it more:
@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from sidecar.decide.books.room import room_in
 from sidecar.decide.loads import wished
 from sidecar.decide.options import FULL_PCPUS_ONLY
 from sidecar.decide.policies.fair import Claim, fair
 from sidecar.decide.policies.granting import options_of
-from sidecar.decide.world import IsolatedRule, World, replace
-from state.cpuset import EMPTY
+from sidecar.decide.world import World, replace
 from state.model import Assignment, Demand, Scale, State
 
 
@@ -30,7 +30,7 @@ def sizes(world: World, state: State, caps: Mapping[str, int], arrival: Demand |
     """The size that each grant should have, by container. `caps` are sizes above which some cannot be served; `arrival`
     is one that would be granted besides: it claims from its floor up to what it asks for.
     """
-    room = capacity(world, state)
+    room = room_in(world, state).most()
     grants = list(state.assignments.values())
     claims = [_claim(world, each, caps.get(each.container)) for each in grants]
     fills = {each.container for each in grants if each.demand.scale is Scale.FILL}
@@ -41,21 +41,6 @@ def sizes(world: World, state: State, caps: Mapping[str, int], arrival: Demand |
         claims = _calmed(state, room, claims, fills)
     # 4. No small change.
     return _without_small_changes(world, state, room, claims)
-
-
-def capacity(world: World, state: State) -> int:
-    """How many CPUs could be exclusive at most, all together."""
-    # 1. What is left for everybody else.
-    topology, settings = world.topology, world.settings
-    usable = (state.online - state.reserved - world.strangers) | state.exclusive
-    if settings.isolated is IsolatedRule.ONLY:
-        usable &= topology.isolated | state.exclusive
-    kept = state.online - state.isolated - usable - (state.reserved if state.strict else EMPTY)
-    missing = max(0, max(1, settings.shared_min) - len(kept))
-    by_cores = state.strict and FULL_PCPUS_ONLY in settings.options
-    if by_cores and not any(core.cpus <= kept for core in topology.cores):
-        missing = max(missing, topology.cpus_per_core)
-    return len(usable & state.isolated) + max(0, len(usable - state.isolated) - missing)
 
 
 def unit_of(world: World, demand: Demand) -> int:

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sidecar.decide.books.room import room_in
 from sidecar.decide.container.terms import terms_of
 from sidecar.decide.placement.beside import beside
 from sidecar.decide.placement.packed import packed
 from sidecar.decide.placement.preferences import around
-from sidecar.decide.policies.granting import may_go, options_of
+from sidecar.decide.policies.granting import options_of
 from sidecar.decide.policies.sizes import unit_of
 from sidecar.decide.world import IsolatedRule, World
 from state.cpuset import EMPTY, CPUSet, union
@@ -52,7 +53,8 @@ def gained(world: World, state: State, assignment: Assignment, count: int) -> CP
     unit = unit_of(world, assignment.demand)
     tiers = _in_turn(world, _eligible(world, state, assignment, unit), assignment)
     chosen = beside(world.topology, tiers, count, options_of(world, assignment.demand), unit=unit)
-    while chosen and may_go(world, state, chosen) is not None:
+    room = room_in(world, state)
+    while chosen and room.objection(chosen) is not None:
         chosen = packed(world.topology, chosen, max(0, len(chosen) - unit)) or EMPTY
     return chosen
 

@@ -1,0 +1,213 @@
+"""Carry books over to a machine or settings that they were not made for, as far as that is lawful.
+
+What had to change is told. Nobody has to delete a file. A grant is fitted by what it may have now (`_sizes`), what it
+keeps of what it has (`_kept`), the nearest replacement for the rest (`_replacement`), and what it is once it lies there
+(`_lying_on`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from sidecar.decide.books.room import room
+from sidecar.decide.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION
+from sidecar.decide.placement.beside import beside
+from sidecar.decide.placement.packed import packed
+from sidecar.decide.placement.preferences import around
+from sidecar.decide.placement.reserve import reserve
+from sidecar.decide.placement.shortfall import with_facts
+from sidecar.decide.world import IsolatedRule, Note, PolicyName, Settings
+from state.cpuset import EMPTY, CPUSet, union
+from state.model import Assignment, Refused, State
+from state.refusal import Lost, Refusal, RefusalCode
+from state.topology import Topology
+
+replace = msgspec.structs.replace
+
+
+class _Terms(msgspec.Struct, frozen=True):
+    """What books are fitted to. The CPUs of `strangers`, containers pinned by hand, replace nobody's. `at_floors`,
+    everybody is to have the fewest CPUs that it may.
+    """
+
+    topology: Topology
+    settings: Settings
+    strangers: CPUSet
+    at_floors: bool = False
+
+    @property
+    def is_dynamic(self) -> bool:
+        return self.settings.policy is PolicyName.DYNAMIC
+
+
+def refit(
+    state: State, topology: Topology, settings: Settings, strangers: CPUSet = EMPTY
+) -> tuple[State, tuple[Note, ...]]:
+    """Make books that are lawful on this machine under these settings, and say what had to change.
+
+    Replacements are never taken from `strangers`, the CPUs of containers pinned by hand.
+
+    1. Under the policy none the books stand still, but for the machine.
+    2. The reservation is the settings'; it wins over grants.
+    3. In the order of the grants, each keeps what it lawfully can, and gets the nearest replacement for the rest.
+    4. A grant that cannot be made whole, or that the pool has no room for, becomes a refusal: what a grant would be
+       refused is not kept either.
+    5. Under `dynamic` all are fitted at their floors where that leaves room for more of them; then each keeps as much
+       of what it had above that as there is room for.
+    """
+    # 1. Nobody decides anything.
+    if settings.policy is PolicyName.NONE:
+        return replace(state, policy=settings.policy.value, online=topology.online), ()
+    terms = _Terms(topology, settings, strangers)
+    fitted = _fitted(state, terms)
+    # 5. Smaller, rather than not at all.
+    if terms.is_dynamic and RefusalCode.POOL_WOULD_BE_EMPTY in _refused(state, fitted):
+        smaller = _fitted(state, replace(terms, at_floors=True))
+        if len(_refused(state, smaller)) < len(_refused(state, fitted)):
+            fitted = _filled_up(state, smaller, terms)
+    return fitted, tuple(_notes(state, fitted))
+
+
+def _in_order(state: State) -> list[Assignment]:
+    return sorted(state.assignments.values(), key=lambda each: each.since)
+
+
+def _refused(state: State, fitted: State) -> list[RefusalCode]:
+    """Why those who held CPUs in the books hold none in the fitted ones."""
+    return [refused.refusal.code for id, refused in fitted.refusals.items() if id in state.assignments]
+
+
+def _fitted(state: State, terms: _Terms) -> State:
+    """The books after steps 2 to 4."""
+    # 2. The reservation.
+    fitted = _without_grants(state, terms)
+    # 3. Grant by grant.
+    for grant in _in_order(state):
+        # 4. Whole, or not at all.
+        made = _made_anew(fitted, terms, grant, _held_later(state, grant))
+        fitted = fitted.refused(made) if isinstance(made, Refused) else fitted.holding(made)
+    return fitted
+
+
+def _filled_up(state: State, fitted: State, terms: _Terms) -> State:
+    """The books once everybody has kept, of what it had above its floor, as much as there is room for."""
+    for grant in _in_order(state):
+        if now := fitted.assignments.get(grant.container):
+            left = room(terms.topology, terms.settings, fitted, terms.strangers)
+            own = replace(left, givable=left.givable & grant.cpus)
+            kept = own.spare(by_cores=FULL_PCPUS_ONLY in _options(terms, grant))
+            fitted = fitted.holding(_lying_on(terms, grant, now.cpus | kept))
+    return fitted
+
+
+def _without_grants(state: State, terms: _Terms) -> State:
+    """The books on this machine under these settings, before anybody is granted anything."""
+    topology, settings = terms.topology, terms.settings
+    fitted = replace(state, policy=settings.policy.value, online=topology.online)
+    return replace(
+        fitted,
+        reserved=reserve(topology, settings, fitted),
+        strict=STRICT_CPU_RESERVATION in settings.options,
+        isolated=EMPTY if settings.isolated is IsolatedRule.IGNORE else topology.isolated,
+        assignments={},
+    )
+
+
+def _held_later(state: State, grant: Assignment) -> CPUSet:
+    """CPUs that grants after this one hold: a replacement is not taken from them while there is any other."""
+    return union(each.cpus for each in state.assignments.values() if each.since > grant.since)
+
+
+def _made_anew(fitted: State, terms: _Terms, grant: Assignment, later: CPUSet) -> Assignment | Refused:
+    """The grant on what it keeps and on replacements, or why it is none any more."""
+    kept = _kept(fitted, terms, grant)
+    free = fitted.assignable - terms.strangers - kept
+    for size, source in _trials(terms, grant, free, later):
+        replaced = _replacement(terms, grant, source, kept, size - len(kept))
+        if replaced is not None:
+            why = room(terms.topology, terms.settings, fitted, terms.strangers).objection(kept | replaced)
+            return (
+                _refused_anew(grant, with_facts(why, had=grant.cpus, would_fit=()))
+                if why
+                else _lying_on(terms, grant, kept | replaced)
+            )
+    return _refused_anew(grant, Refusal(RefusalCode.CPUS_LOST, Lost(grant.cpus, grant.demand.cpus)))
+
+
+def _trials(terms: _Terms, grant: Assignment, free: CPUSet, later: CPUSet) -> Iterator[tuple[int, CPUSet]]:
+    """What to try, in turn: so many CPUs in all, with replacements from these."""
+    size, fewest = _sizes(terms, grant)
+    yield size, free - later
+    yield fewest, free - later
+    # What others hold is taken for no more than the fewest that it may have.
+    yield fewest, free
+
+
+def _sizes(terms: _Terms, grant: Assignment) -> tuple[int, int]:
+    """How many CPUs a grant should have now, and how few it may have: as many as it asked for, or, under `dynamic`, as
+    many as it had, and its floor.
+    """
+    demand = grant.demand
+    if terms.at_floors:
+        return demand.floor, demand.floor
+    if not terms.is_dynamic:
+        return demand.cpus, demand.cpus
+    return min(max(len(grant.cpus), demand.floor), demand.ceiling), demand.floor
+
+
+def _kept(fitted: State, terms: _Terms, grant: Assignment) -> CPUSet:
+    """What a grant keeps of what it has: no more than it should have, its original set first."""
+    kept, most = grant.cpus & fitted.assignable, _sizes(terms, grant)[0]
+    first = grant.original & kept
+    if len(kept) <= most:
+        return kept
+    if len(first) >= most:
+        return packed(terms.topology, first, most) or first
+    return first | (packed(terms.topology, kept - first, most - len(first)) or EMPTY)
+
+
+def _replacement(terms: _Terms, grant: Assignment, source: CPUSet, kept: CPUSet, count: int) -> CPUSet | None:
+    """`count` replacements, as near to what is kept as can be had; None where there are not so many."""
+    if count > len(source):
+        return None
+    return beside(terms.topology, around(terms.topology, source, kept), count, _options(terms, grant))
+
+
+def _options(terms: _Terms, grant: Assignment) -> tuple[str, ...]:
+    return terms.settings.options if grant.demand.options is None else grant.demand.options
+
+
+def _lying_on(terms: _Terms, grant: Assignment, cpus: CPUSet) -> Assignment:
+    """The grant on these CPUs. Under `dynamic` its original set is as large as its floor, and layers hold the rest."""
+    if not terms.is_dynamic:
+        original = grant.original & cpus or cpus
+        return replace(grant, cpus=cpus, original=original, layers=(), leaving=None, cooling=None)
+    original = _original(terms.topology, grant, cpus)
+    layers = tuple(part for layer in grant.layers if (part := (layer & cpus) - original))
+    if rest := cpus - original - union(layers):
+        layers = (rest, *layers)
+    # What is lost here is gone, or not fit to be held; whoever still runs there has no notice.
+    left = grant.leaving.within(terms.topology.online - cpus) if grant.leaving else None
+    return replace(grant, cpus=cpus, original=original, layers=layers, leaving=left)
+
+
+def _original(topology: Topology, grant: Assignment, cpus: CPUSet) -> CPUSet:
+    """The original set of a grant on these CPUs, as large as its floor: what is left of it, and what lies beside."""
+    original, size = grant.original & cpus, grant.demand.floor
+    if len(original) > size:
+        return packed(topology, original, size) or original
+    return original | beside(topology, around(topology, cpus - original, original), size - len(original), ())
+
+
+def _refused_anew(grant: Assignment, refusal: Refusal) -> Refused:
+    return Refused(container=grant.container, name=grant.name, refusal=refusal, demand=grant.demand)
+
+
+def _notes(state: State, fitted: State) -> Iterator[Note]:
+    for grant in _in_order(state):
+        if refused := fitted.refusals.get(grant.container):
+            yield Note(name=grant.name, held=grant.cpus, refusal=refused.refusal)
+        elif (cpus := fitted.assignments[grant.container].cpus) != grant.cpus:
+            yield Note(name=grant.name, held=grant.cpus, holds=cpus)
