@@ -26,11 +26,11 @@ import trio
 from sidecar.board import Board
 from sidecar.decide.facts import Fact, Purpose
 from sidecar.decide.orders import ApplyCpuset, Order, SendSignal, StartTimer
-from sidecar.decide.projecting import names_of, projection_of
 from sidecar.decide.step import step
 from sidecar.errors import StateUnwritable
 from sidecar.log import Log
 from sidecar.ports import Checkpoints, Journals, StartOrder, Telling
+from sidecar.publish.projecting import names_of, projection_of
 from state.errors import StateError
 from state.model import State
 

@@ -17,11 +17,12 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from sidecar.decide.demand import nearest
 from sidecar.decide.options import FULL_PCPUS_ONLY, misfit
 from sidecar.decide.settings import Band, IsolatedRule, OptIn, PolicyName, Settings
 from sidecar.errors import ConfigError
 from sidecar.keys import KEYS, Wrong
+from sidecar.readers import nearest
+from sidecar.words.refusals import sentence
 from state.cpuset import EMPTY, CPUSet
 from state.model import NumaRule, Shortage
 from state.topology import Topology
@@ -116,8 +117,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError(
                 f"{where}: shared_min is {self.shared_min}, and this machine has {size} CPUs: make it smaller"
             )
-        if problem := misfit(self.options, self.numa, topology):
-            raise ConfigError(f"{self.origins.get('options', 'the configuration')}: {problem}")
+        if unfit := misfit(self.options, self.numa, topology):
+            raise ConfigError(f"{self.origins.get('options', 'the configuration')}: {sentence(unfit)}")
         return tuple(self._doubts(topology))
 
     def _doubts(self, topology: Topology) -> Iterator[str]:

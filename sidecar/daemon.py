@@ -30,7 +30,7 @@ from sidecar.allocator import Allocator
 from sidecar.apply.executor import Executor
 from sidecar.board import Board
 from sidecar.config import Config, load_again
-from sidecar.decide.demand import label_keys
+from sidecar.decide.container.wish import label_keys
 from sidecar.decide.facts import EngineConnected, EngineInfo, Fact, ReleaseRequested, SettingsChanged, TopologyRead
 from sidecar.decide.reconcile import begin
 from sidecar.decide.world import World
@@ -55,6 +55,7 @@ from sidecar.publish.projections import Projections
 from sidecar.publish.tcp import TcpListener, listening_on
 from sidecar.publish.telling import Teller
 from sidecar.sharing import with_shared_group
+from sidecar.words.repairs import noted
 from state.codec import encode, to_builtins
 from state.errors import StateError
 from state.model import State
@@ -160,8 +161,8 @@ def _first_world(config: Config, checkpoints: SparedCheckpoint, kernel: Kernel, 
     for note in loaded.notes:
         log.warning(note)
     world = begin(loaded.state or State(), topology, config.settings())
-    for note in world.notes:
-        log.warning(note)
+    for repaired in world.notes:
+        log.warning(noted(repaired))
     return world
 
 

@@ -11,14 +11,16 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from sidecar.decide.demand import nearest, numa_rule
-from sidecar.decide.elastic import MAX_GRACE, seconds_of
+from sidecar.decide.container.labels import MAX_GRACE
 from sidecar.decide.options import NODE_OPTIONS, conflict, from_switches
 from sidecar.decide.settings import IsolatedRule, OptIn, PolicyName
+from sidecar.readers import nearest, numa_rule, seconds_of
 from sidecar.slicenames import is_slice, misread_by_runtimes, slice_path
+from sidecar.words.refusals import sentence
 from state.cpuset import CPUSet
 from state.errors import CPUSetError
 from state.model import NumaRule, Shortage
+from state.refusal import Refusal
 
 
 class Wrong(Exception):
@@ -64,15 +66,15 @@ def _options(value: object) -> dict[str, Any]:
     switches = _switches(value)
     if switches is not None:
         wanted = from_switches(switches)
-        if isinstance(wanted, str):
-            raise Wrong(f": {wanted}; there is {', '.join(NODE_OPTIONS)}")
+        if isinstance(wanted, Refusal):
+            raise Wrong(f": {sentence(wanted)}; there is {', '.join(NODE_OPTIONS)}")
         return {"options": wanted}
     wanted = tuple(sorted(set(_words(value, "write a list of placement options"))))
     for option in wanted:
         if option not in NODE_OPTIONS:
             raise Wrong(f": unknown option {option[:40]!r}{nearest(option, NODE_OPTIONS)}")
-    if problem := conflict(wanted):
-        raise Wrong(f": {problem}")
+    if refusal := conflict(wanted):
+        raise Wrong(f": {sentence(refusal)}")
     return {"options": wanted}
 
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import msgspec
 
+from sidecar.astray import Astray
 from sidecar.decide.facts import ContainerView, EngineInfo, Fact
 from sidecar.decide.measuring import Usage
 from sidecar.decide.orders import Order, Update
@@ -85,10 +86,10 @@ class Kernel(Protocol):
     def online(self) -> CPUSet:
         """The CPUs that are online now, read in one short file. StateError if it cannot be."""
 
-    def mend(self, views: Iterable[ContainerView]) -> tuple[str, ...]:
+    def mend(self, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
         """Undo what CPUs that went leave behind on cgroup v1, where the kernel takes them from every group for good:
         parents get the online CPUs back, and processes that fell out of their container's group return to it. What
-        could not be mended, as sentences; nothing to do, and nothing done, on v2.
+        could not be mended; nothing to do, and nothing done, on v2.
         """
 
 

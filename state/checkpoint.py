@@ -1,6 +1,6 @@
 """The books on disk: one versioned, checksummed JSON file, the one before it, and whatever had to be set aside.
 
-    {"version":3,"checksum":"sha256:<hex>","state":{...}}
+    {"version":4,"checksum":"sha256:<hex>","state":{...}}
 
 The checksum is taken over the version, a newline, and the bytes of the state exactly as they stand in the file, so no
 change of types or of the encoder can break it. There is no other white space, so every single byte of the file is
@@ -30,7 +30,7 @@ from state import codec, files
 from state.errors import CheckpointCorrupt, CheckpointTooNew, FileUnreadable, FileUnwritable, StateError
 from state.model import State
 
-VERSION: Final = 3
+VERSION: Final = 4
 NAME: Final = "checkpoint.json"
 PREVIOUS: Final = "checkpoint.previous.json"
 
@@ -194,5 +194,35 @@ def _from_2(old: dict[str, Any]) -> dict[str, Any]:
     return old
 
 
-_MIGRATIONS: Final[Mapping[int, Callable[[Any], Any]]] = {0: _from_0, 1: _from_1, 2: _from_2}
+def _from_3(old: dict[str, Any]) -> dict[str, Any]:
+    """Format 3 kept the reasons of refusals and of changes as sentences: they are still said."""
+    refusals = {
+        id: {
+            "container": each["container"],
+            "name": each["name"],
+            "refusal": {"code": each["code"], "detail": _said(each["reason"])},
+            "demand": each.get("demand"),
+        }
+        for id, each in old.get("refusals", {}).items()
+    }
+    assignments = {id: _with_causes(each) for id, each in old.get("assignments", {}).items()}
+    return {**old, "assignments": assignments, "refusals": refusals}
+
+
+def _with_causes(assignment: dict[str, Any]) -> dict[str, Any]:
+    moves = [_with_cause(move) for move in assignment.get("moves", ())]
+    leaving = assignment.get("leaving")
+    return {**assignment, "moves": moves, "leaving": _with_cause(leaving) if leaving else None}
+
+
+def _with_cause(change: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in change.items() if key != "reason"}
+    return {**kept, "cause": _said(change["reason"])}
+
+
+def _said(reason: str) -> dict[str, str]:
+    return {"type": "Said", "text": reason}
+
+
+_MIGRATIONS: Final[Mapping[int, Callable[[Any], Any]]] = {0: _from_0, 1: _from_1, 2: _from_2, 3: _from_3}
 """From each version to the next, on decoded data."""

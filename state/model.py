@@ -1,4 +1,4 @@
-"""Who asked for what, and who holds what: Demand, Assignment, Refusal, Originals, State.
+"""Who asked for what, and who holds what: Demand, Assignment, Refused, Originals, State.
 
 State is everything that must survive: it is what the checkpoint holds. The shared pool is not stored but derived:
 what is online and not granted is shared, so no step, crash or bug can lose a CPU. Values never change; a change is a
@@ -14,7 +14,9 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from state.cause import Cause
 from state.cpuset import EMPTY, CPUSet, union
+from state.refusal import Refusal
 
 T = TypeVar("T")
 
@@ -122,13 +124,13 @@ class Leaving(msgspec.Struct, frozen=True, kw_only=True):
     """CPUs that were taken from a container in the books, and that it may still be using.
 
     They are nobody else's to use before it has left them. It may stay on each until it acknowledges, or until the grace
-    of that one is over: then it is `due`. `number` and `reason` are those of the last take; `earlier` are takes before
+    of that one is over: then it is `due`. `number` and `cause` are those of the last take; `earlier` are takes before
     that whose grace is not over yet, in their order.
     """
 
     cpus: CPUSet
     number: int
-    reason: str
+    cause: Cause
     due: CPUSet = EMPTY
     earlier: tuple[Batch, ...] = ()
 
@@ -163,11 +165,11 @@ class Leaving(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of a grant, and why it was made, as a sentence for people."""
+    """A change of a grant, and why it was made."""
 
     gained: CPUSet = EMPTY
     lost: CPUSet = EMPTY
-    reason: str
+    cause: Cause
 
 
 KEPT_MOVES: Final = 5
@@ -205,28 +207,12 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
         return self.demand.name
 
 
-class RefusalCode(enum.StrEnum):
-    """Why a wish was not granted, as a word for metrics and tests. The reason is the sentence for people."""
-
-    BAD_LABEL = "bad-label"
-    NOT_WHOLE = "not-whole"
-    CONTRADICTION = "contradiction"
-    NOT_ENOUGH = "not-enough"
-    NOT_WHOLE_CORES = "not-whole-cores"
-    NOT_ALIGNED = "not-aligned"
-    """The CPUs are free, but not on as few NUMA nodes as asked."""
-    POOL_WOULD_BE_EMPTY = "pool-would-be-empty"
-    CPUS_LOST = "cpus-lost"
-    """It had CPUs, and the machine lost them (hotplug, or a reservation that grew)."""
-
-
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
     """A wish that was not granted, and why. `demand` is None where the labels themselves were the reason."""
 
     container: str
     name: str
-    code: RefusalCode
-    reason: str
+    refusal: Refusal
     demand: Demand | None = None
 
 
@@ -259,7 +245,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     strict: bool = False
     isolated: CPUSet = EMPTY
     assignments: Mapping[str, Assignment] = {}
-    refusals: Mapping[str, Refusal] = {}
+    refusals: Mapping[str, Refused] = {}
     originals: Mapping[str, Originals] = {}
     lifts: Mapping[str, tuple[int, ...]] = {}
     grants: int = 0
@@ -309,14 +295,14 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The books with this grant as it is now, in place of the one that its container had."""
         return msgspec.structs.replace(self, assignments={**self.assignments, assignment.container: assignment})
 
-    def refused(self, refusal: Refusal) -> State:
+    def refused(self, refused: Refused) -> State:
         """The books after a refusal; what the container held, if anything, is shared again."""
-        if self.refusals.get(refusal.container) == refusal and refusal.container not in self.assignments:
+        if self.refusals.get(refused.container) == refused and refused.container not in self.assignments:
             return self
         return msgspec.structs.replace(
             self,
-            assignments=_without(self.assignments, refusal.container),
-            refusals={**self.refusals, refusal.container: refusal},
+            assignments=_without(self.assignments, refused.container),
+            refusals={**self.refusals, refused.container: refused},
         )
 
     def released(self, container: str) -> State:

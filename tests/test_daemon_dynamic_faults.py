@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from sidecar import allocator
 from sidecar.allocator import Allocator
 from sidecar.apply.executor import Executor
-from sidecar.decide import projecting, step, takes
+from sidecar.decide import step, takes
 from sidecar.decide.container.container import Container
 from sidecar.decide.facts import ContainerView, Purpose, TakeAcknowledged
 from sidecar.decide.measuring import Usage
@@ -21,7 +21,7 @@ from sidecar.decide.moves import plan
 from sidecar.decide.orders import ApplyCpuset, StartTimer
 from sidecar.decide.world import World, replace
 from sidecar.engines.simulated_kernel import SimulatedKernel
-from sidecar.publish import telling
+from sidecar.publish import projecting, telling
 from sidecar.publish.projections import Projections
 from state.cpuset import CPUSet
 from state.projection import Projection

@@ -11,8 +11,8 @@ from trio.testing import MockClock
 
 from sidecar.publish.status_file import read_status
 from state.cpuset import CPUSet
-from state.model import RefusalCode
 from state.projection import Sharing
+from state.refusal import RefusalCode
 from state.topology import uniform
 from tests.fakes.host import Host
 
@@ -153,7 +153,7 @@ async def test_a_boot_with_fewer_cpus_than_the_checkpoint_knows(
         assert (host.where(first), host.where(third)) == ("1,3", "0")
         await host.docker.start(second)
         await host.until(lambda: second in host.books().refusals)
-        assert host.books().refusals[second].code is RefusalCode.NOT_ENOUGH
+        assert host.books().refusals[second].refusal.code is RefusalCode.NOT_ENOUGH
     assert "first moved from CPUs 1-2 to 1,3" in host.lines.getvalue()
     assert "second lost its exclusive CPUs" in host.lines.getvalue()
     assert host.broken == []

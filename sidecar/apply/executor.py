@@ -47,6 +47,7 @@ from sidecar.decide.orders import (
 from sidecar.errors import ContainerGone, EngineError, EngineFailed, EngineLacks, EngineRefused, EngineUnavailable
 from sidecar.log import Log
 from sidecar.ports import Engine, Kernel, Tickets
+from sidecar.words.refusals import sentence
 from state.cpuset import CPUSet
 from state.errors import StateError
 
@@ -183,7 +184,7 @@ class Executor:
 
     async def _stop(self, order: StopContainer) -> None:
         name = self._name(order.container)
-        self._log.warning("stopping a container for want of CPUs", container=name, reason=order.reason)
+        self._log.warning("stopping a container for want of CPUs", container=name, reason=sentence(order.refusal))
         try:
             await self._engine.stop(order.container)
         except ContainerGone:

@@ -16,11 +16,14 @@ import msgspec
 
 from sidecar.config import Config
 from sidecar.decide.container.container import Standing
-from sidecar.decide.demand import is_single_file_mount, originals_of, wish_of
+from sidecar.decide.container.mounts import is_single_file_mount
+from sidecar.decide.container.originals import originals_of
+from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.settings import PolicyName
 from sidecar.errors import ConfigError
 from sidecar.host.places import Hierarchy
+from sidecar.words.refusals import warnings as warnings_of
 from state.cpuset import CPUSet
 from state.model import Originals
 from state.topology import Topology
@@ -161,8 +164,8 @@ def check_containers(
     if stale := [view for view in report.views if is_single_file_mount(view, settings)]:
         says = f"{_names(stale)} mount a single projected file, which stays stale for ever"
         yield Finding("mounts", Verdict.FAIL, says, "mount the directory instead, and read the file in it")
-    if odd := [(view, wish.warnings[0]) for view, wish in wishes if wish.warnings]:
-        says = "; ".join(f"{view.name}: {warning}" for view, warning in odd[:_SHOWN])
+    if odd := [(view, "; ".join(said)) for view, wish in wishes if (said := warnings_of(wish))]:
+        says = "; ".join(f"{view.name}: {told}" for view, told in odd[:_SHOWN])
         yield Finding("labels", Verdict.WARN, says, "correct the labels, and make the containers anew")
 
 

@@ -12,10 +12,10 @@ import string
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from sidecar.cli.table import cut
 from sidecar.log import printable
 from sidecar.publish.machine import Core, Machine, Package
 from sidecar.publish.status import Sharing, Status
+from sidecar.words.counts import cut
 
 WIDTH: Final = 100
 

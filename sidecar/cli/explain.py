@@ -9,18 +9,20 @@ import sys
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
 from sidecar.cli.plan import pinned
 from sidecar.cli.state import read_books
-from sidecar.decide.placement.shortfall import Shortfall
 from sidecar.decide.settings import PolicyName, Settings
-from sidecar.decide.whatif import imagined, lie, placed_anew
+from sidecar.decide.whatif import imagined, placed_anew
 from sidecar.decide.world import replace
 from sidecar.host.sysfs import read_topology
 from sidecar.log import printable
 from sidecar.publish.finding import find
 from sidecar.publish.status import ContainerStatus, Sharing, Status
 from sidecar.publish.status_file import is_daemon_running, read_status
+from sidecar.words.machine_text import lie
+from sidecar.words.refusals import sentence
 from state.cpuset import CPUSet
 from state.errors import StateError
 from state.model import State
+from state.refusal import Refusal
 from state.topology import Topology
 
 
@@ -77,8 +79,8 @@ def placement(found: ContainerStatus, status: Status, state: State, topology: To
     if isinstance(anew, CPUSet) and anew != grant.cpus:
         where = lie(topology, anew)
         said.append(f"Placed anew now it would get {anew}{f' ({where})' if where else ''}; what is held stays.")
-    elif isinstance(anew, Shortfall):
-        said.append(f"Placed anew now it would be refused: {anew.reason}.")
+    elif isinstance(anew, Refusal):
+        said.append(f"Placed anew now it would be refused: {sentence(anew)}.")
     return tuple(said)
 
 

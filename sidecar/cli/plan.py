@@ -15,10 +15,9 @@ from sidecar.cli.drawing import LETTERS, MORE, Paint, coloured, draw, plain
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
 from sidecar.cli.rearranging import drawn, rearranged
 from sidecar.cli.state import read_books
-from sidecar.cli.table import cut
 from sidecar.config import Config
 from sidecar.decide.settings import PolicyName, Settings
-from sidecar.decide.whatif import asking, imagined, lie
+from sidecar.decide.whatif import asking, imagined
 from sidecar.decide.world import World
 from sidecar.errors import SidecarError
 from sidecar.host.machinefile import machine_in
@@ -27,6 +26,10 @@ from sidecar.log import printable
 from sidecar.publish.machine import machine_of
 from sidecar.publish.status import Sharing, Status
 from sidecar.publish.status_file import read_status
+from sidecar.words.counts import cut
+from sidecar.words.machine_text import lie
+from sidecar.words.refusals import harmless, sentence
+from sidecar.words.repairs import noted
 from state.checkpoint import NAME, PREVIOUS
 from state.cpuset import EMPTY, MAX_CPU, CPUSet
 from state.errors import StateError
@@ -112,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
         held={grant.name: grant.cpus for grant in before.state.assignments.values()},
         pinned=by_hand,
         answers=tuple(_answer(after, name, cpus) for name, cpus in zip(names, args.cpus, strict=True)),
-        notes=(*assumed, *warnings, *before.notes),
+        notes=(*assumed, *warnings, *map(noted, before.notes)),
     )
     if args.json:
         print_json(plan)
@@ -184,12 +187,12 @@ def _count(text: str) -> int:
 def _answer(world: World, name: str, asked: int) -> Answer:
     wish = world.containers[name].wish
     if grant := world.state.assignments.get(name):
-        return Answer(asked=asked, cpus=grant.cpus, lie=lie(world.topology, grant.cpus), warnings=wish.warnings)
-    refusal = world.state.refusals.get(name)
-    if refusal is None:
+        return Answer(asked=asked, cpus=grant.cpus, lie=lie(world.topology, grant.cpus), warnings=harmless(wish))
+    refused = world.state.refusals.get(name)
+    if refused is None:
         return Answer(asked=asked, reason="it asks for no CPUs of its own")
-    warnings = tuple(warning for warning in wish.warnings if warning != refusal.reason)
-    return Answer(asked=asked, code=refusal.code.value, reason=refusal.reason, warnings=warnings)
+    why = refused.refusal
+    return Answer(asked=asked, code=why.code.value, reason=sentence(why), warnings=harmless(wish))
 
 
 def _settings(config: Config) -> tuple[Settings, tuple[str, ...]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sidecar.cli.defragment import rendered as moves_of
 from sidecar.cli.drawing import LETTERS, MORE, Paint, draw, plain
-from sidecar.cli.table import cut
 from sidecar.decide.policies.defragment import best_move, defragmented
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
@@ -12,6 +11,7 @@ from sidecar.log import printable
 from sidecar.publish.answers import Defragmented, Exchange
 from sidecar.publish.answers import defragmented as told
 from sidecar.publish.machine import machine_of
+from sidecar.words.counts import cut
 
 
 def rearranged(world: World, policy: PolicyName) -> tuple[World, Defragmented]:

@@ -13,7 +13,7 @@ from typing import Final
 
 from sidecar.cli.drawing import Paint, coloured, draw, legend, marks_of, plain
 from sidecar.cli.flags import add_json
-from sidecar.cli.table import cut, table
+from sidecar.cli.table import table
 from sidecar.errors import SidecarError
 from sidecar.log import printable
 from sidecar.publish.status import Status, status_of
@@ -23,6 +23,7 @@ from sidecar.simulation.reading import scenario_in
 from sidecar.simulation.run import Simulation
 from sidecar.simulation.scenario import Scenario, simulation_of
 from sidecar.simulation.summary import Summary, summary_of
+from sidecar.words.counts import cut
 from state import codec
 
 _DESCRIPTION = """Play a scenario: containers that come and go, and what they use, on a machine that is described or

@@ -11,6 +11,8 @@ from sidecar.cli.flags import add_config, config_of, print_json
 from sidecar.cli.table import table
 from sidecar.host.lock import hold_lock
 from sidecar.log import printable
+from sidecar.words.causes import why
+from sidecar.words.refusals import sentence
 from state import files, kubelet
 from state.checkpoint import LIMIT, NAME, PREVIOUS, CheckpointFile, decode_checkpoint
 from state.errors import StateError
@@ -149,7 +151,9 @@ def rendered(state: State) -> list[str]:
     rows = [(a.name, a.container[:12], str(len(a.cpus)), str(a.cpus), str(a.original)) for a in grants]
     lines += ["", *table(("GRANTED", "ID", "CPUS", "NOW", "AT FIRST"), rows)] if rows else []
     lines += _elastic(grants)
-    refused = [(r.name, r.container[:12], r.code.value, r.reason) for _, r in sorted(state.refusals.items())]
+    refused = [
+        (r.name, r.container[:12], r.refusal.code.value, sentence(r.refusal)) for _, r in sorted(state.refusals.items())
+    ]
     lines += ["", *table(("REFUSED", "ID", "CODE", "REASON"), refused)] if refused else []
     before = [(id[:12], _settings(originals)) for id, originals in sorted(state.originals.items())]
     lines += ["", *table(("ID", "SETTINGS BEFORE"), before)] if before else []
@@ -172,7 +176,7 @@ def _elastic(grants: list[Assignment]) -> list[str]:
         if a.demand.floor < a.demand.ceiling or a.leaving
     ]
     lines = ["", *table(("ELASTIC", "RANGE", "SCALE", "WEIGHT", "ORDERED", "FORCED", "LEAVING"), rows)] if rows else []
-    moves = [(a.name, str(m.gained or "-"), str(m.lost or "-"), m.reason) for a in grants for m in a.moves]
+    moves = [(a.name, str(m.gained or "-"), str(m.lost or "-"), why(m.cause)) for a in grants for m in a.moves]
     return lines + (["", *table(("CHANGED", "GAINED", "LOST", "REASON"), moves)] if moves else [])
 
 

@@ -154,7 +154,8 @@ def state_of(each: ContainerStatus, now: datetime) -> str:
     if each.is_quota_lifted:
         words.append("quota lifted")
     if each.warnings and not each.refusal:
-        words.append(f"warning: {each.warnings[0]}")
+        more = f" (and {len(each.warnings) - 1} more)" if each.warnings[1:] else ""
+        words.append(f"warning: {each.warnings[0]}{more}")
     return "; ".join(words)
 
 

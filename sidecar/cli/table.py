@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sidecar.log import printable
+from sidecar.words.counts import cut
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int = 100) -> list[str]:
@@ -12,11 +13,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int = 100) 
     cells = [list(head), *([printable(cell) for cell in row] for row in rows)]
     widths = [min(40, max(len(row[column]) for row in cells)) for column in range(len(head))]
     return [_line(row, widths, width) for row in cells]
-
-
-def cut(text: str, width: int) -> str:
-    """The text, or its beginning with three dots, in at most `width` characters."""
-    return text if len(text) <= width else text[: max(0, width - 3)] + "..."
 
 
 def _line(row: Sequence[str], widths: Sequence[int], width: int) -> str:

@@ -14,10 +14,11 @@ from sidecar.cli.drawing import Paint, coloured, draw, legend, letters_of, marks
 from sidecar.cli.flags import add_config, config_of, print_json
 from sidecar.cli.live import REFRESH_SECONDS, follow
 from sidecar.cli.status import freshness, headline, left, state_of
-from sidecar.cli.table import cut, table
+from sidecar.cli.table import table
 from sidecar.log import printable
 from sidecar.publish.status import ContainerStatus, Sharing, Status
 from sidecar.publish.status_file import is_daemon_running, read_status
+from sidecar.words.counts import cut
 
 _HEAD: Final = (" ", "NAME", "NOW", "SIZE", "RANGE", "SCALE", "WEIGHT", "USE", "STATE")
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from sidecar.cli.drawing import draw
 from sidecar.cli.flags import add_json, print_json
-from sidecar.cli.levels import described
 from sidecar.host.machinefile import machine_in
 from sidecar.host.record import record
 from sidecar.host.sysfs import read_topology
 from sidecar.publish.levels import whole_machine_of
 from sidecar.publish.machine import Machine
+from sidecar.words.machine_text import described
 from state.errors import StateError
 from state.topology import Topology
 

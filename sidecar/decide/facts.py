@@ -32,6 +32,14 @@ class Phase(enum.StrEnum):
         return self in (Phase.RUNNING, Phase.PAUSED)
 
 
+class Kind(enum.StrEnum):
+    """What stands behind a ContainerView."""
+
+    CONTAINER = "container"
+    GROUP = "group"
+    """The cgroup that confines the shared pool, shown as if it were a container."""
+
+
 class Mount(msgspec.Struct, frozen=True, kw_only=True):
     """A mount of a container: `source` is a host path (bind) or a volume's name; `subpath` only for volumes."""
 
@@ -60,6 +68,7 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
     phase: Phase
+    kind: Kind = Kind.CONTAINER
     labels: Mapping[str, str] = {}
     cpuset: str = ""
     mems: str = ""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from state.model import NumaRule
+from state.refusal import Excluded, MoreSocketsThanNodes, NoOption, NoTruth, Refusal, RefusalCode, SocketOnOneNode
 from state.topology import Topology
 
 FULL_PCPUS_ONLY: Final = "full-pcpus-only"
@@ -55,36 +56,40 @@ _TRUE: Final = ("1", "t", "T", "TRUE", "true", "True")
 _FALSE: Final = ("0", "f", "F", "FALSE", "false", "False")
 
 
-def conflict(options: Iterable[str]) -> str:
-    """Why these options cannot be used together, as a sentence; "" if they can."""
+def clashes(options: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """The pairs of these options that cannot be used together."""
     given = set(options)
-    for one, other in _EXCLUDE_EACH_OTHER:
-        if one in given and other in given:
-            return f"{one} and {other} cannot be used together: choose one"
-    return ""
+    return tuple((one, other) for one, other in _EXCLUDE_EACH_OTHER if one in given and other in given)
 
 
-def misfit(options: Iterable[str], numa: NumaRule, topology: Topology) -> str:
-    """Why these options cannot be used on this machine under this NUMA rule, as a sentence; "" if they can."""
+def conflict(options: Iterable[str]) -> Refusal | None:
+    """Why these options cannot be used together; None if they can."""
+    for one, other in clashes(options):
+        return Refusal(RefusalCode.CONTRADICTION, Excluded(one, other))
+    return None
+
+
+def misfit(options: Iterable[str], numa: NumaRule, topology: Topology) -> Refusal | None:
+    """Why these options cannot be used on this machine under this NUMA rule; None if they can."""
     if ALIGN_BY_SOCKET not in options:
-        return ""
+        return None
     if numa is NumaRule.SINGLE:
-        return f"{ALIGN_BY_SOCKET} takes CPUs from a whole socket, and the NUMA rule {numa} from one node: choose one"
+        return Refusal(RefusalCode.CONTRADICTION, SocketOnOneNode(ALIGN_BY_SOCKET, numa.value))
     sockets, nodes = len(topology.packages), len(topology.nodes)
     if sockets > nodes:
-        return f"{ALIGN_BY_SOCKET} needs no fewer NUMA nodes than sockets, and this machine has {sockets} and {nodes}"
-    return ""
+        return Refusal(RefusalCode.CONTRADICTION, MoreSocketsThanNodes(ALIGN_BY_SOCKET, sockets, nodes))
+    return None
 
 
-def from_switches(switches: Mapping[str, str]) -> tuple[str, ...] | str:
-    """The options that are on, from names and truth values as the kubelet takes them; or what is wrong, as a sentence.
+def from_switches(switches: Mapping[str, str]) -> tuple[str, ...] | Refusal:
+    """The options that are on, from names and truth values as the kubelet takes them; or what is wrong.
 
     The words for true and false are those of Go's ParseBool, to which an option of the kubelet's is copied unchanged.
     """
     for name, value in sorted(switches.items()):
         if name not in NODE_OPTIONS:
-            return f"unknown option {name[:40]!r}"
+            return Refusal(RefusalCode.BAD_LABEL, NoOption(name[:40]))
         if value not in _TRUE + _FALSE:
-            return f"{name} is {value[:40]!r}: write true or false"
+            return Refusal(RefusalCode.BAD_LABEL, NoTruth(name, value[:40]))
     given = tuple(sorted(name for name, value in switches.items() if value in _TRUE))
     return conflict(given) or given

@@ -6,6 +6,7 @@ import msgspec
 
 from sidecar.decide.facts import Purpose
 from state.cpuset import CPUSet
+from state.refusal import Refusal
 
 
 class Update(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +43,7 @@ class StopContainer(msgspec.Struct, frozen=True, tag=True):
     """Stop it: its CPUs are not to be had, and that is what its label asks for."""
 
     container: str
-    reason: str
+    refusal: Refusal
 
 
 class StartTimer(msgspec.Struct, frozen=True, tag=True):
@@ -74,7 +75,7 @@ class AnswerStart(msgspec.Struct, frozen=True, tag=True):
     number: int
     update: Update | None = None
     exclusive: bool = False
-    refusal: str = ""
+    refusal: Refusal | None = None
 
 
 class LookAgain(msgspec.Struct, frozen=True, tag=True):

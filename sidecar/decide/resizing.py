@@ -6,26 +6,28 @@ from sidecar.decide.facts import ResizeRequested
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from state.model import Scale
+from state.refusal import Fixed, Named, Range, Refusal, RefusalCode, Scaled, UnderPolicy
 
 
-def objection(world: World, container: str, cpus: int) -> str:
-    """Why this container cannot be ordered to have so many CPUs, as a sentence with its cure; "" if it can."""
+def objection(world: World, container: str, cpus: int) -> Refusal | None:
+    """Why this container cannot be ordered to have so many CPUs; None if it can."""
     assignment, known = world.state.assignments.get(container), world.containers.get(container)
     if known is None:
-        return "there is no such container"
+        return Refusal(RefusalCode.UNKNOWN_CONTAINER)
     name = known.view.name
     if world.settings.policy is not PolicyName.DYNAMIC:
-        return f"the policy is {world.settings.policy}: only under dynamic may CPUs change while a container runs"
+        return Refusal(RefusalCode.WRONG_POLICY, UnderPolicy(world.settings.policy.value))
     if assignment is None:
-        return f"{name} has no exclusive CPUs"
+        return Refusal(RefusalCode.NOT_GRANTED, Named(name))
     demand = assignment.demand
     if demand.floor == demand.ceiling:
-        return f"the size of {name} is fixed at {demand.cpus}: give it cpuset.min or cpuset.max"
+        return Refusal(RefusalCode.NOT_ELASTIC, Fixed(name, demand.cpus))
     if demand.scale is not Scale.MANUAL:
-        return f"the size of {name} is decided by {demand.scale}: give it cpuset.scale=manual"
+        return Refusal(RefusalCode.NOT_ELASTIC, Scaled(name, demand.scale.value))
     if not demand.floor <= cpus <= demand.ceiling:
-        return f"{name} may have {demand.floor} to {demand.ceiling} CPUs (cpuset.min, cpuset.max), not {cpus}"
-    return ""
+        may_have = Range(name=name, floor=demand.floor, ceiling=demand.ceiling, asked=cpus)
+        return Refusal(RefusalCode.OUT_OF_RANGE, may_have)
+    return None
 
 
 def after_resize(world: World, fact: ResizeRequested) -> World:

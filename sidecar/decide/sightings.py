@@ -9,8 +9,9 @@ from __future__ import annotations
 from sidecar.decide.container.container import Container, Wish
 from sidecar.decide.container.machine import after, first_seen
 from sidecar.decide.container.news import Looked
+from sidecar.decide.container.originals import originals_of
 from sidecar.decide.container.place import place_of
-from sidecar.decide.demand import originals_of, wish_of
+from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.world import Connected, Ready, World, replace
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from sidecar.decide.facts import ContainerView, Phase
-from state.model import Demand
+from state.mistakes import Mistake, SetAside
 
 KIND: Final = "exclusive-cpu"
 """The generic resource by which nodes advertise how many CPUs they can give exclusively."""
@@ -35,14 +35,8 @@ def is_over(view: ContainerView) -> bool:
     return view.phase in _OVER and is_task(view)
 
 
-def mismatch(view: ContainerView, demand: Demand | None) -> str:
-    """How what the scheduler set aside for a task differs from what the task asks for, as a sentence; "" if not."""
-    if not is_task(view):
-        return ""
-    asked = demand.cpus if demand else 0
-    if view.set_aside == asked:
-        return ""
-    if not view.set_aside:
-        return f"Swarm set no {KIND} aside for it, and it asks for {asked}: reserve {KIND}={asked} in the service"
-    label = f"it asks for {asked}" if asked else "it has no label cpuset.exclusive"
-    return f"Swarm set {KIND}={view.set_aside} aside for it, and {label}: make them equal"
+def mismatch(view: ContainerView, asked: int) -> Mistake | None:
+    """How what the scheduler set aside for a task differs from how many CPUs the task asks for; None if not."""
+    if not is_task(view) or view.set_aside == asked:
+        return None
+    return Mistake("cpuset.exclusive", str(asked or ""), SetAside(view.set_aside, asked))

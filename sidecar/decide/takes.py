@@ -17,6 +17,7 @@ from __future__ import annotations
 from sidecar.decide.container.container import Container
 from sidecar.decide.facts import TakeAcknowledged
 from sidecar.decide.world import World, replace
+from state.cause import Cause
 from state.cpuset import EMPTY, CPUSet
 from state.model import KEPT_MOVES, Assignment, Leaving, Move, State
 
@@ -32,7 +33,7 @@ def held(assignment: Assignment, container: Container) -> CPUSet:
     return assignment.cpus | (leaving.waiting & container.place.seen)
 
 
-def changed(state: State, id: str, reason: str, *, gained: CPUSet = EMPTY, lost: CPUSet = EMPTY) -> State:
+def changed(state: State, id: str, cause: Cause, *, gained: CPUSet = EMPTY, lost: CPUSet = EMPTY) -> State:
     """The books after a grant gained and lost CPUs. What it loses is leaving; what it gains may have been."""
     was = state.assignments[id]
     # 4. What is gained is not leaving any more.
@@ -40,7 +41,7 @@ def changed(state: State, id: str, reason: str, *, gained: CPUSet = EMPTY, lost:
     if lost:
         # 5. The rest goes on beside the new take.
         old, due, earlier = (leaving.cpus, leaving.due, leaving.batches) if leaving else (EMPTY, EMPTY, ())
-        leaving = Leaving(cpus=old | lost, number=state.takes, reason=reason, due=due, earlier=earlier)
+        leaving = Leaving(cpus=old | lost, number=state.takes, cause=cause, due=due, earlier=earlier)
     layers = tuple(part for layer in was.layers if (part := layer - lost))
     made = replace(
         was,
@@ -48,15 +49,15 @@ def changed(state: State, id: str, reason: str, *, gained: CPUSet = EMPTY, lost:
         layers=(*layers, gained) if gained else layers,
         leaving=leaving,
         cooling=state.takes if gained else was.cooling,
-        moves=(*was.moves, Move(gained=gained, lost=lost, reason=reason))[-KEPT_MOVES:],
+        moves=(*was.moves, Move(gained=gained, lost=lost, cause=cause))[-KEPT_MOVES:],
     )
     return replace(state.holding(made), takes=state.takes + 1)
 
 
-def exchanged(state: State, id: str, cpus: CPUSet, original: CPUSet, reason: str) -> State:
+def exchanged(state: State, id: str, cpus: CPUSet, original: CPUSet, cause: Cause) -> State:
     """The books after a grant moved to other CPUs, as many, its original set too."""
     gained, lost = cpus - state.assignments[id].cpus, state.assignments[id].cpus - cpus
-    state = changed(state, id, reason, gained=gained, lost=lost)
+    state = changed(state, id, cause, gained=gained, lost=lost)
     rest = cpus - original
     return state.holding(replace(state.assignments[id], original=original, layers=(rest,) if rest else ()))
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from sidecar.decide.facts import ContainerView, Phase
-from sidecar.decide.placement.shortfall import Shortfall
 from sidecar.decide.policies.granting import place
 from sidecar.decide.policies.registry import policy_named
 from sidecar.decide.reconcile import begin
@@ -15,10 +13,8 @@ from sidecar.decide.sightings import sighted
 from sidecar.decide.world import Ready, World, replace
 from state.cpuset import CPUSet
 from state.model import Assignment, State
-from state.topology import Group, Topology
-
-_SHOWN: Final = 6
-"""Groups that a phrase names; of more, their number."""
+from state.refusal import Refusal
+from state.topology import Topology
 
 
 def imagined(state: State, topology: Topology, settings: Settings, strangers: Mapping[str, CPUSet]) -> World:
@@ -39,27 +35,9 @@ def asking(world: World, requests: Iterable[tuple[str, Mapping[str, str]]]) -> W
     return world
 
 
-def placed_anew(world: World, grant: Assignment) -> CPUSet | Shortfall:
+def placed_anew(world: World, grant: Assignment) -> CPUSet | Refusal:
     """Where this grant would be placed now if it were not held: options may have changed, and others gone."""
     return place(world, world.state.released(grant.container), grant.demand, len(grant.cpus))
-
-
-def lie(topology: Topology, cpus: CPUSet) -> str:
-    """How CPUs lie: `2 whole cores, cache 3, node 0, socket 0`; levels that divide nothing are left out."""
-    whole = sum(1 for core in topology.cores if core.cpus <= cpus)
-    threads = len(cpus) - sum(len(core.cpus) for core in topology.cores if core.cpus <= cpus)
-    has_threads = len(topology.cores) < len(topology.online)
-    parts = [_count(whole, "whole core" if has_threads else "core")] if whole else []
-    parts += [_count(threads, "single thread")] if threads else []
-    said = [" and ".join(parts)] if parts else []
-    levels = (("cache", topology.caches), ("node", topology.nodes), ("socket", topology.packages))
-    larger = [{group.cpus for group in groups} for _, groups in levels[1:]] + [{topology.online}]
-    for (what, groups), divided in zip(levels, larger, strict=True):
-        divides = {group.cpus for group in groups} != divided and len(groups) < len(topology.cores)
-        if divides:
-            said.append(_named(what, [group for group in groups if not group.cpus.isdisjoint(cpus)]))
-    said += [f"{kind.name} cores" for kind in topology.kinds if cpus and cpus <= kind.cpus]
-    return ", ".join(said)
 
 
 def _with(world: World, id: str, name: str, labels: Mapping[str, str], cpuset: str) -> World:
@@ -75,13 +53,3 @@ def _with(world: World, id: str, name: str, labels: Mapping[str, str], cpuset: s
         effective=CPUSet.parse(cpuset) if cpuset else None,
     )
     return sighted(world, view, world.horizon + 1)
-
-
-def _named(what: str, groups: list[Group]) -> str:
-    if len(groups) > _SHOWN:
-        return f"{len(groups)} {what}s"
-    return f"{what if len(groups) == 1 else what + 's'} {', '.join(str(group.id) for group in groups)}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

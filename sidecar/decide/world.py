@@ -14,10 +14,11 @@ import msgspec
 
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.footprint import Reach, reach_of
-from sidecar.decide.facts import EngineInfo, Load, Purpose
-from sidecar.decide.settings import Settings, shared_id
-from state.cpuset import CPUSet
+from sidecar.decide.facts import EngineInfo, Kind, Load, Purpose
+from sidecar.decide.settings import Settings
+from state.cpuset import EMPTY, CPUSet
 from state.model import State
+from state.refusal import Refusal
 from state.topology import Topology
 
 replace = msgspec.structs.replace
@@ -54,6 +55,17 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 Readiness = Away | Connected | Ready
 
 
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """What a repair of the books did to the grant of this name, which held these CPUs: it `holds` others now, or none
+    because of a refusal.
+    """
+
+    name: str
+    held: CPUSet
+    holds: CPUSet = EMPTY
+    refusal: Refusal | None = None
+
+
 class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Everything that decisions depend on. `numbers` gives orders, timers and arrivals their numbers."""
 
@@ -77,7 +89,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     numbers: int = 0
     horizon: int = 0
     """The newest ticket at which it was known who exists: an older look at an unknown container proves nothing."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     """What people should know about the books: what a repair had to change, and why."""
 
     @property
@@ -115,7 +127,9 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def group(self) -> Container | None:
         """The cgroup that confines the shared pool as one, as if it were a container; None where there is none."""
-        return self.containers.get(shared_id(self.settings.shared_slice)) if self.settings.shared_slice else None
+        if not self.settings.shared_slice:
+            return None
+        return next((each for each in self.containers.values() if each.view.kind is Kind.GROUP), None)
 
     def sure_of(self, container: Container) -> CPUSet:
         """The CPUs that a container has whatever became of every order: in a group, no others than the group's."""

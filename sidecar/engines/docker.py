@@ -17,7 +17,8 @@ from sidecar.engines.bounds import BACKLOG, INSPECT_BYTES, LIST_BYTES, SMALL_BYT
 from sidecar.engines.client import GAP, Client, Reader
 from sidecar.engines.feed import Feed
 from sidecar.engines.room import Room, open_room
-from sidecar.errors import ContainerGone, EngineLacks, EngineRefused, EngineUnavailable
+from sidecar.engines.signals import refused
+from sidecar.errors import ContainerGone, EngineLacks, EngineUnavailable
 from sidecar.ports import EngineEvent
 
 _NOBODY: Final = "0" * 64
@@ -95,8 +96,8 @@ class DockerEngine:
         """Send a signal to a container's first process, where that does no more than this: `signals` says why."""
         path = path_of(container)
         described = await self._ask("GET", f"{path}/json", most=INSPECT_BYTES)
-        if reason := wire.signal_objection_of(described, signal):
-            raise EngineRefused(reason)
+        if effect := wire.side_effect_of(described, signal):
+            raise refused(effect, signal)
         await self._ask("POST", f"{path}/kill", most=SMALL_BYTES, params={"signal": signal})
 
     @asynccontextmanager

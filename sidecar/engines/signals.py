@@ -12,19 +12,32 @@ So where either would matter, no signal is sent.
 
 from __future__ import annotations
 
+import enum
 import signal as signals
 
+from sidecar.errors import EngineRefused
 
-def objection(signal: str, *, stop_signal: str, restarts: bool, is_paused: bool) -> str:
-    """Why this signal (`HUP`) may not be sent to a container, with the cure; "" where it may."""
+
+class SideEffect(enum.Enum):
+    """What a signal would do besides being delivered."""
+
+    RESTART_POLICY_FORGOTTEN = "the engine would forget its restart policy"
+    RESUMED = "it is paused, and the engine would resume it"
+
+
+def side_effect(signal: str, *, stop_signal: str, restarts: bool, is_paused: bool) -> SideEffect | None:
+    """What this signal (`HUP`) would do to a container besides being delivered; None for nothing."""
     if stop_signal and _number(stop_signal) != _number(signal):
-        return ""
-    cure = f"set a stop signal of its own that is not SIG{_bare(signal)} (`stop_signal: SIGTERM` in compose)"
+        return None
     if restarts:
-        return f"the engine would forget its restart policy; {cure}"
-    if is_paused:
-        return f"it is paused, and the engine would resume it; {cure}"
-    return ""
+        return SideEffect.RESTART_POLICY_FORGOTTEN
+    return SideEffect.RESUMED if is_paused else None
+
+
+def refused(effect: SideEffect, signal: str) -> EngineRefused:
+    """The error of a signal that is not sent for what else it would do, with the cure."""
+    cure = f"set a stop signal of its own that is not SIG{_bare(signal)} (`stop_signal: SIGTERM` in compose)"
+    return EngineRefused(f"{effect.value}; {cure}")
 
 
 def _bare(signal: str) -> str:

@@ -12,7 +12,7 @@ import trio
 
 from sidecar.decide.facts import ContainerView, EngineInfo, Phase
 from sidecar.decide.orders import Update
-from sidecar.engines.signals import objection
+from sidecar.engines.signals import refused, side_effect
 from sidecar.engines.simulated_docker import SimulatedDocker
 from sidecar.engines.simulated_limits import Limits
 from sidecar.errors import EngineFailed, EngineRefused, EngineUnavailable
@@ -132,8 +132,8 @@ class SimulatedEngine:
         await self._look()
         one = self.docker.container(container)
         restarts, is_paused = one.restarts_always, one.phase is Phase.PAUSED
-        if reason := objection(signal, stop_signal=one.stop_signal, restarts=restarts, is_paused=is_paused):
-            raise EngineRefused(reason)
+        if effect := side_effect(signal, stop_signal=one.stop_signal, restarts=restarts, is_paused=is_paused):
+            raise refused(effect, signal)
         await self.docker.send_signal(container, signal)
         self._see_that_connected(breaks)
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 import trio
 
+from sidecar.astray import Astray, AstrayKind
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.measuring import Usage
 from sidecar.engines.simulated_use import SimulatedUse
@@ -62,7 +63,7 @@ class SimulatedKernel:
         """The CPUs that are online now."""
         return self._online
 
-    def mend(self, views: Iterable[ContainerView]) -> tuple[str, ...]:
+    def mend(self, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
         """As the port says: the engine's group has all online CPUs again, and who fell out of a group that has CPUs
         returns to it.
         """
@@ -72,9 +73,7 @@ class SimulatedKernel:
         self._parent = self._online
         self._strayed = {container for container in self._strayed if not self._groups[container]}
         return tuple(
-            f"{view.name}: its processes run on the CPUs of the group above it, until it has CPUs again"
-            for view in views
-            if view.id in self._strayed
+            Astray(kind=AstrayKind.WITHOUT_CPUS, container=view.name) for view in views if view.id in self._strayed
         )
 
     def effective(self, container: str) -> CPUSet | None:

@@ -17,7 +17,7 @@ from sidecar.decide import swarm
 from sidecar.decide.facts import ContainerView, Mount, Phase
 from sidecar.decide.orders import Update
 from sidecar.engines.refusals import shown
-from sidecar.engines.signals import objection
+from sidecar.engines.signals import SideEffect, side_effect
 from sidecar.errors import EngineFailed, EngineLacks
 from sidecar.ports import EngineEvent
 
@@ -182,10 +182,10 @@ def ids_of(body: bytes | bytearray) -> tuple[str, ...]:
     return tuple(each.id for each in decoded(body, list[_Listed]) if _ID.fullmatch(each.id))
 
 
-def signal_objection_of(body: bytes | bytearray, signal: str) -> str:
-    """Why this signal may not be sent to the container that the inspect route describes; "" where it may."""
+def side_effect_of(body: bytes | bytearray, signal: str) -> SideEffect | None:
+    """What this signal would do to the container that the inspect route describes, besides being delivered."""
     read = decoded(body, _Container)
-    return objection(
+    return side_effect(
         signal,
         stop_signal=str(read.config.stop_signal or ""),
         restarts=_restarts(read),

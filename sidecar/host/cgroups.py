@@ -25,6 +25,7 @@ from typing import Final
 
 import msgspec
 
+from sidecar.astray import Astray
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.host.confining import confining, reason
 from sidecar.host.mending import Mender
@@ -70,7 +71,7 @@ class HostKernel:
             return cpus
         raise StateError(f"{path} does not tell which CPUs are online")
 
-    def mend(self, views: Iterable[ContainerView]) -> tuple[str, ...]:
+    def mend(self, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
         """As the port says. May be called in a thread beside the others."""
         hierarchy = find_hierarchy(self._cgroup)
         if hierarchy is None or hierarchy.version == 2:

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from sidecar.astray import Astray, AstrayKind
 from sidecar.decide.facts import ContainerView
 from sidecar.host.places import Hierarchy, find_directory, has_place, read, v1_hierarchy, v2_hierarchy
 from state.cpuset import EMPTY, CPUSet
@@ -35,8 +36,6 @@ _OTHERS: Final = ("memory", "pids", "freezer", "devices", "cpuacct", "systemd")
 _ROUNDS: Final = 3
 """A process may fork while it is moved, and leave its child behind: look again."""
 
-_CURE: Final = "Mount /sys/fs/cgroup writable into the sidecar and let it see the host's processes (pid: host)"
-
 
 class Mender:
     """Mends one host; remembers what the groups above containers had."""
@@ -48,17 +47,17 @@ class Mender:
         self._emptied: dict[str, str] = {}
         """Containers whose group was seen without CPUs, and in which start of theirs."""
 
-    def mend(self, hierarchy: Hierarchy, mount: str, views: Iterable[ContainerView]) -> tuple[str, ...]:
+    def mend(self, hierarchy: Hierarchy, mount: str, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
         """Mend the v1 `hierarchy` for these containers; `mount` is where the other hierarchies are. What could not be
-        mended, as sentences.
+        mended.
         """
         groups = [(view, directory) for view in views if (directory := _directory(hierarchy, view, self._proc))]
-        troubles = self._widen(hierarchy, [directory for _, directory in groups])
+        found = self._widen(hierarchy, [directory for _, directory in groups])
         others = [each for each in _others(mount) if each.root != hierarchy.root]
         for view, directory in groups:
-            if trouble := self._bring_home(hierarchy, others, view, directory):
-                troubles.append(trouble)
-        return tuple(troubles)
+            if astray := self._bring_home(hierarchy, others, view, directory):
+                found.append(astray)
+        return tuple(found)
 
     def has_strayed(self, hierarchy: Hierarchy, directory: str, view: ContainerView) -> bool:
         """Whether a live container's processes are not in this group of its own, but in one above it.
@@ -81,13 +80,13 @@ class Mender:
         parts = (line.split(":", 2) for line in (content or b"").decode("utf-8", "replace").splitlines())
         return [(part[1], part[2]) for part in parts if len(part) == 3]
 
-    def _widen(self, hierarchy: Hierarchy, directories: list[str]) -> list[str]:
+    def _widen(self, hierarchy: Hierarchy, directories: list[str]) -> list[Astray]:
         """1. The parents, from the root down: none may have a CPU that the one above it lacks."""
         ceiling = _cpus(hierarchy.root)
         returned = EMPTY if self._ceiling is None else ceiling - self._ceiling
         self._ceiling = ceiling
         parents = {above for directory in directories for above in _above(hierarchy, directory)}
-        troubles = []
+        narrowed = []
         for parent in sorted(parents, key=lambda path: (path.count("/"), path)):
             current = _cpus(parent)
             had = self._had[parent] = self._had.get(parent, EMPTY) | current
@@ -98,15 +97,13 @@ class Mender:
             try:
                 Path(f"{parent}/cpuset.cpus").write_text(str(wanted))
             except OSError as error:
-                troubles.append(
-                    f"{parent} lost CPUs {wanted - current} when they went offline, and does not get them back "
-                    f"({error.strerror}): no container in it can. {_CURE}, or write {wanted} to its cpuset.cpus"
-                )
-        return troubles
+                what, lost = str(error.strerror), wanted - current
+                narrowed.append(Astray(kind=AstrayKind.NARROWED, cgroup=parent, lost=lost, wanted=wanted, error=what))
+        return narrowed
 
     def _bring_home(
         self, hierarchy: Hierarchy, others: list[Hierarchy], view: ContainerView, directory: str
-    ) -> str | None:
+    ) -> Astray | None:
         """2. Move a container's processes back into its group; why that is not done, if it is not."""
         places = [place for each in others if (place := find_directory(each, view, self._proc))]
         if not _cpus(directory):
@@ -118,20 +115,11 @@ class Mender:
             if not astray and not self.has_strayed(hierarchy, directory, view):
                 return None
             if not _cpus(directory):
-                return (
-                    f"{view.name}: its last CPU went offline, and its processes run on the CPUs of the group above it "
-                    "until it has CPUs again"
-                )
+                return Astray(kind=AstrayKind.WITHOUT_CPUS, container=view.name)
             if not astray and not _names(self._cgroups(view), view.id):
-                reason = "they are not visible"
-                break
+                return Astray(kind=AstrayKind.UNSEEN, container=view.name)
             reason = _move(astray or [view.pid], directory) or reason
-        if not reason:
-            return None
-        return (
-            f"{view.name}: its processes fell out of its group when its last CPU went offline, and cannot be moved "
-            f"back ({reason}). {_CURE}, or restart {view.name}"
-        )
+        return Astray(kind=AstrayKind.STUCK, container=view.name, error=reason) if reason else None
 
 
 def _names(paths: list[tuple[str, str]], id: str) -> bool:

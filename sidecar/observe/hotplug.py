@@ -14,11 +14,13 @@ from typing import Final
 
 import trio
 
+from sidecar.astray import Astray
 from sidecar.board import Board
 from sidecar.decide.container.line import FaultKind
 from sidecar.decide.facts import Fact, TopologyRead
 from sidecar.log import Log
 from sidecar.ports import Kernel
+from sidecar.words.strays import told
 from state.cpuset import CPUSet
 from state.errors import StateError
 
@@ -72,7 +74,7 @@ class _Watch:
         self._online = board.latest.topology.online
         self._due = 1  # mending rounds: what happened before the daemon's start
         self._quick = 0
-        self._troubles: tuple[str, ...] = ()
+        self._astray: tuple[Astray, ...] = ()
         self._unreadable = ""
 
     def pause(self) -> float:
@@ -91,7 +93,7 @@ class _Watch:
             await self._change(online)
             return
         self._say_unreadable("")
-        if self._board.latest.is_ready and (self._due or self._troubles or self._is_doubtful()):
+        if self._board.latest.is_ready and (self._due or self._astray or self._is_doubtful()):
             await self._mend()
 
     async def _change(self, online: CPUSet) -> None:
@@ -115,14 +117,14 @@ class _Watch:
     async def _mend(self) -> None:
         """4. One mending; a fresh look at everybody when it was the last, or somebody could be mended."""
         views = [each.view for each in self._board.latest.containers.values()]
-        before, self._due = self._troubles, max(self._due - 1, 0)
-        self._troubles = await trio.to_thread.run_sync(self._kernel.mend, views)
-        self._quick = max(self._quick - 1, 0) if self._due or self._troubles else 0
-        for trouble in self._troubles:
-            if trouble not in before:
-                self._log.warning(trouble)
-        self._board.report(_WHERE, "; ".join(self._troubles) or None)
-        if set(before) - set(self._troubles):
+        before, self._due = self._astray, max(self._due - 1, 0)
+        self._astray = await trio.to_thread.run_sync(self._kernel.mend, views)
+        self._quick = max(self._quick - 1, 0) if self._due or self._astray else 0
+        for astray in self._astray:
+            if astray not in before:
+                self._log.warning(told(astray))
+        self._board.report(_WHERE, "; ".join(map(told, self._astray)) or None)
+        if set(before) - set(self._astray):
             self._look_at_everything()
 
     def _is_doubtful(self) -> bool:
@@ -135,5 +137,5 @@ class _Watch:
         self._unreadable = reason
         if reason:
             self._board.report(_WHERE, reason)
-        elif not self._troubles:
+        elif not self._astray:
             self._board.report(_WHERE, None)

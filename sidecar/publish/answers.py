@@ -11,10 +11,13 @@ from sidecar.decide.facts import ContainerView
 from sidecar.decide.world import World
 from sidecar.errors import SidecarError
 from sidecar.publish.finding import NotFound, find
-from sidecar.publish.news import Line, new_moves
 from sidecar.publish.status import ContainerStatus, Deadlines, LeavingStatus, container_status
+from sidecar.words.causes import why
+from sidecar.words.changes import Line, new_moves
+from sidecar.words.refusals import sentence
 from state import codec
 from state.cpuset import CPUSet
+from state.refusal import Refusal, RefusalCode
 
 T = TypeVar("T")
 
@@ -23,12 +26,21 @@ _MOST: Final = 1_000_000
 """CPUs, more than any machine has; a number of thousands of digits is no answer to anything."""
 
 
-class Refused(SidecarError):
+class Declined(SidecarError):
     """A request that is not done, and why; `status` is the answer's in HTTP."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
+
+
+_STATUSES: Final = dict.fromkeys(RefusalCode, 409) | {RefusalCode.UNKNOWN_CONTAINER: 404}
+"""What HTTP says of a refusal: mostly that the request is not to be had as things are."""
+
+
+def declined(refusal: Refusal, what: str = "") -> Declined:
+    """The answer to a request that was refused; `what` begins its sentence."""
+    return Declined(_STATUSES[refusal.code], what + sentence(refusal))
 
 
 class ResizeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,23 +88,23 @@ class Defragmented(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def found(world: World, wanted: str) -> ContainerView:
-    """The container of this name or id. Refused."""
+    """The container of this name or id. Declined."""
     try:
         return find((each.view for each in world.containers.values()), wanted)
     except NotFound as error:
-        raise Refused(404, str(error)) from error
+        raise Declined(404, str(error)) from error
 
 
 def one(world: World, wanted: str, deadlines: Deadlines) -> ContainerStatus:
-    """The part of the status document that is about this container. Refused."""
+    """The part of the status document that is about this container. Declined."""
     return container_status(world, world.containers[found(world, wanted).id], deadlines)
 
 
 def sizing(world: World, id: str, deadlines: Deadlines) -> Sizing:
-    """What was decided about a container's size. Refused where it went in between."""
+    """What was decided about a container's size. Declined where it went in between."""
     container, grant = world.containers.get(id), world.state.assignments.get(id)
     if container is None or grant is None:
-        raise Refused(409, "it gave its CPUs back in between")
+        raise Declined(409, "it gave its CPUs back in between")
     told = container_status(world, container, deadlines)
     short = ""
     if grant.ordered is not None and len(grant.cpus) < grant.ordered:
@@ -115,7 +127,7 @@ def defragmented(before: World, after: World) -> Defragmented:
     for id, now in after.state.assignments.items():
         was = before.state.assignments.get(id)
         made += (
-            Exchange(container=id, name=now.name, lost=move.lost, gained=move.gained, reason=move.reason)
+            Exchange(container=id, name=now.name, lost=move.lost, gained=move.gained, reason=why(move.cause))
             for move in (new_moves(was, now) if was else ())
             if move.lost and move.gained
         )
@@ -127,11 +139,11 @@ def defragmented(before: World, after: World) -> Defragmented:
 
 
 def parsed(content: bytes, wanted: type[T]) -> T:
-    """A body; an empty one says nothing. Refused where it is something else."""
+    """A body; an empty one says nothing. Declined where it is something else."""
     try:
         return codec.decode(content or b"{}", wanted)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(400, f"the body is not what is expected: {error}") from error
+        raise Declined(400, f"the body is not what is expected: {error}") from error
 
 
 def event(line: Line, at: datetime) -> bytes:

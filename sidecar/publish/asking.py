@@ -16,15 +16,16 @@ from sidecar.decide.facts import DefragmentRequested, Fact, ResizeRequested, Tak
 from sidecar.decide.resizing import objection
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
-from sidecar.publish.answers import Refused
+from sidecar.publish.answers import Declined, declined
 from state.model import Leaving
+from state.refusal import Refusal, RefusalCode, UnderPolicy
 
 DECISION_SECONDS: Final = 10.0
 """How long an answer waits for the decision. It takes a millisecond, but for slow disks."""
 
 
 class Requests:
-    """What may be asked of a running daemon. Every method raises Refused."""
+    """What may be asked of a running daemon. Every method raises Declined."""
 
     def __init__(self, board: Board, outbox: trio.MemorySendChannel[Fact]) -> None:
         self._board = board
@@ -45,9 +46,9 @@ class Requests:
         leaving = _waiting(self._ready(), container)
         name = self._board.latest.containers[container].view.name
         if leaving is None:
-            raise Refused(409, f"nothing waits for an acknowledgement of {name}")
+            raise Declined(409, f"nothing waits for an acknowledgement of {name}")
         if number not in (None, leaving.number):
-            raise Refused(409, f"take {leaving.number} waits for an acknowledgement of {name}, not take {number}")
+            raise Declined(409, f"take {leaving.number} waits for an acknowledgement of {name}, not take {number}")
 
         def is_decided(world: World) -> bool:
             now = _waiting(world, container)
@@ -59,35 +60,35 @@ class Requests:
         """Have CPUs exchanged for better ones; the Worlds before and after the decision."""
         before = self._ready()
         if before.settings.policy is not PolicyName.DYNAMIC:
-            policy = before.settings.policy
-            raise Refused(409, f"the policy is {policy}: only under dynamic may CPUs change while a container runs")
+            policy = UnderPolicy(before.settings.policy.value)
+            raise declined(Refusal(RefusalCode.WRONG_POLICY, policy))
         return before, await self._decided(DefragmentRequested(), lambda world: not world.is_defragmenting)
 
     def _ready(self) -> World:
         world = self._board.latest
         if world.is_releasing:
-            raise Refused(503, "everything is being given back")
+            raise Declined(503, "everything is being given back")
         if not world.is_ready:
-            raise Refused(503, "the engine is not reached: nothing is decided before everything was looked at")
+            raise Declined(503, "the engine is not reached: nothing is decided before everything was looked at")
         return world
 
     def _check_resize(self, world: World, container: str, cpus: int) -> None:
-        if reason := objection(world, container, cpus):
-            raise Refused(409, reason)
+        if refusal := objection(world, container, cpus):
+            raise declined(refusal)
 
     async def _decided(self, fact: Fact, is_decided: Callable[[World], bool]) -> World:
         before = self._board.latest
         try:
             self._outbox.send_nowait(fact)
         except trio.WouldBlock:
-            raise Refused(503, "too much is happening just now: try again") from None
+            raise Declined(503, "too much is happening just now: try again") from None
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            raise Refused(503, "the daemon is ending") from None
+            raise Declined(503, "the daemon is ending") from None
         with trio.move_on_after(DECISION_SECONDS):
             async for world in self._board.worlds():
                 if world is not before and is_decided(world):
                     return world
-        raise Refused(504, f"not decided within {DECISION_SECONDS:g} s; it may be yet")
+        raise Declined(504, f"not decided within {DECISION_SECONDS:g} s; it may be yet")
 
 
 def _waiting(world: World, container: str) -> Leaving | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.world import World
-from sidecar.publish.explaining import notice_of
 
 
 class Deadlines:
@@ -25,7 +25,7 @@ class Deadlines:
                 continue
             key = (id, leaving.number)
             if key not in self._until:
-                ends = self._clock() + timedelta(seconds=notice_of(world, assignment))
+                ends = self._clock() + timedelta(seconds=grace_of(world, assignment))
                 self._until[key] = ends.isoformat(timespec="milliseconds")
             found[key] = self._until[key]
         self._until = found

@@ -31,18 +31,18 @@ from sidecar.board import Board
 from sidecar.decide.facts import Fact
 from sidecar.decide.world import World
 from sidecar.log import Log
-from sidecar.publish.answers import AckBody, Refused, ResizeBody, defragmented, event, found, one, parsed, sizing
+from sidecar.publish.answers import AckBody, Declined, ResizeBody, defragmented, event, found, one, parsed, sizing
 from sidecar.publish.asking import Requests
 from sidecar.publish.deadlines import Deadlines
 from sidecar.publish.levels import whole_machine_of
 from sidecar.publish.metrics import CONTENT_TYPE, Metrics
-from sidecar.publish.news import news
 from sidecar.publish.serving import serve_connections
 from sidecar.publish.starting import MAX_BODY as MAX_QUESTION
 from sidecar.publish.starting import StartBody, Starts
 from sidecar.publish.status import status_of
 from sidecar.publish.tcp import Reach, TcpListener
 from sidecar.version import version
+from sidecar.words.changes import news
 from state import codec
 
 MAX_BODY: Final = 4096
@@ -99,7 +99,7 @@ class Api:
 
     def app(self, reach: Reach = Reach.ALL) -> Starlette:
         """The app, for a server on a socket of this reach."""
-        errors: dict[Any, Any] = {HTTPException: _http_error, Refused: _refusal, 500: _failure}
+        errors: dict[Any, Any] = {HTTPException: _http_error, Declined: _refusal, 500: _failure}
         if reach is not Reach.ALL:
             errors[HTTPException] = _not_here
         routes = [route for route in self.routes if may_ask(route, reach)]
@@ -115,7 +115,7 @@ class Api:
 
     async def _readiness(self, _: Request) -> Response:
         if not self._board.latest.is_ready:
-            raise Refused(503, "not everything was looked at since the engine was reached")
+            raise Declined(503, "not everything was looked at since the engine was reached")
         return _json({"status": "ready"})
 
     async def _exposition(self, _: Request) -> Response:
@@ -140,7 +140,7 @@ class Api:
 
     async def _events(self, _: Request) -> Response:
         if self._listeners >= MOST_LISTENERS:
-            raise Refused(503, f"{MOST_LISTENERS} clients follow events already")
+            raise Declined(503, f"{MOST_LISTENERS} clients follow events already")
         return _Events(self._board, self._clock, self._listening)
 
     def _listening(self, change: int) -> None:
@@ -261,14 +261,14 @@ async def _body(request: Request, most: int = MAX_BODY) -> bytes:
             async for chunk in chunks:
                 content += chunk
                 if len(content) > most:
-                    raise Refused(413, f"the body has more than {most} bytes")
+                    raise Declined(413, f"the body has more than {most} bytes")
     except ClientDisconnect:
-        raise Refused(400, "the body ended before it was whole") from None
+        raise Declined(400, "the body ended before it was whole") from None
     return content
 
 
 async def _refusal(_: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
+    assert isinstance(error, Declined)
     return _json({"error": str(error)}, error.status)
 
 

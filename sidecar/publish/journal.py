@@ -3,8 +3,11 @@
 A burst is what was decided on together, and replaying needs to know: each line is an array of facts.
 
 Two files: `journal.jsonl`, and `journal.previous.jsonl`, which it becomes when it has grown to its limit. Every file
-starts with a line `{"world":...}`: the World before the facts that follow. Such a line also comes where the daemon
-started anew, and after facts that could not be written; whoever replays begins afresh at each.
+starts with a line `{"version":2,"world":...}`: the World before the facts that follow. Such a line also comes where the
+daemon started anew, and after facts that could not be written; whoever replays begins afresh at each.
+
+A World is all that decisions know, so it changes with the program, and is not carried over from version to version: a
+journal is replayed by the release that wrote it. A file of another version is not appended to.
 
 The journal is for people and for replay, the checkpoint is what must survive: lines are given to the kernel at once
 (they survive the daemon), but not synced. A file or directory that somebody deleted meanwhile is made anew.
@@ -14,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Final, Self
@@ -31,7 +35,11 @@ PREVIOUS: Final = "journal.previous.jsonl"
 LIMIT: Final = 8 * 1024 * 1024
 """Bytes of one file; there are two. A fact is about a KiB, so this is some thousands of them."""
 
-_WORLD: Final = b'{"world":'
+VERSION: Final = 2
+"""Of the World and the facts. Version 1 had no number."""
+
+_WORLD: Final = b'{"version":%d,"world":' % VERSION
+_ANY_WORLD: Final = re.compile(rb'\{(?:"version":(\d{1,9}),)?"world":')
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 # A line holds labels, names and mounts of containers: nobody else's business.
 _MODE: Final = 0o600
@@ -43,6 +51,11 @@ class WorldLine(msgspec.Struct, frozen=True):
     """The World at this point of the journal, as its JSON."""
 
     world: msgspec.Raw
+
+
+def world_line(world: bytes) -> bytes:
+    """The line that says where a replay begins, of the World as JSON."""
+    return _WORLD + world + b"}\n"
 
 
 class Journal:
@@ -57,6 +70,8 @@ class Journal:
         self._size = 0
         # Bytes up to which the present file is nothing but its world: there is no use in rotating that away.
         self._opening = 0
+        self._is_foreign = False
+        """Whether the present file was begun by a release that writes another version."""
         self._needs_world = True
         try:
             self._directory = files.open_directory(self._path, create=True, mode=0o700)
@@ -101,7 +116,8 @@ class Journal:
         if self._file < 0:
             self._open_or_make()
         opening = self._world() if self._needs_world else b""
-        if self._size > self._opening and self._size + len(opening) + len(lines) > self._limit:
+        is_full = self._size > self._opening and self._size + len(opening) + len(lines) > self._limit
+        if is_full or self._is_foreign:
             self._close_file()
             os.rename(NAME, PREVIOUS, src_dir_fd=self._directory, dst_dir_fd=self._directory)
             self._open()
@@ -115,7 +131,7 @@ class Journal:
     def _world(self) -> bytes:
         if self._snapshot is None:
             raise StateUnwritable("the journal has no World to start with")
-        return _WORLD + self._snapshot() + b"}\n"
+        return world_line(self._snapshot())
 
     def _open_or_make(self) -> None:
         try:
@@ -138,6 +154,7 @@ class Journal:
             whole = _end_of_last_line(opened, size)
             if whole < size:
                 os.ftruncate(opened, whole)
+            self._is_foreign = whole > 0 and os.pread(opened, len(_WORLD), 0) != _WORLD
         except OSError:
             os.close(opened)
             raise
@@ -166,19 +183,26 @@ class Journal:
 def read_journal(path: str | os.PathLike[str]) -> Iterator[WorldLine | tuple[Fact, ...]]:
     """What a journal file holds, in order. A last line that was cut off is left out.
 
-    StateError, naming the line, for anything else that is not a fact or a world; OSError if it cannot be opened.
+    StateError, naming the line, for a journal of another version, and for anything else that is not a fact or a world;
+    OSError if it cannot be opened.
     """
     with open(path, "rb") as lines:
         for number, line in enumerate(lines, 1):
             if not line.endswith(b"\n"):
                 return
+            where = f"{os.fspath(path)}, line {number}"
+            if (found := _ANY_WORLD.match(line)) and (version := int(found[1] or 1)) != VERSION:
+                raise StateError(
+                    f"{where}: a journal of version {version}, and this release reads version {VERSION}: replay it "
+                    "with the release that wrote it"
+                )
             try:
-                if line.startswith(_WORLD):
+                if found:
                     yield msgspec.json.decode(line, type=WorldLine)
                 else:
                     yield codec.decode(line, tuple[Fact, ...])
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                raise StateError(f"{os.fspath(path)}, line {number}: not a fact: {error}") from error
+                raise StateError(f"{where}: not a fact: {error}") from error
 
 
 def _end_of_last_line(opened: int, size: int) -> int:

@@ -9,10 +9,10 @@ import trio
 from sidecar.board import Board
 from sidecar.log import Log, now
 from sidecar.publish.deadlines import Deadlines
-from sidecar.publish.news import news
 from sidecar.publish.status import status_of
 from sidecar.publish.status_file import write_status
 from sidecar.version import version
+from sidecar.words.changes import news
 from state.errors import StateError
 
 READERS_PAUSE: Final = 0.005

@@ -19,7 +19,9 @@ from sidecar.decide.books.room import capacity, free
 from sidecar.decide.world import World
 from sidecar.publish.status import Sharing, sharing_of
 from sidecar.version import version
-from state.model import Refusal, RefusalCode
+from sidecar.words.changes import new_refusals
+from state.model import Refused
+from state.refusal import RefusalCode
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -43,8 +45,7 @@ class Metrics:
 
     def see(self, before: World, now: World) -> None:
         """Count what changed between two worlds."""
-        old = before.state.refusals
-        self._refusals.update(r.code for id, r in now.state.refusals.items() if old.get(id) != r)
+        self._refusals.update(each.refusal.code for each in new_refusals(before.state, now.state))
 
     def text(self) -> bytes:
         """The exposition, in Prometheus' text format."""
@@ -104,8 +105,8 @@ def _refusals(counted: Counter[RefusalCode]) -> Metric:
     return made
 
 
-def _refused(refusals: Iterable[Refusal]) -> Metric:
-    counted = Counter(refusal.code for refusal in refusals)
+def _refused(refusals: Iterable[Refused]) -> Metric:
+    counted = Counter(each.refusal.code for each in refusals)
     made = GaugeMetricFamily("cpuset_sidecar_refused", "Containers that are refused now, by code.", labels=("code",))
     for code in RefusalCode:
         made.add_metric((code.value,), counted[code])

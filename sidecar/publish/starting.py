@@ -29,7 +29,7 @@ from sidecar.decide.world import Away
 from sidecar.desk import Desk
 from sidecar.errors import ContainerGone, EngineError
 from sidecar.ports import Tickets
-from sidecar.publish.answers import Refused
+from sidecar.publish.answers import Declined, declined
 
 ANSWER_SECONDS: Final = 30.0
 """How long a start is held at most. The runtime's side waits somewhat longer."""
@@ -123,7 +123,7 @@ class Starts:
         self._tickets = tickets
 
     async def ask(self, asked: StartBody) -> StartAnswer:
-        """Hold a start until it may go on. Refused: 409 with the decision's reason, 503 where there is none in time."""
+        """Hold a start until it may go on. Declined: 409 with the reason, 503 where nothing is decided in time."""
         began = self._tickets()
         if not await self._is_reached():
             return self._by_the_books(asked, began)
@@ -133,7 +133,7 @@ class Starts:
         why = "its CPUs were not free of others"
         if not self._board.latest.is_ready:
             why = "the engine was not reached"
-        raise Refused(503, f"not started: {why} within {ANSWER_SECONDS:g} s")
+        raise Declined(503, f"not started: {why} within {ANSWER_SECONDS:g} s")
 
     async def _is_reached(self) -> bool:
         """(3) Whether there is an engine to decide with, which may have to be waited for."""
@@ -148,10 +148,10 @@ class Starts:
         world = self._board.latest
         known = world.containers.get(asked.id)
         if known is None and asked.name is None and not _ours(asked):
-            raise Refused(503, "not started: the engine does not answer, and nobody else says who this container is")
+            raise Declined(503, "not started: the engine does not answer, and nobody else says who this container is")
         answer = from_books(world, _with_limits(known.view if known else _named(asked), asked), began)
         if answer is None:
-            raise Refused(503, "not started: the engine does not answer, and in the books it holds no CPUs")
+            raise Declined(503, "not started: the engine does not answer, and in the books it holds no CPUs")
         return _answer(asked.id, answer)
 
     async def _held(self, view: ContainerView, began: int) -> AnswerStart:
@@ -160,7 +160,7 @@ class Starts:
                 await self._outbox.send(StartHeld(view, waiting.number, began))
                 return await waiting.answer()
             except (trio.BrokenResourceError, trio.ClosedResourceError):
-                raise Refused(503, "not started: the sidecar is ending") from None
+                raise Declined(503, "not started: the sidecar is ending") from None
             except trio.Cancelled:
                 # (2) A full inbox empties within milliseconds, and a closed one needs no telling.
                 with (
@@ -181,7 +181,7 @@ class Starts:
                 try:
                     return _with_limits(await self._glance(asked.id), asked)
                 except ContainerGone:
-                    raise Refused(409, f"not started: the engine knows no container {asked.id[:12]}") from None
+                    raise Declined(409, f"not started: the engine knows no container {asked.id[:12]}") from None
             if asked.name is not None or _ours(asked):
                 return _with_limits(_named(asked), asked)
             await trio.sleep(PAUSE_SECONDS)
@@ -212,8 +212,8 @@ def _with_limits(view: ContainerView, asked: StartBody) -> ContainerView:
 
 
 def _answer(id: str, answer: AnswerStart) -> StartAnswer:
-    if answer.refusal:
-        raise Refused(409, f"not started: {answer.refusal}")
+    if answer.refusal is not None:
+        raise declined(answer.refusal, "not started: ")
     if answer.update is None:
         return StartAnswer()
     update = answer.update

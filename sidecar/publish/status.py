@@ -15,20 +15,17 @@ import msgspec
 from sidecar.decide.books.room import capacity, free
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import EngineInfo, Load
-from sidecar.decide.moves.settled import desired
+from sidecar.decide.moves.settled import desired, is_left_alone, is_quota_lifted, is_where_it_should_be
+from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import World
-from sidecar.publish.explaining import (
-    explanation,
-    is_left_alone,
-    is_quota_lifted,
-    is_where_it_should_be,
-    notice_of,
-    waits_for,
-)
 from sidecar.publish.machine import Machine, machine_of
+from sidecar.words.causes import why
+from sidecar.words.explanations import explanation, waits_for
+from sidecar.words.refusals import sentence, warnings
+from sidecar.words.repairs import noted
 from state.cpuset import EMPTY, CPUSet
-from state.model import Assignment, Demand, Move, NumaRule
+from state.model import Assignment, Demand, NumaRule
 
 VERSION: Final = 1
 
@@ -57,6 +54,14 @@ class LeavingStatus(msgspec.Struct, frozen=True, kw_only=True):
     is_due: bool = False
     notice_seconds: float = 0.0
     until: str = ""
+
+
+class MoveStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of a grant, and why it was made, as a sentence."""
+
+    gained: CPUSet = EMPTY
+    lost: CPUSet = EMPTY
+    reason: str
 
 
 class LoadStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +106,7 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     leaving: LeavingStatus | None = None
     forced: int = 0
     load: LoadStatus | None = None
-    moves: tuple[Move, ...] = ()
+    moves: tuple[MoveStatus, ...] = ()
     waits_for: str = ""
     refusal: str = ""
     trouble: str = ""
@@ -170,7 +175,7 @@ def status_of(
         acknowledged=world.state.acknowledged,
         machine=machine_of(world.topology),
         containers=tuple(container_status(world, each, deadlines or {}) for each in containers),
-        notes=world.notes,
+        notes=tuple(map(noted, world.notes)),
         problems=problems,
     )
 
@@ -179,7 +184,7 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
     """The part of the document that describes one container."""
     id = container.view.id
     assignment = world.state.assignments.get(id)
-    refusal = world.state.refusals.get(id)
+    refused = world.state.refusals.get(id)
     wanted = None if is_left_alone(world, container) else desired(world, container)
     demand = assignment.demand if assignment else container.wish.demand
     made = ContainerStatus(
@@ -195,10 +200,10 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
         is_quota_lifted=is_quota_lifted(world, container, assignment),
         load=_load(world.loads.get(container.view.id)),
         waits_for=waits_for(world, container, assignment, wanted),
-        refusal=refusal.reason if refusal else "",
+        refusal=sentence(refused.refusal) if refused else "",
         trouble=container.fault.text if container.fault else "",
-        warnings=container.wish.warnings,
-        explanation=explanation(world, container, assignment, refusal, wanted),
+        warnings=warnings(container.wish),
+        explanation=explanation(world, container, assignment, refused, wanted),
     )
     if demand and world.settings.policy is PolicyName.DYNAMIC:
         made = _with_range(made, demand)
@@ -220,7 +225,7 @@ def _with_grant(made: ContainerStatus, world: World, grant: Assignment, deadline
         ordered=grant.ordered,
         leaving=_leaving(world, grant, deadlines),
         forced=grant.forced,
-        moves=grant.moves,
+        moves=tuple(MoveStatus(gained=m.gained, lost=m.lost, reason=why(m.cause)) for m in grant.moves),
     )
 
 
@@ -243,9 +248,9 @@ def _leaving(world: World, assignment: Assignment, deadlines: Deadlines) -> Leav
     return LeavingStatus(
         cpus=leaving.cpus,
         number=leaving.number,
-        reason=leaving.reason,
+        reason=why(leaving.cause),
         is_due=leaving.is_due,
-        notice_seconds=notice_of(world, assignment),
+        notice_seconds=grace_of(world, assignment),
         until=deadlines.get((assignment.container, leaving.number), ""),
     )
 

@@ -17,18 +17,18 @@ import trio
 from sidecar.board import Board
 from sidecar.decide.container.container import Container
 from sidecar.decide.moves.settled import is_settled
-from sidecar.decide.projecting import names_of, projection_of
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
+from sidecar.publish.projecting import names_of, projection_of
 from sidecar.publish.projections import Projections
 from state.cpuset import CPUSet
 from state.errors import ProjectionError
-from state.model import Assignment, Refusal
+from state.model import Assignment, Refused
 
 PAUSE: Final = 0.001
 """Seconds before telling, so that the orders of the same decision leave first: writing directories takes as long."""
 
-_Known = tuple[Container, Container, Assignment | None, CPUSet, bool, Refusal | None]
+_Known = tuple[Container, Container, Assignment | None, CPUSet, bool, Refused | None]
 """All that a projection depends on: the container, its grant with what leaves it and why, the shared pool, whether it
 is settled, and why it was refused."""
 

@@ -1,6 +1,6 @@
 """What happened in a simulation, and where everybody ran from then on: Happening and Frame. Pure values.
 
-Decisions are told in the words of the daemon's log (`sidecar.publish.news`); what the simulated people, engine and
+Decisions are told in the words of the daemon's log (`sidecar.words.changes`); what the simulated people, engine and
 workloads do has words of its own (`What`).
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from sidecar.decide.world import World
-from sidecar.publish.news import Line, news
+from sidecar.words.changes import Line, news
 from state.cpuset import EMPTY, CPUSet
 
 

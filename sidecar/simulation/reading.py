@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.config import Config, Given, configured
-from sidecar.decide.demand import nearest
 from sidecar.errors import ConfigError
 from sidecar.host.machinefile import machine_in
 from sidecar.keys import Wrong
+from sidecar.readers import nearest
 from sidecar.simulation import sections
 from sidecar.simulation.host import Pace, ScenarioError
 from sidecar.simulation.scenario import Do, Event, Scenario, Script

@@ -24,6 +24,7 @@ from sidecar.simulation.agenda import Action, Agenda
 from sidecar.simulation.happenings import Frame, Happening, Holding, What
 from sidecar.simulation.host import ModelContainer, ModelHost, Pace, ScenarioError
 from sidecar.simulation.sidecar import ModelSidecar
+from sidecar.words.refusals import sentence
 from state.cpuset import EMPTY, CPUSet
 from state.invariants import violations
 from state.model import State
@@ -148,7 +149,9 @@ class Simulation:
     def resize(self, name: str, cpus: int) -> None:
         """Order a size, as `cpuset-sidecar resize` does; the log says where that cannot be. ScenarioError."""
         id = self._host.named(name).id
-        why = objection(self.world, id, cpus) if self._sidecar.is_running else "the sidecar does not run"
+        why = "" if self._sidecar.is_running else "the sidecar does not run"
+        if not why and (refusal := objection(self.world, id, cpus)):
+            why = sentence(refusal)
         self._say(What.RESIZE, name, why=f"not done: {why}" if why else f"to {cpus} CPUs")
         if not why:
             self._sidecar.hear(ResizeRequested(id, cpus))
@@ -265,10 +268,10 @@ class Simulation:
         self._checked = world.state
         if self._sidecar.is_running and world.is_ready:
             found += self._intruders(world)
-        for sentence in found:
-            if sentence not in self.broken:
-                self.broken.append(sentence)
-                self._say(What.BROKEN, why=sentence)
+        for law in found:
+            if law not in self.broken:
+                self.broken.append(law)
+                self._say(What.BROKEN, why=law)
 
     def _intruders(self, world: World) -> list[str]:
         """Who runs where somebody else is settled, though the sidecar has looked at both."""

@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn, TypeVar
 
-from sidecar.decide.demand import nearest
-from sidecar.decide.elastic import seconds_of
 from sidecar.keys import Wrong
+from sidecar.readers import nearest, seconds_of
 from sidecar.simulation.host import ScenarioError
 from state.cpuset import CPUSet
 from state.errors import CPUSetError

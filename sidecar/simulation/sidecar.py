@@ -41,10 +41,11 @@ from sidecar.decide.orders import (
     StartTimer,
     StopContainer,
 )
-from sidecar.decide.projecting import projection_of
 from sidecar.decide.reconcile import begin
 from sidecar.decide.step import step
 from sidecar.decide.world import World
+from sidecar.publish.journal import world_line
+from sidecar.publish.projecting import projection_of
 from sidecar.simulation.agenda import Action, Agenda
 from sidecar.simulation.happenings import Happening, What, told
 from sidecar.simulation.host import ModelContainer, ModelHost, Pace
@@ -96,7 +97,7 @@ class ModelSidecar:
         self.is_running = True
         self.world = begin(self._books, self._host.topology(), self._config.settings())
         self._say(Happening(at=self._agenda.now, what=What.SIDECAR_STARTED, why=f"policy {self._config.policy}"))
-        self._write_down(b'{"world":' + codec.encode(self.world) + b"}\n")
+        self._write_down(world_line(codec.encode(self.world)))
         self.hear(EngineConnected(_with_cpus(self._host.machine.online), self._ticket()))
         self._in_this_life(self._pace.hint, self._take_inventory)
         self._in_this_life(self._config.load_period_seconds, self._measure)

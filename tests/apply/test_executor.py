@@ -34,9 +34,12 @@ from sidecar.log import Log
 from state.cpuset import CPUSet
 from state.errors import StateError
 from state.model import State
+from state.refusal import Refusal, RefusalCode
 from state.topology import Topology, uniform
 from tests.decide.stories import static
 from tests.fakes.host import inline
+
+NO_CPUS = Refusal(RefusalCode.NOT_ENOUGH)
 
 ONE, TWO = CPUSet.of(1), CPUSet.of(2)
 
@@ -227,7 +230,7 @@ async def test_the_other_orders(autojump_clock: MockClock, bench: Bench, monkeyp
     assert trio.current_time() - began == pytest.approx(7.5)
     bench.executor.start(ReadTopology())
     assert await bench.next() == TopologyRead(bench.docker.kernel.topology())
-    bench.executor.start(StopContainer(one, "no CPUs"))
+    bench.executor.start(StopContainer(one, NO_CPUS))
     await trio.sleep(1)
     assert bench.docker.effective(one) is None
 
@@ -243,12 +246,12 @@ async def test_the_other_orders(autojump_clock: MockClock, bench: Bench, monkeyp
 async def test_a_stop_that_fails_is_told(autojump_clock: MockClock, bench: Bench) -> None:
     one = await bench.run()
     await bench.docker.go_down()
-    bench.executor.start(StopContainer(one, "no CPUs"))
+    bench.executor.start(StopContainer(one, NO_CPUS))
     fact = await bench.next()
     assert isinstance(fact, StopFailed)
     assert "it could not be stopped" in fact.reason
     await bench.docker.come_up()
-    bench.executor.start(StopContainer("f" * 64, "no CPUs"))
+    bench.executor.start(StopContainer("f" * 64, NO_CPUS))
     with trio.move_on_after(5) as scope:
         await bench.inbox.receive()
     assert scope.cancelled_caught

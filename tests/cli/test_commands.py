@@ -85,6 +85,15 @@ def test_status_says_when_the_daemon_is_gone() -> None:
     assert rendered(replace(status, updated_at="?"), NOW, is_running=True)[1].endswith("some time ago")
 
 
+def test_status_says_one_warning_and_how_many_more() -> None:
+    """All of them are in `explain`."""
+    odd = container("odd", labels={"cpuset.mems": "followe", "cpuset.numa": "singlee"})
+    status = status_of(world(uniform(cores=2), odd))
+    [line] = [line for line in rendered(status, NOW, is_running=True, width=200) if " odd " in line]
+    assert line.endswith("cpuset.numa is 'singlee'; did you mean 'single'? (and 1 more)")
+    assert len([said for said in status.containers[0].explanation if said.startswith("Warning: ")]) == 2
+
+
 def test_status_of_an_empty_host() -> None:
     """No containers is a lawful state."""
     assert "no containers" in rendered(status_of(world(uniform(cores=2))), NOW, is_running=True)

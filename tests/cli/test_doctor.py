@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 from sidecar.__main__ import main
+from sidecar.astray import Astray, AstrayKind
 from sidecar.cli.checks import (
     EngineReport,
     Finding,
@@ -118,17 +119,24 @@ def test_a_configuration_that_does_nothing_or_does_not_fit() -> None:
 
 
 def test_containers_that_are_pinned_mounted_or_labelled_wrongly() -> None:
-    """Whom the sidecar pinned itself is not pinned by hand."""
+    """Whom the sidecar pinned itself is not pinned by hand. Of labels all that is wrong is told."""
     ours = container("ours", cpuset="1-2", exclusive=2)
     pinned = container("pinned", cpuset="3")
     stale = container("stale", mounts=(Mount(source="/run/cpuset-sidecar/by-id/x/cpuset", target="/c"),))
-    odd = container("odd", labels={"cpuset.exclusiv": "2"})
+    odd = container("odd", labels={"cpuset.exclusiv": "2", "cpuset.mems": "followe"})
     report = EngineReport(views=(ours, pinned, stale, odd))
     found = told(check_containers(Config(), report, {ours.id: Originals()}, ALL))
     assert found == [
         ("pinned by hand", "warn", "pinned have a cpuset of their own"),
         ("mounts", "fail", "stale mount a single projected file, which stays stale for ever"),
-        ("labels", "warn", "odd: unknown label 'cpuset.exclusiv'; did you mean 'cpuset.exclusive'?"),
+        (
+            "labels",
+            "warn",
+            (
+                "odd: unknown label 'cpuset.exclusiv'; did you mean 'cpuset.exclusive'?; "
+                "cpuset.mems is 'followe': one of keep, follow"
+            ),
+        ),
     ]
     many = EngineReport(views=tuple(container(f"p{n}", cpuset="3") for n in range(9)))
     assert told(check_containers(Config(), many, {}, ALL))[0][2].startswith("p0, p1, p2, p3, p4 and 4 more have")
@@ -211,8 +219,8 @@ class OddKernel:
     def online(self) -> CPUSet:
         raise StateError("no sysfs here")
 
-    def mend(self, views: Iterable[ContainerView]) -> tuple[str, ...]:
-        return tuple(f"{view.name}: no cgroups here" for view in views)
+    def mend(self, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
+        return tuple(Astray(kind=AstrayKind.UNSEEN, container=view.name) for view in views)
 
 
 def test_a_host_where_nothing_works_gets_a_whole_report(tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ from sidecar.cli.state import rendered
 from sidecar.decide.settings import PolicyName
 from sidecar.publish.status import status_of
 from sidecar.publish.status_file import write_status
+from sidecar.words.causes import why
 from state.checkpoint import CheckpointFile
 from tests.decide.stories import Story
+from tests.decide.workloads import acknowledge
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ def test_the_books_are_printed_with_what_changes_in_them(story: Story) -> None:
     place = next(number for number, line in enumerate(lines) if line.startswith("CHANGED"))
     assert lines[place + 1].split()[:3] == ["batch", "3-6", "-"]
     assert lines[place + 2].split()[:3] == ["batch", "-", str(take.cpus)]
-    story.acknowledge(0)
+    acknowledge(story, 0)
     assert any(f"{take.cpus} (take 1, due)" in line for line in rendered(story.world.state))
     still = Story()
     still.arrive("web", 2)
@@ -53,6 +55,6 @@ def test_explain_says_why_cpus_moved(story: Story, tmp_path: Path, capsys: pytes
     [take] = [each.leaving for each in story.world.state.assignments.values() if each.leaving]
     assert main(["explain", "batch", "--state-dir", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert f"  It gave up CPUs {take.cpus}: {take.reason}." in lines
+    assert f"  It gave up CPUs {take.cpus}: {why(take.cause)}." in lines
     assert any(line.startswith(f"  CPUs {take.cpus} are leaving it (take 1), until it acknowledges") for line in lines)
     assert "  It may have 2 to 6 CPUs: it gets its share of all that is spare, by its weight of 20." in lines

@@ -19,6 +19,7 @@ from sidecar.decide.facts import Purpose
 from sidecar.decide.settings import PolicyName
 from sidecar.publish.api_socket import NAME, listening
 from tests.decide.stories import Story, cpus
+from tests.decide.workloads import acknowledge
 from tests.publish.apirig import Rig
 
 
@@ -50,7 +51,7 @@ async def test_a_size_is_ordered_and_the_decision_is_printed(rig: Rig, capsys: p
         assert capsys.readouterr().out == (
             f"man: 3 CPUs, {grown}; it runs on 7 now\n  it waits for batch to leave {grown}, after 1.5 s of notice\n"
         )
-        rig.story.acknowledge(0)
+        acknowledge(rig.story, 0)
         rig.story.settle()
         rig.tell()
         assert await typed(rig, "resize", "/man", "1") == 0

@@ -22,8 +22,10 @@ from sidecar.decide.settings import PolicyName
 from sidecar.publish.deadlines import Deadlines
 from sidecar.publish.status import Status, status_of
 from sidecar.publish.status_file import write_status
+from sidecar.words.causes import why
 from tests.cli.test_status_on_a_terminal import Terminal, hear_interrupts
 from tests.decide.stories import Story
+from tests.decide.workloads import acknowledge
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 
@@ -77,14 +79,14 @@ def test_a_take_counts_down_with_its_reason() -> None:
     later = NOW + timedelta(seconds=0.5)
     lines = rendered(story.told(), later, is_running=True, width=160)
     assert any(f"leaving {leaving.cpus}: 1.5 s left" in line for line in lines if " batch " in line[:9])
-    assert f"batch is to leave {leaving.cpus} (take {leaving.number}), 1.5 s left: {leaving.reason}" in lines
+    assert f"batch is to leave {leaving.cpus} (take {leaving.number}), 1.5 s left: {why(leaving.cause)}" in lines
     assert any(line.startswith("late waits for batch to leave") for line in lines)
     page = status_page(story.told(), later, is_running=True, width=160)
     assert any(f"leaving {leaving.cpus}: 1.5 s left" in line for line in page if " batch " in line[:9])
     assert any("0.0 s left" in line for line in rendered(story.told(), NOW + timedelta(seconds=9), is_running=True))
     unknown = status_of(story.world, updated_at="")
     assert any("2 s of notice" in line for line in rendered(unknown, NOW, is_running=True))
-    story.acknowledge(0)
+    acknowledge(story, 0)
     due = rendered(story.told(), later, is_running=True, width=160)
     assert any(f"leaving {leaving.cpus}: notice over" in line for line in due)
     assert "takes ever: 1 acknowledged, 0 forced" in due
@@ -100,7 +102,7 @@ def test_a_deadline_stays_what_it_was_first_told() -> None:
     assert (key[0], until) == (story.batch.id, "2026-03-04T05:06:09.000+00:00")
     at[0] += timedelta(seconds=1)
     assert deadlines.of(story.world) == {key: until}
-    story.acknowledge(0)
+    acknowledge(story, 0)
     assert deadlines.of(story.world) == {}
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from sidecar.decide.facts import Load, LoadMeasured, Purpose, ResizeRequested, TakeAcknowledged
 from sidecar.decide.orders import SendSignal, StartTimer
-from sidecar.decide.projecting import projection_of
 from sidecar.decide.settings import PolicyName
+from sidecar.publish.projecting import projection_of
+from sidecar.words.causes import why
 from state.cpuset import CPUSet
 from state.model import Assignment
 from state.projection import Projection
@@ -44,7 +45,7 @@ class Dynamic(Story):
 
     def why(self, real: Real) -> str:
         """The reason of the last change."""
-        return self.grant(real).moves[-1].reason
+        return why(self.grant(real).moves[-1].cause)
 
     def waiting(self, purpose: Purpose) -> list[StartTimer]:
         """The timers of a purpose that still count."""

@@ -13,6 +13,7 @@ from sidecar.decide.moves import settled, signals, timers
 from sidecar.decide.policies import dynamic, fair, granting, sizes, which
 from sidecar.decide.settings import Band
 from sidecar.decide.world import World, replace
+from state.cause import Cause
 from state.cpuset import EMPTY, CPUSet
 from state.model import Assignment, Demand, State
 from state.topology import Topology
@@ -30,8 +31,8 @@ def takes_without_leaving(patch: pytest.MonkeyPatch) -> None:
     """What a grant loses is forgotten."""
     honest = takes.changed
 
-    def changed(state: State, id: str, reason: str, *, gained: CPUSet = EMPTY, lost: CPUSet = EMPTY) -> State:
-        made = honest(state, id, reason, gained=gained, lost=lost)
+    def changed(state: State, id: str, cause: Cause, *, gained: CPUSet = EMPTY, lost: CPUSet = EMPTY) -> State:
+        made = honest(state, id, cause, gained=gained, lost=lost)
         return made.holding(replace(made.assignments[id], leaving=None))
 
     patch.setattr(dynamic, "changed", changed)

@@ -19,6 +19,7 @@ from tests.decide import strictstarts
 from tests.decide.laws import Breach, Law, When, breaches
 from tests.decide.real import Real
 from tests.decide.reality import Reality
+from tests.decide.workloads import acknowledge, measure, measure_all
 
 Op = tuple[int, int, int]
 """What happens, and two numbers that say to whom and how."""
@@ -123,7 +124,7 @@ def rest(reality: Reality) -> None:
     waiting = len(reality.flight) + len(reality.looks) + len(reality.retries) + len(reality.timers) + told
     reality.came_to_rest = False
     for _ in range(40 + 60 * len(reality.containers) + 3 * waiting):
-        if not strictstarts.one_goes_on(reality) and not reality.go_on() and not reality.measure_all():
+        if not strictstarts.one_goes_on(reality) and not reality.go_on() and not measure_all(reality):
             reality.came_to_rest = True
             break
         check(reality, When.STEP)
@@ -298,7 +299,7 @@ def _reconnect(reality: Reality, who: int, how: int) -> None:
 def _measure(reality: Reality, who: int, how: int) -> None:
     if real := _someone(reality, who):
         real.demand = how % 100 / 8
-        reality.measure(real, is_throttled=how % 7 == 0)
+        measure(reality, real, is_throttled=how % 7 == 0)
 
 
 def _resize(reality: Reality, who: int, how: int) -> None:
@@ -307,7 +308,7 @@ def _resize(reality: Reality, who: int, how: int) -> None:
 
 
 def _acknowledge(reality: Reality, who: int, how: int) -> None:
-    reality.acknowledge(who, None if how % 4 else how % 3)
+    acknowledge(reality, who, None if how % 4 else how % 3)
 
 
 def _switch(reality: Reality, who: int, how: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sidecar.decide.facts import Phase
+from sidecar.decide.facts import Kind, Phase
 from sidecar.decide.settings import shared_id
 from state.cpuset import CPUSet
 from state.topology import Topology, with_online
@@ -22,7 +22,8 @@ class Host:
         self.group: Real | None = None
         if shared_slice:
             id = shared_id(shared_slice)
-            self.group = Real(id=id, name=shared_slice, labels={}, phase=Phase.RUNNING, effective=machine.online)
+            live = Phase.RUNNING
+            self.group = Real(id, shared_slice, {}, Kind.GROUP, phase=live, effective=machine.online)
             self.containers[id] = self.group
 
     def create(

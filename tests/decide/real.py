@@ -6,7 +6,7 @@ import dataclasses
 
 import msgspec
 
-from sidecar.decide.facts import ContainerView, Load, Phase
+from sidecar.decide.facts import ContainerView, Kind, Load, Phase
 from sidecar.decide.orders import AnswerStart
 from state.cpuset import EMPTY, CPUSet
 
@@ -18,6 +18,7 @@ class Real:
     id: str
     name: str
     labels: dict[str, str]
+    kind: Kind = Kind.CONTAINER
     cpuset: str = ""
     nano_cpus: int = 0
     cpu_quota: int = 0
@@ -81,6 +82,7 @@ class Real:
             id=self.id,
             name=self.name,
             phase=self.phase,
+            kind=self.kind,
             labels=self.labels,
             cpuset=self.cpuset,
             nano_cpus=self.nano_cpus,

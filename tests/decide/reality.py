@@ -20,12 +20,10 @@ from sidecar.decide.facts import (
     Fact,
     Failure,
     InventoryTaken,
-    LoadMeasured,
     Phase,
     RetryDue,
     SettingsChanged,
     StopFailed,
-    TakeAcknowledged,
     TimerEnded,
     TopologyRead,
 )
@@ -91,6 +89,8 @@ class Reality(Host):
         """Let the daemon take a burst: step, commit, and start the orders."""
         self._take_for_their_own()
         self.bursts.append(facts)
+        if any(isinstance(fact, SettingsChanged | TopologyRead) for fact in facts):
+            self.failed_with_memory.clear()
         self.planned_from = self.world
         self.world, orders = step(self.world, facts)
         self.last_orders = orders
@@ -186,7 +186,6 @@ class Reality(Host):
 
     def read_topology(self) -> None:
         """Hotplug was noticed."""
-        self.failed_with_memory.clear()
         self.feed(TopologyRead(self.machine_now()))
 
     def land(self, index: int) -> None:
@@ -350,30 +349,9 @@ class Reality(Host):
         timer = self.timers.pop(index)
         self.feed(TimerEnded(timer.container, timer.purpose, timer.number))
 
-    def acknowledge(self, index: int, number: int | None = None) -> None:
-        """The workload of one of the takes says that it has left, or one says so of another number."""
-        takes = [each for each in self.world.state.assignments.values() if each.leaving]
-        if takes:
-            each = takes[index % len(takes)]
-            assert each.leaving is not None
-            self.feed(TakeAcknowledged(each.container, each.leaving.number if number is None else number))
-
-    def measure(self, real: Real, *, is_throttled: bool = False) -> None:
-        """A container is measured: it uses what it would, as far as it has CPUs for it."""
-        if real.effective is not None:
-            self.feed(LoadMeasured((real.load(is_throttled=is_throttled),)))
-
-    def measure_all(self) -> bool:
-        """Every live container is measured; whether that changed anything that is done, or waited for."""
-        loads = tuple(real.load() for real in self.containers.values() if real.effective is not None)
-        before = self.world.state
-        self.feed(LoadMeasured(loads))
-        return self.world.state is not before
-
     def read_settings(self, settings: Settings) -> None:
         """SIGHUP, with other settings."""
         self.settings = settings = replace(settings, shared_slice=self.settings.shared_slice)
-        self.failed_with_memory.clear()
         self.feed(SettingsChanged(to_builtins(settings)))
 
     def connect(self, *, is_slow: bool = False) -> None:

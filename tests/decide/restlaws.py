@@ -8,8 +8,8 @@ from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.line import Paused
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.settled import desired
-from sidecar.decide.projecting import projection_of
 from sidecar.decide.world import World
+from sidecar.publish.projecting import projection_of
 from state.cpuset import EMPTY, CPUSet, union
 from state.model import MemsRule
 from tests.decide.real import Real

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sidecar.decide.books.room import room
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.world import World, replace
+from sidecar.words.refusals import sentence
 from state.model import State
 from state.topology import Topology
 
@@ -16,7 +17,7 @@ def kept_without_room(state: State, topology: Topology, settings: Settings) -> l
     found, books = [], replace(state, assignments={})
     for grant in sorted(state.assignments.values(), key=lambda each: each.since):
         if objection := room(topology, settings, books).objection(grant.cpus):
-            found.append(f"{grant.name} keeps {grant.cpus} and would not be granted it: {objection.reason}")
+            found.append(f"{grant.name} keeps {grant.cpus} and would not be granted it: {sentence(objection)}")
         books = books.holding(grant)
     return found
 

@@ -10,9 +10,10 @@ from sidecar.decide.facts import Fact, Phase, ReleaseRequested, SettingsChanged
 from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.orders import ApplyCpuset, Order, StopContainer, Update
 from sidecar.decide.settings import PolicyName, Settings
+from sidecar.words.refusals import sentence
 from state.codec import to_builtins
 from state.cpuset import CPUSet
-from state.model import Refusal
+from state.refusal import Refusal, RefusalCode
 from state.topology import Topology, uniform
 from tests.decide.laws import When, breaches
 from tests.decide.real import Real
@@ -130,7 +131,11 @@ class Story(Reality):
         return str(assignment.cpus) if assignment else None
 
     def refusal(self, real: Real) -> Refusal:
-        return self.world.state.refusals[real.id]
+        return self.world.state.refusals[real.id].refusal
+
+    def why_refused(self, real: Real) -> str:
+        """Why it was refused, as people read it."""
+        return sentence(self.refusal(real))
 
     def is_settled(self, real: Real) -> bool:
         return is_settled(self.world, self.known(real))
@@ -160,6 +165,12 @@ def fault_of(story: Story, real: Real) -> str:
     """What went wrong with it last, in words; "" if nothing did."""
     fault = story.known(real).fault
     return fault.text if fault else ""
+
+
+def told(found: object) -> tuple[RefusalCode, str]:
+    """A refusal as programs and people are told of it."""
+    assert isinstance(found, Refusal)
+    return found.code, sentence(found)
 
 
 def where(real: Real) -> str:

@@ -11,6 +11,7 @@ from sidecar.decide.facts import Purpose
 from tests.decide.histories import DYNAMIC, MACHINES, _do, random_history
 from tests.decide.reality import Reality
 from tests.decide.strictstarts import one_goes_on
+from tests.decide.workloads import acknowledge, measure_all
 
 
 def upset(seed: int) -> Reality:
@@ -50,8 +51,8 @@ def _goes_on(reality: Reality) -> bool:
         return True
     is_waiting = reality.timers and not (reality.flight or reality.looks or reality.inventories or reality.retries)
     if is_waiting and reality.timers[0].purpose is Purpose.GRACE and reality.timers[0].number % 2:
-        reality.acknowledge(0)
-    return reality.go_on() or reality.measure_all()
+        acknowledge(reality, 0)
+    return reality.go_on() or measure_all(reality)
 
 
 def sizes(reality: Reality) -> dict[str, int]:
@@ -72,5 +73,5 @@ def test_a_constant_input_comes_to_rest_in_few_changes_and_stays_there(seed: int
     quiet = reality.world.state
     for _ in range(10):
         reality.take_inventory()
-        assert not reality.measure_all()
+        assert not measure_all(reality)
         assert (reality.flight, reality.timers, reality.world.state) == ([], [], quiet)

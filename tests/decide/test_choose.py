@@ -6,10 +6,10 @@ import pytest
 
 from sidecar.decide.options import FULL_PCPUS_ONLY
 from sidecar.decide.placement.choose import Ask, choose
-from sidecar.decide.placement.shortfall import Shortfall
 from state.cpuset import EMPTY, CPUSet
-from state.model import RefusalCode
+from state.refusal import Refusal, RefusalCode
 from state.topology import Topology, topology, uniform
+from tests.decide.stories import told
 
 SMT = uniform(cores=4, threads=2)
 """Cores 0,4 1,5 2,6 3,7."""
@@ -17,7 +17,7 @@ SMT = uniform(cores=4, threads=2)
 
 def chosen(
     count: int, available: CPUSet, *options: str, reserved: CPUSet = EMPTY, machine: Topology = SMT
-) -> CPUSet | Shortfall:
+) -> CPUSet | Refusal:
     return choose(machine, available, Ask(count=count, options=options), reserved=reserved)
 
 
@@ -35,7 +35,7 @@ def test_without_options_it_is_packed() -> None:
 )
 def test_too_few_names_what_is_free_and_what_would_fit(available: CPUSet, listed: str, cure: str) -> None:
     reason = f"3 exclusive CPUs asked for, {listed}"
-    assert chosen(3, available) == Shortfall(RefusalCode.NOT_ENOUGH, reason, cure)
+    assert told(chosen(3, available)) == (RefusalCode.NOT_ENOUGH, "; ".join(filter(None, (reason, cure))))
 
 
 def test_whole_cores_only() -> None:
@@ -43,7 +43,7 @@ def test_whole_cores_only() -> None:
     assert chosen(2, SMT.online, FULL_PCPUS_ONLY) == CPUSet.of(0, 4)
     found = chosen(3, SMT.online, FULL_PCPUS_ONLY)
     reason = "3 exclusive CPUs asked for, not a multiple of the 2 threads of a core (full-pcpus-only)"
-    assert found == Shortfall(RefusalCode.NOT_WHOLE_CORES, reason, "2 or 4 would fit")
+    assert told(found) == (RefusalCode.NOT_WHOLE_CORES, f"{reason}; 2 or 4 would fit")
 
 
 def test_the_other_half_of_a_reserved_core_does_not_count() -> None:
@@ -52,7 +52,7 @@ def test_the_other_half_of_a_reserved_core_does_not_count() -> None:
     assert chosen(6, available, FULL_PCPUS_ONLY, reserved=reserved) == available - CPUSet.of(4)
     found = chosen(8, available, FULL_PCPUS_ONLY, reserved=reserved)
     reason = "8 exclusive CPUs asked for, 6 free: 1-3,5-7 on cores without a reserved CPU (full-pcpus-only)"
-    assert found == Shortfall(RefusalCode.NOT_WHOLE_CORES, reason, "6 would fit")
+    assert told(found) == (RefusalCode.NOT_WHOLE_CORES, f"{reason}; 6 would fit")
     assert chosen(7, available, reserved=reserved) == available
 
 

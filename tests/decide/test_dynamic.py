@@ -7,10 +7,10 @@ import pytest
 from sidecar.decide.facts import DefragmentRequested, Purpose, TakeAcknowledged
 from sidecar.decide.resizing import objection
 from sidecar.decide.settings import PolicyName
-from state.model import NumaRule, RefusalCode
+from state.model import NumaRule
 from state.topology import uniform
 from tests.decide.dynamic import Dynamic, elastic_labels, signals_to
-from tests.decide.stories import cpus, where
+from tests.decide.stories import cpus, told, where
 
 
 def test_without_bounds_it_is_as_under_static() -> None:
@@ -160,16 +160,15 @@ def test_floors_are_admitted_as_long_as_they_fit_together_and_refused_with_the_n
     story.over(Purpose.GRACE, batch)
     late = story.arrive("late", 1)
     assert story.layout(batch, web) == ["1-3", "4-7"]
-    assert story.refusal(late).code is RefusalCode.NOT_ENOUGH
-    assert "1 exclusive CPU asked for, 0 free (1 reserved: 0; 7 held by batch, web)" in story.refusal(late).reason
+    assert "1 exclusive CPU asked for, 0 free (1 reserved: 0; 7 held by batch, web)" in story.why_refused(late)
 
 
 def test_a_refusal_tells_that_the_others_were_counted_at_their_floors() -> None:
     story = Dynamic()
     story.elastic("batch", 4, 4, 7)
     late = story.arrive("late", 4)
-    assert "3 free: 5-7" in story.refusal(late).reason
-    assert story.refusal(late).reason.endswith("; that is with everybody at their floors")
+    assert "3 free: 5-7" in story.why_refused(late)
+    assert story.why_refused(late).endswith("; that is with everybody at their floors")
 
 
 def test_an_arrival_gets_less_than_it_asks_for_but_never_less_than_its_floor() -> None:
@@ -252,7 +251,7 @@ def test_a_resize_is_obeyed_in_its_bounds_both_ways() -> None:
     assert where(batch) == "1"
     story.resized(batch, 6)
     assert where(batch) == "1"
-    assert "may have 1 to 5 CPUs" in objection(story.world, batch.id, 6)
+    assert "may have 1 to 5 CPUs" in told(objection(story.world, batch.id, 6))[1]
 
 
 @pytest.mark.parametrize(
@@ -262,8 +261,8 @@ def test_a_resize_is_obeyed_in_its_bounds_both_ways() -> None:
 def test_a_resize_that_cannot_be_says_why(labels: dict[str, str], words: str) -> None:
     story = Dynamic()
     real = story.arrive("it", 2, labels=labels)
-    assert words in objection(story.world, real.id, 3)
-    assert "no such container" in objection(story.world, "f" * 64, 3)
+    assert words in told(objection(story.world, real.id, 3))[1]
+    assert "no such container" in told(objection(story.world, "f" * 64, 3))[1]
 
 
 def test_a_load_that_rises_and_falls_is_followed_with_calm() -> None:

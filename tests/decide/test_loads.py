@@ -19,6 +19,7 @@ from sidecar.decide.settings import Band, PolicyName, Settings
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 from state.model import Assignment, Demand, Move, Scale, State
+from state.refusal import Said
 from state.topology import uniform
 
 MOST = 64
@@ -225,7 +226,7 @@ def test_until_it_is_known_it_keeps_what_it_has() -> None:
     """A new container gets what it began with, as soon as that is there; one whose size was changed keeps it, so that a
     restart of the sidecar makes nobody grow and shrink again.
     """
-    changed = (Move(lost=CPUSet.of(3), reason="it was idle"),)
+    changed = (Move(lost=CPUSet.of(3), cause=Said("it was idle")),)
     for cpus, moves, wish in (("0-3", (), 4), ("0-1", (), 4), ("0-1", changed, 2), ("0-5", changed, 6)):
         assignment = world_of(cpus, moves=moves).state.assignments[A]
         assert wished(assignment, None, Band()) == wish

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from sidecar.decide.facts import CpusetFailed, Failure, RetryDue, SettingsChanged
-from sidecar.decide.settings import IsolatedRule
+from sidecar.decide.settings import IsolatedRule, OptIn
 from sidecar.decide.world import replace
+from sidecar.words.label_mistakes import sentence
 from state.codec import to_builtins
 from state.cpuset import CPUSet
 from state.topology import Topology, uniform
-from tests.decide.stories import Story, cpus, static
+from tests.decide.stories import GIGA, Story, cpus, static
 
 TWO_NODES = replace(uniform(packages=2, cores=4), memory=(0, 1))
 """Node 0 (0-3), node 1 (4-7)."""
@@ -49,6 +50,20 @@ def test_memory_comes_back_when_the_container_leaves_its_cpus(before: str, after
     host.release()
     host.settle()
     assert rt.mems == after
+
+
+def test_memory_comes_back_from_one_that_asks_for_no_cpus_any_more() -> None:
+    """Limits asked for it, and under other settings they do not: its label still says whose its memory is."""
+    host = story(opt_in=OptIn.GUARANTEED)
+    rt = host.unseen("rt", starts=False, labels=FOLLOW, nano_cpus=4 * GIGA)
+    rt.memory = 1
+    host.start(rt)
+    host.look(rt)
+    host.settle()
+    assert (host.granted(rt), rt.mems) == ("4-7", "1")
+    host.change_settings(opt_in=OptIn.LABEL)
+    host.settle()
+    assert (host.granted(rt), rt.mems) == (None, "0-1")
 
 
 def test_cpus_do_not_fail_for_memory_that_the_engine_refuses() -> None:
@@ -121,7 +136,7 @@ def test_an_unknown_device_is_a_warning_with_the_nearest_name() -> None:
     rt = host.arrive("rt", 1, labels={"cpuset.near": "eht0"})
     assert host.granted(rt) == "1"
     [warning] = host.known(rt).wish.warnings
-    assert warning == "cpuset.near is 'eht0', and this machine has no such device; did you mean 'eth0'?"
+    assert sentence(warning) == "cpuset.near is 'eht0', and this machine has no such device; did you mean 'eth0'?"
     assert host.granted(host.arrive("near", 1, labels={"cpuset.near": "eth0"})) == "4"
 
 
@@ -139,4 +154,4 @@ def test_an_unknown_device_is_a_warning_with_the_nearest_name() -> None:
 )
 def test_a_bad_value_is_a_reason_and_the_nearest_right_word(labels: dict[str, str], reason: str) -> None:
     host = story()
-    assert host.refusal(host.arrive("rt", 2, labels=labels)).reason == reason
+    assert host.why_refused(host.arrive("rt", 2, labels=labels)) == reason

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import pytest
 
-from sidecar.decide import projecting, reconcile, sightings, step
+from sidecar.decide import reconcile, sightings, step
 from sidecar.decide.books.refit import refit
 from sidecar.decide.books.room import Room
 from sidecar.decide.container import machine
@@ -23,6 +23,7 @@ from sidecar.decide.moves import plan as plan_module
 from sidecar.decide.policies import granting, static
 from sidecar.decide.settings import Settings
 from sidecar.decide.world import Ready, World, replace
+from sidecar.publish import projecting
 from state.cpuset import CPUSet
 from state.model import State
 from tests.decide import dynamic_faults, laws, strict_faults

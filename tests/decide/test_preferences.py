@@ -8,13 +8,14 @@ from sidecar.decide.moves.limits import memory_of
 from sidecar.decide.options import ALIGN_BY_SOCKET, EFFICIENT, FULL_PCPUS_ONLY, PERFORMANCE
 from sidecar.decide.placement.choose import Ask, choose
 from sidecar.decide.placement.preferences import around, by_distance
-from sidecar.decide.placement.shortfall import Shortfall
 from sidecar.decide.settings import IsolatedRule
 from sidecar.decide.world import replace
+from sidecar.words.refusals import cure, sentence
 from state.cpuset import EMPTY, CPUSet
-from state.model import NumaRule, RefusalCode
+from state.model import NumaRule
+from state.refusal import Refusal, RefusalCode
 from state.topology import Kind, topology, uniform
-from tests.decide.stories import cpus
+from tests.decide.stories import cpus, told
 
 HYBRID = replace(
     topology(cores=[cpus("0-1"), cpus("2-3"), cpus("4"), cpus("5"), cpus("6"), cpus("7")]),
@@ -36,7 +37,7 @@ FAR = replace(
 """Nodes 0 (0-3), 1 (4-7), 2 (8-11), 3 (12-15); 0 and 1 in one socket, and memory at 0 and 2 only."""
 
 
-def asked(machine, available: str, count: int, **how) -> CPUSet | Shortfall:  # type: ignore[no-untyped-def]
+def asked(machine, available: str, count: int, **how) -> CPUSet | Refusal:  # type: ignore[no-untyped-def]
     return choose(machine, cpus(available), Ask(count=count, **how))
 
 
@@ -64,17 +65,17 @@ def test_a_request_is_of_one_kind_where_that_is_possible(
 def test_cores_of_several_kinds_are_not_cut_under_full_pcpus_only() -> None:
     """Seven CPUs are four efficient cores and one and a half of the others."""
     found = asked(HYBRID, "0-7", 7, options=(FULL_PCPUS_ONLY,))
-    assert isinstance(found, Shortfall)
+    assert isinstance(found, Refusal)
     assert found.code is RefusalCode.NOT_WHOLE_CORES
-    assert "whole cores do not add up to that" in found.reason
-    assert found.cure == "6 or 8 would fit"
+    assert "whole cores do not add up to that" in sentence(found)
+    assert cure(found) == "6 or 8 would fit"
 
 
 def test_a_kind_that_is_asked_for_is_not_replaced() -> None:
     """The reason says so."""
     found = asked(HYBRID, "2-7", 3, options=(PERFORMANCE,))
     reason = "3 exclusive CPUs asked for, 2 free: 2-3; performance cores only (cpuset.options)"
-    assert found == Shortfall(RefusalCode.NOT_ENOUGH, reason, "2 would fit")
+    assert told(found) == (RefusalCode.NOT_ENOUGH, f"{reason}; 2 would fit")
 
 
 def test_where_all_cores_are_alike_every_kind_is_there() -> None:
@@ -105,19 +106,19 @@ def test_isolated_halves_of_cores_are_no_alternative_under_full_pcpus_only() -> 
     assert asked(machine, "0-7", 2, isolated=IsolatedRule.PREFER) == cpus("2-3")
     assert asked(machine, "0-7", 2, isolated=IsolatedRule.PREFER, options=(FULL_PCPUS_ONLY,)) == cpus("0,4")
     found = asked(machine, "0-7", 2, isolated=IsolatedRule.ONLY, options=(FULL_PCPUS_ONLY,))
-    assert isinstance(found, Shortfall)
+    assert isinstance(found, Refusal)
     assert found.code is RefusalCode.NOT_WHOLE_CORES
 
 
 def test_only_isolated_cpus_are_given_where_that_is_said() -> None:
     found = asked(ISOLATED, "1-7", 4, isolated=IsolatedRule.ONLY)
-    assert isinstance(found, Shortfall)
-    assert found.reason == "4 exclusive CPUs asked for, 3 free: 5-7; isolated CPUs only (isolated)"
+    assert isinstance(found, Refusal)
+    assert sentence(found) == "4 exclusive CPUs asked for, 3 free: 5-7; isolated CPUs only (isolated); 3 would fit"
 
 
 def test_an_alternative_that_may_not_be_given_is_passed_over() -> None:
     """The others would empty the shared pool, so the isolated ones are mixed in."""
-    no = Shortfall(RefusalCode.POOL_WOULD_BE_EMPTY, "no")
+    no = Refusal(RefusalCode.POOL_WOULD_BE_EMPTY)
     found = choose(
         ISOLATED,
         cpus("1-7"),
@@ -177,11 +178,13 @@ def test_numa_rules_choose_nodes_first(rule: NumaRule, available: str, count: in
 
 def test_a_numa_rule_refuses_with_what_is_where_and_what_would_do() -> None:
     found = asked(FAR, "2-3,6-7", 3, numa=NumaRule.SINGLE)
-    assert found == Shortfall(
+    assert told(found) == (
         RefusalCode.NOT_ALIGNED,
-        "3 exclusive CPUs asked for on one NUMA node (cpuset.numa single), "
-        "4 free: 2 on node 0 (2-3), 2 on node 1 (6-7)",
-        "2 would fit on one node; cpuset.numa best-effort would take it from nodes 0, 1",
+        (
+            "3 exclusive CPUs asked for on one NUMA node (cpuset.numa single), "
+            "4 free: 2 on node 0 (2-3), 2 on node 1 (6-7); "
+            "2 would fit on one node; cpuset.numa best-effort would take it from nodes 0, 1"
+        ),
     )
 
 
@@ -190,7 +193,7 @@ def test_align_by_socket_takes_from_the_whole_socket_and_needs_the_nodes_for_it(
     assert asked(FAR, "2-3,6-7,8", 3, numa=NumaRule.RESTRICTED, options=(ALIGN_BY_SOCKET,)) == cpus("2-3,6")
     machine = topology(cores=[cpus("0"), cpus("1")], nodes={0: cpus("0-1")}, packages={0: cpus("0"), 1: cpus("1")})
     found = asked(machine, "0-1", 1, options=(ALIGN_BY_SOCKET,))
-    assert isinstance(found, Shortfall)
+    assert isinstance(found, Refusal)
     assert found.code is RefusalCode.CONTRADICTION
 
 

@@ -12,9 +12,11 @@ from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.sightings import differs, sighted
 from sidecar.decide.world import replace
+from sidecar.words.repairs import noted
 from state.cpuset import CPUSet
 from state.invariants import violations
-from state.model import RefusalCode, State
+from state.model import State
+from state.refusal import RefusalCode
 from state.topology import Topology, topology, uniform
 from tests.decide.stories import Story, cpus, static, where
 
@@ -166,7 +168,7 @@ def test_a_grant_that_loses_a_cpu_gets_another() -> None:
     story.settle()
     assert (where(rt), where(plain)) == ("1,3", "0,4-7")
     assert story.is_settled(rt)
-    assert story.world.notes == ("rt moved from CPUs 1-2 to 1,3",)
+    assert [noted(each) for each in story.world.notes] == ["rt moved from CPUs 1-2 to 1,3"]
     assert story.world.state.assignments[rt.id].original == cpus("1")
 
 
@@ -179,7 +181,7 @@ def test_a_grant_that_cannot_be_made_whole_is_refused() -> None:
     story.settle()
     assert story.refusal(rt).code is RefusalCode.CPUS_LOST
     assert where(rt) == "0-2"
-    assert "rt lost its exclusive CPUs" in story.world.notes[0]
+    assert "rt lost its exclusive CPUs" in noted(story.world.notes[0])
 
 
 def test_cpus_that_come_back_are_shared() -> None:
@@ -277,7 +279,7 @@ def test_a_growing_shared_min_takes_back_the_latest_grant() -> None:
     assert where(first) == "1-3"
     assert story.refusal(second).code is RefusalCode.POOL_WOULD_BE_EMPTY
     reason = "it held CPUs 4-6; 3 exclusive CPUs asked for; 5 are shared, and 4 must stay so"
-    assert story.refusal(second).reason == reason
+    assert story.why_refused(second) == reason
     assert where(second) == "0,4-7"
 
 

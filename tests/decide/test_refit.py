@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from sidecar.decide.books.refit import refit
 from sidecar.decide.settings import PolicyName
+from sidecar.words.repairs import noted
 from state.cpuset import CPUSet
 from state.invariants import violations
-from state.model import RefusalCode
+from state.refusal import RefusalCode
 from state.topology import uniform
 from tests.decide.carried import carried_over, some_carried_over
 from tests.decide.histories import MACHINES, SETTINGS
@@ -28,6 +29,11 @@ def three(story: Story, **labels: str) -> list[Real]:
     found = [story.arrive(name, 2, labels=labels) for name in ("first", "second", "third")]
     story.settle()
     return found
+
+
+def notes(story: Story) -> list[str]:
+    """What the last repair changed, as people read it."""
+    return [noted(each) for each in story.world.notes]
 
 
 def granted(story: Story, reals: list[Real]) -> list[str | None]:
@@ -46,7 +52,7 @@ def test_options_that_keep_a_core_for_the_pool_take_it_from_the_latest_grant() -
     refusal = story.refusal(owners[2])
     assert refusal.code is RefusalCode.POOL_WOULD_BE_EMPTY
     said = "it held CPUs 3,7; 2 exclusive CPUs asked for; 3 are shared, and a whole core must stay so"
-    assert (refusal.reason, story.world.notes) == (said, (f"third lost its exclusive CPUs: {said}",))
+    assert (story.why_refused(owners[2]), notes(story)) == (said, [f"third lost its exclusive CPUs: {said}"])
 
 
 def test_the_same_requests_from_nothing_are_answered_the_same() -> None:
@@ -81,7 +87,7 @@ def test_whoever_can_be_smaller_gives_way_before_anybody_loses_all(fields: dict[
     assert granted(story, [large, small]) == ["1-2,5-6", "3,7"]
     story.change_settings(policy=PolicyName.DYNAMIC, **fields)
     assert granted(story, [large, small]) == [left, "3,7"]
-    assert story.world.notes == (f"large moved from CPUs 1-2,5-6 to {left}",)
+    assert notes(story) == [f"large moved from CPUs 1-2,5-6 to {left}"]
     assert kept_without_room(story.world.state, story.machine, story.settings) == []
 
 
@@ -120,5 +126,5 @@ def test_the_pool_keeps_it_in_two_thousand_seeded_cases() -> None:
     for seed in range(2000):
         books, machine, node = some_carried_over(seed)
         assert kept_without_room(books, machine, node) == []
-        lost += any(each.code is RefusalCode.POOL_WOULD_BE_EMPTY for each in books.refusals.values())
+        lost += any(each.refusal.code is RefusalCode.POOL_WOULD_BE_EMPTY for each in books.refusals.values())
     assert lost > 100

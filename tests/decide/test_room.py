@@ -20,9 +20,10 @@ from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.whatif import imagined
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
-from state.model import Demand, RefusalCode, State
+from state.model import Demand, State
+from state.refusal import RefusalCode
 from state.topology import Kind, Topology, topology, uniform
-from tests.decide.stories import cpus, static
+from tests.decide.stories import cpus, static, told
 
 MACHINES = {
     "threads": replace(uniform(cores=4, threads=2), isolated=cpus("2,6")),
@@ -183,15 +184,14 @@ def test_cores_of_several_widths_leave_the_pool_the_narrow_ones() -> None:
         (3, False, "0-5", "6 exclusive CPUs asked for; 8 are shared, and 3 must stay so; 5 would fit"),
         (1, True, "0-3", "4 exclusive CPUs asked for; 8 are shared, and a whole core must stay so; 3 would fit"),
         (1, True, "0-7", "8 exclusive CPUs asked for; 8 are shared, and 1 must stay so; 6 would fit"),
-        (9, False, "0", "1 exclusive CPU asked for; 8 are shared, and 9 must stay so; "),
+        (9, False, "0", "1 exclusive CPU asked for; 8 are shared, and 9 must stay so"),
     ],
 )
 def test_an_objection_says_what_would_fit_and_that_would(keep: int, keeps_core: bool, asked: str, said: str) -> None:
     """Of the CPUs that were asked for, as many as may be given."""
     room = Room(shared=cpus("0-7"), cores=uniform(cores=4, threads=2).cores, keep=keep, keeps_core=keeps_core)
     objection = room.objection(cpus(asked))
-    assert objection is not None
-    assert (objection.code, f"{objection.reason}; {objection.cure}") == (RefusalCode.POOL_WOULD_BE_EMPTY, said)
+    assert told(objection) == (RefusalCode.POOL_WOULD_BE_EMPTY, said)
 
 
 def test_a_large_machine_is_counted_without_trying() -> None:

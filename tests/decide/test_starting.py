@@ -5,6 +5,7 @@ from __future__ import annotations
 from sidecar.decide.container.line import Doubt, Ends
 from sidecar.decide.facts import Phase, Purpose
 from sidecar.decide.orders import AnswerStart, ApplyCpuset, LookAgain, StartTimer
+from sidecar.words.refusals import sentence
 from state.cpuset import CPUSet
 from tests.decide import strictstarts
 from tests.decide.real import Real
@@ -47,7 +48,7 @@ def test_a_plain_start_gets_the_pool_at_once() -> None:
     strictstarts.hold(story, real)
     (answer,) = answered(story)
     assert answer.update is not None
-    assert (answer.update.cpus, answer.exclusive, answer.refusal) == (cpus("0-7"), False, "")
+    assert (answer.update.cpus, answer.exclusive, answer.refusal) == (cpus("0-7"), False, None)
 
 
 def test_one_that_is_refused_does_not_start_whatever_its_label_says() -> None:
@@ -56,7 +57,8 @@ def test_one_that_is_refused_does_not_start_whatever_its_label_says() -> None:
     strictstarts.hold(story, strict(story, exclusive=8))
     (answer,) = answered(story)
     assert answer.update is None
-    assert "8 exclusive CPUs asked for, 7 free" in answer.refusal
+    assert answer.refusal is not None
+    assert "8 exclusive CPUs asked for, 7 free" in sentence(answer.refusal)
 
 
 def test_a_start_that_takes_long_does_not_lose_its_cpus_meanwhile() -> None:

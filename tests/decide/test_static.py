@@ -7,7 +7,7 @@ import pytest
 from sidecar.decide.facts import InventoryTaken, Phase, Purpose
 from sidecar.decide.orders import StartTimer
 from state.cpuset import CPUSet
-from state.model import RefusalCode
+from state.refusal import RefusalCode
 from state.topology import uniform
 from tests.decide.stories import Story, cpus, where
 
@@ -42,7 +42,10 @@ def test_a_shortage_by_its_rule(rule: str, stops: list[str]) -> None:
     second = story.arrive("second", 2, labels={"cpuset.on-shortage": rule})
     refusal = story.refusal(second)
     assert refusal.code is RefusalCode.NOT_ENOUGH
-    assert refusal.reason == "2 exclusive CPUs asked for, 1 free: 7 (1 reserved: 0; 6 held by first); 1 would fit"
+    assert (
+        story.why_refused(second)
+        == "2 exclusive CPUs asked for, 1 free: 7 (1 reserved: 0; 6 held by first); 1 would fit"
+    )
     story.settle()
     assert where(first) == "1-6"
     assert story.stops() == stops
@@ -108,7 +111,7 @@ def test_the_pool_is_never_given_away_whole() -> None:
     story.settle()
     assert story.refusal(rt).code is RefusalCode.POOL_WOULD_BE_EMPTY
     reason = "7 exclusive CPUs asked for; 7 are shared, and 1 must stay so (1 reserved: 0); 6 would fit"
-    assert story.refusal(rt).reason == reason
+    assert story.why_refused(rt) == reason
     other = story.arrive("other", 6)
     story.settle()
     assert (where(other), where(plain)) == ("1-6", "7")
@@ -250,7 +253,7 @@ def test_cpus_of_a_stranger_are_given_to_nobody() -> None:
     assert (where(stranger), where(rt), where(plain)) == ("1-2", "3-4", "0-2,5-7")
     assert story.updates(stranger) == []
     refused = story.arrive("refused", 5)
-    assert "2 in use by containers pinned by hand: stranger" in story.refusal(refused).reason
+    assert "2 in use by containers pinned by hand: stranger" in story.why_refused(refused)
 
 
 def test_a_stopped_stranger_may_start_at_any_moment() -> None:

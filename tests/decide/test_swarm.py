@@ -8,6 +8,7 @@ from sidecar.decide.facts import Phase, Purpose
 from sidecar.decide.orders import StartTimer
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.swarm import TASK_LABEL, is_over
+from sidecar.words.label_mistakes import sentence
 from state.topology import uniform
 from tests.decide.real import Real
 from tests.decide.stories import Story, where
@@ -20,7 +21,7 @@ def lingers(story: Story) -> list[StartTimer]:
 
 
 def warnings(story: Story, real: Real) -> tuple[str, ...]:
-    return story.known(real).wish.warnings
+    return tuple(map(sentence, story.known(real).wish.warnings))
 
 
 @pytest.mark.parametrize("policy", [PolicyName.STATIC, PolicyName.DYNAMIC])

@@ -53,7 +53,7 @@ def test_who_is_left_alone_is_let_go() -> None:
     for story, one in ((Story(), view(labels={"cpuset.manage": "off"})), (Story(policy=PolicyName.NONE), view())):
         answer = from_books(story.world, one, 10_000)
         assert answer is not None
-        assert (answer.update, answer.refusal) == (None, "")
+        assert (answer.update, answer.refusal) == (None, None)
 
 
 def test_who_asks_for_cpus_and_holds_none_waits() -> None:

@@ -176,6 +176,9 @@ def main(revision: str, count: int = 1000, first: int = 0) -> int:
             try:
                 history(seed)
             except Broken as broken:
+                if TWINS not in broken.laws:
+                    # A law that both break is for the histories alone.
+                    continue
                 failed += 1
                 print(f"seed {seed}: {broken}", flush=True)
                 if failed >= 5:

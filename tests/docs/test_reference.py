@@ -12,14 +12,16 @@ import pytest
 
 from sidecar.__main__ import parser
 from sidecar.config import Config
-from sidecar.decide.demand import LABELS
+from sidecar.decide.container.labels import LABELS, NAMES, Label, OnMistake
 from sidecar.decide.facts import EngineInfo
 from sidecar.decide.options import NODE_OPTIONS
 from sidecar.keys import KEYS
 from sidecar.publish.machine import Machine
 from sidecar.publish.status import ContainerStatus, Status
-from state.model import Assignment, Originals, Refusal, RefusalCode, State
+from state.mistakes import OneOf, Wrong
+from state.model import Assignment, Originals, Refused, State
 from state.projection import Projection
+from state.refusal import Refusal, RefusalCode
 from tests.docs.pages import PAGES, ROOT, headings, names, present, rows, section, shown
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -41,8 +43,32 @@ def first_column(text: str) -> list[str]:
 def test_every_label_is_documented_and_no_other() -> None:
     """The table of labels has the labels that are read, in their order."""
     page = REFERENCE / "labels.md"
-    labels = [row for row in rows(page.read_text()) if row[0].startswith("`cpuset.")]
-    assert [names(row[0])[0] for row in labels] == list(LABELS)
+    table = [row for row in rows(page.read_text()) if row[0].startswith("`cpuset.")]
+    assert [names(row[0])[0] for row in table] == list(NAMES)
+
+
+@pytest.mark.parametrize("label", LABELS, ids=NAMES)
+def test_the_words_and_the_default_of_a_label_are_those_of_its_row(label: Label) -> None:
+    """Each word that the page shows is one that the label's reader takes, and none is left out; the default, read the
+    same way, is the default, and a key that holds in its place is named.
+    """
+    [row] = [row for row in rows((REFERENCE / "labels.md").read_text()) if names(row[0]) == [label.name]]
+    shown, default = names(row[1]), names(row[2])
+    assert [word for word in shown if isinstance(label.read(word), Wrong)] == []
+    if isinstance(wrong := label.read("no such word"), OneOf):
+        assert shown == list(wrong.words)
+    if label.key:
+        assert row[2] == f"the key `{label.key}`"
+    elif default and default[0] not in NAMES:
+        assert label.read(default[0]) == label.default
+    else:
+        assert label.default in (None, "")
+
+
+def test_the_labels_that_only_warn_are_named() -> None:
+    """All others refuse exclusive CPUs, and the page says so."""
+    warn = [label.name for label in LABELS if label.on_mistake is OnMistake.WARN]
+    assert set(warn) <= set(names(section(REFERENCE / "labels.md", "When something is wrong").split("An unknown")[0]))
 
 
 def test_every_refusal_code_is_documented() -> None:
@@ -56,7 +82,7 @@ def test_every_refusal_code_is_documented() -> None:
 def test_no_page_shows_a_label_that_is_not_read(page: Path) -> None:
     """Whatever looks like a label of ours is one, or a file of the kernel."""
     found = set(re.findall(r"(?<![\w/-])cpuset\.[a-z][a-z_.-]*[a-z]", present(page)))
-    assert found - set(LABELS) <= OTHER_CPUSET_WORDS
+    assert found - set(NAMES) <= OTHER_CPUSET_WORDS
 
 
 def test_every_key_is_documented_with_its_default() -> None:
@@ -115,7 +141,7 @@ def test_every_field_of_the_checkpoint_is_documented() -> None:
     """Of the books, and of what stands in them."""
     text = section(REFERENCE / "files.md", "checkpoint.json")
     assert first_column(text) == list(State.__struct_fields__)
-    kinds: tuple[type[msgspec.Struct], ...] = (Assignment, Refusal, Originals)
+    kinds: tuple[type[msgspec.Struct], ...] = (Assignment, Refused, Refusal, Originals)
     for kind in kinds:
         assert set(kind.__struct_fields__) <= set(names(text))
 

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sidecar.decide.facts import ContainerView, EngineInfo, Phase
+from sidecar.decide.facts import ContainerView, EngineInfo, Kind, Phase
 from sidecar.decide.orders import Update
 from sidecar.decide.settings import shared_id
 from sidecar.engines.simulated import SimulatedEngine
@@ -68,7 +68,13 @@ async def test_the_group_is_one_container_more(
     one = await docker.run("one")
     assert await sliced.containers() == (GROUP, one)
     expected = ContainerView(
-        id=GROUP, name="pool.slice", phase=Phase.CREATED, cgroup="/pool.slice", created_at=ALWAYS, started_at=ALWAYS
+        id=GROUP,
+        name="pool.slice",
+        kind=Kind.GROUP,
+        phase=Phase.CREATED,
+        cgroup="/pool.slice",
+        created_at=ALWAYS,
+        started_at=ALWAYS,
     )
     assert await sliced.inspect(GROUP) == await sliced.glance(GROUP) == expected
     group.is_there, group.configured = True, TWO

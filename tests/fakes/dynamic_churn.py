@@ -9,7 +9,7 @@ import trio
 
 from sidecar.decide.loads import follows_load
 from sidecar.engines.simulated_limits import Limits
-from sidecar.publish.answers import Refused
+from sidecar.publish.answers import Declined
 from state.checkpoint import CheckpointFile
 from state.cpuset import CPUSet
 from tests.decide.takelaws import unfair
@@ -113,7 +113,7 @@ class DynamicChurn(Churn):
 
         async def order(id: str) -> None:
             if self.host.requests:
-                with suppress(Refused):
+                with suppress(Declined):
                     await self.host.requests.resize(id, cpus)
 
         self._act(nursery, order)
@@ -121,7 +121,7 @@ class DynamicChurn(Churn):
     async def _defragment(self, nursery: trio.Nursery) -> None:
         async def order(_: str) -> None:
             if self.host.requests:
-                with suppress(Refused):
+                with suppress(Declined):
                     await self.host.requests.defragment()
 
         self._act(nursery, order)
@@ -140,7 +140,7 @@ class DynamicChurn(Churn):
         self.host.acknowledge_by_hand(id)
 
         async def say() -> None:
-            with suppress(Refused):
+            with suppress(Declined):
                 await requests.acknowledge(id, None)
 
         nursery.start_soon(_quietly, say)

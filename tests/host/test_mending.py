@@ -14,6 +14,7 @@ import pytest
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.host.cgroups import HostKernel
 from sidecar.host.places import v1_hierarchy
+from sidecar.words.strays import told
 from state.cpuset import CPUSet
 from state.errors import StateError
 
@@ -104,7 +105,7 @@ def test_who_fell_out_runs_on_the_cpus_above_until_it_is_brought_back(tree: Tree
     game = view(pid=42)
     assert tree.effective(game) == "0-7"
     (trouble,) = tree.kernel.mend([game])
-    assert "its last CPU went offline" in trouble
+    assert "its last CPU went offline" in told(trouble)
     tree.group(f"docker/{ID}", "3")
     assert tree.effective(game) == "0-7"
     assert tree.kernel.mend([game]) == ()
@@ -136,8 +137,8 @@ def test_processes_that_are_not_visible_are_astray_from_an_empty_group_to_the_ne
     tree.group(f"docker/{ID}", "4")
     assert tree.effective(view(pid=42)) == "0-7"
     (trouble,) = tree.kernel.mend([view(pid=42)])
-    assert "they are not visible" in trouble
-    assert "pid: host" in trouble
+    assert "they are not visible" in told(trouble)
+    assert "pid: host" in told(trouble)
     assert tree.effective(view(pid=43, started="2")) == "4"
     assert tree.kernel.mend([view(pid=43, started="2")]) == ()
 
@@ -163,7 +164,7 @@ def test_a_tree_that_cannot_be_written_is_said_in_words(tree: Tree, monkeypatch:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
 
     monkeypatch.setattr(Path, "write_text", refuse)
-    parents, processes = tree.kernel.mend([view(pid=42)])
+    parents, processes = map(told, tree.kernel.mend([view(pid=42)]))
     assert "(Read-only file system): no container in it can. Mount /sys/fs/cgroup writable" in parents
     assert "write 0-7 to its cpuset.cpus" in parents
     assert processes.endswith("or restart 0123")
@@ -177,7 +178,7 @@ def test_directories_in_the_way_are_said_in_words(tree: Tree) -> None:
     (own / "cgroup.procs").unlink()
     (own / "cgroup.procs").mkdir()
     (trouble,) = tree.kernel.mend([view(pid=42)])
-    assert trouble == (
+    assert told(trouble) == (
         "0123: its processes fell out of its group when its last CPU went offline, and cannot be moved back (Is a "
         "directory). Mount /sys/fs/cgroup writable into the sidecar and let it see the host's processes (pid: host), "
         "or restart 0123"

@@ -14,7 +14,7 @@ import pytest
 
 from sidecar.publish.status import ContainerStatus, Sharing
 from state.cpuset import CPUSet
-from state.model import RefusalCode
+from state.refusal import RefusalCode
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, online
 from tests.live.rights import MAY_OFFLINE, bring_online, take_offline
@@ -145,7 +145,7 @@ def test_too_few_are_left_for_everybody(watching: SidecarProcess, workloads: Con
     take_offline(gone)
     shared = watching.until(second, lambda it: it.sharing is Sharing.SHARED and it.is_settled, "it shares")
     assert shared.refusal
-    assert watching.books().refusals[second].code in (RefusalCode.NOT_ENOUGH, RefusalCode.POOL_WOULD_BE_EMPTY)
+    assert watching.books().refusals[second].refusal.code in (RefusalCode.NOT_ENOUGH, RefusalCode.POOL_WOULD_BE_EMPTY)
     eventually(lambda: story.kernel.allowed(story.owner) == story.granted, "the first keeps its own")
     eventually(lambda: story.kernel.allowed(second).isdisjoint(story.granted), "the second is elsewhere")
     bring_online(gone)

@@ -15,16 +15,17 @@ from trio.testing import MockClock
 
 from sidecar.board import Board
 from sidecar.decide.facts import Fact, TakeAcknowledged
-from sidecar.decide.projecting import names_of, projection_of
 from sidecar.decide.world import World, replace
 from sidecar.log import Level, Log
 from sidecar.observe import acks
 from sidecar.observe.acks import AckReader
+from sidecar.publish.projecting import names_of, projection_of
 from sidecar.publish.projections import Projections
 from state import ack
 from state.cpuset import CPUSet
 from state.inotify import Deaf, Ears
 from state.model import Leaving
+from state.refusal import Said
 from tests.decide.stories import Story
 
 pytestmark = pytest.mark.trio
@@ -62,7 +63,7 @@ class Bench:
         world = self.board.latest
         was = world.state.assignments[id]
         cpus = (was.cpus | (was.leaving.cpus if was.leaving else CPUSet())) - leaving
-        made = replace(was, cpus=cpus, leaving=Leaving(cpus=leaving, number=number, reason="x"))
+        made = replace(was, cpus=cpus, leaving=Leaving(cpus=leaving, number=number, cause=Said("x")))
         self.post(replace(world, state=world.state.holding(made)))
         known = self.board.latest.containers[id]
         names, projection = names_of(self.board.latest, known), projection_of(self.board.latest, known)
@@ -201,7 +202,7 @@ async def test_a_take_that_could_not_be_told_is_not_acknowledged_by_an_older_wor
     generation = await bench.take(7, CPUSet.of(4))
     world = bench.board.latest
     was = world.state.assignments[bench.voice.id]
-    made = replace(was, cpus=was.cpus - FAR, leaving=Leaving(cpus=FAR, number=8, reason="x"))
+    made = replace(was, cpus=was.cpus - FAR, leaving=Leaving(cpus=FAR, number=8, cause=Said("x")))
     bench.post(replace(world, state=world.state.holding(made)))
     ack.write(bench.by_name, generation)
     assert await bench.heard() == []

@@ -10,12 +10,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from sidecar.astray import Astray, AstrayKind
 from sidecar.board import Board
 from sidecar.decide.facts import ContainerView, Fact, TopologyRead
 from sidecar.decide.reconcile import begin
 from sidecar.decide.world import Away, Ready, replace
 from sidecar.log import Level, Log
 from sidecar.observe.hotplug import QUICK_ROUNDS, ROUNDS_AFTER, watch_cpus
+from sidecar.words.strays import told
 from state.cpuset import CPUSet
 from state.errors import StateError
 from state.model import State
@@ -27,12 +29,17 @@ pytestmark = pytest.mark.trio
 MACHINE = uniform(cores=4)
 
 
+A_ASTRAY = Astray(kind=AstrayKind.WITHOUT_CPUS, container="a")
+B_ASTRAY = Astray(kind=AstrayKind.WITHOUT_CPUS, container="b")
+NARROWED = Astray(kind=AstrayKind.NARROWED, cgroup="/docker", error="Read-only file system")
+
+
 class Kernel:
     """A machine whose CPUs a test takes, and a host that is as broken as it says; every question is written down."""
 
     def __init__(self) -> None:
         self.cpus = MACHINE.online
-        self.troubles: tuple[str, ...] = ()
+        self.troubles: tuple[Astray, ...] = ()
         self.unreadable = False
         self.broken_topology = 0
         self.asked: list[str] = []
@@ -42,7 +49,7 @@ class Kernel:
             raise StateError("no such file")
         return self.cpus
 
-    def mend(self, views: Iterable[ContainerView]) -> tuple[str, ...]:
+    def mend(self, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
         self.asked.append("mend")
         return self.troubles
 
@@ -163,13 +170,13 @@ async def test_a_machine_that_cannot_be_understood_is_read_again(autojump_clock:
 async def test_somebody_astray_is_mended_quickly_then_looked_at(autojump_clock: MockClock, bench: Bench) -> None:
     """Ten times a second while it may be a matter of a moment; and everybody is looked at when it is done."""
     await trio.sleep(1)
-    bench.kernel.cpus, bench.kernel.troubles = CPUSet.parse("0-2"), ("a is astray", "b is astray")
+    bench.kernel.cpus, bench.kernel.troubles = CPUSet.parse("0-2"), (A_ASTRAY, B_ASTRAY)
     await bench.told()
     await trio.sleep(1.05)
     assert 9 <= bench.kernel.asked.count("mend") <= 13
-    assert (bench.looks, bench.said("a is astray")) == (0, 1)
-    assert bench.board.problems == {"hotplug": "a is astray; b is astray"}
-    bench.kernel.troubles = ("b is astray",)
+    assert (bench.looks, bench.said(told(A_ASTRAY))) == (0, 1)
+    assert bench.board.problems == {"hotplug": f"{told(A_ASTRAY)}; {told(B_ASTRAY)}"}
+    bench.kernel.troubles = (B_ASTRAY,)
     await trio.sleep(0.2)
     assert bench.looks == 1
     bench.kernel.troubles = ()
@@ -183,14 +190,14 @@ async def test_somebody_astray_is_mended_quickly_then_looked_at(autojump_clock: 
 async def test_what_cannot_be_mended_is_tried_at_leisure(autojump_clock: MockClock, bench: Bench) -> None:
     """A cgroup tree that is read-only stays so: no more than one try a second after a while, and one line in all."""
     await trio.sleep(1)
-    bench.kernel.cpus, bench.kernel.troubles = CPUSet.parse("0-2"), ("it is read-only",)
+    bench.kernel.cpus, bench.kernel.troubles = CPUSet.parse("0-2"), (NARROWED,)
     await bench.told()
     await trio.sleep(10)
     before = len(bench.kernel.asked)
     assert before > QUICK_ROUNDS
     await trio.sleep(100)
     assert 98 <= len(bench.kernel.asked) - before <= 102
-    assert bench.said("it is read-only") == 1
+    assert bench.said(told(NARROWED)) == 1
 
 
 @pytest.mark.parametrize("is_ready", [False])

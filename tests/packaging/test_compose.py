@@ -13,7 +13,7 @@ import pytest
 from compose.demo.dynamic import FOLDER, settings
 from compose.host.composer import find
 from sidecar.config import Config
-from sidecar.decide.demand import wish_of
+from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.settings import PolicyName
 from state.cpuset import CPUSet
@@ -132,7 +132,7 @@ def test_labels_of_the_dynamic_story_are_understood(elastic: Services) -> None:
     for name, service in elastic.items():
         view = ContainerView(id="f" * 64, name=name, phase=Phase.CREATED, labels=service.get("labels", {}))
         wish = wish_of(view, config.settings(), Originals(), CPUSet.parse("0-7"))
-        assert (wish.trouble, wish.warnings) == (None, ())
+        assert (wish.refusal, wish.warnings) == (None, ())
         assert (wish.demand is None) == (name == "sidecar")
 
 

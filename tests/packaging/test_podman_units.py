@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.decide.demand import LABELS
+from sidecar.decide.container.labels import NAMES
 from sidecar.keys import KEYS
 
 FOLDER = Path(__file__).parents[2] / "compose/podman"
@@ -65,5 +65,5 @@ def test_volumes_that_are_mounted_are_there(path: Path) -> None:
 def test_the_workload_asks_in_the_words_of_the_labels() -> None:
     """It mounts the directory of projections, read-only."""
     container = read(FOLDER / "workload.container")["Container"]
-    assert {label.partition("=")[0] for label in container["Label"]} <= set(LABELS)
+    assert {label.partition("=")[0] for label in container["Label"]} <= set(NAMES)
     assert container["Volume"] == ["cpuset-projections.volume:/run/cpuset-sidecar:ro"]

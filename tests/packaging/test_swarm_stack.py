@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sidecar.config import PREFIX
-from sidecar.decide.demand import wish_of
+from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.swarm import KIND, TASK_LABEL

@@ -21,6 +21,7 @@ from state.cpuset import CPUSet
 from state.errors import ProjectionError, ProjectionMissing
 from state.model import Leaving
 from state.projection import Projection, read
+from state.refusal import Said
 from tests.decide.real import Real
 from tests.decide.stories import Story
 
@@ -114,7 +115,7 @@ async def test_what_changes_in_a_grant_alone_is_told(autojump_clock: MockClock, 
     await bench.tell()
     state = bench.story.world.state
     was = state.assignments[rt.id]
-    leaving = Leaving(cpus=CPUSet.of(3), number=1, reason="arrival of other took 1")
+    leaving = Leaving(cpus=CPUSet.of(3), number=1, cause=Said("arrival of other took 1"))
     taken = replace(was, cpus=was.cpus - leaving.cpus, leaving=leaving)
     # The CPU is in nobody's pool yet, so that only the grant differs.
     books = replace(state.holding(taken), isolated=leaving.cpus)

@@ -10,6 +10,7 @@ from sidecar.decide.facts import Fact
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.step import step
 from sidecar.decide.world import World
+from sidecar.publish.journal import WorldLine
 from sidecar.simulation.happenings import Happening, What
 from sidecar.simulation.run import ScenarioError, Simulation
 from sidecar.simulation.summary import summary_of
@@ -224,7 +225,7 @@ def test_the_trace_replays_to_the_same_world() -> None:
     runs(sim, "batch", 1, most=7, follows=True, moves_in=0.1)
     sim.at(5, lambda: runs(sim, "server", 4))
     sim.advance(20)
-    world = codec.decode(lines[0][len(b'{"world":') : -2], World)
+    world = codec.decode(bytes(msgspec.json.decode(lines[0], type=WorldLine).world), World)
     for line in lines[1:]:
         world, _ = step(world, codec.decode(line, tuple[Fact, ...]))
     assert world.state == sim.world.state

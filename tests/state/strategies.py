@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from state.cpuset import MAX_CPU, CPUSet
-from state.model import Demand, Originals, QuotaRule, Refusal, RefusalCode, Shortage, State
+from state.model import Demand, Originals, QuotaRule, Refused, Shortage, State
+from state.refusal import Lost, Neighbours, Part, Refusal, RefusalCode, Said, TooFew
 from state.topology import Topology, topology
 
 cpu_numbers = st.one_of(st.integers(0, 15), st.integers(0, MAX_CPU))
@@ -51,6 +52,18 @@ demands = st.builds(
     options=st.none() | st.lists(names, max_size=3).map(tuple),
 )
 
+details = st.one_of(
+    st.none(),
+    st.builds(Said, names),
+    st.builds(Lost, cpu_sets, st.integers(1, 64)),
+    st.builds(
+        TooFew,
+        count=st.integers(1, 64),
+        free=st.lists(st.builds(Part, cpu_sets, st.none() | st.integers(0, 3)), max_size=3).map(tuple),
+        neighbours=st.none() | st.builds(Neighbours, reserved=cpu_sets, holder_names=st.lists(names).map(tuple)),
+    ),
+)
+
 originals = st.builds(
     Originals,
     cpuset=cpu_sets.map(str),
@@ -73,9 +86,9 @@ def states(draw: st.DrawFn) -> State:
             case "grant" if len(free) >= demand.cpus and demand.container not in state.assignments:
                 state = state.granted(demand, CPUSet(free[: demand.cpus]))
             case "refuse":
-                code = draw(st.sampled_from(RefusalCode))
+                code, detail = draw(st.sampled_from(RefusalCode)), draw(details)
                 state = state.refused(
-                    Refusal(container=demand.container, name=demand.name, code=code, reason="no", demand=demand)
+                    Refused(container=demand.container, name=demand.name, refusal=Refusal(code, detail), demand=demand)
                 )
             case "release":
                 state = state.released(demand.container)

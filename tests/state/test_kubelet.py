@@ -12,7 +12,8 @@ from state import gojson
 from state.cpuset import EMPTY, MAX_CPU, CPUSet
 from state.errors import CheckpointCorrupt, CPUSetError, StateError
 from state.kubelet import KubeletState, decode, encode, exported, imported, parse_cpus
-from state.model import Demand, Refusal, RefusalCode, State
+from state.model import Demand, Refused, State
+from state.refusal import Refusal, RefusalCode
 from tests.state.strategies import cpu_sets, states
 
 cpus = CPUSet.parse
@@ -297,8 +298,8 @@ def test_our_own_export_changes_nothing(books: State) -> None:
 def test_an_import_gives_containers_that_the_books_know_their_cpus() -> None:
     """By name or by the beginning of the id; a swap is one step; a wish that was refused can be granted."""
     late = wish("late", 3)
-    refusal = Refusal(container=late.container, name="late", code=RefusalCode.NOT_ENOUGH, reason="no", demand=late)
-    books = BOOKS.refused(refusal)
+    no = Refusal(RefusalCode.NOT_ENOUGH)
+    books = BOOKS.refused(Refused(container=late.container, name="late", refusal=no, demand=late))
     entries = {"uid-1": {"web": cpus("3-4"), "late": cpus("9-10")}, f"{2:064x}": {"x": cpus("1-2")}}
     made = imported(KubeletState(policy="static", assignments=entries), books)
     assert {grant.name: str(grant.cpus) for grant in made.books.assignments.values()} == {

@@ -6,7 +6,8 @@ from hypothesis import given
 
 from state.cpuset import EMPTY, CPUSet
 from state.invariants import violations
-from state.model import Demand, Originals, Refusal, RefusalCode, State
+from state.model import Demand, Originals, Refused, State
+from state.refusal import Refusal, RefusalCode
 from state.topology import topology
 from tests.state.strategies import demands, originals, states
 
@@ -18,8 +19,8 @@ def wish(container: str = A, cpus: int = 2) -> Demand:
     return Demand(container=container, name="voice", cpus=cpus)
 
 
-def no(container: str = A) -> Refusal:
-    return Refusal(container=container, name="voice", code=RefusalCode.NOT_ENOUGH, reason="no")
+def no(container: str = A) -> Refused:
+    return Refused(container=container, name="voice", refusal=Refusal(RefusalCode.NOT_ENOUGH))
 
 
 @given(states())

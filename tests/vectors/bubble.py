@@ -5,6 +5,7 @@ of it for its guaranteed containers, and the rest shared by the others.
 from __future__ import annotations
 
 from sidecar.decide.placement.choose import Ask, choose
+from sidecar.words.refusals import sentence
 from state.cpuset import CPUSet
 from tests.vectors.node import Node, Pod, containers_of, milli, whole
 
@@ -18,7 +19,7 @@ def allocate_pod(node: Node, pod: Pod) -> str:
         reserved=node.reserved,
     )
     if not isinstance(found, CPUSet):
-        return found.reason
+        return sentence(found)
     parts: dict[str, CPUSet] = {}
     # Containers that stay, one after the other, out of what those before them left.
     left = found

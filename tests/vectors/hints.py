@@ -9,6 +9,7 @@ from sidecar.decide.options import ALIGN_BY_SOCKET, from_switches, misfit
 from sidecar.decide.placement.affinity import Affinity, affinity, hints, merged
 from state.cpuset import EMPTY, CPUSet
 from state.model import NumaRule
+from state.refusal import Refusal
 from state.topology import Topology
 from tests.vectors.node import Node
 from tests.vectors.verdict import EQUAL, Vector, Verdict, wanted
@@ -25,8 +26,8 @@ def judge(vector: Vector, machines: Mapping[str, Topology]) -> Verdict:
     """Compare the list of hints, and what each rule makes of it."""
     topology, expected = machines[vector["topology"]], wanted(vector)
     options = from_switches(vector["options"])
-    problem = options if isinstance(options, str) else misfit(options, NumaRule.NONE, topology)
-    if problem or "new_error" in expected:
+    problem = options if isinstance(options, Refusal) else misfit(options, NumaRule.NONE, topology)
+    if isinstance(options, Refusal) or problem or "new_error" in expected:
         return EQUAL if problem and "new_error" in expected else Verdict(f"refused with {problem!r}, not as expected")
     by_socket = ALIGN_BY_SOCKET in options
     available, count = CPUSet.parse(vector["available"]), vector["num"]
@@ -49,7 +50,7 @@ def judge_of_pod(vector: Vector, machines: Mapping[str, Topology]) -> Verdict:
     """Compare the hints for a container, or a pod, as a set."""
     topology, expected = machines[vector["topology"]], wanted(vector)["hints"]
     options = from_switches(vector["options"])
-    assert not isinstance(options, str)
+    assert not isinstance(options, Refusal)
     node = Node(
         topology=topology,
         options=options,

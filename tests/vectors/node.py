@@ -14,9 +14,10 @@ from sidecar.decide.books.room import Room
 from sidecar.decide.options import ALIGN_BY_SOCKET, FULL_PCPUS_ONLY
 from sidecar.decide.placement.affinity import ANYWHERE, Affinity, hints, merged
 from sidecar.decide.placement.choose import Ask, choose, laid_out, width_of
-from sidecar.decide.placement.shortfall import Shortfall, not_enough, not_whole_cores
+from sidecar.decide.placement.shortfall import not_enough, not_whole_cores
 from state.cpuset import EMPTY, CPUSet, union
 from state.model import NumaRule
+from state.refusal import Refusal
 from state.topology import Topology
 
 Pod = dict[str, Any]
@@ -49,7 +50,7 @@ class Node:
         for pod in [pod for pod in self.assignments if pod not in self.active]:
             self.default |= union(self.assignments.pop(pod).values())
 
-    def admit(self, pod: Pod) -> tuple[bool, dict[str, Affinity], Shortfall | None]:
+    def admit(self, pod: Pod) -> tuple[bool, dict[str, Affinity], Refusal | None]:
         """Init containers first, then the others, until one is refused: whether the pod was admitted, the nodes that
         were chosen, and the refusal (None where the topology manager refused).
         """
@@ -94,7 +95,7 @@ class Node:
         reuse = self.reusable.get(pod["name"], EMPTY)
         return list(hints(self.topology, self.free, count, by_socket=by_socket, held=reuse))
 
-    def allocate(self, pod: Pod, container: Spec, wanted: Affinity) -> Shortfall | None:
+    def allocate(self, pod: Pod, container: Spec, wanted: Affinity) -> Refusal | None:
         """Give a container its CPUs; why not, if not."""
         count = exclusive_cpus(pod, container)
         if not count:
@@ -103,7 +104,7 @@ class Node:
         cpus = held.get(container["name"])
         if cpus is None:
             found = self._choose(self.reusable.get(pod["name"], EMPTY), count, wanted)
-            if isinstance(found, Shortfall):
+            if isinstance(found, Refusal):
                 return found
             cpus = found
             self.assignments.setdefault(pod["name"], {})[container["name"]] = cpus
@@ -119,7 +120,7 @@ class Node:
         if not held:
             self.assignments.pop(pod, None)
 
-    def _choose(self, reuse: CPUSet, count: int, wanted: Affinity) -> CPUSet | Shortfall:
+    def _choose(self, reuse: CPUSet, count: int, wanted: Affinity) -> CPUSet | Refusal:
         stands_for_itself = not reuse and not self.by_pod and self.fixed_hint is None
         ask = Ask(count=count, options=self.options, numa=self.rule if stands_for_itself else NumaRule.NONE)
         if stands_for_itself:
@@ -134,7 +135,7 @@ class Node:
         found = laid_out(self.topology, candidates, ask, wanted)
         return self._emptied(found) or found
 
-    def _emptied(self, cpus: CPUSet) -> Shortfall | None:
+    def _emptied(self, cpus: CPUSet) -> Refusal | None:
         keeps_core = self.strict and FULL_PCPUS_ONLY in self.options
         return Room(shared=self.default, cores=self.topology.cores, keeps_core=keeps_core).objection(cpus)
 

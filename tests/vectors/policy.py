@@ -15,11 +15,12 @@ from sidecar.decide.books.refit import refit
 from sidecar.decide.options import ACROSS_CORES, FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION, from_switches, misfit
 from sidecar.decide.placement.affinity import Affinity
 from sidecar.decide.placement.reserve import reserve
-from sidecar.decide.placement.shortfall import Shortfall
 from sidecar.decide.settings import PolicyName, Settings
+from sidecar.words.refusals import sentence
 from state.cpuset import EMPTY, CPUSet, union
 from state.invariants import violations
-from state.model import Assignment, Demand, RefusalCode, State
+from state.model import Assignment, Demand, State
+from state.refusal import Refusal, RefusalCode
 from state.topology import Topology
 from tests.vectors.bubble import allocate_pod
 from tests.vectors.hints import shown
@@ -90,8 +91,8 @@ class _Run:
         """The policy as it begins, or begins again; None where it does not."""
         options = from_switches(given["options"])
         rule = rule_named(self.vector.get("tm_policy"))
-        problem = options if isinstance(options, str) else misfit(options, rule, self.topology)
-        problem = withheld(given["options"], self.vector.get("gates", {})) or problem
+        problem: Refusal | str | None = withheld(given["options"], self.vector.get("gates", {}))
+        problem = problem or (options if isinstance(options, Refusal) else misfit(options, rule, self.topology))
         if not problem and given["reserved_count"] > len(self.topology.online):
             problem = "more CPUs are to be reserved than there are"
         refusal = answer.get("new_error") or answer.get("tm_error")
@@ -99,7 +100,7 @@ class _Run:
             if problem and refusal:
                 return None
             raise _Differs(f"{at}: {f'refused ({problem})' if problem else f'accepted, expected {refusal!r}'}")
-        assert not isinstance(options, str)
+        assert not isinstance(options, Refusal)
         settings = Settings(
             policy=PolicyName.STATIC,
             options=options,
@@ -214,11 +215,11 @@ class _Run:
         if "hints" in answer and admitted and ours != answer["hints"]:
             raise _Differs(f"{at}: chose nodes {ours}, expected {answer['hints']}")
 
-    def _refusal(self, node: Node, refused: Shortfall | None, answer: Vector, at: str) -> None:
+    def _refusal(self, node: Node, refused: Refusal | None, answer: Vector, at: str) -> None:
         """One of the two refuses and the other does not: lawful only for the sake of the shared pool."""
         is_meant = refused is not None and refused.code is RefusalCode.POOL_WOULD_BE_EMPTY
         empties = self._empties(node.options, CPUSet.parse(answer["state"]["default"]))
-        said = refused.reason if refused else "granted"
+        said = sentence(refused) if refused else "granted"
         self._deviate(f"{at}: {said}, expected the opposite", NEVER_EMPTY if is_meant and empties else "")
         self._adopt(node, answer["state"])
         if answer.get("admit"):

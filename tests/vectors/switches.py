@@ -16,6 +16,7 @@ from sidecar.decide.options import (
     misfit,
 )
 from state.model import NumaRule
+from state.refusal import Refusal
 from state.topology import Topology
 from tests.vectors.hints import RULES
 from tests.vectors.verdict import EQUAL, Vector, Verdict, wanted
@@ -42,7 +43,9 @@ def judge(vector: Vector, machines: Mapping[str, Topology]) -> Verdict:
     """Compare what is parsed, and the fact of refusal."""
     expected = wanted(vector)
     options = from_switches(vector["options"])
-    problem = withheld(vector["options"], vector.get("gates", {})) or (options if isinstance(options, str) else "")
+    problem: Refusal | str | None = withheld(vector["options"], vector.get("gates", {}))
+    if isinstance(options, Refusal):
+        problem, options = problem or options, ()
     if not problem and "topology" in vector:
         rule = RULES[vector.get("tm_policy", "none")]
         problem = misfit(options, rule, machines[vector["topology"]])

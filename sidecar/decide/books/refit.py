@@ -17,10 +17,12 @@ from sidecar.decide.placement.beside import beside
 from sidecar.decide.placement.packed import packed
 from sidecar.decide.placement.preferences import around
 from sidecar.decide.placement.reserve import reserve
-from sidecar.decide.placement.shortfall import Shortfall
+from sidecar.decide.placement.shortfall import with_facts
 from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
+from sidecar.decide.world import Note
 from state.cpuset import EMPTY, CPUSet, union
-from state.model import Assignment, Refusal, RefusalCode, State
+from state.model import Assignment, Refused, State
+from state.refusal import Lost, Refusal, RefusalCode
 from state.topology import Topology
 
 replace = msgspec.structs.replace
@@ -43,8 +45,8 @@ class _Terms(msgspec.Struct, frozen=True):
 
 def refit(
     state: State, topology: Topology, settings: Settings, strangers: CPUSet = EMPTY
-) -> tuple[State, tuple[str, ...]]:
-    """Make books that are lawful on this machine under these settings, and say what had to change, as sentences.
+) -> tuple[State, tuple[Note, ...]]:
+    """Make books that are lawful on this machine under these settings, and say what had to change.
 
     Replacements are never taken from `strangers`, the CPUs of containers pinned by hand.
 
@@ -75,7 +77,7 @@ def _in_order(state: State) -> list[Assignment]:
 
 def _refused(state: State, fitted: State) -> list[RefusalCode]:
     """Why those who held CPUs in the books hold none in the fitted ones."""
-    return [refusal.code for id, refusal in fitted.refusals.items() if id in state.assignments]
+    return [refused.refusal.code for id, refused in fitted.refusals.items() if id in state.assignments]
 
 
 def _fitted(state: State, terms: _Terms) -> State:
@@ -86,7 +88,7 @@ def _fitted(state: State, terms: _Terms) -> State:
     for grant in _in_order(state):
         # 4. Whole, or not at all.
         made = _made_anew(fitted, terms, grant, _held_later(state, grant))
-        fitted = fitted.refused(made) if isinstance(made, Refusal) else fitted.holding(made)
+        fitted = fitted.refused(made) if isinstance(made, Refused) else fitted.holding(made)
     return fitted
 
 
@@ -119,7 +121,7 @@ def _held_later(state: State, grant: Assignment) -> CPUSet:
     return union(each.cpus for each in state.assignments.values() if each.since > grant.since)
 
 
-def _made_anew(fitted: State, terms: _Terms, grant: Assignment, later: CPUSet) -> Assignment | Refusal:
+def _made_anew(fitted: State, terms: _Terms, grant: Assignment, later: CPUSet) -> Assignment | Refused:
     """The grant on what it keeps and on replacements, or why it is none any more."""
     kept = _kept(fitted, terms, grant)
     free = fitted.assignable - terms.strangers - kept
@@ -127,8 +129,12 @@ def _made_anew(fitted: State, terms: _Terms, grant: Assignment, later: CPUSet) -
         replaced = _replacement(terms, grant, source, kept, size - len(kept))
         if replaced is not None:
             why = room(terms.topology, terms.settings, fitted, terms.strangers).objection(kept | replaced)
-            return _without_room(grant, why) if why else _lying_on(terms, grant, kept | replaced)
-    return _lost(grant)
+            return (
+                _refused_anew(grant, with_facts(why, had=grant.cpus, would_fit=()))
+                if why
+                else _lying_on(terms, grant, kept | replaced)
+            )
+    return _refused_anew(grant, Refusal(RefusalCode.CPUS_LOST, Lost(grant.cpus, grant.demand.cpus)))
 
 
 def _trials(terms: _Terms, grant: Assignment, free: CPUSet, later: CPUSet) -> Iterator[tuple[int, CPUSet]]:
@@ -196,20 +202,13 @@ def _original(topology: Topology, grant: Assignment, cpus: CPUSet) -> CPUSet:
     return original | beside(topology, around(topology, cpus - original, original), size - len(original), ())
 
 
-def _lost(grant: Assignment) -> Refusal:
-    reason = f"it held CPUs {grant.cpus}, and the machine no longer has {grant.demand.cpus} for it"
-    code = RefusalCode.CPUS_LOST
-    return Refusal(container=grant.container, name=grant.name, code=code, reason=reason, demand=grant.demand)
+def _refused_anew(grant: Assignment, refusal: Refusal) -> Refused:
+    return Refused(container=grant.container, name=grant.name, refusal=refusal, demand=grant.demand)
 
 
-def _without_room(grant: Assignment, why: Shortfall) -> Refusal:
-    reason = f"it held CPUs {grant.cpus}; {why.reason}"
-    return Refusal(container=grant.container, name=grant.name, code=why.code, reason=reason, demand=grant.demand)
-
-
-def _notes(state: State, fitted: State) -> Iterator[str]:
+def _notes(state: State, fitted: State) -> Iterator[Note]:
     for grant in _in_order(state):
-        if refusal := fitted.refusals.get(grant.container):
-            yield f"{grant.name} lost its exclusive CPUs: {refusal.reason}"
+        if refused := fitted.refusals.get(grant.container):
+            yield Note(name=grant.name, held=grant.cpus, refusal=refused.refusal)
         elif (cpus := fitted.assignments[grant.container].cpus) != grant.cpus:
-            yield f"{grant.name} moved from CPUs {grant.cpus} to {cpus}"
+            yield Note(name=grant.name, held=grant.cpus, holds=cpus)

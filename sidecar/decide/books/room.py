@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from sidecar.decide.options import FULL_PCPUS_ONLY
-from sidecar.decide.placement.shortfall import Shortfall
 from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
 from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet, union
-from state.model import RefusalCode, State
+from state.model import State
+from state.refusal import PoolEmptied, Refusal, RefusalCode
 from state.topology import Group, Topology
 
 replace = msgspec.structs.replace
@@ -41,7 +41,7 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
     held: CPUSet = EMPTY
     pool: CPUSet = EMPTY
 
-    def objection(self, cpus: CPUSet) -> Shortfall | None:
+    def objection(self, cpus: CPUSet) -> Refusal | None:
         """Why these CPUs may not be given, besides what is held; None if they may."""
         left = self.shared - cpus
         if self._suffices(left):
@@ -149,12 +149,8 @@ def _spare_in(world: World, state: State) -> int:
     return len(room_in(world, state).spare(by_cores=FULL_PCPUS_ONLY in settings.options))
 
 
-def _too_little(asked: int, *, shared: int, keep: int, left: int, part: int) -> Shortfall:
+def _too_little(asked: int, *, shared: int, keep: int, left: int, part: int) -> Refusal:
     """The objection, where a part of what was asked for could be given."""
-    wanted = "1 exclusive CPU" if asked == 1 else f"{asked} exclusive CPUs"
-    kept = "a whole core" if left >= keep else str(keep)
-    return Shortfall(
-        RefusalCode.POOL_WOULD_BE_EMPTY,
-        f"{wanted} asked for; {shared} are shared, and {kept} must stay so",
-        f"{part} would fit" if part else "",
-    )
+    would_fit = (part,) if part else ()
+    detail = PoolEmptied(count=asked, shared=shared, keep=keep, by_cores=left >= keep, would_fit=would_fit)
+    return Refusal(RefusalCode.POOL_WOULD_BE_EMPTY, detail)

@@ -24,7 +24,9 @@ from sidecar.decide.container.start import Answered, Held, Plain, Start
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.orders import ApplyCpuset
 from state.cpuset import CPUSet
-from state.model import Demand, RefusalCode
+from state.mistakes import Mistake
+from state.model import Demand, MemsRule
+from state.refusal import Refusal
 
 
 class Standing(enum.StrEnum):
@@ -41,13 +43,14 @@ class Standing(enum.StrEnum):
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What a container is, and what it asks for: a demand, or the reason why what it asks cannot be understood."""
+    """What a container is, and what it asks for: a demand, or why what it asks cannot be understood."""
 
     standing: Standing
     demand: Demand | None = None
-    trouble: RefusalCode | None = None
-    reason: str = ""
-    warnings: tuple[str, ...] = ()
+    refusal: Refusal | None = None
+    warnings: tuple[Mistake, ...] = ()
+    mems: MemsRule = MemsRule.KEEP
+    """What becomes of its memory nodes; its label counts whether it asks for CPUs or not."""
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):

@@ -11,8 +11,8 @@ all of the machine's back.
 from __future__ import annotations
 
 from sidecar.decide.container.container import Container
+from sidecar.decide.container.originals import NANO, originals_of
 from sidecar.decide.container.place import cpus_of
-from sidecar.decide.demand import MEMS_LABEL, NANO, originals_of
 from sidecar.decide.orders import Update
 from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet
@@ -75,7 +75,7 @@ def _ceiling(world: World) -> int:
 def memory_for(world: World, container: Container) -> CPUSet:
     """The memory nodes that a container should have now; empty where that is not ours to say."""
     view = container.view
-    if view.labels.get(MEMS_LABEL, "").strip().lower() != MemsRule.FOLLOW or container.keeps_mems:
+    if container.wish.mems is not MemsRule.FOLLOW or container.keeps_mems:
         return EMPTY
     assignment = world.state.assignments.get(view.id)
     if assignment is not None:

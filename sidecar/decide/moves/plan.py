@@ -30,7 +30,7 @@ from sidecar.decide.container.footprint import Reach
 from sidecar.decide.container.line import Free, Sent
 from sidecar.decide.container.machine import after
 from sidecar.decide.container.news import Ordered
-from sidecar.decide.demand import originals_of
+from sidecar.decide.container.originals import originals_of
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.limits import update_to
 from sidecar.decide.moves.release import released_to

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from sidecar.decide.container.container import Container
+from typing import Final
+
+from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.facts import Phase
 from sidecar.decide.moves.release import released_to
 from sidecar.decide.policies.registry import policy_named
+from sidecar.decide.settings import PolicyName
 from sidecar.decide.takes import held
 from sidecar.decide.world import World
 from state.cpuset import CPUSet
+from state.model import Assignment
+
+_GOING: Final = (Phase.REMOVING, Phase.DEAD)
 
 
 def desired(world: World, container: Container) -> CPUSet | None:
@@ -34,3 +41,28 @@ def is_settled(world: World, container: Container) -> bool:
         and container.order is None
         and not world.reach.others(container.footprint) & container.footprint
     )
+
+
+def is_left_alone(world: World, container: Container) -> bool:
+    """Whether where it runs is not for the sidecar to say."""
+    nobody_decides = world.settings.policy is PolicyName.NONE and not world.is_releasing
+    return nobody_decides or container.wish.standing is not Standing.MANAGED
+
+
+def is_where_it_should_be(
+    world: World, container: Container, assignment: Assignment | None, wanted: CPUSet | None
+) -> bool:
+    """Whether nothing is left to do for it; and, of an exclusive one that runs, whether it is alone there."""
+    if assignment and not container.is_idle:
+        return is_settled(world, container)
+    if container.view.phase in _GOING:
+        # It will never run again, and cannot be moved either.
+        return True
+    return wanted is None or (container.place.seen == container.place.configured == wanted and container.order is None)
+
+
+def is_quota_lifted(world: World, container: Container, assignment: Assignment | None) -> bool:
+    """Whether its CPU limit is another now than it was created with."""
+    before = world.state.originals.get(container.view.id)
+    now = container.view
+    return bool(assignment and before and (now.nano_cpus, now.cpu_quota) != (before.nano_cpus, before.cpu_quota))

@@ -38,12 +38,12 @@ def signals(world: World) -> tuple[World, tuple[SendSignal, ...]]:
 def stops(world: World) -> tuple[World, tuple[StopContainer, ...]]:
     """The containers to be stopped now: refused, live, and asking for that; once for each start of theirs."""
     orders: list[StopContainer] = []
-    for id, refusal in world.state.refusals.items():
+    for id, refused in world.state.refusals.items():
         container = world.containers.get(id)
-        if refusal.demand is None or refusal.demand.shortage is not Shortage.STOP or container is None:
+        if refused.demand is None or refused.demand.shortage is not Shortage.STOP or container is None:
             continue
         if not container.is_idle and world.stops.get(id) != container.view.started_at:
-            orders.append(StopContainer(id, refusal.reason))
+            orders.append(StopContainer(id, refused.refusal))
             world = replace(world, stops={**world.stops, id: container.view.started_at})
     return world, tuple(orders)
 

@@ -22,8 +22,8 @@ from typing import Final
 from sidecar.decide.container import news
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.machine import after
+from sidecar.decide.container.originals import NANO
 from sidecar.decide.container.start import Held
-from sidecar.decide.demand import NANO
 from sidecar.decide.facts import StartHeld, StartLetGo
 from sidecar.decide.moves.limits import update_to
 from sidecar.decide.orders import AnswerStart, Update
@@ -33,6 +33,7 @@ from sidecar.decide.sightings import believed
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 from state.model import QuotaRule
+from state.refusal import Refusal, RefusalCode, Taken
 
 _PERIOD: Final = 100_000
 """Microseconds: the period of CPU limits that are given in CPUs."""
@@ -70,7 +71,7 @@ def answers(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
             continue
         given.append(answer)
         # 6. It starts, or has started, or will not.
-        made = after(container, news.StartAnswered(answer.update, is_refused=bool(answer.refusal)))
+        made = after(container, news.StartAnswered(answer.update, is_refused=answer.refusal is not None))
         world = world.with_container(made)
     return world, tuple(given)
 
@@ -79,14 +80,14 @@ def answer_to(world: World, container: Container, number: int) -> AnswerStart | 
     """The answer to the held start of this number; None where it has to wait."""
     id, settings = container.view.id, world.settings
     is_ours = container.wish.standing is Standing.MANAGED and settings.policy is not PolicyName.NONE
-    if world.is_releasing or (not is_ours and container.wish.trouble is None):
+    if world.is_releasing or (not is_ours and container.wish.refusal is None):
         # 5. Not ours to place.
         return AnswerStart(id, number)
     if not world.is_ready:
         return None
-    if refusal := world.state.refusals.get(id):
+    if refused := world.state.refusals.get(id):
         # 4. Refused.
-        return AnswerStart(id, number, refusal=refusal.reason)
+        return AnswerStart(id, number, refusal=refused.refusal)
     wanted = policy_named(settings.policy).desired(world, container)
     if wanted is None:
         return AnswerStart(id, number)
@@ -95,8 +96,7 @@ def answer_to(world: World, container: Container, number: int) -> AnswerStart | 
     if is_exclusive:
         # 2. All of it, and alone.
         if taken := wanted & world.strangers:
-            reason = f"CPUs {taken} were granted to it, and a container pinned by hand is on them now"
-            return AnswerStart(id, number, refusal=reason)
+            return AnswerStart(id, number, refusal=Refusal(RefusalCode.TAKEN_BY_STRANGER, Taken(taken)))
         if reached.others(container.footprint) & wanted.mask & ~reserved:
             return None
         cpus = wanted

@@ -27,7 +27,7 @@ def from_books(world: World, view: ContainerView, began: int) -> AnswerStart | N
     known = world if id in world.containers else believed(world, view, began)
     wish = known.containers[id].wish
     is_ours = wish.standing is Standing.MANAGED and settings.policy is not PolicyName.NONE
-    if world.is_releasing or (not is_ours and wish.trouble is None):
+    if world.is_releasing or (not is_ours and wish.refusal is None):
         return AnswerStart(id, 0)  # 3.
     if assignment := world.state.assignments.get(id):
         lifts = assignment.demand.quota is QuotaRule.LIFT and view.cpu_quota > 0

@@ -13,11 +13,12 @@ import msgspec
 from sidecar.decide.options import ALIGN_BY_SOCKET, EFFICIENT, FULL_PCPUS_ONLY, PERFORMANCE, misfit
 from sidecar.decide.placement.affinity import Affinity, affinity
 from sidecar.decide.placement.preferences import alternatives, tiers
-from sidecar.decide.placement.shortfall import Shortfall, cut_core, not_aligned, not_enough, not_whole_cores, unfit
+from sidecar.decide.placement.shortfall import cut_core, not_aligned, not_enough, not_whole_cores, with_facts
 from sidecar.decide.placement.take import take
 from sidecar.decide.settings import IsolatedRule
 from state.cpuset import EMPTY, CPUSet, union
 from state.model import NumaRule
+from state.refusal import Refusal
 from state.topology import Topology
 
 
@@ -31,7 +32,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     near: str = ""
 
 
-Accept = Callable[[CPUSet], Shortfall | None]
+Accept = Callable[[CPUSet], Refusal | None]
 """Why these CPUs may not be given although they are to be had; None if they may."""
 
 _ANY: Final[Accept] = lambda cpus: None  # noqa: E731, ARG005 - the shape of an Accept
@@ -39,7 +40,7 @@ _ANY: Final[Accept] = lambda cpus: None  # noqa: E731, ARG005 - the shape of an 
 
 def choose(
     topology: Topology, available: CPUSet, ask: Ask, *, reserved: CPUSet = EMPTY, accept: Accept = _ANY
-) -> CPUSet | Shortfall:
+) -> CPUSet | Refusal:
     """CPUs out of `available` (which holds no reserved CPU), or why none.
 
     1. Options that cannot be had on this machine.
@@ -52,10 +53,10 @@ def choose(
        an alternative has one thread of a core. (Without either, half cores are given as the kubelet gives them.)
     """
     # 1. Options that cannot be had.
-    if problem := misfit(ask.options, ask.numa, topology):
-        return unfit(problem)
+    if unfit := misfit(ask.options, ask.numa, topology):
+        return unfit
     # 2. The first alternative that can serve.
-    refused: Shortfall | None = None
+    refused: Refusal | None = None
     for candidates in alternatives(topology, available, ask.options, ask.isolated):
         found = _among(topology, candidates, ask, reserved)
         if isinstance(found, CPUSet) and (topology.kinds or candidates != available):
@@ -68,18 +69,11 @@ def choose(
         else:
             refused = found
     refused = refused or not_enough(topology, EMPTY, ask.count)
-    return msgspec.structs.replace(refused, reason=refused.reason + _restricted(topology, ask))
+    kinds = tuple(word for word in (PERFORMANCE, EFFICIENT) if word in ask.options and topology.kinds)
+    return with_facts(refused, kinds=kinds, is_isolated=ask.isolated is IsolatedRule.ONLY)
 
 
-def _restricted(topology: Topology, ask: Ask) -> str:
-    """What of the free CPUs was not considered at all, as the end of a sentence."""
-    kinds = [word for word in (PERFORMANCE, EFFICIENT) if word in ask.options and topology.kinds]
-    parts = [f"{kind} cores only (cpuset.options)" for kind in kinds]
-    parts += ["isolated CPUs only (isolated)"] if ask.isolated is IsolatedRule.ONLY else []
-    return f"; {' and '.join(parts)}" if parts else ""
-
-
-def _among(topology: Topology, candidates: CPUSet, ask: Ask, reserved: CPUSet) -> CPUSet | Shortfall:
+def _among(topology: Topology, candidates: CPUSet, ask: Ask, reserved: CPUSet) -> CPUSet | Refusal:
     # 3. The nodes.
     wanted = affinity(topology, candidates, ask.count, ask.numa, by_socket=ALIGN_BY_SOCKET in ask.options)
     if not wanted.is_admitted:
@@ -96,7 +90,7 @@ def _among(topology: Topology, candidates: CPUSet, ask: Ask, reserved: CPUSet) -
     return laid_out(topology, candidates, ask, wanted)
 
 
-def _uncut(topology: Topology, candidates: CPUSet, ask: Ask, chosen: CPUSet) -> CPUSet | Shortfall:
+def _uncut(topology: Topology, candidates: CPUSet, ask: Ask, chosen: CPUSet) -> CPUSet | Refusal:
     is_cut = FULL_PCPUS_ONLY in ask.options and chosen != topology.whole_cores(chosen)
     return cut_core(topology, candidates, ask.count) if is_cut else chosen
 

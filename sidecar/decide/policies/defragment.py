@@ -22,6 +22,7 @@ from sidecar.decide.policies.granting import options_of, place
 from sidecar.decide.policies.which import is_bound
 from sidecar.decide.takes import exchanged
 from sidecar.decide.world import World
+from state.cause import Cause, ForOthers, Level, Together
 from state.cpuset import CPUSet
 from state.model import Assignment, State
 from state.topology import Topology
@@ -43,8 +44,8 @@ def defragmented(world: World, state: State) -> State:
             return state
         assignment, cpus = found
         original = packed(world.topology, cpus, assignment.demand.floor) or cpus
-        reason = _reason(world.topology, assignment.cpus, cpus)
-        state = exchanged(state, assignment.container, cpus, original, reason)
+        cause = _cause(world.topology, assignment.cpus, cpus)
+        state = exchanged(state, assignment.container, cpus, original, cause)
     return state
 
 
@@ -96,10 +97,11 @@ def score(topology: Topology, state: State, container: str = "", instead: CPUSet
     return Score(across_nodes, across_caches, split_cores)
 
 
-def _reason(topology: Topology, before: CPUSet, after: CPUSet) -> str:
+def _cause(topology: Topology, before: CPUSet, after: CPUSet) -> Cause:
     """What is better now: the first level at which it lies on fewer groups."""
-    for what, groups in (("NUMA nodes", topology.nodes), ("caches", topology.caches), ("cores", topology.cores)):
+    levels = ((Level.NODE, topology.nodes), (Level.CACHE, topology.caches), (Level.CORE, topology.cores))
+    for level, groups in levels:
         was, now = (sum(1 for group in groups if not group.cpus.isdisjoint(cpus)) for cpus in (before, after))
         if now < was:
-            return f"moved together: on {now} {what if now != 1 else what.removesuffix('s')} instead of {was}"
-    return "moved so that others lie better"
+            return Together(level=level, now=now, before=was)
+    return ForOthers()

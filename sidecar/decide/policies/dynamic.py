@@ -18,16 +18,26 @@ from collections.abc import Iterable, Iterator
 
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.placement.packed import packed
-from sidecar.decide.placement.shortfall import Shortfall
+from sidecar.decide.placement.shortfall import with_facts
 from sidecar.decide.policies.defragment import defragmented
-from sidecar.decide.policies.granting import askers, departures, fallen_short, keeps, misunderstood, place
-from sidecar.decide.policies.reasons import Cause, why_gained, why_lost
+from sidecar.decide.policies.granting import (
+    askers,
+    departures,
+    fallen_short,
+    keeps,
+    misunderstood,
+    place,
+    unless_only_told_anew,
+)
+from sidecar.decide.policies.reasons import Events, why_gained, why_lost
 from sidecar.decide.policies.sizes import sizes, unit_of
 from sidecar.decide.policies.which import gained, given_up, is_bound
 from sidecar.decide.takes import changed, held, without_ended_takes
 from sidecar.decide.world import World, replace
+from state.cause import TakenOver
 from state.cpuset import CPUSet
 from state.model import Demand, State
+from state.refusal import Refusal
 from state.topology import Topology
 
 
@@ -48,11 +58,11 @@ class DynamicPolicy:
             if container.wish.demand and container.view.id in state.assignments:
                 arrived.append(container.wish.demand)
         # 3. Fair sizes.
-        state = _shared_out(world, state, Cause(arrived=tuple(each.name for each in arrived)))
+        state = _shared_out(world, state, Events(arrived=tuple(each.name for each in arrived)))
         # 4. Better CPUs.
         if was_released or world.is_defragmenting:
             state = defragmented(world, state)
-        return state
+        return unless_only_told_anew(world.state, state)
 
     def desired(self, world: World, container: Container) -> CPUSet | None:
         """Its grant and what it may still stay on, or what of the shared pool nobody is leaving."""
@@ -74,14 +84,14 @@ def _answer(world: World, state: State, container: Container) -> State:
     fair = sizes(world, state, {}, demand)
     wanted = fair.pop(demand.container)
     least = min(demand.floor + -demand.floor % unit_of(world, demand), demand.cpus)
-    found: CPUSet | Shortfall | None = None
+    found: CPUSet | Refusal | None = None
     for count, trial in _trials(world.topology, state, fair, dict.fromkeys((wanted, least))):
         found = place(world, trial, demand, count)
         if isinstance(found, CPUSet):
             return _granted(world.topology, _without(state, found, demand), demand, found)
-    assert isinstance(found, Shortfall)
+    assert isinstance(found, Refusal)
     if any(len(each.cpus) > each.demand.floor for each in state.assignments.values()):
-        found = replace(found, reason=f"{found.reason}; that is with everybody at their floors")
+        found = with_facts(found, at_floors=True)
     return fallen_short(state, demand, found)
 
 
@@ -105,10 +115,8 @@ def _without(state: State, cpus: CPUSet, demand: Demand) -> State:
     """The books once whoever holds any of these CPUs has given them up for somebody who arrived."""
     for id, each in sorted(state.assignments.items(), key=lambda item: item[1].since):
         if lost := each.cpus & cpus:
-            took = f"arrival of {demand.name} took {len(lost)}"
-            state = changed(
-                state, id, f"{took}, from what {each.name} had above its floor of {each.demand.floor}", lost=lost
-            )
+            cause = TakenOver(name=each.name, count=len(lost), floor=each.demand.floor, arrived=demand.name)
+            state = changed(state, id, cause, lost=lost)
     return state
 
 
@@ -120,7 +128,7 @@ def _shrunk_to(topology: Topology, state: State, targets: dict[str, int]) -> Sta
     return state
 
 
-def _shared_out(world: World, state: State, cause: Cause) -> State:
+def _shared_out(world: World, state: State, events: Events) -> State:
     """The books with everybody at the size that is fair.
 
     Who could not be given what is fair, for want of CPUs of the right kind, is capped at what it got, and the sizes are
@@ -130,7 +138,7 @@ def _shared_out(world: World, state: State, cause: Cause) -> State:
     while True:
         targets = sizes(world, state, caps)
         growing = [each for each in state.assignments.values() if targets[each.container] > len(each.cpus)]
-        trial = _all_shrunk(world, state, targets, replace(cause, grew=tuple(each.name for each in growing)))
+        trial = _all_shrunk(world, state, targets, replace(events, grew=tuple(each.name for each in growing)))
         short: dict[str, int] = {}
         # Those who can use few CPUs choose before those who can use any.
         for each in sorted(growing, key=lambda a: (not is_bound(world, a), a.since, a.name)):
@@ -144,10 +152,10 @@ def _shared_out(world: World, state: State, cause: Cause) -> State:
         caps.update(short)
 
 
-def _all_shrunk(world: World, state: State, targets: dict[str, int], cause: Cause) -> State:
+def _all_shrunk(world: World, state: State, targets: dict[str, int], events: Events) -> State:
     shrinking = [each for each in state.assignments.values() if targets[each.container] < len(each.cpus)]
     for each in sorted(shrinking, key=lambda each: each.since):
         lost = given_up(world.topology, each, len(each.cpus) - targets[each.container])
         if lost:
-            state = changed(state, each.container, why_lost(world, each, len(lost), cause), lost=lost)
+            state = changed(state, each.container, why_lost(world, each, len(lost), events), lost=lost)
     return state

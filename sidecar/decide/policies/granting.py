@@ -6,15 +6,17 @@ from typing import Final
 
 from sidecar.decide.books.room import room_in
 from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.container.terms import terms_of
 from sidecar.decide.facts import Phase
 from sidecar.decide.options import FULL_PCPUS_ONLY
 from sidecar.decide.placement.choose import Ask, choose
-from sidecar.decide.placement.shortfall import Shortfall
+from sidecar.decide.placement.shortfall import with_facts
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.swarm import is_over
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
-from state.model import Demand, Refusal, RefusalCode, Shortage, State
+from state.model import Demand, Refused, Shortage, State
+from state.refusal import NAMES, Neighbours, Refusal, RefusalCode
 
 _COMING: Final = (Phase.CREATED, Phase.RESTARTING)
 
@@ -66,7 +68,7 @@ def askers(world: World, state: State) -> list[Container]:
     waiting = [
         container
         for container in world.containers.values()
-        if (container.wish.demand is not None or container.wish.trouble is not None)
+        if (container.wish.demand is not None or container.wish.refusal is not None)
         and container.wish.standing is not Standing.UNMANAGED
         and container.view.id not in state.assignments
         and _is_coming(container)
@@ -79,18 +81,33 @@ def askers(world: World, state: State) -> list[Container]:
 def misunderstood(state: State, container: Container) -> State:
     """The books once a container was refused whose labels cannot be understood."""
     wish, view = container.wish, container.view
-    code = wish.trouble or RefusalCode.BAD_LABEL
-    return state.refused(Refusal(container=view.id, name=view.name, code=code, reason=wish.reason))
+    refusal = wish.refusal or Refusal(RefusalCode.BAD_LABEL)
+    return state.refused(Refused(container=view.id, name=view.name, refusal=refusal))
 
 
-def fallen_short(state: State, demand: Demand, why: Shortfall) -> State:
+def fallen_short(state: State, demand: Demand, refusal: Refusal) -> State:
     """The books once a demand was refused for want of CPUs."""
-    return state.refused(
-        Refusal(container=demand.container, name=demand.name, code=why.code, reason=why.reason, demand=demand)
-    )
+    return state.refused(Refused(container=demand.container, name=demand.name, refusal=refusal, demand=demand))
 
 
-def place(world: World, state: State, demand: Demand, count: int) -> CPUSet | Shortfall:
+def unless_only_told_anew(before: State, after: State) -> State:
+    """The later books; the earlier ones where nothing differs but who has what was refused.
+
+    Who waits is refused anew in every decision. If neither it nor what is free for it changed, its refusal stands as it
+    was told first, so that the books need not be written for it.
+    """
+    if after.refusals is before.refusals or after.refusals.keys() != before.refusals.keys():
+        return after
+    if not all(_is_like(each, before.refusals[id]) for id, each in after.refusals.items()):
+        return after
+    return before if replace(after, refusals=before.refusals) == before else after
+
+
+def _is_like(refused: Refused, earlier: Refused) -> bool:
+    return replace(refused, refusal=earlier.refusal) == earlier and refused.refusal.is_like(earlier.refusal)
+
+
+def place(world: World, state: State, demand: Demand, count: int) -> CPUSet | Refusal:
     """So many CPUs for a demand out of what is assignable and not a stranger's, or why not."""
     strangers = world.strangers & state.assignable
     found = choose(
@@ -102,33 +119,33 @@ def place(world: World, state: State, demand: Demand, count: int) -> CPUSet | Sh
     )
     if isinstance(found, CPUSet):
         return found
-    said = found.reason + _why(world, state, strangers) + (f"; {found.cure}" if found.cure else "")
-    return replace(found, reason=said)
+    return with_facts(found, neighbours=_neighbours(world, state, strangers))
 
 
 def ask_of(world: World, demand: Demand, count: int) -> Ask:
     """How so many CPUs for a demand should lie on this node: by its own options and rules, or the node's."""
-    settings = world.settings
+    terms = terms_of(world.settings, demand)
     return Ask(
         count=count,
-        options=options_of(world, demand),
-        numa=settings.numa if demand.numa is None else demand.numa,
-        isolated=settings.isolated,
+        options=terms.options,
+        numa=terms.numa,
+        isolated=world.settings.isolated,
         near=demand.near,
     )
 
 
-def _why(world: World, state: State, strangers: CPUSet) -> str:
+def _neighbours(world: World, state: State, strangers: CPUSet) -> Neighbours:
     """Who has the rest."""
-    parts = [f"{len(state.reserved)} reserved: {state.reserved}"]
-    if exclusive := state.exclusive:
-        holders = sorted(assignment.name for assignment in state.assignments.values())
-        shown = ", ".join(holders[:5]) + (f" and {len(holders) - 5} more" if len(holders) > 5 else "")
-        parts.append(f"{len(exclusive)} held by {shown}")
-    if strangers:
-        names = sorted(c.view.name for c in world.containers.values() if c.wish.standing is Standing.STRANGER)
-        parts.append(f"{len(strangers)} in use by containers pinned by hand: {', '.join(names[:5])}")
-    return f" ({'; '.join(parts)})"
+    holders = sorted(assignment.name for assignment in state.assignments.values())
+    names = sorted(c.view.name for c in world.containers.values() if c.wish.standing is Standing.STRANGER)
+    return Neighbours(
+        reserved=state.reserved,
+        held=len(state.exclusive),
+        holders=len(holders),
+        holder_names=tuple(holders[:NAMES]),
+        taken=len(strangers),
+        stranger_names=tuple(names[:NAMES]) if strangers else (),
+    )
 
 
 def keeps(world: World, state: State, container: Container) -> bool:
@@ -142,10 +159,10 @@ def _is_coming(container: Container) -> bool:
     return not container.is_idle or container.is_held or (container.view.phase in _COMING and not container.is_lapsed)
 
 
-def _waits(refusal: Refusal) -> bool:
-    return refusal.demand is not None and refusal.demand.shortage is Shortage.WAIT
+def _waits(refused: Refused) -> bool:
+    return refused.demand is not None and refused.demand.shortage is Shortage.WAIT
 
 
 def options_of(world: World, demand: Demand) -> tuple[str, ...]:
     """The placement options of a demand: its own, or the node's."""
-    return world.settings.options if demand.options is None else demand.options
+    return terms_of(world.settings, demand).options

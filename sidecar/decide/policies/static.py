@@ -10,7 +10,15 @@
 from __future__ import annotations
 
 from sidecar.decide.container.container import Container, Standing
-from sidecar.decide.policies.granting import askers, departures, fallen_short, keeps, misunderstood, place
+from sidecar.decide.policies.granting import (
+    askers,
+    departures,
+    fallen_short,
+    keeps,
+    misunderstood,
+    place,
+    unless_only_told_anew,
+)
 from sidecar.decide.world import World
 from state.cpuset import CPUSet
 from state.model import State
@@ -28,7 +36,7 @@ class StaticPolicy:
         # 3. and 4.
         for container in askers(world, state):
             state = _answer(world, state, container)
-        return state
+        return unless_only_told_anew(world.state, state)
 
     def desired(self, world: World, container: Container) -> CPUSet | None:
         """Its grant, or the shared pool."""

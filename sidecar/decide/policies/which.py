@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sidecar.decide.books.room import room_in
+from sidecar.decide.container.terms import terms_of
 from sidecar.decide.placement.beside import beside
 from sidecar.decide.placement.packed import packed
 from sidecar.decide.placement.preferences import around
@@ -75,8 +76,7 @@ def _eligible(world: World, state: State, assignment: Assignment, unit: int) -> 
 
 def is_bound(world: World, assignment: Assignment) -> bool:
     """Whether a NUMA rule keeps a grant on the nodes that it has."""
-    rule = world.settings.numa if assignment.demand.numa is None else assignment.demand.numa
-    return rule in (NumaRule.RESTRICTED, NumaRule.SINGLE)
+    return terms_of(world.settings, assignment.demand).numa in (NumaRule.RESTRICTED, NumaRule.SINGLE)
 
 
 def _in_turn(world: World, free: CPUSet, assignment: Assignment) -> Iterator[CPUSet]:

@@ -9,11 +9,14 @@ from collections.abc import Iterator
 
 import msgspec
 
-from sidecar.decide.demand import is_single_file_mount
+from sidecar.decide.container.mounts import is_single_file_mount
+from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.world import World
 from sidecar.log import Level
-from sidecar.publish.explaining import notice_of
-from state.model import Assignment, Leaving, Move
+from sidecar.words.causes import why
+from sidecar.words.refusals import sentence, warnings
+from sidecar.words.repairs import noted
+from state.model import Assignment, Leaving, Move, Refused, State
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -34,9 +37,8 @@ def news(before: World, now: World) -> Iterator[Line]:
     for note in now.engine.notes if now.engine else ():
         if note not in told:
             yield Line(Level.WARNING, "of the engine", {"note": note})
-    for note in now.notes:
-        if note not in before.notes:
-            yield Line(Level.WARNING, "the books were fitted to this machine and configuration", {"note": note})
+    message = "the books were fitted to this machine and configuration"
+    yield from (Line(Level.WARNING, message, {"note": noted(each)}) for each in now.notes if each not in before.notes)
 
 
 def _books(before: World, now: World) -> Iterator[Line]:
@@ -51,9 +53,16 @@ def _books(before: World, now: World) -> Iterator[Line]:
     for id, assignment in old.assignments.items():
         if id not in new.assignments:
             yield Line(Level.INFO, "released", {"container": assignment.name, "cpus": assignment.cpus})
-    for id, refusal in new.refusals.items():
-        if old.refusals.get(id) != refusal:
-            yield Line(Level.WARNING, "refused", {"container": refusal.name, "reason": refusal.reason})
+    for refused in new_refusals(old, new):
+        yield Line(Level.WARNING, "refused", {"container": refused.name, "reason": sentence(refused.refusal)})
+
+
+def new_refusals(before: State, now: State) -> Iterator[Refused]:
+    """Who was refused between two states of the books. Only because others have the rest now it is not refused anew."""
+    for id, refused in now.refusals.items():
+        was = before.refusals.get(id)
+        if was is None or was.demand != refused.demand or not was.refusal.is_like(refused.refusal):
+            yield refused
 
 
 def _changes(was: Assignment, now: Assignment) -> Iterator[Line]:
@@ -62,7 +71,7 @@ def _changes(was: Assignment, now: Assignment) -> Iterator[Line]:
         return
     moves = new_moves(was, now)
     for move in moves:
-        fields: dict[str, object] = {"container": now.name, "reason": move.reason}
+        fields: dict[str, object] = {"container": now.name, "reason": why(move.cause)}
         if move.gained and move.lost:
             yield Line(Level.INFO, "exchanged", {**fields, "from": move.lost, "to": move.gained})
         elif move.gained:
@@ -86,7 +95,7 @@ def _takes(before: World, world: World, was: Assignment, now: Assignment) -> Ite
     """A take that began, was acknowledged, was forced, is over."""
     old, new = was.leaving, now.leaving
     if new and not new.is_due and (old is None or old.number != new.number):
-        yield Line(Level.INFO, "a take begins", {**_take(now, new), "notice_seconds": notice_of(world, now)})
+        yield Line(Level.INFO, "a take begins", {**_take(now, new), "notice_seconds": grace_of(world, now)})
     if now.forced > was.forced:
         message = "a take was forced: its workload did not acknowledge in time"
         yield Line(Level.WARNING, message, _take(now, old or new))
@@ -112,8 +121,8 @@ def _warnings(before: World, now: World) -> Iterator[Line]:
         if known is container or (known is not None and known.wish == container.wish):
             continue
         name = container.view.name
-        for warning in container.wish.warnings:
-            if known is None or warning not in known.wish.warnings:
+        for warning in warnings(container.wish):
+            if known is None or warning not in warnings(known.wish):
                 yield Line(Level.WARNING, warning, {"container": name})
         if known is None and is_single_file_mount(container.view, now.settings):
             message = "it mounts a projected file, which stays stale for ever: mount the directory"

@@ -1,13 +1,13 @@
-"""The levels of a machine in words: counts, caches, kinds of cores, distances, devices by what is near. Pure."""
+"""A machine in words: its levels, what is near its devices, and how CPUs lie in it. Pure."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from sidecar.cli.table import cut
 from sidecar.log import printable
+from sidecar.words.counts import counted, cut
 from state.cpuset import CPUSet
-from state.topology import Topology
+from state.topology import Group, Topology
 
 _MAX_NODES: Final = 16
 """Nodes in the table of distances: more are wider than a page."""
@@ -17,6 +17,9 @@ _MAX_PLACES: Final = 16
 
 _MAX_NAMES: Final = 8
 """Devices named of one such set; of more, their number."""
+
+_MAX_GROUPS: Final = 6
+"""Groups that a phrase names; of more, their number."""
 
 _WIDTH: Final = 60
 """Characters of one list of CPUs: on some machines a node is every fourth CPU."""
@@ -37,16 +40,16 @@ def described(topology: Topology) -> list[str]:
 def _counts(topology: Topology) -> str:
     threads = sorted({len(core.cpus) for core in topology.cores})
     each = "CPU" if threads == [1] else "CPUs"
-    counts = [_count(len(topology.packages), "socket")]
-    counts += [_count(len(topology.dies), "die")] if topology.dies else []
+    counts = [counted(len(topology.packages), "socket")]
+    counts += [counted(len(topology.dies), "die")] if topology.dies else []
     counts += [
-        _count(len(topology.nodes), "node"),
-        _count(len(topology.caches), "last-level cache"),
+        counted(len(topology.nodes), "node"),
+        counted(len(topology.caches), "last-level cache"),
     ]
-    counts += [_count(len(topology.clusters), "cluster")] if topology.clusters else []
+    counts += [counted(len(topology.clusters), "cluster")] if topology.clusters else []
     counts += [
-        f"{_count(len(topology.cores), 'core')} of {' or '.join(map(str, threads))} {each}",
-        f"{_count(len(topology.online), 'CPU')} online: {_cpus(topology.online)}",
+        f"{counted(len(topology.cores), 'core')} of {' or '.join(map(str, threads))} {each}",
+        f"{counted(len(topology.online), 'CPU')} online: {_cpus(topology.online)}",
     ]
     return ", ".join(counts)
 
@@ -107,9 +110,29 @@ def _devices(topology: Topology) -> list[str]:
     return lines
 
 
+def lie(topology: Topology, cpus: CPUSet) -> str:
+    """How CPUs lie: `2 whole cores, cache 3, node 0, socket 0`; levels that divide nothing are left out."""
+    whole = sum(1 for core in topology.cores if core.cpus <= cpus)
+    threads = len(cpus) - sum(len(core.cpus) for core in topology.cores if core.cpus <= cpus)
+    has_threads = len(topology.cores) < len(topology.online)
+    parts = [counted(whole, "whole core" if has_threads else "core")] if whole else []
+    parts += [counted(threads, "single thread")] if threads else []
+    said = [" and ".join(parts)] if parts else []
+    levels = (("cache", topology.caches), ("node", topology.nodes), ("socket", topology.packages))
+    larger = [{group.cpus for group in groups} for _, groups in levels[1:]] + [{topology.online}]
+    for (what, groups), divided in zip(levels, larger, strict=True):
+        divides = {group.cpus for group in groups} != divided and len(groups) < len(topology.cores)
+        if divides:
+            said.append(_named(what, [group for group in groups if not group.cpus.isdisjoint(cpus)]))
+    said += [f"{kind.name} cores" for kind in topology.kinds if cpus and cpus <= kind.cpus]
+    return ", ".join(said)
+
+
+def _named(what: str, groups: list[Group]) -> str:
+    if len(groups) > _MAX_GROUPS:
+        return f"{len(groups)} {what}s"
+    return f"{what if len(groups) == 1 else what + 's'} {', '.join(str(group.id) for group in groups)}"
+
+
 def _cpus(cpus: CPUSet) -> str:
     return cut(str(cpus), _WIDTH)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -9,9 +9,11 @@ from sidecar.decide.settings import PolicyName
 from sidecar.decide.sightings import sighted
 from sidecar.decide.world import World
 from sidecar.log import Level
-from sidecar.publish.news import new_moves, news
+from sidecar.words.changes import new_moves, news
 from state.model import Move
+from state.refusal import Said
 from tests.decide.stories import Story, cpus
+from tests.decide.workloads import acknowledge
 
 
 def told(story: Story, before: World) -> list[tuple[Level, str, dict[str, object]]]:
@@ -109,7 +111,7 @@ def test_a_take_is_told_from_its_beginning_to_its_end() -> None:
     assert "arrival of web" in str(shrank["reason"])
     assert (Level.INFO, "a take begins", {**take, "notice_seconds": 3.0}) in lines
     before = story.world
-    story.acknowledge(0)
+    acknowledge(story, 0)
     assert told(story, before) == [(Level.INFO, "a take was acknowledged", take)]
     before = story.world
     story.settle()
@@ -139,15 +141,15 @@ def test_growth_and_exchange_are_told_with_their_reasons() -> None:
     grant = elastic().world.state.assignments
     [was] = grant.values()
     moves = [
-        Move(gained=cpus("7"), reason="spare"),
-        Move(lost=cpus("6"), reason="somebody came"),
-        Move(gained=cpus("6"), lost=cpus("7"), reason="better"),
+        Move(gained=cpus("7"), cause=Said("spare")),
+        Move(lost=cpus("6"), cause=Said("somebody came")),
+        Move(gained=cpus("6"), lost=cpus("7"), cause=Said("better")),
     ]
     story = elastic()
     for count in range(1, 4):
         now = msgspec.structs.replace(was, moves=(*was.moves, *moves[:count])[-5:])
         assert new_moves(was, now) == tuple(moves[:count])
-    full = msgspec.structs.replace(was, moves=tuple(Move(gained=cpus("1"), reason=str(n)) for n in range(5)))
+    full = msgspec.structs.replace(was, moves=tuple(Move(gained=cpus("1"), cause=Said(str(n))) for n in range(5)))
     later = msgspec.structs.replace(full, moves=(*full.moves, *moves)[-5:])
     assert new_moves(full, later) == tuple(moves)
     assert new_moves(later, later) == ()

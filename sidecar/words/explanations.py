@@ -1,4 +1,4 @@
-"""What the status says of a container in words: why it has what it has, what it waits for, why CPUs moved. Pure."""
+"""What the status says of a container: why it has what it has, what it waits for, why CPUs moved. Pure."""
 
 from __future__ import annotations
 
@@ -7,50 +7,22 @@ from typing import Final, assert_never
 
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.line import Paused
-from sidecar.decide.demand import cpu_limit
+from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.facts import Phase
 from sidecar.decide.loads import wished
-from sidecar.decide.moves.settled import is_settled
+from sidecar.decide.moves.settled import is_quota_lifted, is_where_it_should_be
+from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
+from sidecar.words.causes import why
+from sidecar.words.counts import exclusive_cpus, some
+from sidecar.words.reasons import LEFT_ALONE
+from sidecar.words.refusals import harmless, sentence, warnings
 from state.cpuset import CPUSet
-from state.model import Assignment, Leaving, Move, Refusal, Scale, Shortage
-
-_GOING: Final = (Phase.REMOVING, Phase.DEAD)
+from state.model import Assignment, Leaving, Move, Refused, Scale, Shortage
 
 _SHOWN_NAMES: Final = 5
 """Names in one sentence; of more, their number."""
-
-
-def is_left_alone(world: World, container: Container) -> bool:
-    """Whether where it runs is not for the sidecar to say."""
-    nobody_decides = world.settings.policy is PolicyName.NONE and not world.is_releasing
-    return nobody_decides or container.wish.standing is not Standing.MANAGED
-
-
-def is_where_it_should_be(
-    world: World, container: Container, assignment: Assignment | None, wanted: CPUSet | None
-) -> bool:
-    """Whether nothing is left to do for it; and, of an exclusive one that runs, whether it is alone there."""
-    if assignment and not container.is_idle:
-        return is_settled(world, container)
-    if container.view.phase in _GOING:
-        # It will never run again, and cannot be moved either.
-        return True
-    return wanted is None or (container.place.seen == container.place.configured == wanted and container.order is None)
-
-
-def is_quota_lifted(world: World, container: Container, assignment: Assignment | None) -> bool:
-    """Whether its CPU limit is another now than it was created with."""
-    before = world.state.originals.get(container.view.id)
-    now = container.view
-    return bool(assignment and before and (now.nano_cpus, now.cpu_quota) != (before.nano_cpus, before.cpu_quota))
-
-
-def notice_of(world: World, assignment: Assignment) -> float:
-    """Seconds of notice before CPUs are taken from it."""
-    own = assignment.demand.grace_seconds
-    return world.settings.grace_seconds if own is None else own
 
 
 def waits_for(world: World, container: Container, assignment: Assignment | None, wanted: CPUSet | None) -> str:
@@ -77,7 +49,7 @@ def waits_for(world: World, container: Container, assignment: Assignment | None,
     if not others:
         return _own_notice(world, assignment)
     notices = [
-        notice_of(world, theirs)
+        grace_of(world, theirs)
         for other in others
         if (theirs := world.state.assignments.get(other.view.id))
         and theirs.leaving
@@ -85,21 +57,22 @@ def waits_for(world: World, container: Container, assignment: Assignment | None,
         and theirs.leaving.cpus.mask & missing.mask
     ]
     after = f", after {max(notices):g} s of notice" if notices else ""
-    return f"{_some(sorted(other.view.name for other in others))} to leave {missing}{after}"
+    names = sorted(other.view.name for other in others)
+    return f"{some(names[:_SHOWN_NAMES], of=len(names))} to leave {missing}{after}"
 
 
 def _own_notice(world: World, assignment: Assignment | None) -> str:
     leaving = assignment.leaving if assignment else None
     if assignment is None or leaving is None or leaving.is_due:
         return ""
-    return f"its word that it left {leaving.cpus} (take {leaving.number}), or {notice_of(world, assignment):g} s"
+    return f"its word that it left {leaving.cpus} (take {leaving.number}), or {grace_of(world, assignment):g} s"
 
 
 def explanation(
-    world: World, container: Container, assignment: Assignment | None, refusal: Refusal | None, wanted: CPUSet | None
+    world: World, container: Container, assignment: Assignment | None, refused: Refused | None, wanted: CPUSet | None
 ) -> tuple[str, ...]:
     """All sentences about a container, the most important first."""
-    said = [*_why(world, container, assignment, refusal)]
+    said = [*_why(world, container, assignment, refused)]
     if assignment and _is_elastic(world, assignment):
         said.append(_size(world, container, assignment))
     if wanted is not None:
@@ -113,11 +86,12 @@ def explanation(
         )
     if container.fault:
         said.append(f"The last order failed: {container.fault.text}")
-    said += (f"Warning: {warning}" for warning in container.wish.warnings if not refusal or warning != refusal.reason)
+    is_said = refused is not None and refused.refusal == container.wish.refusal
+    said += (f"Warning: {each}" for each in (harmless if is_said else warnings)(container.wish))
     return tuple(said)
 
 
-def _why(world: World, container: Container, assignment: Assignment | None, refusal: Refusal | None) -> list[str]:
+def _why(world: World, container: Container, assignment: Assignment | None, refused: Refused | None) -> list[str]:
     wish = container.wish
     if world.is_releasing:
         return ["Everything is being given back: its original settings are restored."]
@@ -125,25 +99,25 @@ def _why(world: World, container: Container, assignment: Assignment | None, refu
         respected = "which is respected: it is never moved, and nobody gets these CPUs"
         return [f"It is pinned by hand to {container.place.seen}, {respected}."]
     if wish.standing is Standing.UNMANAGED:
-        return [f"It is not managed: {wish.reason or 'left alone, as asked'}."]
+        return [f"It is not managed: {LEFT_ALONE}."]
     if world.settings.policy is PolicyName.NONE:
         return ["The policy is none: no container is touched."]
     if assignment:
         if _is_elastic(world, assignment) and len(assignment.cpus) != assignment.demand.cpus:
-            asked = _count(assignment.demand.cpus)
+            asked = exclusive_cpus(assignment.demand.cpus)
             return [f"It asked for {asked} and has {len(assignment.cpus)} now: {assignment.cpus}."]
-        return [f"It asked for {_count(assignment.demand.cpus)} and was granted {assignment.cpus}."]
-    if refusal:
-        return [f"It was refused: {refusal.reason}.", _prospect(container, refusal)]
+        return [f"It asked for {exclusive_cpus(assignment.demand.cpus)} and was granted {assignment.cpus}."]
+    if refused:
+        return [f"It was refused: {sentence(refused.refusal)}.", _prospect(container, refused)]
     if wish.demand:
-        return [f"It asks for {_count(wish.demand.cpus)} of its own when it starts."]
+        return [f"It asks for {exclusive_cpus(wish.demand.cpus)} of its own when it starts."]
     return [f"It asks for no CPUs of its own, so it runs in the shared pool, {world.state.shared}."]
 
 
-def _prospect(container: Container, refusal: Refusal) -> str:
-    if refusal.demand and refusal.demand.shortage is Shortage.WAIT:
+def _prospect(container: Container, refused: Refused) -> str:
+    if refused.demand and refused.demand.shortage is Shortage.WAIT:
         return "It runs in the shared pool until they are to be had."
-    if refusal.demand and refusal.demand.shortage is Shortage.STOP and not container.is_idle:
+    if refused.demand and refused.demand.shortage is Shortage.STOP and not container.is_idle:
         return "It is being stopped, as its label asks."
     return "It runs in the shared pool, and asks again when it is started anew."
 
@@ -190,9 +164,9 @@ def _size(world: World, container: Container, assignment: Assignment) -> str:
 
 def _leaving(world: World, assignment: Assignment, leaving: Leaving) -> str:
     if leaving.is_due:
-        return f"CPUs {leaving.cpus} are taken from it now (take {leaving.number}): {leaving.reason}."
-    until = f"until it acknowledges, or for {notice_of(world, assignment):g} s"
-    return f"CPUs {leaving.cpus} are leaving it (take {leaving.number}), {until}: {leaving.reason}."
+        return f"CPUs {leaving.cpus} are taken from it now (take {leaving.number}): {why(leaving.cause)}."
+    until = f"until it acknowledges, or for {grace_of(world, assignment):g} s"
+    return f"CPUs {leaving.cpus} are leaving it (take {leaving.number}), {until}: {why(leaving.cause)}."
 
 
 def _changes(assignment: Assignment) -> Iterator[str]:
@@ -206,15 +180,6 @@ def _changes(assignment: Assignment) -> Iterator[str]:
 def change(move: Move) -> str:
     """A change of a grant, as a sentence."""
     if move.gained and move.lost:
-        return f"It exchanged CPUs {move.lost} for {move.gained}: {move.reason}."
+        return f"It exchanged CPUs {move.lost} for {move.gained}: {why(move.cause)}."
     what = f"was given CPUs {move.gained}" if move.gained else f"gave up CPUs {move.lost}"
-    return f"It {what}: {move.reason}."
-
-
-def _count(cpus: int) -> str:
-    return "1 exclusive CPU" if cpus == 1 else f"{cpus} exclusive CPUs"
-
-
-def _some(names: list[str]) -> str:
-    shown = ", ".join(names[:_SHOWN_NAMES])
-    return shown if len(names) <= _SHOWN_NAMES else f"{shown} and {len(names) - _SHOWN_NAMES} more"
+    return f"It {what}: {why(move.cause)}."

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from sidecar.__main__ import main
-from sidecar.cli.levels import described
 from sidecar.host.record import read_record
 from sidecar.publish.levels import WholeMachine, whole_machine_of
 from sidecar.publish.machine import machine_of
+from sidecar.words.machine_text import described
 from state import codec
 from state.cpuset import CPUSet
 from state.topology import CacheLevel, Group, Kind, uniform

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from sidecar.decide.facts import Load, LoadMeasured, Purpose
 from sidecar.decide.settings import PolicyName
-from sidecar.publish.status import ContainerStatus, LoadStatus, status_of
-from state.model import Move
+from sidecar.publish.status import ContainerStatus, LoadStatus, MoveStatus, status_of
 from tests.decide.stories import Story, cpus
 
 
@@ -66,7 +65,7 @@ def test_why_cpus_moved_and_what_is_leaving_is_said() -> None:
     story.settle()
     after = told(story, "batch")
     assert after.leaving is None
-    assert after.moves[-1] == Move(lost=taken, reason=batch.leaving.reason)
+    assert after.moves[-1] == MoveStatus(lost=taken, reason=batch.leaving.reason)
     assert after.explanation[2:] == (
         "It runs on exactly these, and nobody else does.",
         f"It gave up CPUs {taken}: {batch.leaving.reason}.",

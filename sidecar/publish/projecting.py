@@ -7,13 +7,14 @@ what is to be given is told after the kernel confirms, what is to be taken is to
 from __future__ import annotations
 
 from sidecar.decide.container.container import Container, Standing
-from sidecar.decide.demand import projection_name
+from sidecar.decide.container.mounts import projection_name
 from sidecar.decide.moves.settled import desired, is_settled
 from sidecar.decide.moves.signals import told_of
 from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.world import World
+from sidecar.words.reasons import reason_of
 from state.cpuset import EMPTY, CPUSet
-from state.model import Assignment, Move
+from state.model import Assignment
 from state.projection import Projection, Sharing
 
 
@@ -67,43 +68,6 @@ def names_of(world: World, container: Container) -> tuple[str, ...]:
     """The names below `by-name` that tell of this container; none or one."""
     name = projection_name(container.view, world.settings)
     return (name,) if name else ()
-
-
-def reason_of(world: World, container: Container) -> str:
-    """Why it has the CPUs that it has, as a sentence for people."""
-    id = container.view.id
-    if world.is_releasing:
-        return "everything is being given back: the sidecar leaves"
-    match container.wish.standing:
-        case Standing.STRANGER:
-            return f"pinned by hand to CPUs {container.place.seen}: never moved, and nobody gets these CPUs exclusively"
-        case Standing.UNMANAGED:
-            return container.wish.reason or "left alone"
-        case Standing.MEMBER if container.wish.trouble is None:
-            return f"in the shared pool: it lives in {world.settings.shared_slice}, which is confined to it"
-        case Standing.MEMBER:
-            return f"in the shared pool: {container.wish.reason}"
-        case Standing.MANAGED:
-            pass
-    if assignment := world.state.assignments.get(id):
-        if assignment.moves:
-            return _moved(assignment.moves[-1])
-        count = len(assignment.cpus)
-        return f"granted {count} exclusive CPU{'s' if count != 1 else ''}: {assignment.cpus}"
-    if refusal := world.state.refusals.get(id):
-        return f"in the shared pool: {refusal.reason}"
-    if container.wish.trouble is not None:
-        return f"in the shared pool: {container.wish.reason}"
-    if container.wish.demand is not None:
-        return "in the shared pool until it starts: it did not start in time to keep its CPUs"
-    return "in the shared pool: it asks for no CPUs of its own"
-
-
-def _moved(move: Move) -> str:
-    """What changed last, and why."""
-    parts = [f"gained {move.gained}"] if move.gained else []
-    parts += [f"gave up {move.lost}"] if move.lost else []
-    return f"{' and '.join(parts)}: {move.reason}"
 
 
 def _sharing(container: Container, *, is_granted: bool) -> Sharing:

@@ -9,20 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.decide.container.container import Standing, Wish
-from sidecar.decide.demand import (
-    cpu_limit,
-    is_single_file_mount,
-    label_keys,
-    nearest,
-    originals_of,
-    projection_name,
-    wish_of,
-)
-from sidecar.decide.facts import ContainerView, Mount, Phase
-from sidecar.decide.settings import OptIn, PolicyName, Settings, shared_id
+from sidecar.decide.container.originals import originals_of
+from sidecar.decide.container.wish import label_keys, wish_of
+from sidecar.decide.facts import ContainerView, Kind, Phase
+from sidecar.decide.settings import OptIn, PolicyName, Settings
 from sidecar.decide.world import replace
+from sidecar.words import label_mistakes
+from sidecar.words.refusals import sentence, warnings
 from state.cpuset import CPUSet
-from state.model import Originals, QuotaRule, RefusalCode, Shortage
+from state.model import Originals, QuotaRule, Shortage
+from state.refusal import RefusalCode
 
 GIGA = 10**9
 MIB = 1024**2
@@ -43,8 +39,17 @@ def wish(labels: dict[str, str] | None = None, settings: Settings | None = None,
 
 def asked(found: Wish) -> int:
     """The CPUs of a demand."""
-    assert found.demand is not None, found.reason
+    assert found.demand is not None, found.refusal
     return found.demand.cpus
+
+
+def code_of(found: Wish) -> RefusalCode | None:
+    return found.refusal.code if found.refusal else None
+
+
+def why(found: Wish) -> str:
+    assert found.refusal is not None
+    return sentence(found.refusal)
 
 
 # How many.
@@ -75,7 +80,7 @@ def test_a_whole_number_is_a_demand(text: str, limits: Any, cpus: int) -> None:
 @pytest.mark.parametrize("text", ["", "0", "false", "no", "off", " Off "])
 def test_no_is_no_demand_and_no_trouble(text: str) -> None:
     found = wish({"cpuset.exclusive": text})
-    assert (found.demand, found.trouble, found.warnings) == (None, None, ())
+    assert (found.demand, found.refusal, found.warnings) == (None, None, ())
 
 
 @pytest.mark.parametrize(
@@ -104,24 +109,9 @@ def test_what_cannot_be_understood_is_refused_with_the_reason(
     found = wish({"cpuset.exclusive": text}, **limits)
     assert found.demand is None
     assert found.standing is Standing.MANAGED
-    assert found.trouble is code
-    assert words in found.reason
-    assert found.reason in found.warnings
-
-
-@pytest.mark.parametrize(
-    ("originals", "cpus"),
-    [
-        (Originals(), 0.0),
-        (Originals(nano_cpus=2_500_000_000), 2.5),
-        (Originals(cpu_quota=50_000), 0.5),
-        (Originals(cpu_quota=50_000, cpu_period=25_000), 2.0),
-        (Originals(cpu_quota=-1), 0.0),
-        (Originals(cpu_period=50_000), 0.0),
-    ],
-)
-def test_the_limit_in_cpus(originals: Originals, cpus: float) -> None:
-    assert cpu_limit(originals) == cpus
+    assert code_of(found) is code
+    assert words in why(found)
+    assert why(found) in warnings(found)
 
 
 def test_the_limit_is_the_original_one_not_the_lifted_one() -> None:
@@ -169,8 +159,30 @@ def test_the_shortage_of_the_node_holds_where_no_label_says_otherwise() -> None:
 )
 def test_a_bad_value_beside_a_good_number_is_refused(label: str, value: str, words: str) -> None:
     found = wish({"cpuset.exclusive": "2", label: value})
-    assert (found.demand, found.trouble) == (None, RefusalCode.BAD_LABEL)
-    assert words in found.reason
+    assert (found.demand, code_of(found)) == (None, RefusalCode.BAD_LABEL)
+    assert words in why(found)
+
+
+def test_all_mistakes_are_one_refusal() -> None:
+    """The count first, then the others in the order of the table; the sentences stand one after the other."""
+    labels = {"cpuset.weight": "0", "cpuset.exclusive": "2", "cpuset.min": "3", "cpuset.quota": "drop"}
+    found = wish(labels, Settings(policy=PolicyName.DYNAMIC), nano_cpus=3 * GIGA, in_shared_group=True)
+    assert code_of(found) is RefusalCode.CONTRADICTION
+    assert [said.partition(":")[0] for said in why(found).split("; ")] == [
+        "cpuset.exclusive asks for 2 CPUs, but the limit is 3",
+        "cpuset.quota is 'drop'",
+        "cpuset.weight is '0'",
+        "it lives in , which confines the shared pool, and can have no CPUs outside it",
+    ]
+    # Bounds are those of a count that holds.
+    assert "'3': write a whole number from 1 to the 2 of" in why(wish({**labels, "cpuset.quota": "keep"}))
+
+
+def test_one_that_is_in_the_group_and_asks_for_cpus_is_told_where_it_should_be() -> None:
+    node = Settings(shared_slice="sidecar-shared.slice")
+    found = wish({"cpuset.exclusive": "2"}, node, in_shared_group=True)
+    assert (found.standing, code_of(found)) == (Standing.MEMBER, RefusalCode.BORN_IN_GROUP)
+    assert why(found).endswith("create it with cgroup_parent: sidecar-exclusive.slice")
 
 
 @pytest.mark.parametrize(
@@ -187,13 +199,8 @@ def test_an_unknown_label_is_a_warning_with_the_nearest_word(label: str, words: 
     """It costs the container nothing else."""
     found = wish({"cpuset.exclusive": "2", label: "1"})
     assert asked(found) == 2
-    assert len(found.warnings) == 1
-    assert words in found.warnings[0]
-
-
-def test_the_nearest_word_or_all_there_are() -> None:
-    assert nearest("lfit", ("lift", "keep")) == "; did you mean 'lift'?"
-    assert nearest("xyz", ("lift", "keep")) == "; there is lift, keep"
+    [warning] = warnings(found)
+    assert words in warning
 
 
 # Strangers, and who is left alone.
@@ -216,8 +223,8 @@ def test_a_pin_that_says_the_same_as_the_label_is_a_demand() -> None:
 
 def test_a_pin_that_contradicts_the_label_is_refused_and_respected() -> None:
     found = wish({"cpuset.exclusive": "2"}, cpuset="4")
-    assert (found.standing, found.trouble) == (Standing.STRANGER, RefusalCode.CONTRADICTION)
-    assert "pinned by hand to 4" in found.reason
+    assert (found.standing, code_of(found)) == (Standing.STRANGER, RefusalCode.CONTRADICTION)
+    assert "pinned by hand to 4" in why(found)
 
 
 def test_a_bad_label_beside_a_pin_leaves_a_stranger() -> None:
@@ -227,7 +234,7 @@ def test_a_bad_label_beside_a_pin_leaves_a_stranger() -> None:
 def test_manage_off_is_left_alone() -> None:
     """Its other labels are not even read. If it is pinned by hand its CPUs are still respected."""
     labels = {"cpuset.manage": "off", "cpuset.exclusive": "2"}
-    assert wish(labels) == Wish(standing=Standing.UNMANAGED, reason="left alone, as asked")
+    assert wish(labels) == Wish(standing=Standing.UNMANAGED)
     assert wish(labels, cpuset="2").standing is Standing.STRANGER
 
 
@@ -235,7 +242,7 @@ def test_manage_off_is_left_alone() -> None:
 def test_another_word_for_off_is_told(word: str) -> None:
     found = wish({"cpuset.manage": word})
     assert found.standing is Standing.MANAGED
-    assert "the only word it knows is off" in found.warnings[0]
+    assert "the only word it knows is off" in warnings(found)[0]
 
 
 @pytest.mark.parametrize(
@@ -283,7 +290,7 @@ def test_the_kubelets_examples_come_out_the_same(number: int, limits: dict[str, 
     """
     found = wish(None, GUARANTEED, **limits)
     assert (found.demand.cpus if found.demand else None) == cpus, f"example {number}"
-    assert found.trouble is None
+    assert found.refusal is None
     assert wish(None, Settings(), **limits).demand is None
 
 
@@ -309,51 +316,6 @@ def test_a_label_goes_before_the_limits() -> None:
     assert asked(wish({"cpuset.exclusive": "2"}, GUARANTEED, **limits)) == 2
 
 
-# Projection names.
-
-
-@pytest.mark.parametrize(
-    ("labels", "mounts", "name"),
-    [
-        ({}, (), None),
-        ({"cpuset.projection": "game"}, (), "game"),
-        ({}, (Mount(source="/run/cpuset-sidecar/by-name/game", target="/cpus"),), "game"),
-        ({}, (Mount(source="cpusets", target="/cpus", subpath="by-name/game"),), "game"),
-        ({}, (Mount(source="cpusets", target="/cpus", subpath="/by-name/game"),), "game"),
-        ({"cpuset.projection": "a"}, (Mount(source="/run/cpuset-sidecar/by-name/b", target="/c"),), "a"),
-        ({}, (Mount(source="/run/cpuset-sidecar", target="/cpus"),), None),
-        ({}, (Mount(source="/run/cpuset-sidecar/by-id/0123456789ab", target="/cpus"),), None),
-        ({}, (Mount(source="/run/cpuset-sidecar/by-name/a/b", target="/cpus"),), None),
-        ({}, (Mount(source="/run/cpuset-sidecar/by-name/..", target="/cpus"),), None),
-        ({}, (Mount(source="/elsewhere/by-name/game", target="/cpus"),), None),
-    ],
-)
-def test_the_name_of_a_projection(labels: dict[str, str], mounts: tuple[Mount, ...], name: str | None) -> None:
-    """By its label, or because it mounts this very directory, as a bind or a volume's subpath."""
-    assert projection_name(view(labels, mounts=mounts), Settings()) == name
-
-
-def test_a_root_with_a_slash_at_its_end_is_the_same_root() -> None:
-    one = view(mounts=(Mount(source="/srv/cpus/by-name/game", target="/cpus"),))
-    assert projection_name(one, Settings(projections="/srv/cpus/")) == "game"
-
-
-@pytest.mark.parametrize("name", ["", ".", "..", "../up", "a/b", "/etc", "-x", "a\0b", "a\nb", "a" * 65, "é"])
-def test_a_name_that_leads_elsewhere_is_none(name: str) -> None:
-    """And it is told, with what would be right."""
-    labels = {"cpuset.projection": name}
-    assert projection_name(view(labels), Settings()) is None
-    assert any("cpuset.projection" in warning for warning in wish(labels).warnings)
-
-
-@pytest.mark.parametrize("file", ["cpuset", "status.json"])
-def test_a_single_file_mount_is_noticed(file: str) -> None:
-    one = view(mounts=(Mount(source=f"/run/cpuset-sidecar/by-name/game/{file}", target="/cpus"),))
-    assert is_single_file_mount(one, Settings())
-    assert not is_single_file_mount(view(), Settings())
-    assert not is_single_file_mount(view(mounts=(Mount(source="/etc/cpuset", target="/c"),)), Settings())
-
-
 # Text that means harm.
 
 hostile = st.text(max_size=300) | st.sampled_from(["9" * 5000, "\x1b[31m", "\u202e1", "1\n", "\ud800", "0" * 4])
@@ -375,7 +337,8 @@ def test_no_text_fails_a_container(labels: dict[str, str], cpuset: str) -> None:
     found = wish(labels, GUARANTEED, cpuset=cpuset)
     assert found.demand is None or found.demand.cpus >= 1
     # Escapes make a character up to ten long; 60 of them and the sentence around.
-    assert all(len(warning) < 1000 for warning in found.warnings)
+    assert all(len(warning) < 1000 for warning in map(label_mistakes.sentence, found.warnings))
+    assert found.refusal is None or len(sentence(found.refusal)) < 5000
 
 
 def test_label_patterns_say_which_labels_are_to_be_read() -> None:
@@ -385,7 +348,7 @@ def test_label_patterns_say_which_labels_are_to_be_read() -> None:
 def test_the_group_that_confines_the_shared_pool_is_nobodys_pin() -> None:
     """What an earlier sidecar wrote there stays until it is written again, and was nobody's wish."""
     name = "sidecar-shared.slice"
-    group = replace(view(cpuset="0-3"), id=shared_id(name), name=name)
+    group = replace(view(cpuset="0-3"), kind=Kind.GROUP, name=name)
     settings = Settings(policy=PolicyName.STATIC, shared_slice=name, unmanaged=("sidecar-*",))
     assert originals_of(group).cpuset == ""
     assert wish_of(group, settings, Originals(cpuset="0-3"), ONLINE).standing is Standing.MANAGED

@@ -1,0 +1,33 @@
+"""What CPUs that went left behind on a host and cannot be mended yet, as values: Astray."""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from state.cpuset import EMPTY, CPUSet
+
+
+class AstrayKind(enum.StrEnum):
+    """What is not as it should be."""
+
+    NARROWED = "narrowed"
+    """A cgroup above containers `lost` CPUs and cannot be given back what is `wanted`."""
+    WITHOUT_CPUS = "without-cpus"
+    """The processes of a container are elsewhere, and its own cgroup has no CPU to which they could return."""
+    UNSEEN = "unseen"
+    """They are elsewhere, and not visible from here."""
+    STUCK = "stuck"
+    """They are elsewhere, and cannot be moved."""
+
+
+class Astray(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is astray: a `cgroup` by its path, or a `container` by its name; `error` is the kernel's word."""
+
+    kind: AstrayKind
+    container: str = ""
+    cgroup: str = ""
+    lost: CPUSet = EMPTY
+    wanted: CPUSet = EMPTY
+    error: str = ""

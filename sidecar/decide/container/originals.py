@@ -1,0 +1,36 @@
+"""A container's own settings, before the sidecar changed any: and its CPU limit in CPUs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sidecar.decide.facts import ContainerView, Kind
+from state.model import Originals
+
+NANO: Final = 1_000_000_000
+"""The engine counts CPU limits in 1e-9 CPUs."""
+
+_PERIOD: Final = 100_000
+"""Microseconds: the kernel's period of a CPU quota that was given without one."""
+
+
+def originals_of(view: ContainerView) -> Originals:
+    """A container's settings as they are now: its originals, if the sidecar never changed it. The group that confines
+    the shared pool is the sidecar's own: whatever it has is of an earlier sidecar.
+    """
+    return Originals(
+        cpuset="" if view.kind is Kind.GROUP else view.cpuset,
+        mems=view.mems,
+        nano_cpus=view.nano_cpus,
+        cpu_quota=view.cpu_quota,
+        cpu_period=view.cpu_period,
+    )
+
+
+def cpu_limit(originals: Originals) -> float:
+    """The CPU limit in CPUs, from nano CPUs or from quota and period; 0 where there is none."""
+    if originals.nano_cpus > 0:
+        return originals.nano_cpus / NANO
+    if originals.cpu_quota > 0:
+        return originals.cpu_quota / (originals.cpu_period or _PERIOD)
+    return 0.0

@@ -1,0 +1,202 @@
+"""From labels and limits to a Wish: what a container is to the sidecar, what it asks for, and what is wrong with that.
+
+As in the kubelet, exclusive means a whole number of CPUs, at least one. Labels say it (`cpuset.exclusive`), or, with
+`opt_in = guaranteed`, the limits do: a whole-number CPU limit, and a memory limit that equals its reservation or has
+none. A label never fails a container: one that cannot be understood leaves it in the shared pool, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Final
+
+import msgspec
+
+from sidecar.decide.container.container import Standing, Wish
+from sidecar.decide.container.labels import FROM_LIMIT, Labels, Values, mistake, read_labels, unheeded
+from sidecar.decide.container.originals import cpu_limit
+from sidecar.decide.container.place import cpus_of
+from sidecar.decide.container.terms import own_or
+from sidecar.decide.facts import ContainerView, Kind
+from sidecar.decide.settings import OptIn, Settings
+from sidecar.decide.swarm import mismatch
+from sidecar.readers import closest
+from sidecar.slicenames import exclusive_beside
+from state.cpuset import EMPTY, CPUSet
+from state.mistakes import (
+    AnyWrong,
+    BornInGroup,
+    Clashes,
+    CountOrTrue,
+    FractionalLimit,
+    Mistake,
+    NoLimit,
+    NoSuchDevice,
+    OtherLimit,
+    OtherPin,
+)
+from state.model import Demand, Originals
+from state.refusal import Mistakes, Refusal, RefusalCode
+
+replace = msgspec.structs.replace
+
+_COUNT: Final = "cpuset.exclusive"
+_NEAR: Final = "cpuset.near"
+
+_PIN_LENGTH: Final = 40
+"""Characters of a cpuset that are kept, to be told."""
+
+
+def wish_of(
+    view: ContainerView,
+    settings: Settings,
+    originals: Originals,
+    online: CPUSet,
+    devices: Mapping[str, CPUSet] | None = None,
+) -> Wish:
+    """What this container is and asks for. `originals` are its settings before the sidecar first changed them;
+    `devices` are those of the machine, with their local CPUs.
+
+    1. The group that confines the shared pool is the sidecar's own, and has no labels.
+    2. A cpuset of all CPUs is no pin: engines cannot clear a cpuset, so that is what "not pinned any more" looks like.
+    3. One that is left alone is not read any further.
+    4. How many CPUs it asks for is known before its bounds can be read.
+    5. With a mistake that stands in the way it is refused, for all of them at once.
+    """
+    # 1. The group.
+    if view.kind is Kind.GROUP:
+        return Wish(standing=Standing.MANAGED)
+    # 2. No pin.
+    if originals.cpuset and online <= cpus_of(originals.cpuset, online):
+        originals = msgspec.structs.replace(originals, cpuset="")
+    labels = read_labels(view.labels)
+    # 3. Left alone.
+    if not labels.values.manage or _is_unmanaged(view, settings):
+        return Wish(standing=Standing.STRANGER if originals.cpuset else Standing.UNMANAGED)
+    # 4. How many.
+    count = _count(view, settings, originals, labels)
+    if isinstance(count, int) and count:
+        labels = read_labels(view.labels, count)
+    wish = Wish(
+        standing=_standing(view, originals, online),
+        mems=labels.values.mems,
+        warnings=(*unheeded(view.labels, settings.policy), *labels.harmless),
+    )
+    if count == 0:
+        # What would refuse it stands in nobody's way, and was meant to say something all the same.
+        return _warned(wish, *labels.refusing, mismatch(view, 0))
+    # 5. Refused.
+    mistakes = tuple(_mistakes(view, settings, originals, labels, count))
+    if mistakes or isinstance(count, Mistake):
+        return replace(wish, refusal=Refusal(_code_of(mistakes[0]), Mistakes(mistakes)))
+    demand = _demand(view, settings, labels.values, count)
+    wish = _warned(wish, mismatch(view, count), _missing(demand, devices or {}))
+    return replace(wish, standing=Standing.MANAGED, demand=demand)
+
+
+def label_keys(patterns: tuple[str, ...]) -> frozenset[str]:
+    """The labels that `label=value` patterns of the configuration speak of."""
+    return frozenset(pattern.partition("=")[0] for pattern in patterns if "=" in pattern)
+
+
+def _is_unmanaged(view: ContainerView, settings: Settings) -> bool:
+    for pattern in settings.unmanaged:
+        label, equals, value = pattern.partition("=")
+        if equals:
+            if label in view.labels and fnmatchcase(view.labels[label], value):
+                return True
+        elif fnmatchcase(view.name, pattern):
+            return True
+    return False
+
+
+def _standing(view: ContainerView, originals: Originals, online: CPUSet) -> Standing:
+    """What it is without CPUs of its own."""
+    if originals.cpuset:
+        return Standing.STRANGER
+    # One with CPUs of its own has what these and the group have in common: it must be written like anybody else.
+    is_free = not view.cpuset or online <= cpus_of(view.cpuset, online)
+    return Standing.MEMBER if view.in_shared_group and is_free else Standing.MANAGED
+
+
+def _count(view: ContainerView, settings: Settings, originals: Originals, labels: Labels) -> int | Mistake:
+    """How many CPUs it asks for, 0 for none; or why that cannot be said."""
+    if unread := [each for each in labels.mistakes if each.label == _COUNT]:
+        return unread[0]
+    asked, limit = labels.values.exclusive, cpu_limit(originals)
+    wrong: AnyWrong
+    if asked is None:
+        return round(limit) if settings.opt_in is OptIn.GUARANTEED and _is_guaranteed(view, limit) else 0
+    if asked == FROM_LIMIT:
+        if limit > 0 and limit == int(limit):
+            return int(limit)
+        wrong = FractionalLimit(limit) if limit > 0 else NoLimit()
+    elif asked and limit and limit != asked:
+        wrong = OtherLimit(limit)
+    else:
+        return asked
+    return mistake(_COUNT, view.labels[_COUNT].strip(), wrong)
+
+
+def _is_guaranteed(view: ContainerView, limit: float) -> bool:
+    """The kubelet's Guaranteed: CPU and memory limits, equal to the requests, and a whole number of CPUs."""
+    return limit >= 1 and limit == int(limit) and view.memory > 0 and view.memory_reservation in (0, view.memory)
+
+
+def _mistakes(
+    view: ContainerView, settings: Settings, originals: Originals, labels: Labels, count: int | Mistake
+) -> Iterator[Mistake]:
+    """Everything for which it cannot have CPUs of its own: its count first, then the other labels, then where it is."""
+    if isinstance(count, Mistake):
+        yield count
+    elif originals.cpuset and len(cpus_of(originals.cpuset, EMPTY)) != count:
+        yield Mistake(_COUNT, str(count), OtherPin(count, originals.cpuset[:_PIN_LENGTH]))
+    yield from (each for each in labels.refusing if each.label != _COUNT)
+    if view.in_shared_group:
+        shared = settings.shared_slice
+        yield Mistake(_COUNT, str(labels.values.exclusive or count), BornInGroup(shared, exclusive_beside(shared)))
+
+
+def _code_of(mistake: Mistake) -> RefusalCode:
+    match mistake.wrong:
+        case FractionalLimit() | CountOrTrue(is_fraction=True):
+            return RefusalCode.NOT_WHOLE
+        case NoLimit() | OtherLimit() | OtherPin() | Clashes():
+            return RefusalCode.CONTRADICTION
+        case BornInGroup():
+            return RefusalCode.BORN_IN_GROUP
+        case _:
+            return RefusalCode.BAD_LABEL
+
+
+def _demand(view: ContainerView, settings: Settings, said: Values, count: int) -> Demand:
+    return Demand(
+        container=view.id,
+        name=view.name,
+        cpus=count,
+        shortage=own_or(said.on_shortage, settings.shortage),
+        quota=said.quota,
+        options=said.options,
+        numa=said.numa,
+        near=said.near,
+        mems=said.mems,
+        min_cpus=said.min,
+        max_cpus=said.max,
+        scale=said.scale,
+        weight=said.weight,
+        grace_seconds=said.grace,
+        signal=said.signal,
+        move=said.move,
+    )
+
+
+def _missing(demand: Demand, devices: Mapping[str, CPUSet]) -> Mistake | None:
+    """The device that it wants to be near, where the machine has none of that name."""
+    if not demand.near or demand.near in devices:
+        return None
+    return mistake(_NEAR, demand.near, NoSuchDevice(closest(demand.near, devices)))
+
+
+def _warned(wish: Wish, *doubts: Mistake | None) -> Wish:
+    return replace(wish, warnings=(*wish.warnings, *(doubt for doubt in doubts if doubt is not None)))

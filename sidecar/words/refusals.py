@@ -1,0 +1,181 @@
+"""Why something is not done, as sentences for people, of the facts of a Refusal; and what would help. Pure."""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from sidecar.decide.container.container import Wish
+from sidecar.words import label_mistakes
+from sidecar.words.counts import some
+from state.cpuset import union
+from state.model import NumaRule
+from state.refusal import (
+    Asked,
+    CutCore,
+    Detail,
+    Excluded,
+    Fixed,
+    Lost,
+    Mistakes,
+    MoreSocketsThanNodes,
+    Named,
+    Neighbours,
+    NoMultiple,
+    NoOption,
+    NoTruth,
+    Part,
+    PoolEmptied,
+    Range,
+    Refusal,
+    RefusalCode,
+    Said,
+    Scaled,
+    Scattered,
+    SocketOnOneNode,
+    Taken,
+    TooFew,
+    TooFewWholeCores,
+    UnderPolicy,
+)
+
+_SHOWN_PARTS: Final = 8
+"""Groups of CPUs that a sentence names; of more, their number."""
+
+
+def sentence(refusal: Refusal) -> str:
+    """Why it is not done, with its cure where there is one; begins small, and has no full stop."""
+    detail = refusal.detail
+    if detail is None:
+        return _WITHOUT_DETAIL.get(refusal.code, refusal.code.value)
+    if not isinstance(detail, Asked):
+        return _told(detail)
+    said = _asked(detail) + _kept_to(detail) + _neighbours(detail.neighbours)
+    said += f"; {cure(refusal)}" if cure(refusal) else ""
+    return said + ("; that is with everybody at their floors" if detail.at_floors else "")
+
+
+def cure(refusal: Refusal) -> str:
+    """What would be served instead; "" where nothing would, or where the sentence alone says what to do."""
+    detail = refusal.detail
+    if not isinstance(detail, Asked):
+        return ""
+    fitting = f"{' or '.join(map(str, detail.would_fit))} would fit" if detail.would_fit else ""
+    if not isinstance(detail, Scattered):
+        return fitting
+    said = [f"{fitting} on one node"] if fitting else []
+    if detail.nodes:
+        said.append(f"cpuset.numa best-effort would take it from nodes {', '.join(map(str, detail.nodes))}")
+    return "; ".join(said)
+
+
+def warnings(wish: Wish) -> tuple[str, ...]:
+    """What people should know of the labels of a container: what has no effect, and what makes it refused."""
+    return (*harmless(wish), sentence(wish.refusal)) if wish.refusal else harmless(wish)
+
+
+def harmless(wish: Wish) -> tuple[str, ...]:
+    """The same without what makes it refused, where that is said already."""
+    return tuple(map(label_mistakes.sentence, wish.warnings))
+
+
+_WITHOUT_DETAIL: Final = {
+    RefusalCode.UNKNOWN_CONTAINER: "there is no such container",
+}
+
+
+def _told(detail: Detail) -> str:
+    match detail:
+        case Said():
+            return detail.text
+        case Mistakes():
+            return label_mistakes.sentences(detail.mistakes)
+        case Excluded():
+            return f"{detail.one} and {detail.other} cannot be used together: choose one"
+        case NoOption():
+            return f"unknown option {detail.name!r}"
+        case NoTruth():
+            return f"{detail.option} is {detail.given!r}: write true or false"
+        case SocketOnOneNode():
+            head = f"{detail.option} takes CPUs from a whole socket"
+            return f"{head}, and the NUMA rule {detail.numa} from one node: choose one"
+        case MoreSocketsThanNodes():
+            head = f"{detail.option} needs no fewer NUMA nodes than sockets"
+            return f"{head}, and this machine has {detail.sockets} and {detail.nodes}"
+        case Lost():
+            return f"it held CPUs {detail.cpus}, and the machine no longer has {detail.wanted} for it"
+        case Taken():
+            return f"CPUs {detail.cpus} were granted to it, and a container pinned by hand is on them now"
+        case Named():
+            return f"{detail.name} has no exclusive CPUs"
+        case UnderPolicy():
+            return f"the policy is {detail.policy}: only under dynamic may CPUs change while a container runs"
+        case Fixed():
+            return f"the size of {detail.name} is fixed at {detail.cpus}: give it cpuset.min or cpuset.max"
+        case Scaled():
+            return f"the size of {detail.name} is decided by {detail.scale}: give it cpuset.scale=manual"
+        case Range():
+            head = f"{detail.name} may have {detail.floor} to {detail.ceiling} CPUs"
+            return f"{head} (cpuset.min, cpuset.max), not {detail.asked}"
+        case TooFew() | NoMultiple() | TooFewWholeCores() | CutCore() | Scattered() | PoolEmptied():
+            return _asked(detail)
+    assert_never(detail)
+
+
+def _asked(detail: Asked) -> str:
+    asked = f"it held CPUs {detail.had}; " if detail.had else ""
+    asked += "1 exclusive CPU asked for" if detail.count == 1 else f"{detail.count} exclusive CPUs asked for"
+    match detail:
+        case TooFew():
+            return f"{asked}, {_free(detail.free)}"
+        case NoMultiple():
+            return f"{asked}, not a multiple of the {detail.width} threads of a core (full-pcpus-only)"
+        case TooFewWholeCores():
+            return f"{asked}, {_free(detail.free)} on cores without a reserved CPU (full-pcpus-only)"
+        case CutCore():
+            return f"{asked}, and whole cores do not add up to that (full-pcpus-only), {_free(detail.free)}"
+        case Scattered():
+            one = detail.numa == NumaRule.SINGLE
+            most = "one NUMA node" if one else "as few NUMA nodes as the machine could do it with"
+            return f"{asked} on {most} (cpuset.numa {detail.numa}), {_free(detail.free)}"
+        case PoolEmptied():
+            kept = "a whole core" if detail.by_cores else str(detail.keep)
+            return f"{asked}; {detail.shared} are shared, and {kept} must stay so"
+        case _:
+            return asked
+
+
+def _kept_to(detail: Asked) -> str:
+    """What of the free CPUs was not considered at all, as the end of a sentence."""
+    parts = [f"{kind} cores only (cpuset.options)" for kind in detail.kinds]
+    parts += ["isolated CPUs only (isolated)"] if detail.is_isolated else []
+    return f"; {' and '.join(parts)}" if parts else ""
+
+
+def _neighbours(neighbours: Neighbours | None) -> str:
+    """Who has the rest."""
+    if neighbours is None:
+        return ""
+    parts = [f"{len(neighbours.reserved)} reserved: {neighbours.reserved}"]
+    if neighbours.held:
+        parts.append(f"{neighbours.held} held by {some(neighbours.holder_names, of=neighbours.holders)}")
+    if neighbours.taken:
+        names = ", ".join(neighbours.stranger_names)
+        parts.append(f"{neighbours.taken} in use by containers pinned by hand: {names}")
+    return f" ({'; '.join(parts)})"
+
+
+def _free(parts: tuple[Part, ...]) -> str:
+    """`6 free: 2 on node 0 (1,5), 4 on node 1 (8-11)`; by caches where a node has several."""
+    free = union(part.cpus for part in parts)
+    if not free:
+        return "0 free"
+    if len(parts) < 2:
+        return f"{len(free)} free: {free}"
+    return f"{len(free)} free: {some([_part(part) for part in parts[:_SHOWN_PARTS]], of=len(parts))}"
+
+
+def _part(part: Part) -> str:
+    node = f" on node {part.node}" if part.node is not None else ""
+    if part.cache is None:
+        return f"{len(part.cpus)}{node} ({part.cpus})"
+    return f"{len(part.cpus)}{f'{node},' if node else ' on'} cache {part.cache} ({part.cpus})"

@@ -1,0 +1,13 @@
+"""What a repair of the books changed, as sentences for people. Pure."""
+
+from __future__ import annotations
+
+from sidecar.decide.world import Note
+from sidecar.words.refusals import sentence
+
+
+def noted(note: Note) -> str:
+    """What became of a grant; has no full stop."""
+    if note.refusal is not None:
+        return f"{note.name} lost its exclusive CPUs: {sentence(note.refusal)}"
+    return f"{note.name} moved from CPUs {note.held} to {note.holds}"

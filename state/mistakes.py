@@ -1,0 +1,174 @@
+"""Mistake: what is wrong with a label of a container, as facts. The sentence for people is made of them elsewhere.
+
+A `Wrong` is one of two things: what would be right instead of a value, or what a value contradicts.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+GIVEN_LENGTH = 40
+"""Characters of a wrong value that are kept: enough to recognise it."""
+
+
+class Wrong(msgspec.Struct, frozen=True, tag=True):
+    """Why a value cannot be used."""
+
+
+# What would be right instead.
+
+
+class OneOf(Wrong, frozen=True):
+    """One of these words."""
+
+    words: tuple[str, ...]
+
+
+class AllOf(Wrong, frozen=True):
+    """A list of these words; `unknown` are the first of those that are none of them."""
+
+    words: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+
+class Whole(Wrong, frozen=True):
+    """A whole number between two others."""
+
+    low: int
+    high: int
+
+
+class UpToCount(Wrong, frozen=True):
+    """A whole number from 1 to the count of `cpuset.exclusive`; None where that says no count."""
+
+    count: int | None = None
+
+
+class FromCount(Wrong, frozen=True):
+    """A whole number that is at least the count of `cpuset.exclusive`; None where that says no count."""
+
+    count: int | None = None
+
+
+class CountOrTrue(Wrong, frozen=True):
+    """A whole number of CPUs, or true. `is_fraction`: it is a number, and not a whole one."""
+
+    is_fraction: bool = False
+
+
+class Seconds(Wrong, frozen=True):
+    """A duration between two others, in seconds."""
+
+    low: float
+    high: float
+
+
+class TrueOrFalse(Wrong, frozen=True):
+    """True or false."""
+
+
+class SignalName(Wrong, frozen=True):
+    """The name of a signal that a program can catch."""
+
+
+class DirectoryName(Wrong, frozen=True):
+    """A name below `by-name`."""
+
+
+# What a value contradicts.
+
+
+class Clashes(Wrong, frozen=True):
+    """Options that exclude each other, in pairs."""
+
+    pairs: tuple[tuple[str, str], ...]
+
+
+class NoLimit(Wrong, frozen=True):
+    """The CPU limit is to say how many CPUs, and there is none."""
+
+
+class FractionalLimit(Wrong, frozen=True):
+    """The CPU limit is to say how many CPUs, and is a fraction."""
+
+    limit: float
+
+
+class OtherLimit(Wrong, frozen=True):
+    """The CPU limit is another number."""
+
+    limit: float
+
+
+class OtherPin(Wrong, frozen=True):
+    """It is pinned by hand to another number of CPUs than the `count` that it asks for."""
+
+    count: int
+    cpuset: str
+
+
+class BornInGroup(Wrong, frozen=True):
+    """It lives in the group that confines the shared pool; `instead` is the cgroup parent that it needs."""
+
+    group: str
+    instead: str
+
+
+class SetAside(Wrong, frozen=True):
+    """Swarm's scheduler set another number of CPUs aside for it than it asks for; 0 where it set none aside, or where
+    it asks for none.
+    """
+
+    count: int
+    asked: int
+
+
+# What has no effect.
+
+
+class UnknownLabel(Wrong, frozen=True):
+    """There is no label of this name."""
+
+
+class NoEffect(Wrong, frozen=True):
+    """The policy of the node does not heed this label."""
+
+    policy: str
+
+
+class NoSuchDevice(Wrong, frozen=True):
+    """The machine has no such device; `nearest` is the most similar name that it has, "" for none."""
+
+    nearest: str
+
+
+AnyWrong = (
+    OneOf
+    | AllOf
+    | Whole
+    | UpToCount
+    | FromCount
+    | CountOrTrue
+    | Seconds
+    | TrueOrFalse
+    | SignalName
+    | DirectoryName
+    | Clashes
+    | NoLimit
+    | FractionalLimit
+    | OtherLimit
+    | OtherPin
+    | BornInGroup
+    | SetAside
+    | UnknownLabel
+    | NoEffect
+    | NoSuchDevice
+)
+
+
+class Mistake(msgspec.Struct, frozen=True):
+    """A label whose value cannot be used as it stands: its name, the value as far as it is kept, and why."""
+
+    label: str
+    given: str
+    wrong: AnyWrong

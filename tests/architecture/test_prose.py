@@ -1,0 +1,154 @@
+"""Sentences are for people: nothing that decides, observes or acts reads one, and only `words` makes them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.test_budget import ROOT, files, shown
+
+DECIDING = files("sidecar/decide", "sidecar/observe", "sidecar/apply")
+
+READS_TEXT = {
+    "labels": "labels are text, written by people",
+    "wish": "so are names, which patterns of the configuration match",
+    "mounts": "so are paths of mounts",
+}
+"""Modules that read foreign text, by their names, and which."""
+
+READ = {
+    "event.action == 'update'": "a word of the engine's protocol",
+    "runtime.rpartition('/')": "the path of a runtime, as the engine tells it",
+}
+"""What else reads text."""
+
+MAKES_TEXT = {
+    "demand": "warnings of labels",
+    "elastic": "warnings of labels",
+    "wish": "warnings of labels",
+    "swarm": "warnings of labels",
+}
+"""Modules in `decide` that make sentences all the same, and which."""
+
+SEARCHES = frozenset(
+    [
+        "startswith",
+        "endswith",
+        "find",
+        "rfind",
+        "index",
+        "rindex",
+        "count",
+        "partition",
+        "rpartition",
+        "split",
+        "removeprefix",
+        "removesuffix",
+        "match",
+        "fullmatch",
+        "search",
+        "findall",
+        "finditer",
+    ]
+)
+"""Methods that look into a text that they are given, or for one."""
+
+EQUALITY = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
+
+SENTENCE = re.compile(r"\w+[,;:]? \w+[,;:]? \w+")
+"""Three words after each other."""
+
+REFUSALS = {
+    "Refusal": "the one type",
+    "RefusalCode": "its word for programs",
+    "Refused": "its entry in the books; and, in the runtime, which imports nothing, an error",
+    "Declined": "a request over HTTP that is not done, as an error",
+    "EngineRefused": "the engine's no, as an error",
+    "_Refusal": "the same as the engine writes it",
+    "Denied": "a model's",
+    "Wrong": "a key of the configuration that cannot be read",
+    "NotFound": "no container of this name",
+    "_BadLabel": "a label that cannot be read",
+    "_Bad": "the same",
+}
+"""Everything that says no, and what of."""
+
+
+def is_text(node: ast.expr) -> bool:
+    """Whether it is a text in the code, or a collection that has one."""
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        return any(is_text(each) for each in node.elts)
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def readings(tree: ast.AST) -> Iterator[ast.AST]:
+    """Every comparison with a text, and every search in one or for one."""
+    for node in ast.walk(tree):
+        texts: list[ast.expr] = []
+        if isinstance(node, ast.Compare) and any(isinstance(op, EQUALITY) for op in node.ops):
+            texts = [node.left, *node.comparators]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SEARCHES:
+            texts = [node.func.value, *node.args]
+        if any(map(is_text, texts)):
+            yield node
+
+
+def sentences(tree: ast.AST) -> Iterator[str]:
+    """Every text that has words after each other, but for docstrings and what an assertion says."""
+    passed = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+    passed += [node.msg for node in ast.walk(tree) if isinstance(node, ast.Assert) and node.msg]
+    texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    yield from (str(node.value) for node in texts if node not in passed and SENTENCE.search(str(node.value)))
+
+
+@pytest.mark.parametrize("path", [path for path in DECIDING if path.stem not in READS_TEXT], ids=shown)
+def test_no_text_is_compared_or_searched_where_things_are_decided_observed_or_done(path: Path) -> None:
+    """What a decision needs to know is a value: a code, a kind, a fact."""
+    assert [ast.unparse(node) for node in readings(ast.parse(path.read_text())) if ast.unparse(node) not in READ] == []
+
+
+@pytest.mark.parametrize("path", [path for path in files("sidecar/decide") if path.stem not in MAKES_TEXT], ids=shown)
+def test_no_sentence_is_made_where_things_are_decided(path: Path) -> None:
+    """What people read is made in `words`, of the values that were decided."""
+    assert list(sentences(ast.parse(path.read_text()))) == []
+
+
+def test_what_is_allowed_to_be_read_is_there() -> None:
+    """An exception that nobody needs any more hides the next one."""
+    found = {ast.unparse(node) for path in DECIDING for node in readings(ast.parse(path.read_text()))}
+    assert sorted(set(READ) - found) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = 'denied' in trouble",
+        "x = trouble == f'{a} is denied'",
+        "x = trouble in ('denied', 'refused')",
+        "x = trouble.startswith('cpuset.cpus')",
+        "x = re.search('denied', trouble)",
+    ],
+)
+def test_prose_that_decides_is_found(text: str) -> None:
+    assert len(list(readings(ast.parse(text)))) == 1
+
+
+def test_there_is_one_type_of_refusal() -> None:
+    """Whatever else says no is an error at an edge, or goes with the engine."""
+    name = re.compile(r"(?i)refus|declin|denied|objection|shortfall|^_?bad|wrong|notfound")
+    found = {
+        node.name
+        for path in files("state", "sidecar")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and name.search(node.name)
+    }
+    assert sorted(found - set(REFUSALS)) == []
+
+
+def test_the_project_is_where_it_is_looked_for() -> None:
+    assert len(DECIDING) > 40
+    assert (ROOT / "sidecar" / "words" / "refusals.py").exists()

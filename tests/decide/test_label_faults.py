@@ -1,0 +1,121 @@
+"""The law of labels: a bad value of any label is told, whatever else the container asks for; and its planted faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sidecar.decide.container import wish as wish_module
+from sidecar.decide.container.labels import NAMES, ROWS, Labels, OnMistake, read_labels
+from sidecar.decide.container.originals import originals_of
+from sidecar.decide.container.wish import wish_of
+from sidecar.decide.facts import ContainerView, Phase
+from sidecar.decide.settings import PolicyName, Settings
+from sidecar.words.refusals import warnings
+from state.cpuset import CPUSet
+
+COUNT: Final = "cpuset.exclusive"
+
+GOOD: Final[Mapping[str, tuple[str, ...]]] = {
+    COUNT: ("4", " 4 ", "false", ""),
+    "cpuset.options": ("", "performance", "full-pcpus-only, align-by-socket"),
+    "cpuset.numa": ("single", "single-numa-node"),
+    "cpuset.near": ("eth0", ""),
+    "cpuset.mems": ("keep", "follow"),
+    "cpuset.on-shortage": ("wait", "STOP"),
+    "cpuset.quota": ("lift", "keep"),
+    "cpuset.projection": ("game",),
+    "cpuset.manage": ("on",),
+    "cpuset.min": ("1", "4"),
+    "cpuset.max": ("4", "9"),
+    "cpuset.scale": ("fill", "load"),
+    "cpuset.weight": ("1", "100"),
+    "cpuset.grace": ("0", "500ms"),
+    "cpuset.signal": ("HUP", "sigusr1"),
+    "cpuset.move": ("yes", "0"),
+}
+BAD: Final[Mapping[str, tuple[str, ...]]] = {
+    COUNT: ("four", "1.5", "-1", "00"),
+    "cpuset.options": ("nonsense", "performance,efficient", "strict-cpu-reservation"),
+    "cpuset.numa": ("singlee", ""),
+    "cpuset.mems": ("followe", ""),
+    "cpuset.on-shortage": ("die",),
+    "cpuset.quota": ("drop",),
+    "cpuset.projection": ("../up", ""),
+    "cpuset.manage": ("false", "Off"),
+    "cpuset.min": ("many", "0"),
+    "cpuset.max": ("0", "10000"),
+    "cpuset.scale": ("none",),
+    "cpuset.weight": ("0", "101"),
+    "cpuset.grace": ("soon", "61s"),
+    "cpuset.signal": ("KILL", ""),
+    "cpuset.move": ("maybe",),
+}
+
+some_labels = st.fixed_dictionaries(
+    {}, optional={name: st.sampled_from(GOOD[name] + BAD.get(name, ()) * 2) for name in NAMES}
+)
+
+
+def keep_the_law(labels: Mapping[str, str]) -> None:
+    """Every bad value is told with the name of its label. It refuses the container if it asks for CPUs of its own and
+    the label matters to that; else it is a warning.
+    """
+    view = ContainerView(id="a" * 64, name="web", phase=Phase.CREATED, labels=labels)
+    wish = wish_of(view, Settings(policy=PolicyName.DYNAMIC), originals_of(view), CPUSet(range(8)), {"eth0": CPUSet()})
+    said = " ".join(warnings(wish))
+    bad = {name for name, text in labels.items() if text in BAD.get(name, ())}
+    assert {name for name in bad if f"{name} " not in said and f"{name}:" not in said} == set()
+    asks = labels.get(COUNT, "").strip() == "4" or COUNT in bad
+    assert (wish.refusal is not None) == (asks and any(ROWS[name].on_mistake is OnMistake.REFUSE for name in bad))
+    assert (wish.demand is not None) == (asks and wish.refusal is None)
+    assert bool(said) == bool(bad)
+
+
+@given(some_labels)
+def test_every_bad_value_is_told(labels: dict[str, str]) -> None:
+    """Whatever the other labels say, and whether or not it asks for CPUs of its own."""
+    keep_the_law(labels)
+
+
+Fault = Callable[[Mapping[str, str], int | None], Labels]
+
+
+def reads_nothing_without_a_count(labels: Mapping[str, str], cpus: int | None = None) -> Labels:
+    """What is wrong is forgotten where no CPUs are asked for."""
+    read = read_labels(labels, cpus)
+    return read if labels.get(COUNT, "").strip() not in ("", "false") else Labels(read.values)
+
+
+def stops_at_the_first(labels: Mapping[str, str], cpus: int | None = None) -> Labels:
+    """Of all mistakes one is told."""
+    read = read_labels(labels, cpus)
+    return Labels(read.values, read.mistakes[:1])
+
+
+def calls_every_mistake_harmless(labels: Mapping[str, str], cpus: int | None = None) -> Labels:
+    """It is granted CPUs by the defaults of what it meant otherwise."""
+    read = read_labels(labels, cpus)
+    return Labels(read.values, read.harmless)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [reads_nothing_without_a_count, stops_at_the_first, calls_every_mistake_harmless],
+    ids=lambda it: it.__name__,
+)
+def test_a_planted_fault_breaks_the_law(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The law has teeth."""
+    monkeypatch.setattr(wish_module, "read_labels", fault)
+
+    @settings(derandomize=True, database=None)
+    @given(some_labels)
+    def law(labels: dict[str, str]) -> None:
+        keep_the_law(labels)
+
+    with pytest.raises(AssertionError):
+        law()

@@ -1,0 +1,41 @@
+"""A container's own settings: its CPU limit however it is written, its cpuset whatever it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.decide.container.originals import cpu_limit, originals_of
+from sidecar.decide.container.place import cpus_of
+from sidecar.decide.facts import ContainerView, Kind, Phase
+from state.cpuset import EMPTY, CPUSet
+from state.model import Originals
+
+
+@pytest.mark.parametrize(
+    ("originals", "cpus"),
+    [
+        (Originals(), 0.0),
+        (Originals(nano_cpus=2_500_000_000), 2.5),
+        (Originals(cpu_quota=50_000), 0.5),
+        (Originals(cpu_quota=50_000, cpu_period=25_000), 2.0),
+        (Originals(cpu_quota=-1), 0.0),
+        (Originals(cpu_period=50_000), 0.0),
+    ],
+)
+def test_the_limit_in_cpus(originals: Originals, cpus: float) -> None:
+    assert cpu_limit(originals) == cpus
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"), [("2-3", CPUSet([2, 3])), ("", EMPTY), ("junk", EMPTY), ("0-99999999", EMPTY)]
+)
+def test_a_cpuset_that_cannot_be_read_says_nothing(text: str, cpus: CPUSet) -> None:
+    assert cpus_of(text, EMPTY) == cpus
+
+
+def test_the_settings_of_one_that_was_never_changed_are_its_originals() -> None:
+    """But for the group that confines the shared pool: what it has is of an earlier sidecar."""
+    view = ContainerView(id="a" * 64, name="web", phase=Phase.CREATED, cpuset="0-3", nano_cpus=5, mems="0")
+    assert originals_of(view) == Originals(cpuset="0-3", nano_cpus=5, mems="0")
+    group = ContainerView(id="a" * 64, name="web", phase=Phase.CREATED, kind=Kind.GROUP, cpuset="0-3")
+    assert originals_of(group) == Originals()
