@@ -23,7 +23,7 @@ from typing import Final
 
 import msgspec
 
-from sidecar.decide.facts import ContainerView, EngineInfo, Failure, Kind, Load, Phase
+from sidecar.decide.facts import ContainerView, EngineInfo, Failure, Load, Phase, ViewKind
 from sidecar.decide.orders import ApplyCpuset, Update
 from state.cpuset import EMPTY, CPUSet
 from state.mistakes import Mistake
@@ -298,7 +298,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The cgroup that confines the shared pool as one, as if it were a container; None where there is none."""
         if not self.settings.shared_slice:
             return None
-        return next((each for each in self.containers.values() if each.view.kind is Kind.GROUP), None)
+        return next((each for each in self.containers.values() if each.view.kind is ViewKind.GROUP), None)
 
     def sure_of(self, container: Container) -> CPUSet:
         """The CPUs that a container has whatever became of every order: in a group, no others than the group's."""
