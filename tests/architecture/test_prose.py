@@ -18,6 +18,7 @@ READS_TEXT = {
     "elastic": "the same",
     "labels": "the same",
     "wish": "the same",
+    "mounts": "paths are text",
 }
 """Modules that read foreign text, by their names, and which."""
 
