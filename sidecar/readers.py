@@ -1,7 +1,7 @@
 """Readers of values that people type: words, numbers, durations, lists. Each gives the value, or what would be right.
 
 A value comes from TOML with its type, from labels, the environment and flags as text: every reader takes both. What
-cannot be read is a value too (`state.mistakes.Wrong`): the caller says where it stands, and makes the sentence.
+cannot be read is a value too (`state.mistakes.Flaw`): the caller says where it stands, and makes the sentence.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ W = TypeVar("W")
 E = TypeVar("E", bound=enum.StrEnum)
 
 Reading: TypeAlias = T | W
-"""A value of type T, or a `Wrong` of type W."""
+"""A value of type T, or a `Flaw` of type W."""
 
 Reader: TypeAlias = Callable[[object], Reading[T, W]]
 

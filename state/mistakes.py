@@ -1,6 +1,7 @@
 """Mistake: what is wrong with a label of a container, as facts. The sentence for people is made of them elsewhere.
 
-A `Wrong` is one of two things: what would be right instead of a value, or what a value contradicts.
+A `Flaw` says one of three things: what would be right instead of a value, what the value contradicts, or why it has
+no effect.
 """
 
 from __future__ import annotations
@@ -11,110 +12,110 @@ GIVEN_LENGTH = 40
 """Characters of a wrong value that are kept: enough to recognise it."""
 
 
-class Wrong(msgspec.Struct, frozen=True, tag=True):
+class Flaw(msgspec.Struct, frozen=True, tag=True):
     """Why a value cannot be used."""
 
 
 # What would be right instead.
 
 
-class OneOf(Wrong, frozen=True):
+class OneOf(Flaw, frozen=True):
     """One of these words."""
 
     words: tuple[str, ...]
 
 
-class AllOf(Wrong, frozen=True):
+class AllOf(Flaw, frozen=True):
     """A list of these words; `unknown` are the first of those that are none of them."""
 
     words: tuple[str, ...]
     unknown: tuple[str, ...]
 
 
-class Whole(Wrong, frozen=True):
+class Whole(Flaw, frozen=True):
     """A whole number between two others."""
 
     low: int
     high: int
 
 
-class UpToCount(Wrong, frozen=True):
+class UpToCount(Flaw, frozen=True):
     """A whole number from 1 to the count of `cpuset.exclusive`; None where that says no count."""
 
     count: int | None = None
 
 
-class FromCount(Wrong, frozen=True):
+class FromCount(Flaw, frozen=True):
     """A whole number that is at least the count of `cpuset.exclusive`; None where that says no count."""
 
     count: int | None = None
 
 
-class CountOrTrue(Wrong, frozen=True):
+class CountOrTrue(Flaw, frozen=True):
     """A whole number of CPUs, or true. `is_fraction`: it is a number, and not a whole one."""
 
     is_fraction: bool = False
 
 
-class Seconds(Wrong, frozen=True):
+class Seconds(Flaw, frozen=True):
     """A duration between two others, in seconds."""
 
     low: float
     high: float
 
 
-class TrueOrFalse(Wrong, frozen=True):
+class TrueOrFalse(Flaw, frozen=True):
     """True or false."""
 
 
-class SignalName(Wrong, frozen=True):
+class SignalName(Flaw, frozen=True):
     """The name of a signal that a program can catch."""
 
 
-class DirectoryName(Wrong, frozen=True):
+class DirectoryName(Flaw, frozen=True):
     """A name below `by-name`."""
 
 
 # What a value contradicts.
 
 
-class Clashes(Wrong, frozen=True):
+class Clashes(Flaw, frozen=True):
     """Options that exclude each other, in pairs."""
 
     pairs: tuple[tuple[str, str], ...]
 
 
-class NoLimit(Wrong, frozen=True):
+class NoLimit(Flaw, frozen=True):
     """The CPU limit is to say how many CPUs, and there is none."""
 
 
-class FractionalLimit(Wrong, frozen=True):
+class FractionalLimit(Flaw, frozen=True):
     """The CPU limit is to say how many CPUs, and is a fraction."""
 
     limit: float
 
 
-class OtherLimit(Wrong, frozen=True):
+class OtherLimit(Flaw, frozen=True):
     """The CPU limit is another number."""
 
     limit: float
 
 
-class OtherPin(Wrong, frozen=True):
+class OtherPin(Flaw, frozen=True):
     """It is pinned by hand to another number of CPUs than the `count` that it asks for."""
 
     count: int
     cpuset: str
 
 
-class BornInGroup(Wrong, frozen=True):
+class BornInGroup(Flaw, frozen=True):
     """It lives in the group that confines the shared pool; `instead` is the cgroup parent that it needs."""
 
     group: str
     instead: str
 
 
-class SetAside(Wrong, frozen=True):
+class SetAside(Flaw, frozen=True):
     """Swarm's scheduler set another number of CPUs aside for it than it asks for; 0 where it set none aside, or where
     it asks for none.
     """
@@ -126,23 +127,23 @@ class SetAside(Wrong, frozen=True):
 # What has no effect.
 
 
-class UnknownLabel(Wrong, frozen=True):
+class UnknownLabel(Flaw, frozen=True):
     """There is no label of this name."""
 
 
-class NoEffect(Wrong, frozen=True):
+class NoEffect(Flaw, frozen=True):
     """The policy of the node does not heed this label."""
 
     policy: str
 
 
-class NoSuchDevice(Wrong, frozen=True):
+class NoSuchDevice(Flaw, frozen=True):
     """The machine has no such device; `nearest` is the most similar name that it has, "" for none."""
 
     nearest: str
 
 
-AnyWrong = (
+AnyFlaw = (
     OneOf
     | AllOf
     | Whole
@@ -171,4 +172,4 @@ class Mistake(msgspec.Struct, frozen=True):
 
     label: str
     given: str
-    wrong: AnyWrong
+    flaw: AnyFlaw

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.readers import NUMA_WORDS, choice, closest, duration, nearest, numa_rule, truth, whole, words
-from state.mistakes import AllOf, OneOf, Seconds, TrueOrFalse, Whole, Wrong
+from state.mistakes import AllOf, Flaw, OneOf, Seconds, TrueOrFalse, Whole
 from state.model import NumaRule, Shortage
 
 READERS = (
@@ -95,7 +95,7 @@ anything: st.SearchStrategy[Any] = st.recursive(
 
 @given(st.sampled_from(READERS), anything)
 def test_a_reader_takes_anything_and_raises_nothing(read: Any, value: object) -> None:
-    """A value, or a Wrong; read twice, the same."""
+    """A value, or a Flaw; read twice, the same."""
     found = read(value)
-    assert isinstance(found, (Wrong, str, int, float, tuple))
+    assert isinstance(found, (Flaw, str, int, float, tuple))
     assert read(value) == found

@@ -32,7 +32,7 @@ class Phase(enum.StrEnum):
         return self in (Phase.RUNNING, Phase.PAUSED)
 
 
-class Kind(enum.StrEnum):
+class ViewKind(enum.StrEnum):
     """What stands behind a ContainerView."""
 
     CONTAINER = "container"
@@ -68,7 +68,7 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
     phase: Phase
-    kind: Kind = Kind.CONTAINER
+    kind: ViewKind = ViewKind.CONTAINER
     labels: Mapping[str, str] = {}
     cpuset: str = ""
     mems: str = ""

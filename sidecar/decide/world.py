@@ -14,7 +14,7 @@ import msgspec
 
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.footprint import Reach, reach_of
-from sidecar.decide.facts import EngineInfo, Kind, Load, Purpose
+from sidecar.decide.facts import EngineInfo, Load, Purpose, ViewKind
 from sidecar.decide.settings import Settings
 from state.cpuset import EMPTY, CPUSet
 from state.model import State
@@ -129,7 +129,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The cgroup that confines the shared pool as one, as if it were a container; None where there is none."""
         if not self.settings.shared_slice:
             return None
-        return next((each for each in self.containers.values() if each.view.kind is Kind.GROUP), None)
+        return next((each for each in self.containers.values() if each.view.kind is ViewKind.GROUP), None)
 
     def sure_of(self, container: Container) -> CPUSet:
         """The CPUs that a container has whatever became of every order: in a group, no others than the group's."""

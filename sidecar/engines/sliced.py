@@ -21,7 +21,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from sidecar.decide.facts import ContainerView, EngineInfo, Kind, Phase
+from sidecar.decide.facts import ContainerView, EngineInfo, Phase, ViewKind
 from sidecar.decide.orders import Update
 from sidecar.decide.settings import shared_id
 from sidecar.errors import EngineRefused
@@ -149,7 +149,7 @@ class SlicedEngine:
         return ContainerView(
             id=self._id,
             name=self._group.name,
-            kind=Kind.GROUP,
+            kind=ViewKind.GROUP,
             phase=Phase.RUNNING if self._group.exists() else Phase.CREATED,
             cpuset=await self._group.cpus(),
             cgroup=self._group.path,

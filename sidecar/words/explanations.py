@@ -86,7 +86,8 @@ def explanation(
         )
     if container.fault:
         said.append(f"The last order failed: {container.fault.text}")
-    is_said = refused is not None and refused.refusal == container.wish.refusal
+    refusal = container.wish.refusal
+    is_said = refused is not None and refusal is not None and refused.refusal.code is refusal.code
     said += (f"Warning: {each}" for each in (harmless if is_said else warnings)(container.wish))
     return tuple(said)
 

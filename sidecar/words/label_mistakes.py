@@ -45,8 +45,8 @@ def sentences(mistakes: tuple[Mistake, ...]) -> str:
 
 def sentence(mistake: Mistake) -> str:
     """What is wrong, what was given, and what would be right."""
-    label, given, wrong = mistake.label, mistake.given, mistake.wrong
-    match wrong:
+    label, given, flaw = mistake.label, mistake.given, mistake.flaw
+    match flaw:
         case UnknownLabel():
             return f"unknown label {label!r}{_nearest_label(label)}"
         case NoEffect(policy):
@@ -69,18 +69,18 @@ def sentence(mistake: Mistake) -> str:
             inside = f"it lives in {group}, which confines the shared pool, and can have no CPUs outside it"
             return f"{inside}: create it with cgroup_parent: {instead}"
         case SetAside():
-            return _set_aside(wrong)
+            return _set_aside(flaw)
         case OneOf(words) if len(words) > _FEW:
             return f"{label} is {given!r}{nearest(given, words)}"
         case _:
-            return f"{label} is {given!r}: {_right(wrong)}"
+            return f"{label} is {given!r}: {_right(flaw)}"
 
 
 def _right(
-    wrong: OneOf | Whole | UpToCount | FromCount | CountOrTrue | Seconds | TrueOrFalse | SignalName | DirectoryName,
+    flaw: OneOf | Whole | UpToCount | FromCount | CountOrTrue | Seconds | TrueOrFalse | SignalName | DirectoryName,
 ) -> str:
     """What would be right, as the end of a sentence."""
-    match wrong:
+    match flaw:
         case OneOf((word,)):
             return f"the only word it knows is {word}"
         case OneOf(words):
@@ -101,7 +101,7 @@ def _right(
             return "write the name of a signal that a program can catch, like HUP"
         case DirectoryName():
             return "use letters, digits, _ . - and at most 64 of them"
-    assert_never(wrong)
+    assert_never(flaw)
 
 
 def _unknown(known: tuple[str, ...], unknown: tuple[str, ...]) -> str:
@@ -120,9 +120,9 @@ def _meant(word: str) -> str:
     return f"; did you mean {word!r}?" if word else ""
 
 
-def _set_aside(wrong: SetAside) -> str:
-    if not wrong.count:
-        asked = wrong.asked
+def _set_aside(flaw: SetAside) -> str:
+    if not flaw.count:
+        asked = flaw.asked
         return f"Swarm set no {KIND} aside for it, and it asks for {asked}: reserve {KIND}={asked} in the service"
-    label = f"it asks for {wrong.asked}" if wrong.asked else "it has no label cpuset.exclusive"
-    return f"Swarm set {KIND}={wrong.count} aside for it, and {label}: make them equal"
+    label = f"it asks for {flaw.asked}" if flaw.asked else "it has no label cpuset.exclusive"
+    return f"Swarm set {KIND}={flaw.count} aside for it, and {label}: make them equal"

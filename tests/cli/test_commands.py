@@ -87,7 +87,7 @@ def test_status_says_when_the_daemon_is_gone() -> None:
 
 def test_status_says_one_warning_and_how_many_more() -> None:
     """All of them are in `explain`."""
-    odd = container("odd", labels={"cpuset.mems": "followe", "cpuset.numa": "singlee"})
+    odd = container("odd", labels={"cpuset.mems": "fllw", "cpuset.numa": "singlee"})
     status = status_of(world(uniform(cores=2), odd))
     [line] = [line for line in rendered(status, NOW, is_running=True, width=200) if " odd " in line]
     assert line.endswith("cpuset.numa is 'singlee'; did you mean 'single'? (and 1 more)")

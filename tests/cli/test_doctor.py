@@ -123,7 +123,7 @@ def test_containers_that_are_pinned_mounted_or_labelled_wrongly() -> None:
     ours = container("ours", cpuset="1-2", exclusive=2)
     pinned = container("pinned", cpuset="3")
     stale = container("stale", mounts=(Mount(source="/run/cpuset-sidecar/by-id/x/cpuset", target="/c"),))
-    odd = container("odd", labels={"cpuset.exclusiv": "2", "cpuset.mems": "followe"})
+    odd = container("odd", labels={"cpuset.exclusiv": "2", "cpuset.mems": "fllw"})
     report = EngineReport(views=(ours, pinned, stale, odd))
     found = told(check_containers(Config(), report, {ours.id: Originals()}, ALL))
     assert found == [
@@ -134,7 +134,7 @@ def test_containers_that_are_pinned_mounted_or_labelled_wrongly() -> None:
             "warn",
             (
                 "odd: unknown label 'cpuset.exclusiv'; did you mean 'cpuset.exclusive'?; "
-                "cpuset.mems is 'followe': one of keep, follow"
+                "cpuset.mems is 'fllw': one of keep, follow"
             ),
         ),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sidecar.decide.facts import Kind, Phase
+from sidecar.decide.facts import Phase, ViewKind
 from sidecar.decide.settings import shared_id
 from state.cpuset import CPUSet
 from state.topology import Topology, with_online
@@ -23,7 +23,7 @@ class Host:
         if shared_slice:
             id = shared_id(shared_slice)
             live = Phase.RUNNING
-            self.group = Real(id, shared_slice, {}, Kind.GROUP, phase=live, effective=machine.online)
+            self.group = Real(id, shared_slice, {}, ViewKind.GROUP, phase=live, effective=machine.online)
             self.containers[id] = self.group
 
     def create(

@@ -6,7 +6,7 @@ import dataclasses
 
 import msgspec
 
-from sidecar.decide.facts import ContainerView, Kind, Load, Phase
+from sidecar.decide.facts import ContainerView, Load, Phase, ViewKind
 from sidecar.decide.orders import AnswerStart
 from state.cpuset import EMPTY, CPUSet
 
@@ -18,7 +18,7 @@ class Real:
     id: str
     name: str
     labels: dict[str, str]
-    kind: Kind = Kind.CONTAINER
+    kind: ViewKind = ViewKind.CONTAINER
     cpuset: str = ""
     nano_cpus: int = 0
     cpu_quota: int = 0

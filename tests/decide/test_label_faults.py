@@ -42,7 +42,7 @@ BAD: Final[Mapping[str, tuple[str, ...]]] = {
     COUNT: ("four", "1.5", "-1", "00"),
     "cpuset.options": ("nonsense", "performance,efficient", "strict-cpu-reservation"),
     "cpuset.numa": ("singlee", ""),
-    "cpuset.mems": ("followe", ""),
+    "cpuset.mems": ("fllw", ""),
     "cpuset.on-shortage": ("die",),
     "cpuset.quota": ("drop",),
     "cpuset.projection": ("../up", ""),

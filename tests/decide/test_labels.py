@@ -96,7 +96,7 @@ def test_the_count_is_a_number_or_taken_from_the_limit_or_none(text: str, count:
         ),
         ("cpuset.numa", "singlee", "is 'singlee'; did you mean 'single'?"),
         ("cpuset.numa", "zzz", "is 'zzz'; there is none, best-effort, restricted, single"),
-        ("cpuset.mems", "followe", "is 'followe': one of keep, follow"),
+        ("cpuset.mems", "fllw", "is 'fllw': one of keep, follow"),
         ("cpuset.on-shortage", "die", "is 'die': one of share, wait, stop"),
         ("cpuset.quota", "drop", "is 'drop': one of lift, keep"),
         ("cpuset.projection", "../up", "is '../up': use letters, digits, _ . - and at most 64 of them"),

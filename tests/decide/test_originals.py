@@ -6,7 +6,7 @@ import pytest
 
 from sidecar.decide.container.originals import cpu_limit, originals_of
 from sidecar.decide.container.place import cpus_of
-from sidecar.decide.facts import ContainerView, Kind, Phase
+from sidecar.decide.facts import ContainerView, Phase, ViewKind
 from state.cpuset import EMPTY, CPUSet
 from state.model import Originals
 
@@ -37,5 +37,5 @@ def test_the_settings_of_one_that_was_never_changed_are_its_originals() -> None:
     """But for the group that confines the shared pool: what it has is of an earlier sidecar."""
     view = ContainerView(id="a" * 64, name="web", phase=Phase.CREATED, cpuset="0-3", nano_cpus=5, mems="0")
     assert originals_of(view) == Originals(cpuset="0-3", nano_cpus=5, mems="0")
-    group = ContainerView(id="a" * 64, name="web", phase=Phase.CREATED, kind=Kind.GROUP, cpuset="0-3")
+    group = ContainerView(id="a" * 64, name="web", phase=Phase.CREATED, kind=ViewKind.GROUP, cpuset="0-3")
     assert originals_of(group) == Originals()

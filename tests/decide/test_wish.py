@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sidecar.decide.container.container import Standing, Wish
 from sidecar.decide.container.originals import originals_of
 from sidecar.decide.container.wish import label_keys, wish_of
-from sidecar.decide.facts import ContainerView, Kind, Phase
+from sidecar.decide.facts import ContainerView, Phase, ViewKind
 from sidecar.decide.settings import OptIn, PolicyName, Settings
 from sidecar.decide.world import replace
 from sidecar.words import label_mistakes
@@ -348,7 +348,7 @@ def test_label_patterns_say_which_labels_are_to_be_read() -> None:
 def test_the_group_that_confines_the_shared_pool_is_nobodys_pin() -> None:
     """What an earlier sidecar wrote there stays until it is written again, and was nobody's wish."""
     name = "sidecar-shared.slice"
-    group = replace(view(cpuset="0-3"), kind=Kind.GROUP, name=name)
+    group = replace(view(cpuset="0-3"), kind=ViewKind.GROUP, name=name)
     settings = Settings(policy=PolicyName.STATIC, shared_slice=name, unmanaged=("sidecar-*",))
     assert originals_of(group).cpuset == ""
     assert wish_of(group, settings, Originals(cpuset="0-3"), ONLINE).standing is Standing.MANAGED

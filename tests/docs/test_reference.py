@@ -18,7 +18,7 @@ from sidecar.decide.options import NODE_OPTIONS
 from sidecar.keys import KEYS
 from sidecar.publish.machine import Machine
 from sidecar.publish.status import ContainerStatus, Status
-from state.mistakes import OneOf, Wrong
+from state.mistakes import Flaw, OneOf
 from state.model import Assignment, Originals, Refused, State
 from state.projection import Projection
 from state.refusal import Refusal, RefusalCode
@@ -54,9 +54,9 @@ def test_the_words_and_the_default_of_a_label_are_those_of_its_row(label: Label)
     """
     [row] = [row for row in rows((REFERENCE / "labels.md").read_text()) if names(row[0]) == [label.name]]
     shown, default = names(row[1]), names(row[2])
-    assert [word for word in shown if isinstance(label.read(word), Wrong)] == []
-    if isinstance(wrong := label.read("no such word"), OneOf):
-        assert shown == list(wrong.words)
+    assert [word for word in shown if isinstance(label.read(word), Flaw)] == []
+    if isinstance(flaw := label.read("no such word"), OneOf):
+        assert shown == list(flaw.words)
     if label.key:
         assert row[2] == f"the key `{label.key}`"
     elif default and default[0] not in NAMES:

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sidecar.decide.facts import ContainerView, EngineInfo, Kind, Phase
+from sidecar.decide.facts import ContainerView, EngineInfo, Phase, ViewKind
 from sidecar.decide.orders import Update
 from sidecar.decide.settings import shared_id
 from sidecar.engines.simulated import SimulatedEngine
@@ -70,7 +70,7 @@ async def test_the_group_is_one_container_more(
     expected = ContainerView(
         id=GROUP,
         name="pool.slice",
-        kind=Kind.GROUP,
+        kind=ViewKind.GROUP,
         phase=Phase.CREATED,
         cgroup="/pool.slice",
         created_at=ALWAYS,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from sidecar.decide.facts import Mount, Purpose
+from sidecar.decide.placement.shortfall import with_facts
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.sightings import sighted
-from sidecar.decide.world import World
+from sidecar.decide.world import World, replace
 from sidecar.log import Level
-from sidecar.words.changes import new_moves, news
+from sidecar.words.changes import new_moves, new_refusals, news
 from state.model import Move
 from state.refusal import Said
 from tests.decide.stories import Story, cpus
@@ -161,3 +164,21 @@ def test_growth_and_exchange_are_told_with_their_reasons() -> None:
         (Level.INFO, "shrank", {"container": "batch", "reason": "somebody came", "cpus": cpus("6")}),
         (Level.INFO, "exchanged", {"container": "batch", "reason": "better", "from": cpus("7"), "to": cpus("6")}),
     ]
+
+
+def test_a_refusal_is_news_unless_only_its_neighbours_are_others() -> None:
+    """Who has the rest does not make it another refusal."""
+    story = Story()
+    late = story.arrive("late", 9)
+    state = story.world.state
+    refused = state.refusals[late.id]
+    assert [each.name for each in new_refusals(story.world.state.released(late.id), state)] == ["late"]
+    changes: tuple[tuple[dict[str, Any], list[str]], ...] = (
+        ({"neighbours": None}, []),
+        ({"would_fit": (1,)}, ["late"]),
+    )
+    for facts, names in changes:
+        refusal = with_facts(refused.refusal, **facts)
+        assert refusal != refused.refusal
+        after = state.refused(replace(refused, refusal=refusal))
+        assert [each.name for each in new_refusals(state, after)] == names

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from sidecar.decide.books.room import room
+from sidecar.decide.container.terms import terms_of
 from sidecar.decide.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION
 from sidecar.decide.placement.beside import beside
 from sidecar.decide.placement.packed import packed
@@ -28,7 +29,7 @@ from state.topology import Topology
 replace = msgspec.structs.replace
 
 
-class _Terms(msgspec.Struct, frozen=True):
+class _Fit(msgspec.Struct, frozen=True):
     """What books are fitted to. The CPUs of `strangers`, containers pinned by hand, replace nobody's. `at_floors`,
     everybody is to have the fewest CPUs that it may.
     """
@@ -61,13 +62,13 @@ def refit(
     # 1. Nobody decides anything.
     if settings.policy is PolicyName.NONE:
         return replace(state, policy=settings.policy.value, online=topology.online), ()
-    terms = _Terms(topology, settings, strangers)
-    fitted = _fitted(state, terms)
+    fit = _Fit(topology, settings, strangers)
+    fitted = _fitted(state, fit)
     # 5. Smaller, rather than not at all.
-    if terms.is_dynamic and RefusalCode.POOL_WOULD_BE_EMPTY in _refused(state, fitted):
-        smaller = _fitted(state, replace(terms, at_floors=True))
+    if fit.is_dynamic and RefusalCode.POOL_WOULD_BE_EMPTY in _refused(state, fitted):
+        smaller = _fitted(state, replace(fit, at_floors=True))
         if len(_refused(state, smaller)) < len(_refused(state, fitted)):
-            fitted = _filled_up(state, smaller, terms)
+            fitted = _filled_up(state, smaller, fit)
     return fitted, tuple(_notes(state, fitted))
 
 
@@ -80,32 +81,32 @@ def _refused(state: State, fitted: State) -> list[RefusalCode]:
     return [refused.refusal.code for id, refused in fitted.refusals.items() if id in state.assignments]
 
 
-def _fitted(state: State, terms: _Terms) -> State:
+def _fitted(state: State, fit: _Fit) -> State:
     """The books after steps 2 to 4."""
     # 2. The reservation.
-    fitted = _without_grants(state, terms)
+    fitted = _without_grants(state, fit)
     # 3. Grant by grant.
     for grant in _in_order(state):
         # 4. Whole, or not at all.
-        made = _made_anew(fitted, terms, grant, _held_later(state, grant))
+        made = _made_anew(fitted, fit, grant, _held_later(state, grant))
         fitted = fitted.refused(made) if isinstance(made, Refused) else fitted.holding(made)
     return fitted
 
 
-def _filled_up(state: State, fitted: State, terms: _Terms) -> State:
+def _filled_up(state: State, fitted: State, fit: _Fit) -> State:
     """The books once everybody has kept, of what it had above its floor, as much as there is room for."""
     for grant in _in_order(state):
         if now := fitted.assignments.get(grant.container):
-            left = room(terms.topology, terms.settings, fitted, terms.strangers)
+            left = room(fit.topology, fit.settings, fitted, fit.strangers)
             own = replace(left, givable=left.givable & grant.cpus)
-            kept = own.spare(by_cores=FULL_PCPUS_ONLY in _options(terms, grant))
-            fitted = fitted.holding(_lying_on(terms, grant, now.cpus | kept))
+            kept = own.spare(by_cores=FULL_PCPUS_ONLY in _options(fit, grant))
+            fitted = fitted.holding(_lying_on(fit, grant, now.cpus | kept))
     return fitted
 
 
-def _without_grants(state: State, terms: _Terms) -> State:
+def _without_grants(state: State, fit: _Fit) -> State:
     """The books on this machine under these settings, before anybody is granted anything."""
-    topology, settings = terms.topology, terms.settings
+    topology, settings = fit.topology, fit.settings
     fitted = replace(state, policy=settings.policy.value, online=topology.online)
     return replace(
         fitted,
@@ -121,76 +122,76 @@ def _held_later(state: State, grant: Assignment) -> CPUSet:
     return union(each.cpus for each in state.assignments.values() if each.since > grant.since)
 
 
-def _made_anew(fitted: State, terms: _Terms, grant: Assignment, later: CPUSet) -> Assignment | Refused:
+def _made_anew(fitted: State, fit: _Fit, grant: Assignment, later: CPUSet) -> Assignment | Refused:
     """The grant on what it keeps and on replacements, or why it is none any more."""
-    kept = _kept(fitted, terms, grant)
-    free = fitted.assignable - terms.strangers - kept
-    for size, source in _trials(terms, grant, free, later):
-        replaced = _replacement(terms, grant, source, kept, size - len(kept))
+    kept = _kept(fitted, fit, grant)
+    free = fitted.assignable - fit.strangers - kept
+    for size, source in _trials(fit, grant, free, later):
+        replaced = _replacement(fit, grant, source, kept, size - len(kept))
         if replaced is not None:
-            why = room(terms.topology, terms.settings, fitted, terms.strangers).objection(kept | replaced)
+            why = room(fit.topology, fit.settings, fitted, fit.strangers).objection(kept | replaced)
             return (
                 _refused_anew(grant, with_facts(why, had=grant.cpus, would_fit=()))
                 if why
-                else _lying_on(terms, grant, kept | replaced)
+                else _lying_on(fit, grant, kept | replaced)
             )
     return _refused_anew(grant, Refusal(RefusalCode.CPUS_LOST, Lost(grant.cpus, grant.demand.cpus)))
 
 
-def _trials(terms: _Terms, grant: Assignment, free: CPUSet, later: CPUSet) -> Iterator[tuple[int, CPUSet]]:
+def _trials(fit: _Fit, grant: Assignment, free: CPUSet, later: CPUSet) -> Iterator[tuple[int, CPUSet]]:
     """What to try, in turn: so many CPUs in all, with replacements from these."""
-    size, fewest = _sizes(terms, grant)
+    size, fewest = _sizes(fit, grant)
     yield size, free - later
     yield fewest, free - later
     # What others hold is taken for no more than the fewest that it may have.
     yield fewest, free
 
 
-def _sizes(terms: _Terms, grant: Assignment) -> tuple[int, int]:
+def _sizes(fit: _Fit, grant: Assignment) -> tuple[int, int]:
     """How many CPUs a grant should have now, and how few it may have: as many as it asked for, or, under `dynamic`, as
     many as it had, and its floor.
     """
     demand = grant.demand
-    if terms.at_floors:
+    if fit.at_floors:
         return demand.floor, demand.floor
-    if not terms.is_dynamic:
+    if not fit.is_dynamic:
         return demand.cpus, demand.cpus
     return min(max(len(grant.cpus), demand.floor), demand.ceiling), demand.floor
 
 
-def _kept(fitted: State, terms: _Terms, grant: Assignment) -> CPUSet:
+def _kept(fitted: State, fit: _Fit, grant: Assignment) -> CPUSet:
     """What a grant keeps of what it has: no more than it should have, its original set first."""
-    kept, most = grant.cpus & fitted.assignable, _sizes(terms, grant)[0]
+    kept, most = grant.cpus & fitted.assignable, _sizes(fit, grant)[0]
     first = grant.original & kept
     if len(kept) <= most:
         return kept
     if len(first) >= most:
-        return packed(terms.topology, first, most) or first
-    return first | (packed(terms.topology, kept - first, most - len(first)) or EMPTY)
+        return packed(fit.topology, first, most) or first
+    return first | (packed(fit.topology, kept - first, most - len(first)) or EMPTY)
 
 
-def _replacement(terms: _Terms, grant: Assignment, source: CPUSet, kept: CPUSet, count: int) -> CPUSet | None:
+def _replacement(fit: _Fit, grant: Assignment, source: CPUSet, kept: CPUSet, count: int) -> CPUSet | None:
     """`count` replacements, as near to what is kept as can be had; None where there are not so many."""
     if count > len(source):
         return None
-    return beside(terms.topology, around(terms.topology, source, kept), count, _options(terms, grant))
+    return beside(fit.topology, around(fit.topology, source, kept), count, _options(fit, grant))
 
 
-def _options(terms: _Terms, grant: Assignment) -> tuple[str, ...]:
-    return terms.settings.options if grant.demand.options is None else grant.demand.options
+def _options(fit: _Fit, grant: Assignment) -> tuple[str, ...]:
+    return terms_of(fit.settings, grant.demand).options
 
 
-def _lying_on(terms: _Terms, grant: Assignment, cpus: CPUSet) -> Assignment:
+def _lying_on(fit: _Fit, grant: Assignment, cpus: CPUSet) -> Assignment:
     """The grant on these CPUs. Under `dynamic` its original set is as large as its floor, and layers hold the rest."""
-    if not terms.is_dynamic:
+    if not fit.is_dynamic:
         original = grant.original & cpus or cpus
         return replace(grant, cpus=cpus, original=original, layers=(), leaving=None, cooling=None)
-    original = _original(terms.topology, grant, cpus)
+    original = _original(fit.topology, grant, cpus)
     layers = tuple(part for layer in grant.layers if (part := (layer & cpus) - original))
     if rest := cpus - original - union(layers):
         layers = (rest, *layers)
     # What is lost here is gone, or not fit to be held; whoever still runs there has no notice.
-    left = grant.leaving.within(terms.topology.online - cpus) if grant.leaving else None
+    left = grant.leaving.within(fit.topology.online - cpus) if grant.leaving else None
     return replace(grant, cpus=cpus, original=original, layers=layers, leaving=left)
 
 

@@ -19,10 +19,11 @@ from sidecar.readers import NUMA_WORDS, Reader, choice, duration, truth, whole, 
 from state.mistakes import (
     GIVEN_LENGTH,
     AllOf,
-    AnyWrong,
+    AnyFlaw,
     Clashes,
     CountOrTrue,
     DirectoryName,
+    Flaw,
     FromCount,
     Mistake,
     NoEffect,
@@ -31,7 +32,6 @@ from state.mistakes import (
     UnknownLabel,
     UpToCount,
     Whole,
-    Wrong,
 )
 from state.model import MemsRule, NumaRule, QuotaRule, Scale, Shortage
 
@@ -124,7 +124,7 @@ class Label(NamedTuple):
     """One label. `key` is the configuration's key that holds where the label is not there, "" where there is none."""
 
     name: str
-    read: Reader[Any, AnyWrong]
+    read: Reader[Any, AnyFlaw]
     heeded: Heeded = Heeded.GRANTING
     on_mistake: OnMistake = OnMistake.REFUSE
     key: str = ""
@@ -152,16 +152,16 @@ def read_labels(labels: Mapping[str, str], cpus: int | None = None) -> Labels:
             continue
         read = _SIZED[label.name](cpus) if label.name in _SIZED else label.read
         found = read(text)
-        if isinstance(found, AnyWrong):
+        if isinstance(found, AnyFlaw):
             mistakes.append(mistake(label.name, text, found))
         else:
             values[label.field] = found
     return Labels(Values(**values), tuple(mistakes))
 
 
-def mistake(label: str, text: str, wrong: AnyWrong) -> Mistake:
+def mistake(label: str, text: str, flaw: AnyFlaw) -> Mistake:
     """The mistake that this text of a label is, with as much of both as is kept."""
-    return Mistake(label[:_LABEL_LENGTH], text[:GIVEN_LENGTH], wrong)
+    return Mistake(label[:_LABEL_LENGTH], text[:GIVEN_LENGTH], flaw)
 
 
 def unheeded(labels: Mapping[str, str], policy: PolicyName) -> tuple[Mistake, ...]:
@@ -195,7 +195,7 @@ def _options(value: object) -> tuple[str, ...] | AllOf | Clashes:
     return Clashes(pairs) if pairs else wanted
 
 
-def _device(value: object) -> str | Wrong:
+def _device(value: object) -> str | Flaw:
     return str(value).strip()[:_DEVICE_LENGTH]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sidecar.decide.facts import ContainerView, Kind
+from sidecar.decide.facts import ContainerView, ViewKind
 from state.model import Originals
 
 NANO: Final = 1_000_000_000
@@ -19,7 +19,7 @@ def originals_of(view: ContainerView) -> Originals:
     the shared pool is the sidecar's own: whatever it has is of an earlier sidecar.
     """
     return Originals(
-        cpuset="" if view.kind is Kind.GROUP else view.cpuset,
+        cpuset="" if view.kind is ViewKind.GROUP else view.cpuset,
         mems=view.mems,
         nano_cpus=view.nano_cpus,
         cpu_quota=view.cpu_quota,

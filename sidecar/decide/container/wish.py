@@ -18,14 +18,14 @@ from sidecar.decide.container.labels import FROM_LIMIT, Labels, Values, mistake,
 from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.container.place import cpus_of
 from sidecar.decide.container.terms import own_or
-from sidecar.decide.facts import ContainerView, Kind
+from sidecar.decide.facts import ContainerView, ViewKind
 from sidecar.decide.settings import OptIn, Settings
 from sidecar.decide.swarm import mismatch
 from sidecar.readers import closest
 from sidecar.slicenames import exclusive_beside
 from state.cpuset import EMPTY, CPUSet
 from state.mistakes import (
-    AnyWrong,
+    AnyFlaw,
     BornInGroup,
     Clashes,
     CountOrTrue,
@@ -65,7 +65,7 @@ def wish_of(
     5. With a mistake that stands in the way it is refused, for all of them at once.
     """
     # 1. The group.
-    if view.kind is Kind.GROUP:
+    if view.kind is ViewKind.GROUP:
         return Wish(standing=Standing.MANAGED)
     # 2. No pin.
     if originals.cpuset and online <= cpus_of(originals.cpuset, online):
@@ -125,18 +125,18 @@ def _count(view: ContainerView, settings: Settings, originals: Originals, labels
     if unread := [each for each in labels.mistakes if each.label == _COUNT]:
         return unread[0]
     asked, limit = labels.values.exclusive, cpu_limit(originals)
-    wrong: AnyWrong
+    flaw: AnyFlaw
     if asked is None:
         return round(limit) if settings.opt_in is OptIn.GUARANTEED and _is_guaranteed(view, limit) else 0
     if asked == FROM_LIMIT:
         if limit > 0 and limit == int(limit):
             return int(limit)
-        wrong = FractionalLimit(limit) if limit > 0 else NoLimit()
+        flaw = FractionalLimit(limit) if limit > 0 else NoLimit()
     elif asked and limit and limit != asked:
-        wrong = OtherLimit(limit)
+        flaw = OtherLimit(limit)
     else:
         return asked
-    return mistake(_COUNT, view.labels[_COUNT].strip(), wrong)
+    return mistake(_COUNT, view.labels[_COUNT].strip(), flaw)
 
 
 def _is_guaranteed(view: ContainerView, limit: float) -> bool:
@@ -159,7 +159,7 @@ def _mistakes(
 
 
 def _code_of(mistake: Mistake) -> RefusalCode:
-    match mistake.wrong:
+    match mistake.flaw:
         case FractionalLimit() | CountOrTrue(is_fraction=True):
             return RefusalCode.NOT_WHOLE
         case NoLimit() | OtherLimit() | OtherPin() | Clashes():

@@ -137,14 +137,16 @@ def ask_of(world: World, demand: Demand, count: int) -> Ask:
 def _neighbours(world: World, state: State, strangers: CPUSet) -> Neighbours:
     """Who has the rest."""
     holders = sorted(assignment.name for assignment in state.assignments.values())
-    names = sorted(c.view.name for c in world.containers.values() if c.wish.standing is Standing.STRANGER)
+    names: list[str] = []
+    if strangers:
+        names = sorted(c.view.name for c in world.containers.values() if c.wish.standing is Standing.STRANGER)
     return Neighbours(
         reserved=state.reserved,
         held=len(state.exclusive),
         holders=len(holders),
         holder_names=tuple(holders[:NAMES]),
         taken=len(strangers),
-        stranger_names=tuple(names[:NAMES]) if strangers else (),
+        stranger_names=tuple(names[:NAMES]),
     )
 
 

@@ -1,0 +1,91 @@
+"""Every flaw of a label has its sentence."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from sidecar.words.label_mistakes import sentence
+from state.mistakes import (
+    AllOf,
+    AnyFlaw,
+    BornInGroup,
+    Clashes,
+    CountOrTrue,
+    DirectoryName,
+    FractionalLimit,
+    FromCount,
+    Mistake,
+    NoEffect,
+    NoLimit,
+    NoSuchDevice,
+    OneOf,
+    OtherLimit,
+    OtherPin,
+    Seconds,
+    SetAside,
+    SignalName,
+    TrueOrFalse,
+    UnknownLabel,
+    UpToCount,
+    Whole,
+)
+
+FLAWS: tuple[tuple[AnyFlaw, str], ...] = (
+    (OneOf(("a", "b")), "cpuset.x is 'y': one of a, b"),
+    (OneOf(("off",)), "cpuset.x is 'y': the only word it knows is off"),
+    (OneOf(("a", "b", "c", "d")), "cpuset.x is 'y'; there is a, b, c, d"),
+    (AllOf(("red", "blue"), ("rad",)), "cpuset.x has 'rad'; did you mean 'red'?"),
+    (AllOf(("red", "blue"), ("rad", "blu")), "cpuset.x has 'rad', 'blu'; there is red, blue"),
+    (Whole(1, 5), "cpuset.x is 'y': write a whole number from 1 to 5"),
+    (UpToCount(3), "cpuset.x is 'y': write a whole number from 1 to the 3 of cpuset.exclusive"),
+    (FromCount(), "cpuset.x is 'y': write a whole number that is at least the N of cpuset.exclusive"),
+    (CountOrTrue(), "cpuset.x is 'y': write a whole number of CPUs, or true to take it from the limit"),
+    (Seconds(0, 60), "cpuset.x is 'y': write a duration between 0s and 60s, like 2s or 500ms"),
+    (TrueOrFalse(), "cpuset.x is 'y': write true or false"),
+    (SignalName(), "cpuset.x is 'y': write the name of a signal that a program can catch, like HUP"),
+    (DirectoryName(), "cpuset.x is 'y': use letters, digits, _ . - and at most 64 of them"),
+    (
+        Clashes((("a", "b"), ("c", "d"))),
+        "cpuset.x: a and b cannot be used together: choose one; c and d cannot be used together: choose one",
+    ),
+    (NoLimit(), "cpuset.x is 'y', but no CPU limit says how many: set cpus, or give the number"),
+    (FractionalLimit(1.5), "a limit of 1.5 CPUs is a fraction: only whole CPUs can be exclusive, at least 1"),
+    (OtherLimit(3.0), "cpuset.x asks for y CPUs, but the limit is 3: make them equal, or drop the limit"),
+    (OtherPin(2, "4"), "it asks for 2 exclusive CPUs and is pinned by hand to 4: drop one of the two"),
+    (
+        BornInGroup("pool.slice", "own.slice"),
+        (
+            "it lives in pool.slice, which confines the shared pool, and can have no CPUs outside it: create it with "
+            "cgroup_parent: own.slice"
+        ),
+    ),
+    (
+        SetAside(0, 2),
+        "Swarm set no exclusive-cpu aside for it, and it asks for 2: reserve exclusive-cpu=2 in the service",
+    ),
+    (SetAside(1, 2), "Swarm set exclusive-cpu=1 aside for it, and it asks for 2: make them equal"),
+    (SetAside(1, 0), "Swarm set exclusive-cpu=1 aside for it, and it has no label cpuset.exclusive: make them equal"),
+    (NoEffect("static"), "the label cpuset.x has no effect under the policy static"),
+    (NoSuchDevice(""), "cpuset.x is 'y', and this machine has no such device"),
+    (NoSuchDevice("yy"), "cpuset.x is 'y', and this machine has no such device; did you mean 'yy'?"),
+)
+
+
+@pytest.mark.parametrize(("flaw", "said"), FLAWS, ids=lambda each: type(each).__name__)
+def test_a_mistake_is_told_in_one_sentence(flaw: AnyFlaw, said: str) -> None:
+    assert sentence(Mistake("cpuset.x", "y", flaw)) == said
+
+
+def test_an_unknown_label_is_told_with_the_one_that_is_most_like_it() -> None:
+    """Its prefix is like that of all others, and says nothing."""
+    said = sentence(Mistake("cpuset.qouta", "keep", UnknownLabel()))
+    assert said == "unknown label 'cpuset.qouta'; did you mean 'cpuset.quota'?"
+    assert sentence(Mistake("cpuset.0123", "", UnknownLabel())).startswith(
+        "unknown label 'cpuset.0123'; there is cpuset."
+    )
+
+
+def test_each_flaw_has_its_sentence() -> None:
+    assert {type(flaw) for flaw, _ in FLAWS} | {UnknownLabel} == set(get_args(AnyFlaw))

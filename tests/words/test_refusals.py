@@ -1,0 +1,188 @@
+"""Every refusal, cause and stray has a sentence, and it says what to do where that is known."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from sidecar.astray import Astray, AstrayKind
+from sidecar.publish.answers import declined
+from sidecar.words.causes import why
+from sidecar.words.refusals import cure, sentence
+from sidecar.words.strays import told
+from state.cause import (
+    Cause,
+    FewerToShare,
+    ForOthers,
+    Level,
+    Resized,
+    SharedAnew,
+    Spare,
+    TakenOver,
+    Together,
+    Used,
+)
+from state.cpuset import CPUSet
+from state.mistakes import Mistake, OneOf, TrueOrFalse
+from state.refusal import (
+    CutCore,
+    Detail,
+    Excluded,
+    Fixed,
+    Lost,
+    Mistakes,
+    MoreSocketsThanNodes,
+    Named,
+    Neighbours,
+    NoMultiple,
+    NoOption,
+    NoTruth,
+    Part,
+    PoolEmptied,
+    Range,
+    Refusal,
+    RefusalCode,
+    Said,
+    Scaled,
+    Scattered,
+    SocketOnOneNode,
+    Taken,
+    TooFew,
+    TooFewWholeCores,
+    UnderPolicy,
+)
+
+FREE = (Part(CPUSet.parse("1,5"), 0), Part(CPUSet.parse("8-11"), 1))
+
+DETAILS: tuple[tuple[Detail, str], ...] = (
+    (Said("as it was said"), "as it was said"),
+    (
+        Mistakes((Mistake("cpuset.move", "?", TrueOrFalse()), Mistake("cpuset.quota", "x", OneOf(("lift", "keep"))))),
+        "cpuset.move is '?': write true or false; cpuset.quota is 'x': one of lift, keep",
+    ),
+    (Excluded("a", "b"), "a and b cannot be used together: choose one"),
+    (NoOption("x"), "unknown option 'x'"),
+    (NoTruth("x", "maybe"), "x is 'maybe': write true or false"),
+    (
+        SocketOnOneNode("x", "single"),
+        "x takes CPUs from a whole socket, and the NUMA rule single from one node: choose one",
+    ),
+    (
+        MoreSocketsThanNodes("x", 2, 1),
+        "x needs no fewer NUMA nodes than sockets, and this machine has 2 and 1",
+    ),
+    (
+        TooFew(count=9, free=FREE, would_fit=(6,)),
+        "9 exclusive CPUs asked for, 6 free: 2 on node 0 (1,5), 4 on node 1 (8-11); 6 would fit",
+    ),
+    (
+        TooFew(count=1, free=(Part(CPUSet.of(1), None, 0), Part(CPUSet.of(2), 3, 4))),
+        "1 exclusive CPU asked for, 2 free: 1 on cache 0 (1), 1 on node 3, cache 4 (2)",
+    ),
+    (
+        NoMultiple(count=3, width=2, would_fit=(2, 4)),
+        "3 exclusive CPUs asked for, not a multiple of the 2 threads of a core (full-pcpus-only); 2 or 4 would fit",
+    ),
+    (
+        TooFewWholeCores(count=2),
+        "2 exclusive CPUs asked for, 0 free on cores without a reserved CPU (full-pcpus-only)",
+    ),
+    (
+        CutCore(count=2),
+        "2 exclusive CPUs asked for, and whole cores do not add up to that (full-pcpus-only), 0 free",
+    ),
+    (
+        Scattered(count=5, numa="single", free=FREE, would_fit=(4,), nodes=(0, 1)),
+        (
+            "5 exclusive CPUs asked for on one NUMA node (cpuset.numa single), 6 free: 2 on node 0 (1,5), 4 on node 1 "
+            "(8-11); 4 would fit on one node; cpuset.numa best-effort would take it from nodes 0, 1"
+        ),
+    ),
+    (
+        PoolEmptied(count=2, shared=2, keep=1, by_cores=True, had=CPUSet.of(3), at_floors=True),
+        (
+            "it held CPUs 3; 2 exclusive CPUs asked for; 2 are shared, and a whole core must stay so; that is with "
+            "everybody at their floors"
+        ),
+    ),
+    (Lost(CPUSet.of(1), 2), "it held CPUs 1, and the machine no longer has 2 for it"),
+    (Taken(CPUSet.of(1)), "CPUs 1 were granted to it, and a container pinned by hand is on them now"),
+    (Named("web"), "web has no exclusive CPUs"),
+    (
+        UnderPolicy("static"),
+        "the policy is static: only under dynamic may CPUs change while a container runs",
+    ),
+    (Fixed("web", 2), "the size of web is fixed at 2: give it cpuset.min or cpuset.max"),
+    (Scaled("web", "fill"), "the size of web is decided by fill: give it cpuset.scale=manual"),
+    (Range(name="web", floor=1, ceiling=4, asked=5), "web may have 1 to 4 CPUs (cpuset.min, cpuset.max), not 5"),
+)
+
+CAUSES: tuple[tuple[Cause, str], ...] = (
+    (Said("as it was said"), "as it was said"),
+    (Resized(1), "it was resized to 1 CPU"),
+    (Used(1.0, 4), "it used 1.0 of its 4 CPUs"),
+    (
+        TakenOver(name="web", count=2, floor=1, arrived="db"),
+        "arrival of db took 2, from what web had above its floor of 1",
+    ),
+    (
+        SharedAnew(name="web", count=2, floor=1, names=("a", "b", "c"), others=5),
+        "arrival of a, b, c and 2 more: 2 of what web had above its floor of 1 is shared out anew",
+    ),
+    (
+        SharedAnew(name="web", count=2, floor=1, names=("a",), others=1, is_growth=True),
+        "a may have a larger share: 2 of what web had above its floor of 1 is shared out anew",
+    ),
+    (
+        FewerToShare(name="web", count=2, floor=1),
+        "the machine, or a setting, leaves fewer CPUs to share out: 2 of what web had above its floor of 1 went",
+    ),
+    (Spare(1, 4), "1 CPU was spare, as its share up to its ceiling of 4"),
+    (Together(level=Level.NODE, now=1, before=2), "moved together: on 1 NUMA node instead of 2"),
+    (Together(level=Level.CORE, now=2, before=3), "moved together: on 2 cores instead of 3"),
+    (ForOthers(), "moved so that others lie better"),
+)
+
+
+@pytest.mark.parametrize(("detail", "said"), DETAILS, ids=lambda each: type(each).__name__)
+def test_a_refusal_is_told_in_one_sentence(detail: Detail, said: str) -> None:
+    refusal = Refusal(RefusalCode.CONTRADICTION, detail)
+    assert sentence(refusal) == said
+    assert cure(refusal) in said
+
+
+@pytest.mark.parametrize(("cause", "said"), CAUSES, ids=lambda each: type(each).__name__)
+def test_a_cause_is_told_in_one_sentence(cause: Cause, said: str) -> None:
+    assert why(cause) == said
+
+
+def test_each_of_them_has_its_sentence() -> None:
+    assert {type(detail) for detail, _ in DETAILS} == set(get_args(Detail))
+    assert {type(cause) for cause, _ in CAUSES} == set(get_args(Cause))
+
+
+def test_neighbours_stand_between_what_is_asked_and_what_would_fit() -> None:
+    """Five names of each kind, and the number of the others."""
+    holders = tuple("abcde")
+    neighbours = Neighbours(
+        reserved=CPUSet.of(0), held=6, holders=7, holder_names=holders, taken=2, stranger_names=("x", "y")
+    )
+    found = TooFew(count=9, would_fit=(1,), kinds=("performance",), is_isolated=True, neighbours=neighbours)
+    assert sentence(Refusal(RefusalCode.NOT_ENOUGH, found)) == (
+        "9 exclusive CPUs asked for, 0 free; performance cores only (cpuset.options) and isolated CPUs only (isolated) "
+        "(1 reserved: 0; 6 held by a, b, c, d, e and 2 more; 2 in use by containers pinned by hand: x, y); 1 would fit"
+    )
+
+
+@pytest.mark.parametrize("code", RefusalCode)
+def test_http_has_a_status_for_every_refusal(code: RefusalCode) -> None:
+    """What is not there is 404, everything else a conflict with how things are."""
+    answer = declined(Refusal(code), "not done: ")
+    assert answer.status == (404 if code is RefusalCode.UNKNOWN_CONTAINER else 409)
+    assert str(answer).startswith("not done: ")
+
+
+@pytest.mark.parametrize("kind", AstrayKind)
+def test_what_is_astray_is_named(kind: AstrayKind) -> None:
+    assert "web" in told(Astray(kind=kind, container="web", cgroup="/sys/fs/cgroup/cpuset/web"))
