@@ -49,7 +49,8 @@ SEARCHES = frozenset(
 )
 """Methods that look into a text that they are given, or for one."""
 
-EQUALITY = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
+OTHERS = (ast.Is, ast.IsNot, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+"""Comparisons that ask neither for equality nor for membership."""
 
 SENTENCE = re.compile(r"\w+[,;:]? \w+[,;:]? \w+")
 """Three words after each other."""
@@ -79,7 +80,7 @@ def readings(tree: ast.AST) -> Iterator[ast.AST]:
     """Every comparison with a text, and every search in one or for one."""
     for node in ast.walk(tree):
         texts: list[ast.expr] = []
-        if isinstance(node, ast.Compare) and any(isinstance(op, EQUALITY) for op in node.ops):
+        if isinstance(node, ast.Compare) and not all(isinstance(op, OTHERS) for op in node.ops):
             texts = [node.left, *node.comparators]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SEARCHES:
             texts = [node.func.value, *node.args]
