@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from sidecar.decide.options import ACROSS_CORES, ACROSS_NUMA
 from sidecar.decide.placement.reserve import reserve
-from sidecar.decide.settings import IsolatedRule, Settings
+from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
 from sidecar.decide.world import replace
 from state.cpuset import CPUSet
 from state.model import Demand, State
-from state.topology import Kind, Topology, topology, uniform
+from state.topology import Kind, Topology, topology, uniform, with_online
 from tests.state.strategies import topologies
 
 SMT = uniform(cores=4, threads=2)
@@ -118,3 +118,11 @@ def test_a_reservation_is_online_and_as_large_as_asked(machine: Topology, count:
     assert len(found) == min(count, len(machine.online))
     assert found <= machine.online
     assert reserve(machine, settings, State(online=machine.online, reserved=found)) == found
+
+
+def test_a_stand_in_for_a_listed_cpu_stays() -> None:
+    """All listed CPUs are offline: another one is reserved, and remains so whenever the machine is read again."""
+    machine = with_online(uniform(cores=6), CPUSet.parse("1-2,4-5"))
+    settings = Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0))
+    books = State(policy="static", online=machine.online, reserved=CPUSet.of(2))
+    assert reserve(machine, settings, books) == CPUSet.of(2)

@@ -16,8 +16,8 @@ def reserve(topology: Topology, settings: Settings, before: State) -> CPUSet:
     2. A count: the policy's own order over the whole machine, under its own options, as the kubelet does. Where cores
        are of several kinds, the slowest are reserved if they suffice; isolated CPUs that are meant for exclusive
        containers only where there are no others.
-    3. Where a CPU that was reserved went offline: what is left of it stays, filled up first from CPUs that nobody
-       holds, then from any; the machine always keeps at least one.
+    3. Where a CPU that was reserved went offline: what is left of it stays, filled up first from CPUs that are reserved
+       already, then from those that nobody holds, then from any; the machine always keeps at least one.
     """
     if settings.reserved_cpus:
         # 1. A list.
@@ -32,7 +32,8 @@ def reserve(topology: Topology, settings: Settings, before: State) -> CPUSet:
             return fresh
         kept = before.reserved & topology.online
     # 3. Fill up.
-    for source in (topology.online - before.exclusive - kept, topology.online - kept):
+    idle = topology.online - before.exclusive
+    for source in ((before.reserved & idle) - kept, idle - kept, topology.online - kept):
         missing = wanted - len(kept)
         kept = union((kept, _taken(topology, settings, source, min(missing, len(source)))))
     return kept
