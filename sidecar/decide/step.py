@@ -99,10 +99,10 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
             return _failed(world, fact)
         case OrderDelayed():
             container = _outstanding(world, fact.container, fact.order)
-            return world.with_container(after(container, news.Delayed())) if container else world, ()
+            return world.with_container(after(container, news.AnswerOverdue())) if container else world, ()
         case RetryDue():
             container = world.containers.get(fact.container)
-            return world.with_container(after(container, news.RetryDue(fact.order))) if container else world, ()
+            return world.with_container(after(container, news.PauseEnded(fact.order))) if container else world, ()
         case TimerEnded():
             return after_timer(world, fact), ()
         case TakeAcknowledged():
@@ -158,7 +158,7 @@ def _applied(world: World, fact: CpusetApplied) -> tuple[World, tuple[Order, ...
     originals = world.state.originals.get(fact.container)
     if originals and container.order.update.nano_cpus == originals.nano_cpus:
         world = replace(world, state=world.state.put_back(fact.container))
-    world = world.with_container(after(container, news.Applied(fact.effective, fact.ended)))
+    world = world.with_container(after(container, news.OrderApplied(fact.effective, fact.ended)))
     world = after_release(world, fact.container)
     return world, (LookAgain(fact.container),) if is_unsure else ()
 
@@ -172,16 +172,16 @@ def _failed(world: World, fact: CpusetFailed) -> tuple[World, tuple[Order, ...]]
         case Failure.GONE:
             return world.without_container(fact.container, fact.ended), ()
         case Failure.REFUSED:
-            heard: news.News = news.Refused(fact.reason, fact.ended)
+            heard: news.News = news.OrderRefused(fact.reason, fact.ended)
             asked: tuple[Order, ...] = (ReadTopology(), look)
         case Failure.FAILED:
-            heard, asked = news.Failed(fact.reason, fact.ended), (look,)
+            heard, asked = news.OrderFailed(fact.reason, fact.ended), (look,)
         case Failure.LOST:
-            heard, asked = news.Lost(fact.reason, fact.ended), (look,)
+            heard, asked = news.OrderLost(fact.reason, fact.ended), (look,)
         case Failure.INEFFECTIVE:
             # The outcome carried the look.
             seen = fact.effective or cpus_of(container.view.cpuset, world.state.online)
-            heard, asked = news.Ineffective(seen, fact.effective, fact.reason, fact.ended), ()
+            heard, asked = news.OrderIneffective(seen, fact.effective, fact.reason, fact.ended), ()
         case _:
             assert_never(fact.failure)
     return world.with_container(after(container, heard)), asked

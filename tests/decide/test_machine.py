@@ -11,19 +11,19 @@ from sidecar.decide.container.container import Container, Standing, Wish
 from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, FaultKind, Free, Line, Paused
 from sidecar.decide.container.machine import LINES, STARTS, after, first_seen
 from sidecar.decide.container.news import (
-    Applied,
-    Failed,
-    Ineffective,
+    HoldAnswered,
+    HoldBegan,
+    HoldGivenUp,
     LineNews,
     Looked,
-    Lost,
     News,
-    Ordered,
-    Refused,
-    RetryDue,
-    StartAnswered,
-    StartHeld,
-    StartLetGo,
+    OrderApplied,
+    OrderFailed,
+    OrderIneffective,
+    OrderLost,
+    OrderRefused,
+    OrderSent,
+    PauseEnded,
     StartNews,
 )
 from sidecar.decide.container.place import Place
@@ -71,53 +71,53 @@ def test_a_container_has_twelve_fields() -> None:
 @pytest.mark.parametrize(
     ("news", "line", "doubts", "fault"),
     [
-        (Applied(MINE, 9), Free(), (), None),
-        (Refused("no", 9), Free(), (), FaultKind.REFUSED),
-        (Failed("500", 9), Paused(7), (Doubt(MINE, Ends.LOOK),), FaultKind.FAILED),
-        (Lost("late", 9), Paused(7), (Doubt(MINE, Ends.ANSWER),), FaultKind.LOST),
-        (Ineffective(OTHER, OTHER, "other", 9), Paused(7), (), FaultKind.INEFFECTIVE),
+        (OrderApplied(MINE, 9), Free(), (), None),
+        (OrderRefused("no", 9), Free(), (), FaultKind.REFUSED),
+        (OrderFailed("500", 9), Paused(7), (Doubt(MINE, Ends.LOOK),), FaultKind.FAILED),
+        (OrderLost("late", 9), Paused(7), (Doubt(MINE, Ends.ANSWER),), FaultKind.LOST),
+        (OrderIneffective(OTHER, OTHER, "other", 9), Paused(7), (), FaultKind.INEFFECTIVE),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_what_becomes_of_an_order(news: News, line: Line, doubts: tuple[Doubt, ...], fault: FaultKind | None) -> None:
     """One line for each way in which it may end."""
-    container = seen(VIEW, Ordered(ORDER), news)
+    container = seen(VIEW, OrderSent(ORDER), news)
     assert (container.line, container.doubts, container.known) == (line, doubts, 9)
     assert (container.fault.kind if container.fault else None) is fault
 
 
 def test_a_refused_update_is_barred_until_its_own_pause_is_over() -> None:
-    container = seen(VIEW, Ordered(ORDER), Refused("no", 9))
+    container = seen(VIEW, OrderSent(ORDER), OrderRefused("no", 9))
     assert container.barred == Barred(ORDER.update, 7)
-    assert after(container, RetryDue(6)).barred == container.barred
-    assert after(container, RetryDue(7)).barred is None
+    assert after(container, PauseEnded(6)).barred == container.barred
+    assert after(container, PauseEnded(7)).barred is None
 
 
 def test_only_a_look_ends_what_a_look_ends() -> None:
     """What was lost may still happen: its doubt survives looks; of another order meanwhile, a look says what became."""
-    failed, lost = (seen(VIEW, Ordered(ORDER), news) for news in (Failed("500", 9), Lost("late", 9)))
+    failed, lost = (seen(VIEW, OrderSent(ORDER), news) for news in (OrderFailed("500", 9), OrderLost("late", 9)))
     assert after(failed, looked(EVERYWHERE)).doubts == ()
     assert after(lost, looked(EVERYWHERE)).doubts == (Doubt(MINE, Ends.ANSWER),)
-    again = after(after(lost, RetryDue(7)), Ordered(ORDER))
-    assert after(again, Refused("no", 9)).doubts == lost.doubts
-    other = after(after(lost, RetryDue(7)), Ordered(replace(ORDER, update=Update(cpus=OTHER))))
-    both = after(other, Failed("500", 9))
+    again = after(after(lost, PauseEnded(7)), OrderSent(ORDER))
+    assert after(again, OrderRefused("no", 9)).doubts == lost.doubts
+    other = after(after(lost, PauseEnded(7)), OrderSent(replace(ORDER, update=Update(cpus=OTHER))))
+    both = after(other, OrderFailed("500", 9))
     assert both.doubts == (*lost.doubts, Doubt(OTHER, Ends.LOOK))
     assert after(both, looked(EVERYWHERE)).doubts == lost.doubts
-    assert after(again, Applied(MINE, 9)).doubts == ()
+    assert after(again, OrderApplied(MINE, 9)).doubts == ()
 
 
 def test_a_look_that_overlaps_an_order_and_contradicts_it_leaves_both_in_doubt() -> None:
-    container = seen(VIEW, Ordered(ORDER), looked(OTHER), Applied(MINE, 9))
+    container = seen(VIEW, OrderSent(ORDER), looked(OTHER), OrderApplied(MINE, 9))
     assert container.place == Place(MINE, MINE)
     assert container.doubts == (Doubt(OTHER, Ends.LOOK),)
-    agreed = seen(VIEW, Ordered(ORDER), looked(MINE), Applied(MINE, 9))
+    agreed = seen(VIEW, OrderSent(ORDER), looked(MINE), OrderApplied(MINE, 9))
     assert agreed.doubts == ()
 
 
 def test_what_the_kernel_came_to_allow_is_no_fault() -> None:
     """An order without effect that came to have it."""
-    container = seen(VIEW, Ordered(ORDER), Ineffective(OTHER, OTHER, "confined", 9))
+    container = seen(VIEW, OrderSent(ORDER), OrderIneffective(OTHER, OTHER, "confined", 9))
     assert container.fault == Fault(FaultKind.INEFFECTIVE, "confined")
     assert after(container, looked(MINE)).fault is None
 
@@ -126,38 +126,38 @@ def test_a_strict_start_from_the_first_look_to_the_answer_of_an_order() -> None:
     """What is configured is in nobody's way; what it was answered is, until an order was answered."""
     asks = seen(STRICT)
     assert (asks.start, asks.footprint) == (Asks(), 0)
-    held = after(asks, StartHeld(3, 2))
+    held = after(asks, HoldBegan(3, 2))
     assert (held.start, held.footprint) == (Held(3), 0)
-    answered = after(held, StartAnswered(Update(cpus=MINE), is_refused=False))
+    answered = after(held, HoldAnswered(Update(cpus=MINE), is_refused=False))
     assert (answered.start, answered.footprint) == (Answered(MINE), MINE.mask)
     running = after(answered, looked(MINE))
     assert running.start == Answered(MINE)
-    assert after(after(running, Ordered(ORDER)), Applied(MINE, 9)).start == Asks()
+    assert after(after(running, OrderSent(ORDER)), OrderApplied(MINE, 9)).start == Asks()
 
 
 @pytest.mark.parametrize(
     ("news", "start", "reach"),
     [
-        (StartLetGo(), Asks(), CPUSet()),
-        (StartAnswered(None, is_refused=True), Asks(), CPUSet()),
-        (StartAnswered(None, is_refused=False), Asks(), EVERYWHERE),
+        (HoldGivenUp(), Asks(), CPUSet()),
+        (HoldAnswered(None, is_refused=True), Asks(), CPUSet()),
+        (HoldAnswered(None, is_refused=False), Asks(), EVERYWHERE),
     ],
     ids=["let go", "refused", "not ours to place"],
 )
 def test_a_held_start_that_is_not_answered_with_cpus(news: News, start: Start, reach: CPUSet) -> None:
     """It does not start before it asks again; but where it was let go on as it is, it may."""
-    container = after(seen(STRICT, StartHeld(3, 2)), news)
+    container = after(seen(STRICT, HoldBegan(3, 2)), news)
     assert (container.start, CPUSet.from_mask(container.footprint)) == (start, reach)
 
 
 def test_a_start_that_was_answered_may_still_come_while_the_next_is_held() -> None:
-    container = seen(STRICT, StartHeld(3, 2), StartAnswered(Update(cpus=MINE), is_refused=False), StartHeld(4, 3))
+    container = seen(STRICT, HoldBegan(3, 2), HoldAnswered(Update(cpus=MINE), is_refused=False), HoldBegan(4, 3))
     assert container.start == Held(4)
     assert container.doubts == (Doubt(MINE, Ends.ANSWER),)
 
 
 def test_the_dead_never_start() -> None:
-    answered = seen(STRICT, StartHeld(3, 2), StartAnswered(Update(cpus=MINE), is_refused=False))
+    answered = seen(STRICT, HoldBegan(3, 2), HoldAnswered(Update(cpus=MINE), is_refused=False))
     dead = ContainerView(id="a" * 64, name="rt", phase=Phase.DEAD, runtime="cpuset")
     assert after(answered, looked(MINE, dead)).start == Asks()
 

@@ -14,7 +14,7 @@ from sidecar.decide.container import machine
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
 from sidecar.decide.container.line import Free, Paused, Sent
-from sidecar.decide.container.news import Failed, Ineffective, Looked, Lost, Ordered, RetryDue
+from sidecar.decide.container.news import Looked, OrderFailed, OrderIneffective, OrderLost, OrderSent, PauseEnded
 from sidecar.decide.container.place import Place
 from sidecar.decide.container.start import Answered, Plain
 from sidecar.decide.facts import Phase
@@ -100,20 +100,22 @@ def calls_crowded_cpus_settled(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_lost_orders_at_the_first_look(patch: pytest.MonkeyPatch) -> None:
-    failed = machine.LINES[Sent, Failed]
-    patch.setitem(machine.LINES, (Sent, Lost), lambda container, lost: failed(container, Failed(lost.text, lost.ended)))
+    failed = machine.LINES[Sent, OrderFailed]
+    patch.setitem(
+        machine.LINES, (Sent, OrderLost), lambda container, lost: failed(container, OrderFailed(lost.text, lost.ended))
+    )
 
 
 def believes_the_engine_and_not_the_kernel(patch: pytest.MonkeyPatch) -> None:
     """An order without effect is taken for obeyed."""
-    honest = machine.LINES[Sent, Ineffective]
+    honest = machine.LINES[Sent, OrderIneffective]
 
-    def obeyed(container: Container, news: Ineffective) -> Container:
+    def obeyed(container: Container, news: OrderIneffective) -> Container:
         assert container.order is not None
         cpus = container.order.update.cpus
         return honest(container, replace(news, seen=cpus, effective=cpus))
 
-    patch.setitem(machine.LINES, (Sent, Ineffective), obeyed)
+    patch.setitem(machine.LINES, (Sent, OrderIneffective), obeyed)
 
 
 def forgets_at_a_release_what_is_not_back(patch: pytest.MonkeyPatch) -> None:
@@ -149,7 +151,7 @@ def waits_for_tasks_that_ended(patch: pytest.MonkeyPatch) -> None:
 
 def never_retries(patch: pytest.MonkeyPatch) -> None:
     for line in (Free, Sent, Paused):
-        patch.setitem(machine.LINES, (line, RetryDue), lambda container, due: container)
+        patch.setitem(machine.LINES, (line, PauseEnded), lambda container, due: container)
 
 
 def grants_what_is_granted(patch: pytest.MonkeyPatch) -> None:
@@ -184,7 +186,7 @@ def keeps_cpus_that_went_offline(patch: pytest.MonkeyPatch) -> None:
 def gives_two_orders_at_once(patch: pytest.MonkeyPatch) -> None:
     honest = plan_module.may_order
     patch.setattr(plan_module, "may_order", lambda container: honest(replace(container, line=Free())))
-    patch.setitem(machine.LINES, (Sent, Ordered), machine.LINES[Free, Ordered])
+    patch.setitem(machine.LINES, (Sent, OrderSent), machine.LINES[Free, OrderSent])
 
 
 def forgets_who_was_seen_before_a_removal(patch: pytest.MonkeyPatch) -> None:
@@ -214,7 +216,7 @@ def never_gives_memory_back(patch: pytest.MonkeyPatch) -> None:
 
 
 def ends_every_pause_with_any(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(machine.LINES, (Paused, RetryDue), lambda container, due: replace(container, line=Free()))
+    patch.setitem(machine.LINES, (Paused, PauseEnded), lambda container, due: replace(container, line=Free()))
 
 
 def waits_for_the_start_of_the_dead(patch: pytest.MonkeyPatch) -> None:

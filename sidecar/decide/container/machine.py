@@ -34,22 +34,22 @@ import msgspec
 from sidecar.decide.container.container import Container, Wish
 from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, FaultKind, Free, Line, Paused, Sent
 from sidecar.decide.container.news import (
-    Applied,
-    Delayed,
-    Failed,
-    Ineffective,
+    AnswerOverdue,
+    HoldAnswered,
+    HoldBegan,
+    HoldGivenUp,
     Lapsed,
     LineNews,
     Looked,
-    Lost,
     News,
     NotStopped,
-    Ordered,
-    Refused,
-    RetryDue,
-    StartAnswered,
-    StartHeld,
-    StartLetGo,
+    OrderApplied,
+    OrderFailed,
+    OrderIneffective,
+    OrderLost,
+    OrderRefused,
+    OrderSent,
+    PauseEnded,
     StartNews,
     WishRead,
 )
@@ -77,9 +77,9 @@ def after(container: Container, news: News) -> Container:
             return _made(container, fault=Fault(FaultKind.NOT_STOPPED, news.text))
         case Lapsed():
             return _made(container, is_lapsed=True)
-        case StartHeld() | StartLetGo() | StartAnswered():
+        case HoldBegan() | HoldGivenUp() | HoldAnswered():
             return STARTS[type(container.start), type(news)](container, news)
-        case Looked() | Applied() | Ineffective():
+        case Looked() | OrderApplied() | OrderIneffective():
             changed = LINES[type(container.line), type(news)](container, news)
             return STARTS[type(container.start), type(news)](changed, news)
         case _:
@@ -99,7 +99,7 @@ def _same(container: Container, _: object) -> Container:
     return container
 
 
-def _sent(container: Container, news: Ordered) -> Container:
+def _sent(container: Container, news: OrderSent) -> Container:
     """The order is outstanding."""
     return _made(container, line=Sent(news.order))
 
@@ -130,7 +130,7 @@ def _overlapped(container: Container, news: Looked) -> Container:
     return _made(_looked(container, news), line=_made(container.line, is_overlapped=True))
 
 
-def _applied(container: Container, news: Applied) -> Container:
+def _applied(container: Container, news: OrderApplied) -> Container:
     """The place is the order's; doubts and faults end. Where an overlapping look said otherwise, what it saw is in
     doubt; where the order waited for a start, so is the order.
     """
@@ -153,7 +153,7 @@ def _applied(container: Container, news: Applied) -> Container:
     )
 
 
-def _refused(container: Container, news: Refused) -> Container:
+def _refused(container: Container, news: OrderRefused) -> Container:
     """Nothing changed, and the order is barred."""
     assert isinstance(container.line, Sent)
     number, update = container.line.order.number, container.line.order.update
@@ -168,12 +168,12 @@ def _refused(container: Container, news: Refused) -> Container:
     )
 
 
-def _failed(container: Container, news: Failed) -> Container:
+def _failed(container: Container, news: OrderFailed) -> Container:
     """A pause; the order's CPUs are in doubt until a look."""
     return _doubted(container, Ends.LOOK, Fault(FaultKind.FAILED, news.text), news.ended)
 
 
-def _lost(container: Container, news: Lost) -> Container:
+def _lost(container: Container, news: OrderLost) -> Container:
     """A pause; the order's CPUs are in doubt until an answer."""
     return _doubted(container, Ends.ANSWER, Fault(FaultKind.LOST, news.text), news.ended)
 
@@ -191,7 +191,7 @@ def _doubted(container: Container, ends: Ends, fault: Fault, ended: int) -> Cont
     )
 
 
-def _ineffective(container: Container, news: Ineffective) -> Container:
+def _ineffective(container: Container, news: OrderIneffective) -> Container:
     """A pause; configured as ordered, and seen where the kernel says. No doubt is left, but for one whose runtime asks:
     the kernel may yet let it run where it was ordered, and that is no start.
     """
@@ -210,19 +210,19 @@ def _ineffective(container: Container, news: Ineffective) -> Container:
     )
 
 
-def _late(container: Container, _: Delayed) -> Container:
+def _late(container: Container, _: AnswerOverdue) -> Container:
     """The order is late."""
     assert isinstance(container.line, Sent)
     return _made(container, line=_made(container.line, is_late=True))
 
 
-def _unbarred(container: Container, news: RetryDue) -> Container:
+def _unbarred(container: Container, news: PauseEnded) -> Container:
     """What that order was barred for may be tried again."""
     is_over = container.barred is not None and container.barred.order == news.order
     return _made(container, barred=None) if is_over else container
 
 
-def _freed(container: Container, news: RetryDue) -> Container:
+def _freed(container: Container, news: PauseEnded) -> Container:
     """The pause is over, if it is that order's; what that order was barred for may be tried again."""
     is_over = isinstance(container.line, Paused) and container.line.order == news.order
     return _unbarred(_made(container, line=Free()) if is_over else container, news)
@@ -266,7 +266,7 @@ def _with(doubts: tuple[Doubt, ...], doubt: Doubt) -> tuple[Doubt, ...]:
 # The start.
 
 
-def _held(container: Container, news: StartHeld) -> Container:
+def _held(container: Container, news: HoldBegan) -> Container:
     """The start waits for its answer; whatever ran before runs no more. One that was answered before may still come."""
     start = container.start
     doubts = container.doubts
@@ -287,7 +287,7 @@ def _asks(container: Container, _: object) -> Container:
     return _made(container, start=Asks())
 
 
-def _answered(container: Container, news: StartAnswered) -> Container:
+def _answered(container: Container, news: HoldAnswered) -> Container:
     """It may come to run where the answer says, or, let go as it is, where it is configured; refused, nowhere."""
     if news.update is not None:
         return _made(container, start=Answered(news.update.cpus))
@@ -308,33 +308,33 @@ def _died(container: Container, news: Looked) -> Container:
 
 
 LINES: Final[Mapping[tuple[type[Line], type[LineNews]], Rule]] = {
-    (Free, Ordered): _sent,
-    (Sent, Ordered): _same,
-    (Paused, Ordered): _same,
+    (Free, OrderSent): _sent,
+    (Sent, OrderSent): _same,
+    (Paused, OrderSent): _same,
     (Free, Looked): _looked,
     (Sent, Looked): _overlapped,
     (Paused, Looked): _looked,
-    (Free, Applied): _same,
-    (Sent, Applied): _applied,
-    (Paused, Applied): _same,
-    (Free, Refused): _same,
-    (Sent, Refused): _refused,
-    (Paused, Refused): _same,
-    (Free, Failed): _same,
-    (Sent, Failed): _failed,
-    (Paused, Failed): _same,
-    (Free, Lost): _same,
-    (Sent, Lost): _lost,
-    (Paused, Lost): _same,
-    (Free, Ineffective): _same,
-    (Sent, Ineffective): _ineffective,
-    (Paused, Ineffective): _same,
-    (Free, Delayed): _same,
-    (Sent, Delayed): _late,
-    (Paused, Delayed): _same,
-    (Free, RetryDue): _unbarred,
-    (Sent, RetryDue): _unbarred,
-    (Paused, RetryDue): _freed,
+    (Free, OrderApplied): _same,
+    (Sent, OrderApplied): _applied,
+    (Paused, OrderApplied): _same,
+    (Free, OrderRefused): _same,
+    (Sent, OrderRefused): _refused,
+    (Paused, OrderRefused): _same,
+    (Free, OrderFailed): _same,
+    (Sent, OrderFailed): _failed,
+    (Paused, OrderFailed): _same,
+    (Free, OrderLost): _same,
+    (Sent, OrderLost): _lost,
+    (Paused, OrderLost): _same,
+    (Free, OrderIneffective): _same,
+    (Sent, OrderIneffective): _ineffective,
+    (Paused, OrderIneffective): _same,
+    (Free, AnswerOverdue): _same,
+    (Sent, AnswerOverdue): _late,
+    (Paused, AnswerOverdue): _same,
+    (Free, PauseEnded): _unbarred,
+    (Sent, PauseEnded): _unbarred,
+    (Paused, PauseEnded): _freed,
     (Free, WishRead): _wished,
     (Sent, WishRead): _wished,
     (Paused, WishRead): _wished,
@@ -346,25 +346,25 @@ STARTS: Final[Mapping[tuple[type[Start], type[StartNews]], Rule]] = {
     (Asks, Looked): _same,
     (Held, Looked): _same,
     (Answered, Looked): _died,
-    (Plain, Applied): _same,
-    (Asks, Applied): _same,
-    (Held, Applied): _same,
-    (Answered, Applied): _asks,
-    (Plain, Ineffective): _same,
-    (Asks, Ineffective): _same,
-    (Held, Ineffective): _same,
-    (Answered, Ineffective): _asks,
-    (Plain, StartHeld): _held,
-    (Asks, StartHeld): _held,
-    (Held, StartHeld): _held,
-    (Answered, StartHeld): _held,
-    (Plain, StartLetGo): _same,
-    (Asks, StartLetGo): _same,
-    (Held, StartLetGo): _asks,
-    (Answered, StartLetGo): _same,
-    (Plain, StartAnswered): _same,
-    (Asks, StartAnswered): _same,
-    (Held, StartAnswered): _answered,
-    (Answered, StartAnswered): _same,
+    (Plain, OrderApplied): _same,
+    (Asks, OrderApplied): _same,
+    (Held, OrderApplied): _same,
+    (Answered, OrderApplied): _asks,
+    (Plain, OrderIneffective): _same,
+    (Asks, OrderIneffective): _same,
+    (Held, OrderIneffective): _same,
+    (Answered, OrderIneffective): _asks,
+    (Plain, HoldBegan): _held,
+    (Asks, HoldBegan): _held,
+    (Held, HoldBegan): _held,
+    (Answered, HoldBegan): _held,
+    (Plain, HoldGivenUp): _same,
+    (Asks, HoldGivenUp): _same,
+    (Held, HoldGivenUp): _asks,
+    (Answered, HoldGivenUp): _same,
+    (Plain, HoldAnswered): _same,
+    (Asks, HoldAnswered): _same,
+    (Held, HoldAnswered): _answered,
+    (Answered, HoldAnswered): _same,
 }
 """What news of its starts make of a container, by what is known of the next one."""

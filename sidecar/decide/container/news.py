@@ -20,41 +20,41 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     began: int
 
 
-class Ordered(msgspec.Struct, frozen=True):
+class OrderSent(msgspec.Struct, frozen=True):
     """An order leaves."""
 
     order: ApplyCpuset
 
 
-class Applied(msgspec.Struct, frozen=True):
+class OrderApplied(msgspec.Struct, frozen=True):
     """The order took effect. `effective` is the kernel's word afterwards, None where there is none."""
 
     effective: CPUSet | None
     ended: int
 
 
-class Refused(msgspec.Struct, frozen=True):
+class OrderRefused(msgspec.Struct, frozen=True):
     """The engine called the order wrong: nothing changed."""
 
     text: str
     ended: int
 
 
-class Failed(msgspec.Struct, frozen=True):
+class OrderFailed(msgspec.Struct, frozen=True):
     """The engine tried the order: kernel and engine may disagree."""
 
     text: str
     ended: int
 
 
-class Lost(msgspec.Struct, frozen=True):
+class OrderLost(msgspec.Struct, frozen=True):
     """No answer to the order: it may yet take effect."""
 
     text: str
     ended: int
 
 
-class Ineffective(msgspec.Struct, frozen=True):
+class OrderIneffective(msgspec.Struct, frozen=True):
     """The engine accepted the order, and the kernel shows `seen`; `effective` is its word where it said one."""
 
     seen: CPUSet
@@ -63,11 +63,11 @@ class Ineffective(msgspec.Struct, frozen=True):
     ended: int
 
 
-class Delayed(msgspec.Struct, frozen=True):
+class AnswerOverdue(msgspec.Struct, frozen=True):
     """The answer to the order is overdue."""
 
 
-class RetryDue(msgspec.Struct, frozen=True):
+class PauseEnded(msgspec.Struct, frozen=True):
     """The pause after the failed order of this number is over."""
 
     order: int
@@ -89,28 +89,39 @@ class Lapsed(msgspec.Struct, frozen=True):
     """It rested for as long as it may keep its CPUs."""
 
 
-class StartHeld(msgspec.Struct, frozen=True):
+class HoldBegan(msgspec.Struct, frozen=True):
     """Its runtime asks about the start of this number."""
 
     number: int
     began: int
 
 
-class StartLetGo(msgspec.Struct, frozen=True):
+class HoldGivenUp(msgspec.Struct, frozen=True):
     """The start that was held is no longer waited for, and did not happen."""
 
 
-class StartAnswered(msgspec.Struct, frozen=True):
+class HoldAnswered(msgspec.Struct, frozen=True):
     """The start that was held goes on with `update`, or as it is where that is None; or not at all."""
 
     update: Update | None
     is_refused: bool
 
 
-LineNews = Looked | Ordered | Applied | Refused | Failed | Lost | Ineffective | Delayed | RetryDue | WishRead
+LineNews = (
+    Looked
+    | OrderSent
+    | OrderApplied
+    | OrderRefused
+    | OrderFailed
+    | OrderLost
+    | OrderIneffective
+    | AnswerOverdue
+    | PauseEnded
+    | WishRead
+)
 """What the machine of orders hears."""
 
-StartNews = Looked | Applied | Ineffective | StartHeld | StartLetGo | StartAnswered
+StartNews = Looked | OrderApplied | OrderIneffective | HoldBegan | HoldGivenUp | HoldAnswered
 """What the machine of starts hears."""
 
 News = LineNews | StartNews | NotStopped | Lapsed

@@ -29,7 +29,7 @@ from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
 from sidecar.decide.container.line import Free, Sent
 from sidecar.decide.container.machine import after
-from sidecar.decide.container.news import Ordered
+from sidecar.decide.container.news import OrderSent
 from sidecar.decide.container.originals import originals_of
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.limits import update_to
@@ -137,7 +137,7 @@ def _updates(world: World) -> tuple[World, tuple[ApplyCpuset, ...]]:
         state = state.remembering(view.id, originals_of(view))
         if update.nano_cpus not in (None, state.originals[view.id].nano_cpus):
             state = state.lifting(view.id, update.nano_cpus)
-        containers[view.id] = after(change.container, Ordered(order))
+        containers[view.id] = after(change.container, OrderSent(order))
         orders.append(order)
         busy, number = busy + 1, number + 1
     if orders:

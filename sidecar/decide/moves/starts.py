@@ -50,7 +50,7 @@ def after_hold(world: World, fact: StartHeld) -> World:
     if id in world.state.refusals:
         # Of an earlier start: this one asks anew.
         world = replace(world, state=world.state.released(id))
-    return world.with_container(after(container, news.StartHeld(fact.number, fact.began)))
+    return world.with_container(after(container, news.HoldBegan(fact.number, fact.began)))
 
 
 def after_letting_go(world: World, fact: StartLetGo) -> World:
@@ -58,7 +58,7 @@ def after_letting_go(world: World, fact: StartLetGo) -> World:
     container = world.containers.get(fact.container)
     if container is None or not isinstance(container.start, Held) or container.start.number != fact.number:
         return world
-    return world.with_container(after(container, news.StartLetGo()))
+    return world.with_container(after(container, news.HoldGivenUp()))
 
 
 def answers(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
@@ -71,7 +71,7 @@ def answers(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
             continue
         given.append(answer)
         # 6. It starts, or has started, or will not.
-        made = after(container, news.StartAnswered(answer.update, is_refused=answer.refusal is not None))
+        made = after(container, news.HoldAnswered(answer.update, is_refused=answer.refusal is not None))
         world = world.with_container(made)
     return world, tuple(given)
 
