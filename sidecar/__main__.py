@@ -12,49 +12,45 @@ import sys
 from collections.abc import Sequence
 
 from sidecar.cli import (
-    ack,
-    defragment,
-    doctor,
-    explain,
-    install_runtime,
-    install_slice,
-    plan,
-    release,
-    resize,
-    run,
-    simulate,
-    state,
-    status,
-    swarm,
-    top,
-    topology,
-    watch,
+    cmd_defragment,
+    cmd_explain,
+    cmd_plan,
+    cmd_release,
+    cmd_resize,
+    cmd_run,
+    cmd_simulate,
+    cmd_state,
+    cmd_status,
+    cmd_top,
+    cmd_topology,
 )
-from sidecar.cli import exec as exec_
-from sidecar.errors import SidecarError
+from sidecar.cli.doctor import cmd_doctor
+from sidecar.cli.setup import cmd_install_runtime, cmd_install_slice, cmd_swarm
+from sidecar.failures import SidecarError
 from sidecar.log import printable
 from sidecar.version import version
+from sidecar.workload import cmd_ack, cmd_exec, cmd_watch
 from state.errors import StateError
 
 _COMMANDS = (
-    run,
-    status,
-    top,
-    topology,
-    plan,
-    simulate,
-    explain,
-    resize,
-    defragment,
-    watch,
-    exec_,
-    ack,
-    state,
-    doctor,
-    install_runtime,
-    install_slice,
-    swarm,
-    release,
+    cmd_run,
+    cmd_status,
+    cmd_top,
+    cmd_topology,
+    cmd_plan,
+    cmd_simulate,
+    cmd_explain,
+    cmd_resize,
+    cmd_defragment,
+    cmd_watch,
+    cmd_exec,
+    cmd_ack,
+    cmd_state,
+    cmd_doctor,
+    cmd_install_runtime,
+    cmd_install_slice,
+    cmd_swarm,
+    cmd_release,
 )
 
 _DESCRIPTION = "Exclusive CPU cores for Docker containers: the kubelet's CPU manager, without Kubernetes."

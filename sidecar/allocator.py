@@ -27,10 +27,10 @@ from sidecar.board import Board
 from sidecar.decide.facts import Fact, Purpose
 from sidecar.decide.orders import ApplyCpuset, Order, SendSignal, StartTimer
 from sidecar.decide.step import step
-from sidecar.errors import StateUnwritable
+from sidecar.failures import StateUnwritable
 from sidecar.log import Log
 from sidecar.ports import Checkpoints, Journals, StartOrder, Telling
-from sidecar.publish.projecting import names_of, projection_of
+from sidecar.projection.projection_of import names_of, projection_of
 from state.errors import StateError
 from state.model import State
 

@@ -27,39 +27,39 @@ import msgspec
 import trio
 
 from sidecar.allocator import Allocator
+from sidecar.api.tcp_listener import TcpListener, listening_on
+from sidecar.api.unix_socket import listening, path_in
 from sidecar.apply.executor import Executor
+from sidecar.assembly import with_shared_group
 from sidecar.board import Board
-from sidecar.config import Config, load_again
+from sidecar.commit.fallback_books import SPARE, SparedCheckpoint
+from sidecar.commit.journal import Journal
+from sidecar.commit.state_lock import Lock, hold_lock
+from sidecar.config.config import Config, load_again
 from sidecar.decide.container.wish import label_keys
 from sidecar.decide.facts import EngineConnected, EngineInfo, Fact, ReleaseRequested, SettingsChanged, TopologyRead
 from sidecar.decide.reconcile import begin
 from sidecar.decide.world import World
-from sidecar.desk import Desk
-from sidecar.engines import opening
-from sidecar.errors import SidecarError, StateUnwritable
-from sidecar.host.cgroups import HostKernel
-from sidecar.host.lock import Lock, hold_lock
-from sidecar.host.usage import HostUsages
+from sidecar.engines import open_engine as open_engine_module
+from sidecar.failures import SidecarError, StateUnwritable
+from sidecar.held_starts import Desk
+from sidecar.host.cgroup.host_kernel import HostKernel
+from sidecar.host.cgroup.usage import HostUsages
 from sidecar.log import Level, Log, now
 from sidecar.observe.acks import AckReader
+from sidecar.observe.event_stream import follow_events
 from sidecar.observe.hotplug import watch_cpus
-from sidecar.observe.load import LoadMeter
-from sidecar.observe.looking import Looker
-from sidecar.observe.stream import follow_events
+from sidecar.observe.load_meter import LoadMeter
+from sidecar.observe.looks import Looker
 from sidecar.ports import Engine, Kernel, StartOrder, Usages
-from sidecar.publish.api_socket import listening, path_in
-from sidecar.publish.deadlines import Deadlines
-from sidecar.publish.journal import Journal
-from sidecar.publish.keeping import STATUS_PAUSE, Narrator
-from sidecar.publish.projections import Projections
-from sidecar.publish.tcp import TcpListener, listening_on
-from sidecar.publish.telling import Teller
-from sidecar.sharing import with_shared_group
+from sidecar.projection.projections import Projections
+from sidecar.projection.teller import Teller
+from sidecar.status.deadlines import Deadlines
+from sidecar.status.narrator import STATUS_PAUSE, Narrator
 from sidecar.words.repairs import noted
 from state.codec import encode, to_builtins
 from state.errors import StateError
 from state.model import State
-from state.spared import SPARE, SparedCheckpoint
 
 INBOX: Final = 1024
 """Facts that may wait for the allocator. It takes bursts of 256, and senders wait, so this only evens out bursts."""
@@ -92,7 +92,7 @@ async def open_engine(address: str, labels: frozenset[str] = frozenset()) -> Asy
 
     EngineUnavailable where there is none to try.
     """
-    async with opening.open_engine(address, labels=labels, machine=HostKernel()) as engine:
+    async with open_engine_module.open_engine(address, labels=labels, machine=HostKernel()) as engine:
         yield engine
 
 
@@ -311,9 +311,9 @@ class _Daemon:
         """
 
         def imported() -> ModuleType:
-            from sidecar.publish import http
+            from sidecar.api import web_app
 
-            return http
+            return web_app
 
         with listening(self._config.state_dir) as listener:
             with trio.move_on_after(READY_SECONDS):

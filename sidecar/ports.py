@@ -1,4 +1,4 @@
-"""What the tasks need of the edges, as Protocols. Adapters in `engines`, `host` and `publish` satisfy them."""
+"""What tasks need of the edges, as Protocols. Adapters in `engines`, `host`, `commit` and `projection` satisfy them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Protocol
 import msgspec
 
 from sidecar.astray import Astray
+from sidecar.decide.books.load_sample import Usage
 from sidecar.decide.facts import ContainerView, EngineInfo, Fact
-from sidecar.decide.measuring import Usage
 from sidecar.decide.orders import Order, Update
 from state.cpuset import CPUSet
 from state.model import State

@@ -1,8 +1,8 @@
 """Topology: which CPUs share a core, a last-level cache, a NUMA node, a package. A frozen value; questions only.
 
-Read by `sidecar.host.sysfs`. Every level is a tuple of groups, ascending by id. Only online CPUs are in a group: an
-offline CPU is nowhere but in `offline`. A level that the machine does not tell falls back to the next larger one it
-does tell, and `notes` says so; so every online CPU is in exactly one core, cache, node and package.
+Read by `sidecar.host.machine.sysfs`. Every level is a tuple of groups, ascending by id. Only online CPUs are in a
+group: an offline CPU is nowhere but in `offline`. A level that the machine does not tell falls back to the next larger
+one it does tell, and `notes` says so; so every online CPU is in exactly one core, cache, node and package.
 
 What only some machines have is told as it is, and empty elsewhere: clusters, dies, the caches of each level, the
 distances between nodes, kinds of cores, and which CPUs are near which device.

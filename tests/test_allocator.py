@@ -27,7 +27,7 @@ from sidecar.decide.orders import ApplyCpuset, Order, SendSignal, StartTimer
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
-from sidecar.errors import StateUnwritable
+from sidecar.failures import StateUnwritable
 from sidecar.log import Log
 from state.cpuset import CPUSet
 from state.errors import FileUnwritable, ProjectionError

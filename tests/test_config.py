@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.config import Config, Given, configured, load, load_again
+from sidecar.config.config import Config, Given, configured, load, load_again
+from sidecar.config.keys import KEYS
 from sidecar.decide.settings import Band, OptIn, PolicyName, Settings
-from sidecar.errors import ConfigError
-from sidecar.keys import KEYS
+from sidecar.failures import ConfigError
 from state.cpuset import CPUSet
 from state.model import Shortage
 from state.topology import topology, uniform

@@ -13,15 +13,15 @@ import trio
 from trio.testing import MockClock
 
 from sidecar import daemon
-from sidecar.config import Config, load
+from sidecar.config.config import Config, load
 from sidecar.decide.settings import PolicyName
-from sidecar.engines.simulated import Fault
-from sidecar.engines.simulated_limits import Limits
-from sidecar.errors import AlreadyRunning
-from sidecar.publish.status_file import read_status
+from sidecar.failures import AlreadyRunning
+from sidecar.status.status_file import read_status
 from state.cpuset import CPUSet
 from state.projection import Sharing, read
 from tests.fakes.host import Host
+from tests.support.engine.simulated import Fault
+from tests.support.engine.simulated_limits import Limits
 
 GIGA = 10**9
 TWO = {"cpuset.exclusive": "2"}

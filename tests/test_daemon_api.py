@@ -13,9 +13,9 @@ import trio
 from trio.testing import MockClock
 
 from sidecar import daemon
-from sidecar.config import Config
+from sidecar.api.unix_socket import NAME
+from sidecar.config.config import Config
 from sidecar.decide.settings import PolicyName
-from sidecar.publish.api_socket import NAME
 from tests.fakes.host import Host
 
 pytestmark = pytest.mark.trio

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sidecar.errors import EngineUnavailable
+from sidecar.failures import EngineUnavailable
 from state.topology import uniform
 from tests.fakes.churn import Churn, unfinished
 from tests.fakes.host import Host

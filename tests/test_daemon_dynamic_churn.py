@@ -10,11 +10,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sidecar.engines.simulated_docker import Pace
-from sidecar.errors import EngineUnavailable
+from sidecar.failures import EngineUnavailable
 from state.topology import uniform
 from tests.fakes.dynamic_churn import DynamicChurn, at_rest
 from tests.fakes.elastic import ElasticHost
+from tests.support.engine.simulated_docker import Pace
 
 pytestmark = pytest.mark.trio
 

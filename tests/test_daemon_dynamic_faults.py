@@ -13,19 +13,21 @@ from trio.testing import MockClock
 from sidecar import allocator
 from sidecar.allocator import Allocator
 from sidecar.apply.executor import Executor
-from sidecar.decide import step, takes
+from sidecar.decide import step
+from sidecar.decide.books import takes
+from sidecar.decide.books.load_sample import Usage
 from sidecar.decide.container.container import Container
 from sidecar.decide.facts import ContainerView, Purpose, TakeAcknowledged
-from sidecar.decide.measuring import Usage
 from sidecar.decide.moves import plan
 from sidecar.decide.orders import ApplyCpuset, StartTimer
 from sidecar.decide.world import World, replace
-from sidecar.engines.simulated_kernel import SimulatedKernel
-from sidecar.publish import projecting, telling
-from sidecar.publish.projections import Projections
+from sidecar.projection import projection_of as projection_of_module
+from sidecar.projection import teller
+from sidecar.projection.projections import Projections
 from state.cpuset import CPUSet
 from state.projection import Projection
 from tests.decide.dynamic_faults import begins_no_grace_after_a_restart, gives_up_the_original_set
+from tests.support.engine.simulated_kernel import SimulatedKernel
 from tests.test_daemon_dynamic_churn import play
 
 HISTORIES = 60
@@ -118,13 +120,13 @@ def orders_before_it_withdraws(patch: Patch) -> None:
 
 def tells_what_is_to_come(patch: Patch) -> None:
     """A grant is in the file before it is in the kernel."""
-    honest = projecting.projection_of
+    honest = projection_of_module.projection_of
 
     def projection_of(world: World, container: Container) -> Projection:
         told = honest(world, container)
         return replace(told, cpus=told.cpus | told.arriving)
 
-    for module in (telling, allocator):
+    for module in (teller, allocator):
         patch.setattr(module, "projection_of", projection_of)
 
 

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sidecar.publish.status_file import read_status
+from sidecar.status.status_file import read_status
 from state.cpuset import CPUSet
 from state.projection import Sharing
 from state.refusal import RefusalCode

@@ -13,15 +13,15 @@ from trio.testing import MockClock
 
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.settings import shared_id
-from sidecar.engines.simulated import SimulatedEngine
-from sidecar.engines.simulated_kernel import SimulatedKernel
-from sidecar.engines.sliced import SlicedEngine
-from sidecar.publish.status_file import read_status
+from sidecar.engines.shared_group import SlicedEngine
+from sidecar.status.status_file import read_status
 from state.cpuset import EMPTY, CPUSet
 from state.projection import Sharing
 from state.topology import uniform
 from tests.fakes.group import FakeGroup
 from tests.fakes.host import Host, WatchedKernel
+from tests.support.engine.simulated import SimulatedEngine
+from tests.support.engine.simulated_kernel import SimulatedKernel
 
 GROUP = shared_id(FakeGroup.name)
 TWO = {"cpuset.exclusive": "2"}

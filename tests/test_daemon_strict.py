@@ -9,8 +9,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from sidecar.api.unix_socket import NAME
 from sidecar.decide.facts import EngineInfo
-from sidecar.publish.api_socket import NAME
 from tests.fakes.host import Host
 from tests.test_daemon_api import ask
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.slicenames import is_slice, misread_by_runtimes, slice_path
+from sidecar.systemd_names import is_slice, misread_by_runtimes, slice_path
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from typing import Any
 from compose.demo.project import FOLDER
 from compose.host.commands import HostLacks, attempt, say
 from compose.host.image import TARGETS, build_images
-from sidecar.cli.swarm import advertise
-from sidecar.host.daemonjson import read_daemon_json
+from sidecar.cli.setup.cmd_swarm import advertise
+from sidecar.host.install.daemon_json import read_daemon_json
 from tests.live.kernelview import KernelView, online
 from tests.live.privateengine import NoPrivateEngine
 from tests.live.swarmnodes import HOME, KIND, Node, Swarm, a_swarm

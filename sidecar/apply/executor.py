@@ -44,7 +44,7 @@ from sidecar.decide.orders import (
     StartTimer,
     StopContainer,
 )
-from sidecar.errors import ContainerGone, EngineError, EngineFailed, EngineLacks, EngineRefused, EngineUnavailable
+from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineLacks, EngineRefused, EngineUnavailable
 from sidecar.log import Log
 from sidecar.ports import Engine, Kernel, Tickets
 from sidecar.words.refusals import sentence

@@ -7,8 +7,8 @@ import os
 import sys
 from collections.abc import Iterable
 
-from sidecar.config import DEFAULT_FILE, Config, load
-from sidecar.keys import KEYS
+from sidecar.config.config import DEFAULT_FILE, Config, load
+from sidecar.config.keys import KEYS
 from state import codec
 
 

@@ -59,7 +59,7 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True):
     `cgroup` is the path of its cgroup below the hierarchy's root, where the engine tells it, and `runtime` the name or
     path of its OCI runtime. `is_glance`: somebody held its lock, so CPUs and limits are not known. `in_shared_group`:
     it is, or would be born, in the cgroup that confines the shared pool as one.
-    `set_aside` is how many exclusive CPUs Swarm's scheduler counted for it (see `decide/swarm.py`).
+    `set_aside` is how many exclusive CPUs Swarm's scheduler counted for it (see `decide/container/swarm_task.py`).
     `forgets_updates`: of a live one the engine tells what it was made with and would be started with, and not what was
     written since.
     `exists_since` and `started_at` are the engine's time stamps, verbatim: equal text means the same start.

@@ -13,6 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+from sidecar.decide.books.load_wish import with_loads
+from sidecar.decide.books.policy import policy_named
+from sidecar.decide.books.resize import after_resize
+from sidecar.decide.books.takes import after_acknowledgement
 from sidecar.decide.container import news
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.machine import after, is_contradicted, waited_for_a_start
@@ -42,18 +46,14 @@ from sidecar.decide.facts import (
     TimerEnded,
     TopologyRead,
 )
-from sidecar.decide.loads import with_loads
 from sidecar.decide.moves.plan import plan
 from sidecar.decide.moves.release import after_release, start_releasing
 from sidecar.decide.moves.starts import after_hold, after_letting_go
 from sidecar.decide.moves.timers import after_timer, interrupted
 from sidecar.decide.orders import LookAgain, Order, ReadTopology
-from sidecar.decide.policies.registry import policy_named
 from sidecar.decide.reconcile import with_settings, with_topology
-from sidecar.decide.resizing import after_resize
 from sidecar.decide.settings import Settings
 from sidecar.decide.sightings import believed, counted, differs, sighted
-from sidecar.decide.takes import after_acknowledgement
 from sidecar.decide.world import Away, Connected, World, replace
 from state.codec import convert
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from sidecar.decide.books.grants import place
+from sidecar.decide.books.policy import policy_named
 from sidecar.decide.facts import ContainerView, Phase
-from sidecar.decide.policies.granting import place
-from sidecar.decide.policies.registry import policy_named
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import Settings
 from sidecar.decide.sightings import sighted

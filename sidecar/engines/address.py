@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from sidecar.errors import EngineUnavailable
+from sidecar.failures import EngineUnavailable
 
 AUTO: Final = "auto"
 VARIABLES: Final = ("DOCKER_HOST", "CONTAINER_HOST")

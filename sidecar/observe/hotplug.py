@@ -1,7 +1,7 @@
 """CPUs that come and go: the machine is asked which are online, mended where the kernel leaves it broken, and told.
 
 1. The list of online CPUs is one short file, read every period (docs/decisions/0030 says why it is polled).
-2. When it changed, the host is mended first: on cgroup v1 nobody could be given CPUs otherwise (`host.mending`).
+2. When it changed, the host is mended first: on cgroup v1 nobody could be given CPUs otherwise (`host.cgroup.mending`).
 3. Then the machine is read, and the world is told: owners get replacements, and the shared pool what is left.
 4. Processes that fell out of their container's group can return only once it was given CPUs again, and the kernel does
    its part of a change a little after it shows it: so mending goes on while anything is left to mend.

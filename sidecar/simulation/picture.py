@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Final, NamedTuple
 
-from sidecar.publish.machine import machine_of
 from sidecar.simulation.happenings import Frame, Happening, What
+from sidecar.status.machine_map import machine_of
 from state.cpuset import CPUSet
 from state.topology import Topology
 

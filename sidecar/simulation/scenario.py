@@ -8,9 +8,9 @@ from functools import partial
 
 import msgspec
 
-from sidecar.config import Config
-from sidecar.simulation.host import Pace, ScenarioError
-from sidecar.simulation.run import Simulation
+from sidecar.config.config import Config
+from sidecar.simulation.model_host import Pace, ScenarioError
+from sidecar.simulation.virtual_host import Simulation
 from state.cpuset import EMPTY, CPUSet
 from state.topology import Topology
 

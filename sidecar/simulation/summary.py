@@ -8,7 +8,7 @@ from statistics import median
 import msgspec
 
 from sidecar.simulation.happenings import Frame, Happening, What
-from sidecar.simulation.run import Simulation
+from sidecar.simulation.virtual_host import Simulation
 
 
 class ContainerSummary(msgspec.Struct, frozen=True, kw_only=True):

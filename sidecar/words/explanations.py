@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, assert_never
 
+from sidecar.decide.books.load_wish import wished
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.line import Paused
 from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.facts import Phase
-from sidecar.decide.loads import wished
 from sidecar.decide.moves.settled import is_quota_lifted, is_where_it_should_be
 from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.settings import PolicyName

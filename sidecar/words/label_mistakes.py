@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from sidecar.decide.container.labels import NAMES, PREFIX
-from sidecar.decide.swarm import KIND
+from sidecar.decide.container.swarm_task import KIND
 from sidecar.readers import closest, nearest
 from state.mistakes import (
     AllOf,

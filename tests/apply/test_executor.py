@@ -28,8 +28,6 @@ from sidecar.decide.facts import (
 from sidecar.decide.orders import AnswerStart, ApplyCpuset, LookAgain, ReadTopology, StartTimer, StopContainer, Update
 from sidecar.decide.reconcile import begin
 from sidecar.decide.sightings import sighted
-from sidecar.engines.simulated import Fault, SimulatedEngine
-from sidecar.engines.simulated_docker import SimulatedDocker
 from sidecar.log import Log
 from state.cpuset import CPUSet
 from state.errors import StateError
@@ -38,6 +36,8 @@ from state.refusal import Refusal, RefusalCode
 from state.topology import Topology, uniform
 from tests.decide.stories import static
 from tests.fakes.host import inline
+from tests.support.engine.simulated import Fault, SimulatedEngine
+from tests.support.engine.simulated_docker import SimulatedDocker
 
 NO_CPUS = Refusal(RefusalCode.NOT_ENOUGH)
 

@@ -61,6 +61,7 @@ REFUSALS = {
     "Refused": "its entry in the books; and, in the runtime, which imports nothing, an error",
     "Declined": "a request over HTTP that is not done, as an error",
     "EngineRefused": "the engine's no, as an error",
+    "OrderRefused": "the same, as news of a container",
     "_Refusal": "the same as the engine writes it",
     "Denied": "a model's",
     "Wrong": "a key of the configuration that cannot be read",

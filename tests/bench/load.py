@@ -21,18 +21,18 @@ from typing import Final
 import trio
 
 from sidecar.board import Board
+from sidecar.decide.books.load_sample import Usage
+from sidecar.decide.books.load_wish import with_loads
 from sidecar.decide.container.container import Standing, Wish
 from sidecar.decide.container.machine import first_seen
 from sidecar.decide.container.place import Place
 from sidecar.decide.facts import ContainerView, Fact, Load, LoadMeasured, Phase
-from sidecar.decide.loads import with_loads
-from sidecar.decide.measuring import Usage
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.step import step
 from sidecar.decide.world import Ready, World, replace
-from sidecar.host.places import CGROUP, Hierarchy, read, v1_hierarchy, v2_hierarchy
-from sidecar.host.usage import HostUsages
-from sidecar.observe.load import LoadMeter
+from sidecar.host.cgroup.places import CGROUP, Hierarchy, read, v1_hierarchy, v2_hierarchy
+from sidecar.host.cgroup.usage import HostUsages
+from sidecar.observe.load_meter import LoadMeter
 from state.codec import encode
 from state.cpuset import CPUSet
 from state.model import Demand, Scale, State

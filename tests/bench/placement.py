@@ -14,8 +14,8 @@ import sys
 import time
 from typing import Final, NamedTuple
 
-from sidecar.decide.options import ALIGN_BY_SOCKET
 from sidecar.decide.placement.choose import Ask, choose
+from sidecar.decide.placement.options import ALIGN_BY_SOCKET
 from sidecar.decide.world import replace
 from state.cpuset import CPUSet
 from state.model import NumaRule

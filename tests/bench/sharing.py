@@ -19,7 +19,7 @@ from typing import Final
 
 import trio
 
-from sidecar.sharing import shared_group
+from sidecar.assembly import shared_group
 from state.cpuset import CPUSet
 from tests.live.containers import Containers
 from tests.live.image import ensure_image

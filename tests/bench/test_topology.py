@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from sidecar.host.record import read_record, record, unpack
-from sidecar.host.sysfs import read_topology
+from sidecar.host.machine.record import read_record, record, unpack
+from sidecar.host.machine.sysfs import read_topology
 from state.topology import Topology, uniform
 
 CPU = "devices/system/cpu"

@@ -16,11 +16,11 @@ from typing import TextIO
 
 import trio
 
-from sidecar.config import load
+from sidecar.config.config import load
 from sidecar.daemon import SWITCH_SECONDS, serve
 from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.orders import Update
-from sidecar.engines.docker import DockerEngine, open_docker
+from sidecar.engines.docker.docker_engine import DockerEngine, open_docker
 from sidecar.log import Level, Log
 from sidecar.ports import EngineEvent
 

@@ -30,8 +30,8 @@ import trio
 from sidecar.board import Board
 from sidecar.decide.container.place import Place
 from sidecar.decide.world import replace
-from sidecar.publish.projections import Projections
-from sidecar.publish.telling import Teller
+from sidecar.projection.projections import Projections
+from sidecar.projection.teller import Teller
 from state.cpuset import CPUSet
 from state.projection import Projection, Sharing
 from state.topology import uniform

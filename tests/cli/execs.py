@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sidecar.publish.projections import Projections
+from sidecar.projection.projections import Projections
 from state.cpuset import CPUSet
 from state.projection import Projection, Sharing, read
 
@@ -24,9 +24,9 @@ ROOT = Path(__file__).parents[2]
 
 PROGRAM = """
 import argparse, sys
-from sidecar.cli import exec
+from sidecar.workload import cmd_exec
 parser = argparse.ArgumentParser(prog="cpuset-sidecar")
-exec.add_parser(parser.add_subparsers())
+cmd_exec.add_parser(parser.add_subparsers())
 arguments = parser.parse_args(sys.argv[1:])
 sys.exit(arguments.func(arguments))
 """

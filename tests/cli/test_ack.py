@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.cli import ack
+from sidecar.workload import cmd_ack
 from state.cpuset import CPUSet
 from state.errors import ProjectionError, ProjectionMissing
 from tests.cli.execs import Told
@@ -21,7 +21,7 @@ def projection(tmp_path: Path) -> Told:
 
 def run(*words: object) -> int:
     parser = argparse.ArgumentParser()
-    ack.add_parser(parser.add_subparsers())
+    cmd_ack.add_parser(parser.add_subparsers())
     arguments = parser.parse_args(["ack", *map(str, words)])
     code: int = arguments.func(arguments)
     return code

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from sidecar.__main__ import DAEMON_PACKAGES, main
-from sidecar.cli import explain
-from sidecar.cli.status import rendered
+from sidecar.cli import cmd_explain
+from sidecar.cli.cmd_status import rendered
 from sidecar.decide.world import World, replace
-from sidecar.publish.machine import Machine
-from sidecar.publish.status import Status, status_of
-from sidecar.publish.status_file import decode_status, write_status
+from sidecar.status.document import Status, status_of
+from sidecar.status.machine_map import Machine
+from sidecar.status.status_file import decode_status, write_status
 from state import codec
 from state.checkpoint import CheckpointFile
 from state.cpuset import CPUSet
@@ -41,7 +41,7 @@ BUSY = world(
 def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A state directory with a status, books, and a lock that is held, as a running daemon has it."""
     monkeypatch.setenv("CPUSET_SIDECAR_STATE_DIR", str(tmp_path))
-    monkeypatch.setattr(explain, "read_topology", lambda: BUSY.topology)
+    monkeypatch.setattr(cmd_explain, "read_topology", lambda: BUSY.topology)
     _leave(tmp_path, BUSY)
     held = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
     fcntl.flock(held, fcntl.LOCK_EX)
@@ -114,7 +114,7 @@ def test_without_a_daemon_status_fails_but_shows(
 ) -> None:
     """1, with the reason on stderr."""
     monkeypatch.setenv("CPUSET_SIDECAR_STATE_DIR", str(tmp_path))
-    monkeypatch.setattr(explain, "read_topology", lambda: BUSY.topology)
+    monkeypatch.setattr(cmd_explain, "read_topology", lambda: BUSY.topology)
     _leave(tmp_path, BUSY)
     assert main(["status"]) == 1
     shown = capsys.readouterr()

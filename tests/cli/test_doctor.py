@@ -12,7 +12,8 @@ import pytest
 
 from sidecar.__main__ import main
 from sidecar.astray import Astray, AstrayKind
-from sidecar.cli.checks import (
+from sidecar.cli.doctor.cmd_doctor import examine, look_at, rendered
+from sidecar.cli.doctor.host_checks import (
     EngineReport,
     Finding,
     Verdict,
@@ -25,20 +26,19 @@ from sidecar.cli.checks import (
     check_state_dir,
     file_system,
 )
-from sidecar.cli.doctor import examine, look_at, rendered
-from sidecar.config import Config, load
+from sidecar.config.config import Config, load
 from sidecar.decide.facts import ContainerView, Mount
 from sidecar.decide.world import replace
-from sidecar.engines.simulated import SimulatedEngine
-from sidecar.engines.simulated_docker import SimulatedDocker
-from sidecar.errors import EngineUnavailable
-from sidecar.host.places import Hierarchy
+from sidecar.failures import EngineUnavailable
+from sidecar.host.cgroup.places import Hierarchy
 from sidecar.ports import Engine
 from state.cpuset import CPUSet
 from state.errors import StateError
 from state.model import Originals
 from state.topology import Topology, topology, uniform
 from tests.cli.worlds import ENGINE, container
+from tests.support.engine.simulated import SimulatedEngine
+from tests.support.engine.simulated_docker import SimulatedDocker
 
 ALL = CPUSet.parse("0-3")
 

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from sidecar.cli.drawing import coloured, draw, legend, letters_of, marks_of
+from sidecar.cli.machine_drawing import coloured, draw, legend, letters_of, marks_of
 from sidecar.decide.settings import PolicyName, Settings
-from sidecar.publish.machine import machine_of
-from sidecar.publish.status import status_of
+from sidecar.status.document import status_of
+from sidecar.status.machine_map import machine_of
 from state.cpuset import CPUSet
 from state.topology import Topology, topology, uniform
 from tests.cli.worlds import container, world

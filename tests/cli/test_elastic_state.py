@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from sidecar.__main__ import main
-from sidecar.cli.state import rendered
+from sidecar.cli.cmd_state import rendered
 from sidecar.decide.settings import PolicyName
-from sidecar.publish.status import status_of
-from sidecar.publish.status_file import write_status
+from sidecar.status.document import status_of
+from sidecar.status.status_file import write_status
 from sidecar.words.causes import why
 from state.checkpoint import CheckpointFile
 from tests.decide.stories import Story

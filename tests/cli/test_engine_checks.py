@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sidecar.cli.checks import EngineReport, Verdict
-from sidecar.cli.engine_checks import check_notes, check_others, other_places
+from sidecar.cli.doctor.engine_checks import check_notes, check_others, other_places
+from sidecar.cli.doctor.host_checks import EngineReport, Verdict
 from sidecar.decide.facts import ContainerView, EngineInfo, Phase
 
 PODMAN = EngineInfo(name="podman", version="4.3.1", api_version="4.0.0", ncpu=2, notes=("it forgets updates",))

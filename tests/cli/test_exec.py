@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.cli.exec import THREADS, environment_for
+from sidecar.workload.cmd_exec import THREADS, environment_for
 from state.cpuset import CPUSet
 from tests.cli.execs import (
     EVERY,
@@ -368,7 +368,7 @@ def test_it_runs_in_an_environment_with_the_base_install_alone() -> None:
 def test_it_loads_nothing_of_the_daemons() -> None:
     """It runs in workloads, with the base install."""
     program = (
-        "import sys, sidecar.cli.exec, sidecar.cli.ack\n"
+        "import sys, sidecar.workload.cmd_exec, sidecar.workload.cmd_ack\n"
         "loaded = {name.split('.')[0] for name in sys.modules}\n"
         "print(sorted({'trio', 'aiodocker', 'aiohttp', 'rich'} & loaded))"
     )

@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sidecar.cli.checks import EngineReport, Finding, Verdict
-from sidecar.cli.group_checks import check_parents, check_shared_group
-from sidecar.config import Config
+from sidecar.cli.doctor.group_checks import check_parents, check_shared_group
+from sidecar.cli.doctor.host_checks import EngineReport, Finding, Verdict
+from sidecar.config.config import Config
 from sidecar.decide.facts import ContainerView, EngineInfo, Phase
 from state.cpuset import CPUSet
 from tests.fakes.group import FakeGroup

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sidecar.__main__ import main
-from sidecar.cli import dockerd
+from sidecar.cli.setup import dockerd_process
 
 PLAIN = ("--engine", "unix:///nonexistent/docker.sock", "--docker-pid", "/nonexistent/pid")
 
@@ -238,11 +238,11 @@ def test_a_dockerd_is_found_by_its_pid_file_and_its_flags_are_read(tmp_path: Pat
     (tmp_path / "7").mkdir()
     command = b"/usr/bin/dockerd\0--config-file\0/x.json\0-H=fd://\0--add-runtime=a=b\0"
     (tmp_path / "7/cmdline").write_bytes(command)
-    found = dockerd.find_dockerd(str(tmp_path / "pid"), str(tmp_path))
+    found = dockerd_process.find_dockerd(str(tmp_path / "pid"), str(tmp_path))
     assert found is not None
     assert (found.pid, found.flag("config-file"), found.flag("data-root")) == (7, "/x.json", None)
-    assert "--add-runtime" in dockerd.conflict(found.words)
-    assert dockerd.conflict(("--debug",)) == ""
+    assert "--add-runtime" in dockerd_process.conflict(found.words)
+    assert dockerd_process.conflict(("--debug",)) == ""
     (tmp_path / "7/cmdline").write_bytes(b"sh\0")
-    assert dockerd.find_dockerd(str(tmp_path / "pid"), str(tmp_path)) is None
-    assert dockerd.find_dockerd(str(tmp_path / "none"), str(tmp_path)) is None
+    assert dockerd_process.find_dockerd(str(tmp_path / "pid"), str(tmp_path)) is None
+    assert dockerd_process.find_dockerd(str(tmp_path / "none"), str(tmp_path)) is None

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sidecar.__main__ import main
-from sidecar.cli import install_slice
-from sidecar.cli.checks import EngineReport
-from sidecar.cli.dockerd import Dockerd
+from sidecar.cli.doctor.host_checks import EngineReport
+from sidecar.cli.setup import cmd_install_slice
+from sidecar.cli.setup.dockerd_process import Dockerd
 from sidecar.decide.facts import EngineInfo
 
 UNITS = "etc/systemd/system"
@@ -155,7 +155,7 @@ def test_a_file_that_is_not_json_is_left_alone(host: Host) -> None:
 def test_a_flag_of_dockerd_would_keep_it_from_starting(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same key as a flag and in the file is an error to it."""
     running = Dockerd(7, ("--cgroup-parent", "x.slice"))
-    monkeypatch.setattr("sidecar.cli.dockerd.find_dockerd", lambda *_: running)
+    monkeypatch.setattr("sidecar.cli.setup.dockerd_process.find_dockerd", lambda *_: running)
     assert host.run() == 1
     assert "runs with the flag --cgroup-parent x.slice" in host.told()
     assert host.files() == []
@@ -174,14 +174,14 @@ def test_the_engine_is_asked_for_its_driver(
     host: Host, monkeypatch: pytest.MonkeyPatch, report: EngineReport, code: int, words: str
 ) -> None:
     """And refused with the reason where it has none that would do."""
-    monkeypatch.setattr(install_slice, "ask_engine", lambda _: report)
+    monkeypatch.setattr(cmd_install_slice, "ask_engine", lambda _: report)
     assert host.run(driver="auto") == code
     assert words in (host.told() if code else host.said())
 
 
 def test_podman_has_units_and_no_default(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """It reads no default parent from any file: each container or quadlet says it."""
-    monkeypatch.setattr(install_slice, "ask_engine", lambda _: engine(name="podman"))
+    monkeypatch.setattr(cmd_install_slice, "ask_engine", lambda _: engine(name="podman"))
     assert host.run(driver="auto") == 0
     said = host.said()
     assert "podman run --cgroup-parent sidecar-shared.slice, or Slice=sidecar-shared.slice in a quadlet" in said

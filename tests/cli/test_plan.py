@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from sidecar.__main__ import main
-from sidecar.cli import explain, plan
+from sidecar.cli import cmd_explain, cmd_plan
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
 from sidecar.decide.world import replace
-from sidecar.publish.status import status_of
-from sidecar.publish.status_file import write_status
+from sidecar.status.document import status_of
+from sidecar.status.status_file import write_status
 from state.checkpoint import CheckpointFile
 from state.cpuset import CPUSet
 from state.model import Demand, State
@@ -27,7 +27,7 @@ MACHINE = uniform(packages=2, cores=4, threads=2)
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> Topology:
     """This host is the machine."""
-    for command in (plan, explain):
+    for command in (cmd_plan, cmd_explain):
         monkeypatch.setattr(command, "read_topology", lambda: MACHINE)
     return MACHINE
 

@@ -14,10 +14,10 @@ import pytest
 import trio
 
 from sidecar.__main__ import main
-from sidecar.cli.asking import container_route
+from sidecar.api.unix_socket import NAME, listening
+from sidecar.cli.daemon_client import container_route
 from sidecar.decide.facts import Purpose
 from sidecar.decide.settings import PolicyName
-from sidecar.publish.api_socket import NAME, listening
 from tests.decide.stories import Story, cpus
 from tests.decide.workloads import acknowledge
 from tests.publish.apirig import Rig

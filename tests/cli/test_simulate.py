@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.__main__ import main
-from sidecar.publish.journal import WorldLine, read_journal
+from sidecar.commit.journal import WorldLine, read_journal
 
 ROOT = Path(__file__).parents[2]
 
@@ -143,8 +143,8 @@ def test_a_scenario_that_cannot_be_understood_or_played_is_code_1(
 def test_it_needs_nothing_of_the_daemons_tasks(scenario: str) -> None:
     """Neither trio nor an engine's client is loaded: it is the decisions alone."""
     program = (
-        "import sys; from sidecar.cli import simulate; from sidecar.simulation import reading, scenario\n"
-        f"scenario.simulation_of(reading.scenario_in({scenario!r})).advance(10)\n"
+        "import sys; from sidecar.cli import cmd_simulate; from sidecar.simulation import scenario, scenario_file\n"
+        f"scenario.simulation_of(scenario_file.scenario_in({scenario!r})).advance(10)\n"
         "print(sorted({'trio', 'aiodocker', 'aiohttp', 'starlette', 'rich'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
@@ -155,6 +155,6 @@ def test_a_broken_law_is_code_1(
     scenario: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It would be a mistake in the program, and nobody should overlook it."""
-    monkeypatch.setattr("sidecar.simulation.run.violations", lambda *_: ["CPU 3 is in no book"])
+    monkeypatch.setattr("sidecar.simulation.virtual_host.violations", lambda *_: ["CPU 3 is in no book"])
     assert main(["simulate", scenario]) == 1
     assert "a law is broken: CPU 3 is in no book" in capsys.readouterr().err

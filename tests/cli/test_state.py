@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 from sidecar.__main__ import main
-from sidecar.cli.state import kubelets
+from sidecar.cli.cmd_state import kubelets
 from sidecar.decide.facts import CpusetApplied, EngineConnected, InventoryTaken
 from sidecar.decide.orders import ApplyCpuset
 from sidecar.decide.reconcile import begin
 from sidecar.decide.step import step
-from state import codec, kubelet
+from sidecar.kubelet import kubelet_state
+from sidecar.kubelet.kubelet_state import KubeletState, exported, imported
+from state import codec
 from state.checkpoint import CheckpointFile, encode_checkpoint
 from state.cpuset import CPUSet
-from state.kubelet import KubeletState, exported, imported
 from state.model import State
 from state.topology import uniform
 from tests.cli.worlds import ENGINE, STATIC, container, world
@@ -54,7 +55,7 @@ def test_the_books_as_a_kubelets_file(capsysbinary: pytest.CaptureFixture[bytes]
     """Exactly its bytes: no newline, and a checksum that fits."""
     assert main(["state", "--format", "kubelet"]) == 0
     shown = capsysbinary.readouterr().out
-    assert shown == kubelet.encode(exported(BOOKS))
+    assert shown == kubelet_state.encode(exported(BOOKS))
     assert json.loads(shown)["entries"] == {DB: {"db": "3-4"}, WEB: {"web": "1-2"}}
     assert json.loads(shown)["defaultCpuSet"] == "0,5-7"
 
@@ -123,7 +124,7 @@ def test_an_import_moves_what_the_books_know(
 ) -> None:
     """By name and by id; what is not ours is told, and the file of the books holds it when the command is done."""
     held = {"uid-1": {"web": CPUSet.of(6, 7)}, "uid-2": {"app": CPUSet.of(5)}, DB: {"db": CPUSet.of(3, 4)}}
-    file = left(tmp_path, kubelet.encode(KubeletState(policy="static", assignments=held)))
+    file = left(tmp_path, kubelet_state.encode(KubeletState(policy="static", assignments=held)))
     assert main(["state", "--import", file]) == 0
     shown = capsys.readouterr()
     assert shown.out == "web (776562000000) holds 6-7\n"
@@ -149,8 +150,8 @@ def test_an_export_is_imported_back(
         assignments={WEB: {"web": CPUSet.of(3, 4)}, DB: {"db": CPUSet.of(1, 2)}},
         default=swapped.default,
     )
-    assert main(["state", "--import", left(tmp_path, kubelet.encode(swapped)), "--format", "kubelet"]) == 0
-    assert kubelet.decode(capsysbinary.readouterr().out) == swapped
+    assert main(["state", "--import", left(tmp_path, kubelet_state.encode(swapped)), "--format", "kubelet"]) == 0
+    assert kubelet_state.decode(capsysbinary.readouterr().out) == swapped
     assert books_in(state_dir).assignments[WEB].cpus == CPUSet.of(3, 4)
     assert main(["state", "--import", left(tmp_path, encode_checkpoint(BOOKS)), "--json"]) == 0
     assert len(json.loads(capsysbinary.readouterr().out)["taken"]) == 2
@@ -186,7 +187,7 @@ def test_an_import_that_cannot_be_leaves_the_books(
 ) -> None:
     """A law would be broken; a daemon runs; there are no books, or none that can hold a grant."""
     overlapping = KubeletState(policy="static", assignments={"uid": {"web": CPUSet.of(4, 5)}})
-    file = left(tmp_path, kubelet.encode(overlapping))
+    file = left(tmp_path, kubelet_state.encode(overlapping))
     before = (state_dir / "checkpoint.json").read_bytes()
     assert main(["state", "--import", file]) == 1
     assert "would break the books: CPUs 4 are granted to " in capsys.readouterr().err

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from sidecar.publish.status import status_of
-from sidecar.publish.status_file import write_status
+from sidecar.status.document import status_of
+from sidecar.status.status_file import write_status
 from state.topology import uniform
 from tests.cli.worlds import container, world
 

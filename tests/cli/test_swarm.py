@@ -10,15 +10,15 @@ import pytest
 import trio
 
 from sidecar.__main__ import main
-from sidecar.cli import dockerd, swarm
-from sidecar.cli.dockerd import Dockerd
-from sidecar.cli.swarm import Advertised, advertise, advertised_in, check_swarm, node_capacity, rendered
-from sidecar.config import Config, load
+from sidecar.cli.setup import cmd_swarm, dockerd_process
+from sidecar.cli.setup.cmd_swarm import Advertised, advertise, advertised_in, check_swarm, node_capacity, rendered
+from sidecar.cli.setup.dockerd_process import Dockerd
+from sidecar.config.config import Config, load
 from sidecar.decide.facts import EngineInfo
 from sidecar.decide.world import replace
-from sidecar.errors import ConfigError
-from sidecar.host.cgroups import HostKernel
-from sidecar.host.daemonjson import read_daemon_json
+from sidecar.failures import ConfigError
+from sidecar.host.cgroup.host_kernel import HostKernel
+from sidecar.host.install.daemon_json import read_daemon_json
 from state.cpuset import CPUSet
 from state.model import State
 from state.topology import uniform
@@ -138,7 +138,7 @@ async def test_the_command_believes_the_running_daemon(
     story.settle()
     rig = Rig(tmp_path, story)
     rig.board.post(replace(story.world, engine=replace(NODE, advertised=5)))
-    monkeypatch.setattr(swarm, "is_daemon_running", lambda state_dir: True)
+    monkeypatch.setattr(cmd_swarm, "is_daemon_running", lambda state_dir: True)
     path = tmp_path / "daemon.json"
     path.write_text('{"node-generic-resources": ["exclusive-cpu=5"]}')
     words = ["swarm", "advertise", "--state-dir", str(tmp_path), "--daemon-json", str(path)]
@@ -193,7 +193,9 @@ def test_a_flag_of_dockerd_that_would_keep_it_from_starting_is_said(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It refuses a key that stands in both places."""
-    monkeypatch.setattr(dockerd, "find_dockerd", lambda: Dockerd(1, ("--debug", "--node-generic-resource=gpu=a")))
+    monkeypatch.setattr(
+        dockerd_process, "find_dockerd", lambda: Dockerd(1, ("--debug", "--node-generic-resource=gpu=a"))
+    )
     with pytest.raises(ConfigError, match=r"would not start with node-generic-resources in .* drop that flag first"):
         of(path, 3)
     assert not path.exists()

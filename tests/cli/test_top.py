@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from sidecar.__main__ import main
-from sidecar.cli.status import rendered as status_page
-from sidecar.cli.top import rendered
+from sidecar.cli.cmd_status import rendered as status_page
+from sidecar.cli.cmd_top import rendered
 from sidecar.decide.facts import Load, LoadMeasured, Purpose, ResizeRequested
 from sidecar.decide.settings import PolicyName
-from sidecar.publish.deadlines import Deadlines
-from sidecar.publish.status import Status, status_of
-from sidecar.publish.status_file import write_status
+from sidecar.status.deadlines import Deadlines
+from sidecar.status.document import Status, status_of
+from sidecar.status.status_file import write_status
 from sidecar.words.causes import why
 from tests.cli.test_status_on_a_terminal import Terminal, hear_interrupts
 from tests.decide.stories import Story

@@ -17,17 +17,17 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.cli import watch
-from sidecar.publish.projections import Projections
+from sidecar.projection.projections import Projections
+from sidecar.workload import cmd_watch
 from state.cpuset import CPUSet
 from state.projection import Projection, Sharing
 
 A = "a" * 64
 PROGRAM = """
 import argparse, sys
-from sidecar.cli import watch
+from sidecar.workload import cmd_watch
 parser = argparse.ArgumentParser(prog="cpuset-sidecar")
-watch.add_parser(parser.add_subparsers())
+cmd_watch.add_parser(parser.add_subparsers())
 arguments = parser.parse_args(sys.argv[1:])
 sys.exit(arguments.func(arguments))
 """
@@ -140,7 +140,7 @@ def test_a_line_says_what_is_coming_and_why() -> None:
         deadline_seconds=1.5,
         reason="voice-2 has a floor",
     )
-    assert watch.change_line(now, None, datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)) == (
+    assert cmd_watch.change_line(now, None, datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)) == (
         "03:04:05.678  exclusive  cpus 2-5  arriving 8  leaving 4-5 within 1.5 s  not settled  (voice-2 has a floor)"
     )
 
@@ -148,17 +148,17 @@ def test_a_line_says_what_is_coming_and_why() -> None:
 def test_the_parser_hands_over_what_it_read(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def run(directory: str | None, as_json: bool, until: watch.Until | None, timeout: float) -> int:
+    def run(directory: str | None, as_json: bool, until: cmd_watch.Until | None, timeout: float) -> int:
         seen.append((directory, as_json, until, timeout))
         return 0
 
-    monkeypatch.setattr(watch, "run", run)
+    monkeypatch.setattr(cmd_watch, "run", run)
     parser = argparse.ArgumentParser()
-    watch.add_parser(parser.add_subparsers())
+    cmd_watch.add_parser(parser.add_subparsers())
     for words in (["watch"], ["watch", "/x", "--json", "--until", "settled", "--timeout", "5"]):
         arguments = parser.parse_args(words)
         assert arguments.func(arguments) == 0
-    assert seen == [(None, False, None, math.inf), ("/x", True, watch.Until.SETTLED, 5.0)]
+    assert seen == [(None, False, None, math.inf), ("/x", True, cmd_watch.Until.SETTLED, 5.0)]
 
 
 def test_it_ends_once_the_workload_is_settled(tmp_path: Path, projections: Projections) -> None:

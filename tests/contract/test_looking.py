@@ -8,11 +8,11 @@ import pytest
 import trio
 
 from sidecar.decide.facts import Phase
-from sidecar.engines.simulated_limits import Limits
-from sidecar.errors import ContainerGone
+from sidecar.failures import ContainerGone
 from sidecar.ports import EngineEvent
 from tests.contract.conftest import OpenWorld
 from tests.contract.worlds import World
+from tests.support.engine.simulated_limits import Limits
 
 NOBODY = "f" * 64
 DEADLINE = 20.0

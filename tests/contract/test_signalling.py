@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from sidecar.decide.facts import Phase
-from sidecar.errors import ContainerGone, EngineRefused
+from sidecar.failures import ContainerGone, EngineRefused
 from tests.contract.conftest import OpenWorld
 from tests.contract.worlds import World
 

@@ -6,11 +6,11 @@ import pytest
 import trio
 
 from sidecar.decide.orders import Update
-from sidecar.engines.simulated_limits import Limits
-from sidecar.errors import ContainerGone, EngineRefused
+from sidecar.failures import ContainerGone, EngineRefused
 from state.cpuset import CPUSet
 from tests.contract.conftest import OpenWorld
 from tests.contract.worlds import World
+from tests.support.engine.simulated_limits import Limits
 
 FIRST, SECOND, BOTH = CPUSet.of(0), CPUSet.of(1), CPUSet.of(0, 1)
 NANO = 1_000_000_000

@@ -11,20 +11,20 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import trio
 
-from sidecar.engines.docker import open_docker
-from sidecar.engines.libpod import SIGNAL_KEEPS_POLICY
-from sidecar.engines.opening import open_engine
-from sidecar.engines.simulated import SimulatedEngine
-from sidecar.engines.simulated_docker import Pace, SimulatedDocker
-from sidecar.engines.simulated_limits import Limits
-from sidecar.errors import EngineFailed, EngineRefused
-from sidecar.host.cgroups import HostKernel
+from sidecar.engines.docker.docker_engine import open_docker
+from sidecar.engines.open_engine import open_engine
+from sidecar.engines.podman.libpod_wire import SIGNAL_KEEPS_POLICY
+from sidecar.failures import EngineFailed, EngineRefused
+from sidecar.host.cgroup.host_kernel import HostKernel
 from sidecar.ports import Engine
 from state.cpuset import CPUSet
 from state.topology import uniform
 from tests.live.containers import Containers
 from tests.live.engineapi import ApiError, PodmanApi
 from tests.live.kernelview import quota_of
+from tests.support.engine.simulated import SimulatedEngine
+from tests.support.engine.simulated_docker import Pace, SimulatedDocker
+from tests.support.engine.simulated_limits import Limits
 
 T = TypeVar("T")
 

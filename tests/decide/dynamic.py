@@ -7,7 +7,7 @@ from typing import Any
 from sidecar.decide.facts import Load, LoadMeasured, Purpose, ResizeRequested, TakeAcknowledged
 from sidecar.decide.orders import SendSignal, StartTimer
 from sidecar.decide.settings import PolicyName
-from sidecar.publish.projecting import projection_of
+from sidecar.projection.projection_of import projection_of
 from sidecar.words.causes import why
 from state.cpuset import CPUSet
 from state.model import Assignment

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.decide import loads, step, takes
+from sidecar.decide import step
+from sidecar.decide.books import dynamic, fair, gains_and_losses, grants, load_wish, sizes, takes
 from sidecar.decide.books.room import Room
 from sidecar.decide.container.container import Container
 from sidecar.decide.facts import Load, Purpose, TakeAcknowledged, TimerEnded
 from sidecar.decide.moves import plan as plan_module
 from sidecar.decide.moves import settled, signals, timers
-from sidecar.decide.policies import dynamic, fair, granting, sizes, which
 from sidecar.decide.settings import Band
 from sidecar.decide.world import World, replace
 from state.cause import Cause
@@ -110,7 +110,7 @@ def gives_up_the_original_set(patch: pytest.MonkeyPatch) -> None:
 
 def grants_less_than_the_floor(patch: pytest.MonkeyPatch) -> None:
     """Who arrives gets what there is."""
-    honest = granting.place
+    honest = grants.place
     patch.setattr(dynamic, "place", lambda world, state, demand, count: honest(world, state, demand, 1))
 
 
@@ -121,12 +121,12 @@ def grows_above_the_ceiling(patch: pytest.MonkeyPatch) -> None:
 
 def grows_onto_granted_cpus(patch: pytest.MonkeyPatch) -> None:
     """What others hold is taken for free."""
-    honest = which._eligible
+    honest = gains_and_losses._eligible
 
     def eligible(world: World, state: State, assignment: Assignment, unit: int) -> CPUSet:
         return honest(world, state, assignment, unit) | (state.exclusive - assignment.cpus)
 
-    patch.setattr(which, "_eligible", eligible)
+    patch.setattr(gains_and_losses, "_eligible", eligible)
 
 
 def shares_out_by_arrival(patch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,7 @@ def follows_the_load_without_a_band(patch: pytest.MonkeyPatch) -> None:
         busy = load.use >= load.cpus * 0.9
         return min(max(load.cpus + (1 if busy else -1), demand.floor), demand.ceiling)
 
-    patch.setattr(loads, "wish_of", wish)
+    patch.setattr(load_wish, "wish_of", wish)
 
 
 def forgets_what_is_cooling(patch: pytest.MonkeyPatch) -> None:

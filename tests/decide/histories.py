@@ -8,9 +8,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
+from sidecar.decide.container.swarm_task import TASK_LABEL
 from sidecar.decide.facts import DefragmentRequested, OrderDelayed, ReleaseRequested, ResizeRequested
 from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
-from sidecar.decide.swarm import TASK_LABEL
 from sidecar.decide.world import replace
 from state.cpuset import CPUSet
 from state.model import NumaRule

@@ -7,17 +7,17 @@ import enum
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from sidecar.decide.books.takes import held
 from sidecar.decide.container.container import Standing
 from sidecar.decide.container.line import Sent
+from sidecar.decide.container.swarm_task import is_over
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.plan import SLOTS
 from sidecar.decide.moves.release import released_to
 from sidecar.decide.orders import ApplyCpuset
 from sidecar.decide.settings import IsolatedRule
-from sidecar.decide.swarm import is_over
-from sidecar.decide.takes import held
 from sidecar.decide.world import World, replace
-from sidecar.publish.projecting import projection_of
+from sidecar.projection.projection_of import projection_of
 from state.cpuset import EMPTY, CPUSet
 from state.invariants import violations
 from tests.decide import restlaws, takelaws, waitlaws

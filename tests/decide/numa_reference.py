@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from itertools import combinations
 
-from sidecar.decide.placement.packed import packed
-from sidecar.decide.placement.taking import Taking
+from sidecar.decide.placement.order.packed import packed
+from sidecar.decide.placement.order.taking import Taking
 from state.cpuset import EMPTY, CPUSet
 from state.topology import Topology
 

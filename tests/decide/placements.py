@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
-from sidecar.decide.placement.caches import along_caches
-from sidecar.decide.placement.distributed import distributed
-from sidecar.decide.placement.packed import packed
-from sidecar.decide.placement.spread import spread
+from sidecar.decide.placement.numa.distributed import distributed
+from sidecar.decide.placement.order.along_caches import along_caches
+from sidecar.decide.placement.order.packed import packed
+from sidecar.decide.placement.order.spread import spread
 from state.cpuset import CPUSet
 from state.topology import Group, Topology, topology, uniform
 

@@ -9,7 +9,7 @@ from sidecar.decide.container.line import Paused
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.settled import desired
 from sidecar.decide.world import World
-from sidecar.publish.projecting import projection_of
+from sidecar.projection.projection_of import projection_of
 from state.cpuset import EMPTY, CPUSet, union
 from state.model import MemsRule
 from tests.decide.real import Real

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from sidecar.decide import sightings, step
+from sidecar.decide.books.dynamic import DynamicPolicy
+from sidecar.decide.books.static import StaticPolicy
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
 from sidecar.decide.container.start import Asks
@@ -14,8 +16,6 @@ from sidecar.decide.facts import ContainerView, StartHeld
 from sidecar.decide.moves import plan as plan_module
 from sidecar.decide.moves import starts
 from sidecar.decide.orders import AnswerStart
-from sidecar.decide.policies.dynamic import DynamicPolicy
-from sidecar.decide.policies.static import StaticPolicy
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 from tests.decide import laws

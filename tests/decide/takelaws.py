@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from sidecar.decide.books.room import room_in
+from sidecar.decide.books.sizes import wish_for
 from sidecar.decide.facts import Fact, Purpose, SettingsChanged, TakeAcknowledged, TimerEnded, TopologyRead
-from sidecar.decide.policies.sizes import wish_for
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet, union

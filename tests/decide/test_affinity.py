@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.decide.placement.affinity import ANYWHERE, Affinity, affinity, hints, merged
+from sidecar.decide.placement.numa.affinity import ANYWHERE, Affinity, affinity, hints, merged
 from state.cpuset import EMPTY, CPUSet, union
 from state.model import NumaRule
 from state.topology import Topology, topology, uniform

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sidecar.decide.placement.caches import along_caches
-from sidecar.decide.placement.packed import packed
+from sidecar.decide.placement.order.along_caches import along_caches
+from sidecar.decide.placement.order.packed import packed
 from state.cpuset import EMPTY, CPUSet
 from state.topology import topology, uniform
 

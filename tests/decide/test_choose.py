@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.decide.options import FULL_PCPUS_ONLY
 from sidecar.decide.placement.choose import Ask, choose
+from sidecar.decide.placement.options import FULL_PCPUS_ONLY
 from state.cpuset import EMPTY, CPUSet
 from state.refusal import Refusal, RefusalCode
 from state.topology import Topology, topology, uniform

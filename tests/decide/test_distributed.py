@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.decide.placement.balance import balanced
-from sidecar.decide.placement.distributed import distributed
-from sidecar.decide.placement.packed import packed
+from sidecar.decide.placement.numa.distributed import distributed
+from sidecar.decide.placement.numa.even_balance import balanced
+from sidecar.decide.placement.order.packed import packed
 from state.cpuset import EMPTY, CPUSet, union
 from state.topology import Topology, topology, uniform
 from tests.decide.numa_reference import best_members, reference

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sidecar.decide.books.resize import objection
 from sidecar.decide.facts import DefragmentRequested, Purpose, TakeAcknowledged
-from sidecar.decide.resizing import objection
 from sidecar.decide.settings import PolicyName
 from state.model import NumaRule
 from state.topology import uniform

@@ -9,7 +9,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.decide.policies.fair import Claim, fair
+from sidecar.decide.books.fair import Claim, fair
 
 
 @st.composite

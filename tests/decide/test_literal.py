@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from sidecar.decide.placement.caches import along_caches
-from sidecar.decide.placement.packed import packed
-from sidecar.decide.placement.spread import spread
+from sidecar.decide.placement.order.along_caches import along_caches
+from sidecar.decide.placement.order.packed import packed
+from sidecar.decide.placement.order.spread import spread
 from state.cpuset import CPUSet, union
 from state.topology import Topology, topology
 from tests.decide.literal import literal

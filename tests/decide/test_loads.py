@@ -10,11 +10,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from sidecar.decide.books.load_wish import follows_load, is_news, wish_of, wished, with_loads
 from sidecar.decide.container.container import Standing, Wish
 from sidecar.decide.container.machine import first_seen
 from sidecar.decide.container.place import Place
 from sidecar.decide.facts import ContainerView, Load, Phase
-from sidecar.decide.loads import follows_load, is_news, wish_of, wished, with_loads
 from sidecar.decide.settings import Band, PolicyName, Settings
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.decide.placement.packed import packed
+from sidecar.decide.placement.order.packed import packed
 from state.cpuset import EMPTY, CPUSet
 from state.topology import Group, Topology, topology, uniform
 from tests.state.strategies import topologies

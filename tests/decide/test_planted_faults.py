@@ -8,6 +8,7 @@ from functools import cached_property
 import pytest
 
 from sidecar.decide import reconcile, sightings, step
+from sidecar.decide.books import grants, static
 from sidecar.decide.books.refit import refit
 from sidecar.decide.books.room import Room
 from sidecar.decide.container import machine
@@ -20,10 +21,9 @@ from sidecar.decide.container.start import Answered, Plain
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves import limits, release, settled, timers
 from sidecar.decide.moves import plan as plan_module
-from sidecar.decide.policies import granting, static
 from sidecar.decide.settings import Settings
 from sidecar.decide.world import Ready, World, replace
-from sidecar.publish import projecting
+from sidecar.projection import projection_of
 from state.cpuset import CPUSet
 from state.model import State
 from tests.decide import dynamic_faults, laws, strict_faults
@@ -96,7 +96,7 @@ def calls_crowded_cpus_settled(patch: pytest.MonkeyPatch) -> None:
         assignment = world.state.assignments.get(container.view.id)
         return assignment is not None and not container.is_idle and container.place.seen == assignment.cpus
 
-    patch.setattr(projecting, "is_settled", is_settled)
+    patch.setattr(projection_of, "is_settled", is_settled)
 
 
 def forgets_lost_orders_at_the_first_look(patch: pytest.MonkeyPatch) -> None:
@@ -142,11 +142,11 @@ def tells_of_cpus_before_the_order_is_answered(patch: pytest.MonkeyPatch) -> Non
 
 
 def keeps_grants_of_the_dead(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(granting, "_has_ended", lambda container, is_granted: False)
+    patch.setattr(grants, "_has_ended", lambda container, is_granted: False)
 
 
 def waits_for_tasks_that_ended(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(granting, "is_over", lambda view: False)
+    patch.setattr(grants, "is_over", lambda view: False)
 
 
 def never_retries(patch: pytest.MonkeyPatch) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sidecar.decide.moves.limits import memory_of
-from sidecar.decide.options import ALIGN_BY_SOCKET, EFFICIENT, FULL_PCPUS_ONLY, PERFORMANCE
 from sidecar.decide.placement.choose import Ask, choose
-from sidecar.decide.placement.preferences import around, by_distance
+from sidecar.decide.placement.options import ALIGN_BY_SOCKET, EFFICIENT, FULL_PCPUS_ONLY, PERFORMANCE
+from sidecar.decide.placement.tiers import around, by_distance
 from sidecar.decide.settings import IsolatedRule
 from sidecar.decide.world import replace
 from sidecar.words.refusals import cure, sentence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sidecar.publish.projecting import names_of, projection_of
+from sidecar.projection.projection_of import names_of, projection_of
 from state.cpuset import EMPTY
 from state.model import State
 from state.projection import Projection, Sharing

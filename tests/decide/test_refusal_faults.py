@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
+from sidecar.decide.books import dynamic, static
 from sidecar.decide.facts import Fact, StartHeld
-from sidecar.decide.policies import dynamic, static
 from sidecar.decide.settings import PolicyName, Settings
 from state.model import Refused, State
 from state.refusal import TooFew

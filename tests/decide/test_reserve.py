@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.decide.options import ACROSS_CORES, ACROSS_NUMA
+from sidecar.decide.placement.options import ACROSS_CORES, ACROSS_NUMA
 from sidecar.decide.placement.reserve import reserve
 from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
 from sidecar.decide.world import replace

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from sidecar.decide.books.grants import may_hold
 from sidecar.decide.books.refit import refit
 from sidecar.decide.books.room import Room, capacity, free, room_in
-from sidecar.decide.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION
-from sidecar.decide.policies.granting import may_hold
-from sidecar.decide.policies.sizes import sizes
+from sidecar.decide.books.sizes import sizes
+from sidecar.decide.placement.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.whatif import imagined
 from sidecar.decide.world import World, replace

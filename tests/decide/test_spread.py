@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sidecar.decide.placement.spread import spread
-from sidecar.decide.placement.taking import Taking, lowest
+from sidecar.decide.placement.order.spread import spread
+from sidecar.decide.placement.order.taking import Taking, lowest
 from state.cpuset import EMPTY, CPUSet
 from state.topology import Topology, uniform
 from tests.decide.placements import touched

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from sidecar.decide.container.swarm_task import TASK_LABEL, is_over
 from sidecar.decide.facts import Phase, Purpose
 from sidecar.decide.orders import StartTimer
 from sidecar.decide.settings import PolicyName
-from sidecar.decide.swarm import TASK_LABEL, is_over
 from sidecar.words.label_mistakes import sentence
 from state.topology import uniform
 from tests.decide.real import Real

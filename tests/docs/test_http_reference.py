@@ -8,15 +8,15 @@ import msgspec
 import trio
 from starlette.routing import Route
 
+from sidecar.api.documents import Defragmented, Exchange, Sizing
+from sidecar.api.metrics import Metrics
+from sidecar.api.start_route import Bundle, ProjectionMount, StartAnswer, StartBody, Starts
+from sidecar.api.web_app import Api
 from sidecar.board import Board
 from sidecar.decide.facts import ContainerView, Fact
-from sidecar.desk import Desk
+from sidecar.held_starts import Desk
 from sidecar.log import now
-from sidecar.publish.answers import Defragmented, Exchange, Sizing
-from sidecar.publish.deadlines import Deadlines
-from sidecar.publish.http import Api
-from sidecar.publish.metrics import Metrics
-from sidecar.publish.starting import Bundle, ProjectionMount, StartAnswer, StartBody, Starts
+from sidecar.status.deadlines import Deadlines
 from state.topology import uniform
 from tests.cli.worlds import world
 from tests.docs.pages import ROOT, names, rows, section
@@ -62,9 +62,8 @@ def test_every_metric_is_documented_with_its_kind_and_no_other() -> None:
 def test_the_api_answers_with_the_statuses_that_are_documented() -> None:
     """Every status in the code of the API, and no other."""
     told = sorted(row[0] for row in rows(section(PAGE, "Errors")))
-    code = "\n".join(
-        (ROOT / "sidecar" / "publish" / f"{name}.py").read_text() for name in ("http", "asking", "answers", "starting")
-    )
+    modules = ("web_app", "requests", "documents", "start_route")
+    code = "\n".join((ROOT / "sidecar" / "api" / f"{name}.py").read_text() for name in modules)
     assert told == sorted(set(re.findall(r"\b([45]\d\d)\b(?=[,:])", code)))
 
 

@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from sidecar.__main__ import parser
-from sidecar.config import Config
+from sidecar.config.config import Config
+from sidecar.config.keys import KEYS
 from sidecar.decide.container.labels import LABELS, NAMES, Label, OnMistake
 from sidecar.decide.facts import EngineInfo
-from sidecar.decide.options import NODE_OPTIONS
-from sidecar.keys import KEYS
-from sidecar.publish.machine import Machine
-from sidecar.publish.status import ContainerStatus, Status
+from sidecar.decide.placement.options import NODE_OPTIONS
+from sidecar.status.document import ContainerStatus, Status
+from sidecar.status.machine_map import Machine
 from state.mistakes import Flaw, OneOf
 from state.model import Assignment, Originals, Refused, State
 from state.projection import Projection

@@ -7,10 +7,10 @@ import re
 import pytest
 
 from sidecar.simulation.happenings import Happening, What
-from sidecar.simulation.host import Pace, ScenarioError
-from sidecar.simulation.reading import OTHER_KEYS, scenario_of
+from sidecar.simulation.model_host import Pace, ScenarioError
 from sidecar.simulation.scenario import Do
-from sidecar.simulation.sections import seconds
+from sidecar.simulation.scenario_file import OTHER_KEYS, scenario_of
+from sidecar.simulation.toml_sections import seconds
 from tests.docs.pages import ROOT, names, rows, section
 
 PAGE = ROOT / "docs" / "reference" / "scenarios.md"

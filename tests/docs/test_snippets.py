@@ -24,8 +24,8 @@ import pytest
 
 from compose.host.composer import find
 from sidecar.__main__ import parser
-from sidecar.config import load
-from sidecar.publish.projections import Projections
+from sidecar.config.config import load
+from sidecar.projection.projections import Projections
 from state.cpuset import CPUSet
 from state.projection import Projection, Sharing
 from tests.docs.pages import ROOT, Block, blocks_in

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.engines.address import Address, address, choose, usual_places
-from sidecar.errors import EngineUnavailable
+from sidecar.failures import EngineUnavailable
 
 SYSTEM = "/var/run/docker.sock"
 USER = "/run/user/1000/docker.sock"

@@ -13,11 +13,11 @@ import trio
 
 from sidecar.decide.orders import Update
 from sidecar.engines.address import address
-from sidecar.engines.bounds import Patience
-from sidecar.engines.client import Client
-from sidecar.engines.docker import open_docker
-from sidecar.engines.room import open_room
-from sidecar.errors import (
+from sidecar.engines.answer_bounds import Patience
+from sidecar.engines.asyncio_room import open_room
+from sidecar.engines.docker.docker_engine import open_docker
+from sidecar.engines.http_client import Client
+from sidecar.failures import (
     ContainerGone,
     EngineError,
     EngineFailed,

@@ -14,7 +14,7 @@ from tests.fakes.rawdaemon import STREAM, Connection, RawDaemon
 
 PROGRAM = """
 import signal, sys, trio
-from sidecar.engines.docker import open_docker
+from sidecar.engines.docker.docker_engine import open_docker
 
 async def main():
     with trio.open_signal_receiver(signal.SIGTERM) as signals:

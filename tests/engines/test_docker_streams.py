@@ -9,9 +9,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import trio
 
-from sidecar.engines.bounds import Patience
-from sidecar.engines.docker import open_docker
-from sidecar.errors import EngineError, EngineFailed, EngineUnavailable
+from sidecar.engines.answer_bounds import Patience
+from sidecar.engines.docker.docker_engine import open_docker
+from sidecar.failures import EngineError, EngineFailed, EngineUnavailable
 from sidecar.ports import EngineEvent
 from tests.fakes.rawdaemon import END_OF_STREAM, STREAM, Connection, RawDaemon, Script, answer, chunk
 

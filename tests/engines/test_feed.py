@@ -9,7 +9,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.engines.feed import Feed
+from sidecar.engines.event_feed import Feed
 
 GAP = -1
 

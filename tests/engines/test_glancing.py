@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sidecar.decide.facts import Mount, Phase
-from sidecar.engines.glancing import glance_of, params_of
-from sidecar.errors import ContainerGone, EngineFailed
+from sidecar.engines.docker.docker_glance import glance_of, params_of
+from sidecar.failures import ContainerGone, EngineFailed
 
 ID = "a" * 64
 

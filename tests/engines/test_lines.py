@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.engines.lines import HEAD, TAIL, Lines, Torn
+from sidecar.engines.byte_lines import HEAD, TAIL, Lines, Torn
 
 LONGEST = HEAD + TAIL
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.engines.docker import open_docker
-from sidecar.errors import EngineUnavailable
+from sidecar.engines.docker.docker_engine import open_docker
+from sidecar.failures import EngineUnavailable
 from tests.fakes.rawdaemon import INFO, RawDaemon, answer
 
 pytestmark = pytest.mark.trio

@@ -14,16 +14,9 @@ import trio
 
 from sidecar.decide.facts import Phase
 from sidecar.decide.orders import Update
-from sidecar.engines.bounds import Patience
-from sidecar.engines.opening import FoundEngine, open_engine
-from sidecar.errors import (
-    ContainerGone,
-    EngineFailed,
-    EngineLacks,
-    EngineRefused,
-    EngineSilent,
-    EngineUnavailable,
-)
+from sidecar.engines.answer_bounds import Patience
+from sidecar.engines.open_engine import FoundEngine, open_engine
+from sidecar.failures import ContainerGone, EngineFailed, EngineLacks, EngineRefused, EngineSilent, EngineUnavailable
 from state.cpuset import CPUSet
 from state.errors import StateError
 from state.topology import Topology, uniform

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from sidecar.engines.refusals import error_of
-from sidecar.errors import EngineRefused
+from sidecar.engines.answer_errors import error_of
+from sidecar.failures import EngineRefused
 
 
 def test_cpus_that_came_after_the_engines_start_are_explained() -> None:

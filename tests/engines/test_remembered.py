@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from sidecar.decide.facts import ContainerView, Phase
-from sidecar.engines.libpod import Native
-from sidecar.engines.remembered import LIMIT, Remembered
+from sidecar.engines.podman.libpod_wire import Native
+from sidecar.engines.podman.podman_memory import LIMIT, Remembered
 
 ONE = "a" * 64
 MADE = ContainerView(

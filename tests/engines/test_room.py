@@ -10,8 +10,8 @@ import time
 import pytest
 import trio
 
-from sidecar.engines.room import open_room
-from sidecar.errors import EngineUnavailable
+from sidecar.engines.asyncio_room import open_room
+from sidecar.failures import EngineUnavailable
 
 
 @pytest.mark.trio

@@ -11,12 +11,12 @@ from trio.testing import MockClock
 
 from sidecar.decide.facts import Phase
 from sidecar.decide.orders import Update
-from sidecar.engines.simulated import TIMEOUT_SECONDS, Fault, SimulatedEngine
-from sidecar.engines.simulated_docker import SimulatedDocker
-from sidecar.engines.simulated_limits import Limits
-from sidecar.errors import ContainerGone, EngineError, EngineFailed, EngineRefused, EngineUnavailable
+from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineRefused, EngineUnavailable
 from state.cpuset import CPUSet
 from state.topology import uniform
+from tests.support.engine.simulated import TIMEOUT_SECONDS, Fault, SimulatedEngine
+from tests.support.engine.simulated_docker import SimulatedDocker
+from tests.support.engine.simulated_limits import Limits
 
 FOUR = CPUSet.of(0, 1, 2, 3)
 ONE = CPUSet.of(1)

@@ -9,11 +9,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sidecar.engines.simulated import SimulatedEngine
-from sidecar.engines.simulated_docker import SimulatedDocker
-from sidecar.engines.simulated_events import BUFFER, PATIENCE_SECONDS, RING, Rates
 from sidecar.ports import EngineEvent
 from state.topology import uniform
+from tests.support.engine.simulated import SimulatedEngine
+from tests.support.engine.simulated_docker import SimulatedDocker
+from tests.support.engine.simulated_events import BUFFER, PATIENCE_SECONDS, RING, Rates
 
 
 def host() -> tuple[SimulatedDocker, SimulatedEngine]:

@@ -9,18 +9,18 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from sidecar.assembly import shared_group, with_shared_group
 from sidecar.decide.facts import ContainerView, EngineInfo, Phase, ViewKind
 from sidecar.decide.orders import Update
 from sidecar.decide.settings import shared_id
-from sidecar.engines.simulated import SimulatedEngine
-from sidecar.engines.simulated_docker import SimulatedDocker
-from sidecar.engines.simulated_limits import Limits
-from sidecar.engines.sliced import ALWAYS, SlicedEngine
-from sidecar.errors import ContainerGone, EngineLacks, EngineRefused
-from sidecar.sharing import shared_group, with_shared_group
+from sidecar.engines.shared_group import ALWAYS, SlicedEngine
+from sidecar.failures import ContainerGone, EngineLacks, EngineRefused
 from state.cpuset import CPUSet
 from state.topology import uniform
 from tests.fakes.group import FakeGroup
+from tests.support.engine.simulated import SimulatedEngine
+from tests.support.engine.simulated_docker import SimulatedDocker
+from tests.support.engine.simulated_limits import Limits
 
 GROUP = shared_id("pool.slice")
 TWO = CPUSet.of(0, 1)

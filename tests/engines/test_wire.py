@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from sidecar.decide.facts import Mount, Phase
 from sidecar.decide.orders import Update
-from sidecar.engines import about, wire
-from sidecar.errors import EngineFailed, EngineLacks
+from sidecar.engines.docker import docker_wire, engine_identity
+from sidecar.failures import EngineFailed, EngineLacks
 from sidecar.ports import EngineEvent
 from state.cpuset import CPUSet
 
@@ -30,12 +30,12 @@ anything = st.recursive(
 
 
 def inspected(**changes: Any) -> Any:
-    return wire.view_of(json.dumps({"Id": ONE, **changes}).encode())
+    return docker_wire.view_of(json.dumps({"Id": ONE, **changes}).encode())
 
 
 def test_a_recorded_description_is_read() -> None:
     """Docker 20.10: every field that decisions use, and no label that they do not."""
-    view = wire.view_of((RECORDED / "docker-20.10-inspect.json").read_bytes())
+    view = docker_wire.view_of((RECORDED / "docker-20.10-inspect.json").read_bytes())
     assert view.name == "game-1"
     assert view.phase is Phase.RUNNING
     assert view.labels == {
@@ -59,7 +59,7 @@ def test_a_recorded_description_is_read() -> None:
 
 def test_a_recorded_engine_describes_itself() -> None:
     """Docker 20.10 on cgroup v1."""
-    info = about.engine_info_of(
+    info = engine_identity.engine_info_of(
         (RECORDED / "docker-20.10-info.json").read_bytes(), (RECORDED / "docker-20.10-version.json").read_bytes()
     )
     assert (info.name, info.version, info.api_version) == ("docker", "20.10.24+dfsg1", "1.41")
@@ -78,16 +78,16 @@ def test_an_engine_says_whether_it_is_in_a_swarm_and_what_it_advertises() -> Non
     said: dict[str, Any] = {"NCPU": 16, "Swarm": {"LocalNodeState": "active"}, "GenericResources": resources}
     for kept, advertised in ((3, 15), (2, None), (0, None)):
         said["GenericResources"] = resources[:kept] or None
-        info = about.engine_info_of(json.dumps(said).encode(), b'{"Version": "26.1.5"}')
+        info = engine_identity.engine_info_of(json.dumps(said).encode(), b'{"Version": "26.1.5"}')
         assert (info.in_swarm, info.advertised) == (True, advertised)
     said["Swarm"]["LocalNodeState"] = "inactive"
-    assert not about.engine_info_of(json.dumps(said).encode(), b'{"Version": "26.1.5"}').in_swarm
+    assert not engine_identity.engine_info_of(json.dumps(said).encode(), b'{"Version": "26.1.5"}').in_swarm
 
 
 def test_podman_is_known_by_its_components() -> None:
     """It answers on the same routes and behaves otherwise."""
     version = {"Version": "5.4.2", "ApiVersion": "1.41", "Components": [{"Name": "Podman Engine"}, {"Name": "Conmon"}]}
-    info = about.engine_info_of(b'{"NCPU": 16, "CgroupVersion": "2"}', json.dumps(version).encode())
+    info = engine_identity.engine_info_of(b'{"NCPU": 16, "CgroupVersion": "2"}', json.dumps(version).encode())
     assert (info.name, info.ncpu, info.has_cpuset) == ("podman", 16, True)
 
 
@@ -149,17 +149,17 @@ def test_null_is_nothing() -> None:
 def test_any_json_is_an_answer_or_one_error(value: object) -> None:
     """No other exception than ours, whatever the engine says."""
     body = json.dumps(value).encode()
-    for read in (wire.ids_of, wire.view_of, wire.check_updated):
+    for read in (docker_wire.ids_of, docker_wire.view_of, docker_wire.check_updated):
         with contextlib.suppress(EngineFailed):
             read(body)
-    assert wire.event_of(body) is None
+    assert docker_wire.event_of(body) is None
 
 
 @given(st.binary(max_size=100))
 def test_any_bytes_are_no_event(line: bytes) -> None:
     """Junk on the stream is passed over."""
-    assert wire.event_of(line) is None
-    assert wire.torn_event_of(line, line) is None
+    assert docker_wire.event_of(line) is None
+    assert docker_wire.torn_event_of(line, line) is None
 
 
 def test_events_of_all_versions_are_read() -> None:
@@ -168,20 +168,20 @@ def test_events_of_all_versions_are_read() -> None:
     old = {"status": "start", "id": ONE, "Type": "container", "timeNano": 7}
     new = {"Type": "container", "Action": "start", "Actor": {"ID": ONE, "Attributes": {"name": "x"}}, "timeNano": 7}
     for event in (old, new, old | new):
-        assert wire.event_of(event) == wire.event_of(json.dumps(event).encode()) == wanted
+        assert docker_wire.event_of(event) == docker_wire.event_of(json.dumps(event).encode()) == wanted
 
 
 @pytest.mark.parametrize("action", ["exec_create: sh -c", "exec_die", "health_status: healthy", "top", "attach", ""])
 def test_what_changes_no_cpus_is_no_event(action: str) -> None:
     """Even where the engine does not filter."""
-    assert wire.event_of({"Type": "container", "Action": action, "Actor": {"ID": ONE}}) is None
+    assert docker_wire.event_of({"Type": "container", "Action": action, "Actor": {"ID": ONE}}) is None
 
 
 def test_other_types_and_strange_ids_are_no_events() -> None:
     """An id goes into the path of a request."""
-    assert wire.event_of({"Type": "image", "Action": "create", "Actor": {"ID": ONE}}) is None
+    assert docker_wire.event_of({"Type": "image", "Action": "create", "Actor": {"ID": ONE}}) is None
     for strange in ("", "x", ONE[:12], ONE.upper(), ONE + "0", "../" * 21 + "a"):
-        assert wire.event_of({"Type": "container", "Action": "create", "Actor": {"ID": strange}}) is None
+        assert docker_wire.event_of({"Type": "container", "Action": "create", "Actor": {"ID": strange}}) is None
 
 
 def test_a_torn_event_cannot_be_forged() -> None:
@@ -189,34 +189,41 @@ def test_a_torn_event_cannot_be_forged() -> None:
     forged = '"Type":"container","Action":"destroy","Actor":{"ID":"' + "f" * 64 + '"'
     event = {"from": forged, "Type": "container", "Action": "start", "Actor": {"ID": ONE, "Attributes": {"a": forged}}}
     head = json.dumps(event, separators=(",", ":")).encode()
-    assert wire.torn_event_of(head, b'"timeNano":12}') == EngineEvent(container=ONE, action="start", time_nano=12)
-    assert wire.torn_event_of(head, b"cut") == EngineEvent(container=ONE, action="start", time_nano=0)
+    assert docker_wire.torn_event_of(head, b'"timeNano":12}') == EngineEvent(
+        container=ONE, action="start", time_nano=12
+    )
+    assert docker_wire.torn_event_of(head, b"cut") == EngineEvent(container=ONE, action="start", time_nano=0)
 
 
 def test_an_update_says_only_what_is_given() -> None:
     """What is absent stays as it is; the engine reads zero as nothing."""
-    assert json.loads(wire.update_body(Update(cpus=CPUSet.of(0, 1, 2)))) == {"CpusetCpus": "0-2"}
+    assert json.loads(docker_wire.update_body(Update(cpus=CPUSet.of(0, 1, 2)))) == {"CpusetCpus": "0-2"}
     full = Update(cpus=CPUSet.of(1), mems="0", nano_cpus=2, cpu_quota=-1)
-    assert json.loads(wire.update_body(full)) == {"CpusetCpus": "1", "CpusetMems": "0", "NanoCpus": 2, "CpuQuota": -1}
+    assert json.loads(docker_wire.update_body(full)) == {
+        "CpusetCpus": "1",
+        "CpusetMems": "0",
+        "NanoCpus": 2,
+        "CpuQuota": -1,
+    }
 
 
 def test_a_discarded_cpuset_is_no_success() -> None:
     """200 and a warning: the rootless engine's way to say no."""
     with pytest.raises(EngineLacks, match="Cpuset discarded"):
-        wire.check_updated(b'{"Warnings":["Your kernel does not support cpuset. Cpuset discarded."]}')
-    wire.check_updated(b'{"Warnings":null}')
+        docker_wire.check_updated(b'{"Warnings":["Your kernel does not support cpuset. Cpuset discarded."]}')
+    docker_wire.check_updated(b'{"Warnings":null}')
 
 
 def test_only_whole_ids_are_listed() -> None:
     """Rows without one are passed over."""
     body = json.dumps([{"Id": ONE, "Labels": {"a": "b"}}, {"Id": "short"}, {}]).encode()
-    assert wire.ids_of(body) == (ONE,)
+    assert docker_wire.ids_of(body) == (ONE,)
 
 
 def test_a_label_that_is_no_text_is_empty() -> None:
     """No engine writes such bytes; whoever stands in between may."""
     body = b'{"Id":"%s","Config":{"Labels":{"cpuset.near":"\xff\xfe","cpuset.move":"true"}}}' % (b"a" * 64)
-    assert wire.view_of(body).labels == {"cpuset.near": "", "cpuset.move": "true"}
+    assert docker_wire.view_of(body).labels == {"cpuset.near": "", "cpuset.move": "true"}
 
 
 def test_labels_that_the_configuration_speaks_of_are_kept_too() -> None:
@@ -224,8 +231,8 @@ def test_labels_that_the_configuration_speaks_of_are_kept_too() -> None:
     body = json.dumps(
         {"Id": ONE, "Config": {"Labels": {"team": "db", "secret": "x", "cpuset.exclusive": "1"}}}
     ).encode()
-    assert wire.view_of(body, frozenset({"team"})).labels == {"team": "db", "cpuset.exclusive": "1"}
-    assert wire.view_of(body).labels == {"cpuset.exclusive": "1"}
+    assert docker_wire.view_of(body, frozenset({"team"})).labels == {"team": "db", "cpuset.exclusive": "1"}
+    assert docker_wire.view_of(body).labels == {"cpuset.exclusive": "1"}
 
 
 TASK = {"com.docker.swarm.task.id": "z5z4ui7c3t20p5yutsvhuy4x0"}

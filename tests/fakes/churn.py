@@ -8,15 +8,15 @@ from random import Random
 
 import trio
 
-from sidecar.engines.simulated import Fault
-from sidecar.engines.simulated_events import Rates
-from sidecar.engines.simulated_limits import Limits
-from sidecar.errors import EngineError
+from sidecar.failures import EngineError
 from state.checkpoint import CheckpointFile
 from state.cpuset import EMPTY, CPUSet, union
 from state.invariants import violations
 from state.projection import Sharing
 from tests.fakes.host import Host
+from tests.support.engine.simulated import Fault
+from tests.support.engine.simulated_events import Rates
+from tests.support.engine.simulated_limits import Limits
 
 MOST = 9
 """Containers at a time."""

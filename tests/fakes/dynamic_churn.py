@@ -7,14 +7,14 @@ from random import Random
 
 import trio
 
-from sidecar.decide.loads import follows_load
-from sidecar.engines.simulated_limits import Limits
-from sidecar.publish.answers import Declined
+from sidecar.api.documents import Declined
+from sidecar.decide.books.load_wish import follows_load
 from state.checkpoint import CheckpointFile
 from state.cpuset import CPUSet
 from tests.decide.takelaws import unfair
 from tests.fakes.churn import MOST, Churn, _quietly, unfinished
 from tests.fakes.elastic import ElasticHost
+from tests.support.engine.simulated_limits import Limits
 
 FADING_SECONDS = 240
 """Eight half-lives of a peak: a load of 8 CPUs counts as less than a twentieth of one."""

@@ -15,19 +15,17 @@ import pytest
 import trio
 
 from sidecar import daemon
+from sidecar.api import web_app
+from sidecar.api.requests import Requests
 from sidecar.board import Board
+from sidecar.commit.journal import NAME, WorldLine, read_journal
 from sidecar.decide.facts import Fact
 from sidecar.decide.orders import Update
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.step import step
 from sidecar.decide.world import World
-from sidecar.engines.simulated import SimulatedEngine
-from sidecar.engines.simulated_docker import SimulatedDocker
-from sidecar.errors import EngineError, EngineUnavailable
-from sidecar.publish import http
-from sidecar.publish.asking import Requests
-from sidecar.publish.journal import NAME, WorldLine, read_journal
-from sidecar.publish.projections import Projections
+from sidecar.failures import EngineError, EngineUnavailable
+from sidecar.projection.projections import Projections
 from state.codec import decode
 from state.cpuset import EMPTY, CPUSet
 from state.projection import Projection, Sharing
@@ -35,6 +33,8 @@ from state.topology import Topology
 from tests.fakes.host import Host, WatchedKernel
 from tests.fakes.notices import Terms, Witness
 from tests.fakes.workload import Ack, Workload
+from tests.support.engine.simulated import SimulatedEngine
+from tests.support.engine.simulated_docker import SimulatedDocker
 
 ALONE_SECONDS = 0.3
 """How long files may say `settled` while somebody runs there of whom the daemon knows: generously."""
@@ -69,7 +69,7 @@ class ElasticHost(Host):
         patch.setattr("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True)
         patch.setattr("trio._core._run._r", Random(options.get("seed", 1)))
         patch.setattr(daemon, "Board", lambda world: WatchedBoard(world, self))
-        patch.setattr(http, "Api", self._watched_api)
+        patch.setattr(web_app, "Api", self._watched_api)
 
     def terms(self, id: str) -> Terms:
         """What a container asked for."""
@@ -188,12 +188,14 @@ class ElasticHost(Host):
     ) -> Projections:
         return ElasticProjections(root, clock=clock, steady=steady, witness=self.see)
 
-    def _watched_api(self, board: Board, outbox: trio.MemorySendChannel[Fact], *rest: Any, **options: Any) -> http.Api:
+    def _watched_api(
+        self, board: Board, outbox: trio.MemorySendChannel[Fact], *rest: Any, **options: Any
+    ) -> web_app.Api:
         self.requests = Requests(board, outbox)
         return _API(board, outbox, *rest, **options)
 
 
-_API = http.Api
+_API = web_app.Api
 
 
 class WatchedBoard(Board):

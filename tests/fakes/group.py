@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sidecar.decide.facts import ContainerView, EngineInfo
-from sidecar.errors import EngineLacks
+from sidecar.failures import EngineLacks
 from state.cpuset import EMPTY, CPUSet
 
 

@@ -14,19 +14,19 @@ import pytest
 import trio
 
 from sidecar import daemon
-from sidecar.config import Config
+from sidecar.config.config import Config
 from sidecar.decide.settings import PolicyName
-from sidecar.engines.simulated import SimulatedEngine
-from sidecar.engines.simulated_docker import Pace, SimulatedDocker
-from sidecar.engines.simulated_kernel import SimulatedKernel
 from sidecar.log import Level, Log
-from sidecar.publish.projections import Projections
+from sidecar.projection.projections import Projections
 from state.checkpoint import CheckpointFile
 from state.cpuset import EMPTY, CPUSet
 from state.errors import StateError
 from state.model import State
 from state.projection import Projection, Sharing, read
 from state.topology import Topology, uniform
+from tests.support.engine.simulated import SimulatedEngine
+from tests.support.engine.simulated_docker import Pace, SimulatedDocker
+from tests.support.engine.simulated_kernel import SimulatedKernel
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.host.files import Live
-from sidecar.host.record import read_record, record, unpack
-from sidecar.host.sysfs import read_topology
+from sidecar.host.machine.record import read_record, record, unpack
+from sidecar.host.machine.sources import Live
+from sidecar.host.machine.sysfs import read_topology
 from state.errors import StateError
 from state.topology import Topology
 from tests.host.generated import machines, written

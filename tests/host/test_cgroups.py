@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from sidecar.decide.facts import ContainerView, Phase
-from sidecar.host.cgroups import HostKernel, find_hierarchy
+from sidecar.host.cgroup.host_kernel import HostKernel, find_hierarchy
 from state.cpuset import CPUSet
 
 ID = "0123456789abcdef" * 4

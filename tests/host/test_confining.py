@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.decide.facts import ContainerView, Phase
-from sidecar.host.confining import Confinement, confining, parents, reason
+from sidecar.host.cgroup.confinement import Confinement, confining, parents, reason
 from state.cpuset import EMPTY, CPUSet
 
 ID = "0123456789abcdef" * 4

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.errors import ConfigError
-from sidecar.host.daemonjson import (
+from sidecar.failures import ConfigError
+from sidecar.host.install.daemon_json import (
     BACKUP_SUFFIX,
     decode_settings,
     encode_settings,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sidecar.host.record import read_record, record, unpack
-from sidecar.host.sysfs import read_topology
+from sidecar.host.machine.record import read_record, record, unpack
+from sidecar.host.machine.sysfs import read_topology
 from tests.host.trees import CPU, tree
 
 CARD = "devices/pci0000:00/0000:00:01.0/0000:3b:00.0"

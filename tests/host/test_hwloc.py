@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.host.hwloc import DEPTH, LIMIT, read_hwloc
+from sidecar.host.machine.hwloc import DEPTH, LIMIT, read_hwloc
 from state.cpuset import MAX_CPU, CPUSet, union
 from state.errors import StateError
 from state.topology import Group, Kind, Topology, topology, uniform

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.host.record import read_record
-from sidecar.host.sysfs import read_topology
+from sidecar.host.machine.record import read_record
+from sidecar.host.machine.sysfs import read_topology
 from state.topology import Topology
 from tests.host.trees import CPU, lines, tree
 

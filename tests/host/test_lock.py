@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.errors import AlreadyRunning, StateUnwritable
-from sidecar.host.lock import NAME, hold_lock
-from sidecar.publish.status_file import is_daemon_running
+from sidecar.commit.state_lock import NAME, hold_lock
+from sidecar.failures import AlreadyRunning, StateUnwritable
+from sidecar.status.status_file import is_daemon_running
 
 
 def test_a_second_sidecar_is_refused_and_told_who_holds_the_lock(tmp_path: Path) -> None:

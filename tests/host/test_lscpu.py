@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.host.lscpu import LIMIT, read_lscpu
-from sidecar.host.sysfs import read_topology
+from sidecar.host.machine.lscpu import LIMIT, read_lscpu
+from sidecar.host.machine.sysfs import read_topology
 from state.cpuset import CPUSet
 from state.errors import StateError
 from state.topology import Topology, topology

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from sidecar.decide.facts import ContainerView, Phase
-from sidecar.host.cgroups import HostKernel
-from sidecar.host.places import v1_hierarchy
+from sidecar.host.cgroup.host_kernel import HostKernel
+from sidecar.host.cgroup.places import v1_hierarchy
 from sidecar.words.strays import told
 from state.cpuset import CPUSet
 from state.errors import StateError

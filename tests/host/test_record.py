@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.host.machinefile import machine_in
-from sidecar.host.record import read_record, record, unpack
-from sidecar.host.sysfs import read_topology
+from sidecar.host.machine.machine_file import machine_in
+from sidecar.host.machine.record import read_record, record, unpack
+from sidecar.host.machine.sysfs import read_topology
 from state.errors import StateError
 from state.topology import uniform
 from tests.host.trees import bare, rendered

@@ -10,9 +10,9 @@ import trio
 from trio.testing import MockClock
 
 from sidecar.decide.facts import ContainerView, EngineInfo, Phase
-from sidecar.errors import EngineFailed, EngineLacks, EngineRefused
-from sidecar.host.cgroups import HostKernel
-from sidecar.host.shared_group import IN_FORCE_SECONDS, PlainGroup, SystemdGroup
+from sidecar.failures import EngineFailed, EngineLacks, EngineRefused
+from sidecar.host.cgroup.host_kernel import HostKernel
+from sidecar.host.cgroup.pool_cgroup import IN_FORCE_SECONDS, PlainGroup, SystemdGroup
 from state.cpuset import EMPTY, CPUSet
 
 ID = "0123456789abcdef" * 4

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sidecar.host.record import read_record
-from sidecar.host.sysfs import read_topology, understand
+from sidecar.host.machine.record import read_record
+from sidecar.host.machine.sysfs import read_topology, understand
 from state.cpuset import CPUSet
 from state.errors import StateError
 from state.topology import uniform

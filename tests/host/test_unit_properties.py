@@ -15,8 +15,8 @@ from jeepney import HeaderFields, Message, new_error, new_method_return
 from jeepney.low_level import Parser
 from trio.testing import MockClock
 
-from sidecar.errors import EngineError, EngineFailed, EngineLacks, EngineRefused, EngineUnavailable
-from sidecar.host.unit_properties import ANSWER_SECONDS, UnitProperties, bytes_of, object_path
+from sidecar.failures import EngineError, EngineFailed, EngineLacks, EngineRefused, EngineUnavailable
+from sidecar.host.units.unit_properties import ANSWER_SECONDS, UnitProperties, bytes_of, object_path
 from state.cpuset import EMPTY, CPUSet
 
 Answer = Callable[[Message], Message | None]

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.decide.books.load_sample import Usage
 from sidecar.decide.facts import ContainerView, Phase
-from sidecar.decide.measuring import Usage
-from sidecar.host.places import CGROUP, v1_hierarchy, v2_hierarchy
-from sidecar.host.usage import HostUsages
+from sidecar.host.cgroup.places import CGROUP, v1_hierarchy, v2_hierarchy
+from sidecar.host.cgroup.usage import HostUsages
 
 ID = "0123456789abcdef" * 4
 STAT_V2 = "usage_usec 1500000\nuser_usec 1000000\nsystem_usec 500000\nnr_periods 9\nnr_throttled 3\nthrottled_usec 12\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sidecar.host.record import unpack
+from sidecar.host.machine.record import unpack
 from state.cpuset import CPUSet, union
 from state.topology import Topology
 

@@ -30,7 +30,7 @@ from pathlib import Path
 import msgspec
 
 from sidecar.decide.facts import Phase
-from sidecar.host.sysfs import read_topology
+from sidecar.host.machine.sysfs import read_topology
 from state.errors import StateError
 from state.invariants import violations
 from tests.live.containers import Containers

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Final
 
 from sidecar.__main__ import main
-from sidecar.engines import opening
-from sidecar.engines.bounds import Patience
+from sidecar.engines import open_engine
+from sidecar.engines.answer_bounds import Patience
 from tests.live.waiting import PATIENCE
 
 LOOK_SECONDS: Final = 2.0 * PATIENCE
@@ -19,5 +19,5 @@ UPDATE_SECONDS: Final = 3.0 * PATIENCE
 
 
 if __name__ == "__main__":
-    opening.Patience = partial(Patience, look=LOOK_SECONDS, introduction=2 * LOOK_SECONDS, update=UPDATE_SECONDS)  # type: ignore[assignment, attr-defined]
+    open_engine.Patience = partial(Patience, look=LOOK_SECONDS, introduction=2 * LOOK_SECONDS, update=UPDATE_SECONDS)  # type: ignore[assignment, attr-defined]
     sys.exit(main())

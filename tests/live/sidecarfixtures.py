@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sidecar.host.cgroups import find_hierarchy
+from sidecar.host.cgroup.host_kernel import find_hierarchy
 from tests.live.containers import Containers
 from tests.live.engineapi import ApiError, EngineApi, api_at
 from tests.live.image import ensure_image

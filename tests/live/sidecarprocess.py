@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from sidecar.config import PREFIX
-from sidecar.publish.journal import read_journal
-from sidecar.publish.status import ContainerStatus, Status
-from sidecar.publish.status_file import read_status
+from sidecar.commit.journal import read_journal
+from sidecar.config.config import PREFIX
+from sidecar.status.document import ContainerStatus, Status
+from sidecar.status.status_file import read_status
 from state.checkpoint import NAME as CHECKPOINT
 from state.checkpoint import PREVIOUS, decode_checkpoint
 from state.cpuset import CPUSet

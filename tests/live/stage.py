@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from sidecar.publish.api_socket import NAME as API_SOCKET
-from sidecar.publish.status import Sharing
+from sidecar.api.unix_socket import NAME as API_SOCKET
+from sidecar.status.document import Sharing
 from state.cpuset import CPUSet
 from tests.live import hostpython
 from tests.live.containers import SLEEP, Containers

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.host.places import v1_hierarchy
-from sidecar.publish.status import Sharing
+from sidecar.host.cgroup.places import v1_hierarchy
+from sidecar.status.document import Sharing
 from state.cpuset import CPUSet
 from tests.live.containers import Containers
 from tests.live.kernelview import allowed_of

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.decide.facts import ContainerView, Phase
-from sidecar.host.cgroups import HostKernel, find_hierarchy
+from sidecar.host.cgroup.host_kernel import HostKernel, find_hierarchy
 from state.cpuset import CPUSet
 from tests.live.containers import Containers
 from tests.live.waiting import PATIENCE

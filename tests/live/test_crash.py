@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.publish.status import Sharing
+from sidecar.status.document import Sharing
 from tests.live.churn import Churn, Report
 from tests.live.containers import Containers
 from tests.live.engineapi import EngineApi

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.publish.status import Sharing
+from sidecar.status.document import Sharing
 from state.checkpoint import NAME
 from state.cpuset import EMPTY
 from tests.live.containers import Containers

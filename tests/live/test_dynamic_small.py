@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.publish.status import Sharing
+from sidecar.status.document import Sharing
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess

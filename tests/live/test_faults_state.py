@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.publish.status import Status
+from sidecar.status.document import Status
 from state import codec
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView

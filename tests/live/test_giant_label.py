@@ -6,8 +6,8 @@ import pytest
 import trio
 
 from sidecar.decide.orders import Update
-from sidecar.engines.opening import open_engine
-from sidecar.host.cgroups import HostKernel
+from sidecar.engines.open_engine import open_engine
+from sidecar.host.cgroup.host_kernel import HostKernel
 from state.cpuset import CPUSet
 from tests.live.containers import Containers
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.publish.status import ContainerStatus, Sharing
+from sidecar.status.document import ContainerStatus, Sharing
 from state.cpuset import CPUSet
 from state.refusal import RefusalCode
 from tests.live.containers import Containers

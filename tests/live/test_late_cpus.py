@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.host.sysfs import read_topology
-from sidecar.publish.status import Sharing
+from sidecar.host.machine.sysfs import read_topology
+from sidecar.status.document import Sharing
 from state.cpuset import CPUSet
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, online

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.publish.status import Sharing
+from sidecar.status.document import Sharing
 from state.cpuset import CPUSet
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, allowed_of, online

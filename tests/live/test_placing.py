@@ -7,8 +7,8 @@ import json
 import pytest
 
 from sidecar.decide.moves.limits import memory_of
-from sidecar.host.sysfs import read_topology
-from sidecar.publish.status import Sharing
+from sidecar.host.machine.sysfs import read_topology
+from sidecar.status.document import Sharing
 from state.cpuset import CPUSet
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView

@@ -13,11 +13,11 @@ import trio
 
 from sidecar.decide.facts import Phase
 from sidecar.decide.orders import Update
-from sidecar.engines.bounds import Patience
-from sidecar.engines.opening import open_engine
-from sidecar.errors import EngineFailed, EngineSilent
-from sidecar.host.cgroups import HostKernel
-from sidecar.publish.status import Sharing
+from sidecar.engines.answer_bounds import Patience
+from sidecar.engines.open_engine import open_engine
+from sidecar.failures import EngineFailed, EngineSilent
+from sidecar.host.cgroup.host_kernel import HostKernel
+from sidecar.status.document import Sharing
 from state.cpuset import CPUSet
 from state.topology import Topology
 from tests.live.containers import SLEEP, Containers

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from sidecar.publish.status import Sharing
+from sidecar.status.document import Sharing
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, online, quota_of
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess

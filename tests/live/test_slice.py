@@ -17,9 +17,9 @@ from typing import Any, Final
 import pytest
 
 from sidecar.decide.settings import shared_id
-from sidecar.host.places import v2_hierarchy
-from sidecar.publish.status import Sharing
-from sidecar.slicenames import slice_path
+from sidecar.host.cgroup.places import v2_hierarchy
+from sidecar.status.document import Sharing
+from sidecar.systemd_names import slice_path
 from state.cpuset import CPUSet
 from tests.live.containers import Containers
 from tests.live.image import ensure_image

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.host.strictfiles import Installation, Places, carry_out, find_real, podman_files, runtime_files
+from sidecar.host.install.runtime_files import Installation, Places, carry_out, find_real, podman_files, runtime_files
 from state.cpuset import CPUSet
 from tests.live.image import ensure_image
 from tests.live.privateengine import NoPrivateEngine, running

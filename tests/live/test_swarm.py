@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from sidecar.publish.status import Sharing
+from sidecar.status.document import Sharing
 from tests.live.kernelview import KernelView, online
 from tests.live.privateengine import NoPrivateEngine
 from tests.live.sidecarprocess import LAST, SidecarProcess

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.publish.status import Sharing
+from sidecar.status.document import Sharing
 from state.cpuset import CPUSet
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, online

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.host.sysfs import read_topology
+from sidecar.host.machine.sysfs import read_topology
 from state.cpuset import CPUSet
 from state.topology import Group, Topology
 from tests.live.rights import MAY_OFFLINE, offline

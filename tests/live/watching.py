@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from sidecar.publish.status import Sharing
+from sidecar.status.document import Sharing
 from tests.live.containers import Containers
 from tests.live.kernelview import online
 from tests.live.sidecarprocess import SidecarProcess

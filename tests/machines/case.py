@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sidecar.host.files import Files, numbered
-from sidecar.host.nodes import NODE_DIR
-from sidecar.host.sysfs import CPU_DIR
-from sidecar.host.told import Told
+from sidecar.host.machine.numa_nodes import NODE_DIR
+from sidecar.host.machine.sources import Files, numbered
+from sidecar.host.machine.sysfs import CPU_DIR
+from sidecar.host.machine.values import Told
 from state.cpuset import EMPTY, CPUSet
 from state.topology import Group, Topology
 from tests.machines.archive import Expected

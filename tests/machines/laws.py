@@ -6,8 +6,8 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from sidecar.host.record import read_record, record, unpack
-from sidecar.host.sysfs import read_topology
+from sidecar.host.machine.record import read_record, record, unpack
+from sidecar.host.machine.sysfs import read_topology
 from state.cpuset import CPUSet, union
 from state.topology import Group, Topology
 from tests.machines.case import Case, Deviation, shown

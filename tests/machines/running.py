@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from sidecar.host.files import Live
-from sidecar.host.sysfs import read_topology
+from sidecar.host.machine.sources import Live
+from sidecar.host.machine.sysfs import read_topology
 from state.errors import StateError
 from tests.machines.archive import BadInput, Expected, expectations, unpacked
 from tests.machines.case import Case, Deviation

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.host.record import unpack
+from sidecar.host.machine.record import unpack
 from state.topology import Topology, uniform
 from tests.host.trees import CPU, NODE, rendered
 from tests.machines.running import deviations, main

@@ -19,8 +19,8 @@ from sidecar.decide.world import World, replace
 from sidecar.log import Level, Log
 from sidecar.observe import acks
 from sidecar.observe.acks import AckReader
-from sidecar.publish.projecting import names_of, projection_of
-from sidecar.publish.projections import Projections
+from sidecar.projection.projection_of import names_of, projection_of
+from sidecar.projection.projections import Projections
 from state import ack
 from state.cpuset import CPUSet
 from state.inotify import Deaf, Ears

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from sidecar.board import Board
+from sidecar.decide.books.load_sample import Peak, Sample, Usage, load_between
+from sidecar.decide.books.load_wish import with_loads
 from sidecar.decide.container.container import Container, Standing, Wish
 from sidecar.decide.container.place import Place
 from sidecar.decide.facts import ContainerView, Fact, Load, LoadMeasured, Phase
-from sidecar.decide.loads import with_loads
-from sidecar.decide.measuring import Peak, Sample, Usage, load_between
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.world import World, replace
-from sidecar.observe.load import LoadMeter
+from sidecar.observe.load_meter import LoadMeter
 from state.cpuset import CPUSet
 from state.model import Demand, Scale, State
 from state.topology import uniform

@@ -27,18 +27,18 @@ from sidecar.decide.orders import ApplyCpuset, Update
 from sidecar.decide.reconcile import begin
 from sidecar.decide.step import step
 from sidecar.decide.world import Ready, replace
-from sidecar.engines.simulated import SimulatedEngine
-from sidecar.engines.simulated_docker import SimulatedDocker
-from sidecar.engines.simulated_events import Subscription
-from sidecar.errors import EngineFailed, EngineSilent, EngineUnavailable
+from sidecar.failures import EngineFailed, EngineSilent, EngineUnavailable
 from sidecar.log import Level, Log
-from sidecar.observe.looking import Looker
-from sidecar.observe.stream import follow_events
+from sidecar.observe.event_stream import follow_events
+from sidecar.observe.looks import Looker
 from sidecar.ports import EngineEvent
 from state.cpuset import CPUSet
 from state.model import State
 from state.topology import uniform
 from tests.decide.stories import static
+from tests.support.engine.simulated import SimulatedEngine
+from tests.support.engine.simulated_docker import SimulatedDocker
+from tests.support.engine.simulated_events import Subscription
 
 pytestmark = pytest.mark.trio
 

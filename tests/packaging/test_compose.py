@@ -12,7 +12,7 @@ import pytest
 
 from compose.demo.dynamic import FOLDER, settings
 from compose.host.composer import find
-from sidecar.config import Config
+from sidecar.config.config import Config
 from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.settings import PolicyName

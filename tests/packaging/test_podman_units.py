@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.config.keys import KEYS
 from sidecar.decide.container.labels import NAMES
-from sidecar.keys import KEYS
 
 FOLDER = Path(__file__).parents[2] / "compose/podman"
 UNITS = sorted(FOLDER.iterdir())

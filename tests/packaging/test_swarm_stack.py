@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from sidecar.config import PREFIX
+from sidecar.config.config import PREFIX
+from sidecar.config.keys import KEYS
+from sidecar.decide.container.swarm_task import KIND, TASK_LABEL
 from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.settings import PolicyName, Settings
-from sidecar.decide.swarm import KIND, TASK_LABEL
-from sidecar.keys import KEYS
 from state.cpuset import CPUSet
 from state.model import Originals
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import trio
 
+from sidecar.api.unix_socket import NAME, listening
+from sidecar.api.web_app import Api, serve_api
 from sidecar.board import Board
 from sidecar.decide.facts import Fact, Purpose
 from sidecar.decide.settings import PolicyName
 from sidecar.log import Log
-from sidecar.publish.api_socket import NAME, listening
-from sidecar.publish.deadlines import Deadlines
-from sidecar.publish.http import Api, serve_api
+from sidecar.status.deadlines import Deadlines
 from tests.decide.stories import Story
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)

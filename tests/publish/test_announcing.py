@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sidecar.publish.projections import Projections
+from sidecar.projection.projections import Projections
 from state.cpuset import CPUSet
 from state.errors import ProjectionError
 from state.projection import Projection, Sharing, read

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import pytest
 
+from sidecar.api.metrics import Metrics
 from sidecar.board import Board
 from sidecar.decide.world import replace
-from sidecar.publish.metrics import Metrics
 from state.topology import uniform
 from tests.cli.worlds import ENGINE, container, world
 

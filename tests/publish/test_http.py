@@ -10,12 +10,12 @@ import pytest
 import trio
 import trio.testing
 
+from sidecar.api import web_app
 from sidecar.decide.facts import ResizeRequested
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import Away, replace
-from sidecar.publish import http
-from sidecar.publish.levels import WholeMachine, whole_machine_of
-from sidecar.publish.status import ContainerStatus, Status
+from sidecar.status.document import ContainerStatus, Status
+from sidecar.status.machine_levels import WholeMachine, whole_machine_of
 from state import codec
 from state.cpuset import CPUSet
 from state.model import State
@@ -107,7 +107,7 @@ async def test_the_answer_waits_for_the_decision(rig: Rig) -> None:
 
 async def test_no_decision_is_told_as_such(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounded in time, and when the inbox is full not even begun."""
-    monkeypatch.setattr("sidecar.publish.asking.DECISION_SECONDS", 0.01)
+    monkeypatch.setattr("sidecar.api.requests.DECISION_SECONDS", 0.01)
     story = rig.story
     assert isinstance(story, Elastic)
     rig.deciding = trio.Event()
@@ -238,8 +238,8 @@ async def test_events_tell_every_change_with_its_reason(rig: Rig) -> None:
 
 async def test_who_follows_hears_that_the_daemon_lives(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """And there are not too many who do."""
-    monkeypatch.setattr(http, "ALIVE_SECONDS", 0.01)
-    monkeypatch.setattr(http, "MOST_LISTENERS", 1)
+    monkeypatch.setattr(web_app, "ALIVE_SECONDS", 0.01)
+    monkeypatch.setattr(web_app, "MOST_LISTENERS", 1)
     async with rig.serving():
         stream = await rig.send(b"GET /v1/events HTTP/1.1\r\nhost: x\r\n\r\n")
         await until(stream, lambda text: text.count(b": alive") > 1)

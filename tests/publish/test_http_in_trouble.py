@@ -14,10 +14,10 @@ import pytest
 import trio
 import trio.testing
 
+from sidecar.api import web_app
+from sidecar.api.unix_socket import NAME, listening
 from sidecar.decide.facts import DefragmentRequested
-from sidecar.errors import ConfigError, StateUnwritable
-from sidecar.publish import http
-from sidecar.publish.api_socket import NAME, listening
+from sidecar.failures import ConfigError, StateUnwritable
 from tests.publish.apirig import Rig, until
 
 pytestmark = pytest.mark.trio
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.trio
 
 async def test_the_end_does_not_wait_for_anybody(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients that follow events, that read nothing of a long answer, that say nothing, that sent half a request."""
-    monkeypatch.setattr("sidecar.publish.serving.SEND_SECONDS", 3600)
+    monkeypatch.setattr("sidecar.api.connections.SEND_SECONDS", 3600)
     rig.board.report("long", "x" * 20_000_000)
     with trio.fail_after(60):
         async with rig.serving():
@@ -40,7 +40,7 @@ async def test_the_end_does_not_wait_for_anybody(rig: Rig, monkeypatch: pytest.M
 
 async def test_who_reads_nothing_is_left(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while its connection is closed, and others are answered all the time."""
-    monkeypatch.setattr("sidecar.publish.serving.SEND_SECONDS", 0.05)
+    monkeypatch.setattr("sidecar.api.connections.SEND_SECONDS", 0.05)
     rig.board.report("long", "x" * 20_000_000)
     async with rig.serving():
         deaf = await rig.send(b"GET /v1/status HTTP/1.1\r\nhost: x\r\n\r\n")
@@ -154,7 +154,7 @@ def mutated(chance: Random) -> bytes:
 
 async def test_rubbish_neither_ends_the_server_nor_keeps_a_place(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hundreds of broken requests in pieces, half closed, hung up on: all of their tasks end, others are answered."""
-    monkeypatch.setattr("sidecar.publish.serving.QUIET_SECONDS", 0.3)
+    monkeypatch.setattr("sidecar.api.connections.QUIET_SECONDS", 0.3)
     chance = Random(7)
     async with rig.serving():
         assert (await rig.ask("GET", "/readyz"))[0] == 200
@@ -184,7 +184,7 @@ async def test_a_failure_of_our_own_is_500_and_in_the_log(rig: Rig, monkeypatch:
     def fail(*_: object, **__: object) -> None:
         raise ValueError("planted")
 
-    monkeypatch.setattr(http, "status_of", fail)
+    monkeypatch.setattr(web_app, "status_of", fail)
     async with rig.serving():
         code, told = await rig.ask("GET", "/v1/status")
         assert (code, told) == (500, {"error": "the sidecar failed to answer: its log says why"})
@@ -195,7 +195,7 @@ async def test_a_failure_of_our_own_is_500_and_in_the_log(rig: Rig, monkeypatch:
 
 async def test_there_are_not_more_connections_than_fit(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """One too many is closed at once."""
-    monkeypatch.setattr("sidecar.publish.serving.MOST", 2)
+    monkeypatch.setattr("sidecar.api.connections.MOST", 2)
     async with rig.serving():
         for _ in range(2):
             await rig.send(b"")

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.commit.journal import NAME, PREVIOUS, Journal, WorldLine, read_journal
 from sidecar.decide.facts import (
     ContainerSeen,
     ContainerView,
@@ -25,8 +26,7 @@ from sidecar.decide.facts import (
     SettingsChanged,
     TopologyRead,
 )
-from sidecar.errors import StateUnwritable
-from sidecar.publish.journal import NAME, PREVIOUS, Journal, WorldLine, read_journal
+from sidecar.failures import StateUnwritable
 from state.cpuset import CPUSet
 from state.errors import StateError
 from state.topology import uniform

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.commit.journal import NAME, PREVIOUS, VERSION, Journal, read_journal, world_line
 from sidecar.decide.facts import EngineDisconnected
-from sidecar.publish.journal import NAME, PREVIOUS, VERSION, Journal, read_journal, world_line
 from state.errors import StateError
 
 FORMATS = Path(__file__).parents[1] / "data" / "journals"

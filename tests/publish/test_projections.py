@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.publish.projections import Projections
+from sidecar.projection.projections import Projections
 from state.cpuset import EMPTY, CPUSet
 from state.errors import ProjectionError, ProjectionMissing
 from state.projection import Projection, Sharing, read

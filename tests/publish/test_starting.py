@@ -14,19 +14,19 @@ import msgspec
 import pytest
 import trio
 
+from sidecar.api import start_route
+from sidecar.api.start_route import Starts
+from sidecar.api.tcp_listener import Reach
+from sidecar.api.unix_socket import NAME, listening
+from sidecar.api.web_app import Api, serve_api
 from sidecar.board import Board
 from sidecar.decide.facts import ContainerView, EngineDisconnected, Fact, Phase, StartHeld, StartLetGo
 from sidecar.decide.orders import AnswerStart
 from sidecar.decide.step import step
-from sidecar.desk import Desk
-from sidecar.errors import ContainerGone, EngineUnavailable
+from sidecar.failures import ContainerGone, EngineUnavailable
+from sidecar.held_starts import Desk
 from sidecar.log import Log
-from sidecar.publish import starting
-from sidecar.publish.api_socket import NAME, listening
-from sidecar.publish.deadlines import Deadlines
-from sidecar.publish.http import Api, serve_api
-from sidecar.publish.starting import Starts
-from sidecar.publish.tcp import Reach
+from sidecar.status.deadlines import Deadlines
 from tests.decide.stories import Story
 from tests.publish.apirig import NOW, _blocking
 
@@ -191,7 +191,7 @@ async def test_an_answer_that_takes_too_long_is_a_refusal_and_nobody_is_waited_f
     counter: Counter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The daemon is told so, and has nothing held any more."""
-    monkeypatch.setattr(starting, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(start_route, "ANSWER_SECONDS", 0.1)
     counter.glance(cpuset_exclusive="1")
     counter.deciding = trio.Event()
     async with counter.serving():
@@ -227,7 +227,7 @@ async def test_while_the_engine_is_not_reached_the_books_answer(
     counter: Counter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be waiting for this answer itself: who holds CPUs starts on them, who asks for none in the pool."""
-    monkeypatch.setattr(starting, "UNREACHED_SECONDS", 0.05)
+    monkeypatch.setattr(start_route, "UNREACHED_SECONDS", 0.05)
     counter.glance(cpuset_exclusive="2")
     async with counter.serving():
         before = await counter.ask(quota=200_000)
@@ -277,7 +277,7 @@ async def test_hostile_questions_are_refused(counter: Counter, changed: dict[str
 async def test_a_question_of_any_size_is_bounded(counter: Counter) -> None:
     """More than two sets of CPUs and some words is no question."""
     async with counter.serving():
-        status, _ = await counter.ask(cpus="0" * (starting.MAX_BODY + 1))
+        status, _ = await counter.ask(cpus="0" * (start_route.MAX_BODY + 1))
     assert status == 413
 
 
@@ -323,5 +323,7 @@ async def test_many_are_held_at_once(counter: Counter) -> None:
 
 def test_an_answer_has_the_shape_that_runtimes_read() -> None:
     """Names are part of the contract with what is installed on hosts."""
-    answer = starting.StartAnswer(update=starting.Bundle(cpus="1"), projection=starting.ProjectionMount(directory="x"))
+    answer = start_route.StartAnswer(
+        update=start_route.Bundle(cpus="1"), projection=start_route.ProjectionMount(directory="x")
+    )
     assert list(msgspec.to_builtins(answer)) == ["update", "exclusive", "projection"]

@@ -13,9 +13,9 @@ from sidecar.decide.container.place import Place
 from sidecar.decide.facts import Phase
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.world import replace
-from sidecar.publish.machine import machine_of
-from sidecar.publish.status import ContainerStatus, Sharing, Status, status_of
-from sidecar.publish.status_file import NAME, decode_status, is_daemon_running, read_status, write_status
+from sidecar.status.document import ContainerStatus, Sharing, Status, status_of
+from sidecar.status.machine_map import machine_of
+from sidecar.status.status_file import NAME, decode_status, is_daemon_running, read_status, write_status
 from state import codec
 from state.cpuset import CPUSet
 from state.errors import StateError

@@ -16,11 +16,11 @@ import pytest
 import trio
 from starlette.routing import Route
 
-from sidecar.errors import ConfigError
+from sidecar.api.tcp_listener import Reach, TcpListener, listening_on, reach_of
+from sidecar.api.unix_socket import listening
+from sidecar.api.web_app import may_ask, serve_api
+from sidecar.failures import ConfigError
 from sidecar.log import Log
-from sidecar.publish.api_socket import listening
-from sidecar.publish.http import may_ask, serve_api
-from sidecar.publish.tcp import Reach, TcpListener, listening_on, reach_of
 from tests.publish.apirig import Rig
 
 READING = ["/healthz", "/readyz", "/metrics", "/v1/state", "/v1/status", "/v1/topology", "/v1/events"]

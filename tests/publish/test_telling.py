@@ -15,8 +15,8 @@ from sidecar.board import Board
 from sidecar.decide.facts import ContainerRemoved, ContainerSeen
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import replace
-from sidecar.publish.projections import Projections
-from sidecar.publish.telling import PAUSE, Teller
+from sidecar.projection.projections import Projections
+from sidecar.projection.teller import PAUSE, Teller
 from state.cpuset import CPUSet
 from state.errors import ProjectionError, ProjectionMissing
 from state.model import Leaving

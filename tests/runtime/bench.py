@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sidecar.host.strictfiles import Installation, Places, carry_out, podman_files, runtime_files
+from sidecar.host.install.runtime_files import Installation, Places, carry_out, podman_files, runtime_files
 
 ID = "0123456789ab" + "c" * 52
 

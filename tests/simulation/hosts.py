@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sidecar.config import Config
+from sidecar.config.config import Config
 from sidecar.decide.settings import PolicyName
-from sidecar.simulation.run import Simulation
+from sidecar.simulation.virtual_host import Simulation
 from state.cpuset import CPUSet
 from state.topology import Topology, uniform
 

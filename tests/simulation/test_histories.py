@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.simulation.run import Simulation
+from sidecar.simulation.virtual_host import Simulation
 from state.cpuset import CPUSet
 from tests.simulation.hosts import host, runs
 

@@ -6,7 +6,7 @@ import re
 import xml.etree.ElementTree as ET
 
 from sidecar.simulation.picture import picture
-from sidecar.simulation.run import Simulation
+from sidecar.simulation.virtual_host import Simulation
 from state.cpuset import CPUSet
 from state.topology import uniform
 from tests.simulation.hosts import host, runs

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from sidecar.decide.settings import PolicyName
-from sidecar.errors import ConfigError, SidecarError
-from sidecar.simulation.host import ScenarioError
-from sidecar.simulation.reading import scenario_in, scenario_of
+from sidecar.failures import ConfigError, SidecarError
+from sidecar.simulation.model_host import ScenarioError
 from sidecar.simulation.scenario import Do, simulation_of
+from sidecar.simulation.scenario_file import scenario_in, scenario_of
 from state.cpuset import CPUSet
 from state.errors import StateError
 from tests.docs.pages import Block, blocks_in

@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from sidecar.config import Config
+from sidecar.commit.journal import WorldLine
+from sidecar.config.config import Config
 from sidecar.decide.facts import Fact
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.step import step
 from sidecar.decide.world import World
-from sidecar.publish.journal import WorldLine
 from sidecar.simulation.happenings import Happening, What
-from sidecar.simulation.run import ScenarioError, Simulation
 from sidecar.simulation.summary import summary_of
+from sidecar.simulation.virtual_host import ScenarioError, Simulation
 from state import codec
 from state.cpuset import EMPTY, CPUSet
 from tests.simulation.hosts import CONFIG, host, runs, said

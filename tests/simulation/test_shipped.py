@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from sidecar.__main__ import main
-from sidecar.host.record import record
+from sidecar.host.machine.record import record
 from sidecar.simulation.happenings import What
-from sidecar.simulation.reading import scenario_in
-from sidecar.simulation.run import Simulation
 from sidecar.simulation.scenario import Scenario, simulation_of
+from sidecar.simulation.scenario_file import scenario_in
+from sidecar.simulation.virtual_host import Simulation
 
 ROOT = Path(__file__).parents[2]
 SCENARIOS = sorted((ROOT / "compose" / "scenarios").glob("*.toml"))

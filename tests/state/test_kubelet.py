@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from state import gojson
+from sidecar.kubelet import gojson
+from sidecar.kubelet.kubelet_state import KubeletState, decode, encode, exported, imported, parse_cpus
 from state.cpuset import EMPTY, MAX_CPU, CPUSet
 from state.errors import CheckpointCorrupt, CPUSetError, StateError
-from state.kubelet import KubeletState, decode, encode, exported, imported, parse_cpus
 from state.model import Demand, Refused, State
 from state.refusal import Refusal, RefusalCode
 from tests.state.strategies import cpu_sets, states

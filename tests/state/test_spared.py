@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.commit.fallback_books import SparedCheckpoint
 from state.checkpoint import NAME, CheckpointFile
 from state.errors import FileUnwritable
 from state.model import Originals, State
-from state.spared import SparedCheckpoint
 
 
 def books(number: int) -> State:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from sidecar.kubelet.kubelet_state import KubeletState, decode, encode
 from state.cpuset import CPUSet
 from state.errors import CheckpointCorrupt, StateError
-from state.kubelet import KubeletState, decode, encode
 from state.topology import Topology
 from tests.vectors.verdict import EQUAL, Vector, Verdict, wanted
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from sidecar.kubelet.kubelet_state import parse_cpus
 from state.errors import StateError
-from state.kubelet import parse_cpus
 from state.topology import Topology
 from tests.vectors.verdict import EQUAL, Vector, Verdict, wanted
 

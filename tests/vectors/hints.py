@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sidecar.decide.options import ALIGN_BY_SOCKET, from_switches, misfit
-from sidecar.decide.placement.affinity import Affinity, affinity, hints, merged
+from sidecar.decide.placement.numa.affinity import Affinity, affinity, hints, merged
+from sidecar.decide.placement.options import ALIGN_BY_SOCKET, from_switches, misfit
 from state.cpuset import EMPTY, CPUSet
 from state.model import NumaRule
 from state.refusal import Refusal

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sidecar.decide.books.room import Room
-from sidecar.decide.options import ALIGN_BY_SOCKET, FULL_PCPUS_ONLY
-from sidecar.decide.placement.affinity import ANYWHERE, Affinity, hints, merged
 from sidecar.decide.placement.choose import Ask, choose, laid_out, width_of
+from sidecar.decide.placement.numa.affinity import ANYWHERE, Affinity, hints, merged
+from sidecar.decide.placement.options import ALIGN_BY_SOCKET, FULL_PCPUS_ONLY
 from sidecar.decide.placement.shortfall import not_enough, not_whole_cores
 from state.cpuset import EMPTY, CPUSet, union
 from state.model import NumaRule

@@ -12,8 +12,14 @@ from typing import Any, Final
 import msgspec
 
 from sidecar.decide.books.refit import refit
-from sidecar.decide.options import ACROSS_CORES, FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION, from_switches, misfit
-from sidecar.decide.placement.affinity import Affinity
+from sidecar.decide.placement.numa.affinity import Affinity
+from sidecar.decide.placement.options import (
+    ACROSS_CORES,
+    FULL_PCPUS_ONLY,
+    STRICT_CPU_RESERVATION,
+    from_switches,
+    misfit,
+)
 from sidecar.decide.placement.reserve import reserve
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.words.refusals import sentence

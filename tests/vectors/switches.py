@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from sidecar.decide.options import (
+from sidecar.decide.placement.options import (
     ACROSS_CORES,
     ACROSS_NUMA,
     ALIGN_BY_SOCKET,

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from sidecar.__main__ import main
-from sidecar.host.record import read_record
-from sidecar.publish.levels import WholeMachine, whole_machine_of
-from sidecar.publish.machine import machine_of
+from sidecar.host.machine.record import read_record
+from sidecar.status.machine_levels import WholeMachine, whole_machine_of
+from sidecar.status.machine_map import machine_of
 from sidecar.words.machine_text import described
 from state import codec
 from state.cpuset import CPUSet

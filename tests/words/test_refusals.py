@@ -6,8 +6,8 @@ from typing import get_args
 
 import pytest
 
+from sidecar.api.documents import declined
 from sidecar.astray import Astray, AstrayKind
-from sidecar.publish.answers import declined
 from sidecar.words.causes import why
 from sidecar.words.refusals import cure, sentence
 from sidecar.words.strays import told

@@ -13,12 +13,11 @@ import msgspec
 
 from sidecar.decide.books.room import room
 from sidecar.decide.container.terms import terms_of
-from sidecar.decide.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION
-from sidecar.decide.placement.beside import beside
-from sidecar.decide.placement.packed import packed
-from sidecar.decide.placement.preferences import around
+from sidecar.decide.placement.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION
+from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.reserve import reserve
 from sidecar.decide.placement.shortfall import with_facts
+from sidecar.decide.placement.tiers import around, beside
 from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
 from sidecar.decide.world import Note
 from state.cpuset import EMPTY, CPUSet, union

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from sidecar.decide.options import FULL_PCPUS_ONLY
+from sidecar.decide.placement.options import FULL_PCPUS_ONLY
 from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
 from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet, union

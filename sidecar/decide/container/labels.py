@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from sidecar.decide.options import CONTAINER_OPTIONS, clashes
+from sidecar.decide.placement.options import CONTAINER_OPTIONS, clashes
 from sidecar.decide.settings import PolicyName
 from sidecar.readers import NUMA_WORDS, Reader, choice, duration, truth, whole, words
 from state.mistakes import (

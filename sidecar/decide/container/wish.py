@@ -17,12 +17,12 @@ from sidecar.decide.container.container import Standing, Wish
 from sidecar.decide.container.labels import FROM_LIMIT, Labels, Values, mistake, read_labels, unheeded
 from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.container.place import cpus_of
+from sidecar.decide.container.swarm_task import mismatch
 from sidecar.decide.container.terms import own_or
 from sidecar.decide.facts import ContainerView, ViewKind
 from sidecar.decide.settings import OptIn, Settings
-from sidecar.decide.swarm import mismatch
 from sidecar.readers import closest
-from sidecar.slicenames import exclusive_beside
+from sidecar.systemd_names import exclusive_beside
 from state.cpuset import EMPTY, CPUSet
 from state.mistakes import (
     AnyFlaw,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from sidecar.decide.books.policy import policy_named
+from sidecar.decide.books.takes import held
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.release import released_to
-from sidecar.decide.policies.registry import policy_named
 from sidecar.decide.settings import PolicyName
-from sidecar.decide.takes import held
 from sidecar.decide.world import World
 from state.cpuset import CPUSet
 from state.model import Assignment

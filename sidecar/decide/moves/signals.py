@@ -5,9 +5,9 @@ Only this module and the removal of a container write `World.signalled` and `Wor
 
 from __future__ import annotations
 
+from sidecar.decide.books.takes import held
 from sidecar.decide.container.container import Container
 from sidecar.decide.orders import SendSignal, StopContainer
-from sidecar.decide.takes import held
 from sidecar.decide.world import Told, World, replace
 from state.cpuset import EMPTY
 from state.model import Assignment, Shortage

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from sidecar.decide.books.policy import policy_named
 from sidecar.decide.container import news
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.machine import after
@@ -27,7 +28,6 @@ from sidecar.decide.container.start import Held
 from sidecar.decide.facts import StartHeld, StartLetGo
 from sidecar.decide.moves.limits import update_to
 from sidecar.decide.orders import AnswerStart, Update
-from sidecar.decide.policies.registry import policy_named
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.sightings import believed
 from sidecar.decide.world import World, replace

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from sidecar.decide.books.takes import grace_over
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.machine import after, rests
 from sidecar.decide.container.news import Lapsed
 from sidecar.decide.container.start import Answered, Held
 from sidecar.decide.facts import Purpose, TimerEnded
 from sidecar.decide.orders import StartTimer
-from sidecar.decide.takes import grace_over
 from sidecar.decide.world import World, replace, without
 from state.model import Assignment, Batch, Leaving
 

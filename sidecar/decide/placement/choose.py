@@ -1,6 +1,6 @@
 """Which CPUs a request gets out of what is to be had, under the options in force; or why none.
 
-New algorithms are files beside `packed`, and a line in `take`.
+New algorithms are files in `order`, and a line in `order/by_options`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Final
 
 import msgspec
 
-from sidecar.decide.options import ALIGN_BY_SOCKET, EFFICIENT, FULL_PCPUS_ONLY, PERFORMANCE, misfit
-from sidecar.decide.placement.affinity import Affinity, affinity
-from sidecar.decide.placement.preferences import alternatives, tiers
+from sidecar.decide.placement.numa.affinity import Affinity, affinity
+from sidecar.decide.placement.options import ALIGN_BY_SOCKET, EFFICIENT, FULL_PCPUS_ONLY, PERFORMANCE, misfit
+from sidecar.decide.placement.order.by_options import take
 from sidecar.decide.placement.shortfall import cut_core, not_aligned, not_enough, not_whole_cores, with_facts
-from sidecar.decide.placement.take import take
+from sidecar.decide.placement.tiers import alternatives, tiers
 from sidecar.decide.settings import IsolatedRule
 from state.cpuset import EMPTY, CPUSet, union
 from state.model import NumaRule

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sidecar.decide.placement.take import take
+from sidecar.decide.placement.order.by_options import take
 from sidecar.decide.settings import IsolatedRule, Settings
 from state.cpuset import EMPTY, CPUSet, union
 from state.model import State

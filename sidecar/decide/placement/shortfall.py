@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.decide.placement.affinity import affinity
+from sidecar.decide.placement.numa.affinity import affinity
 from state.cpuset import CPUSet, union
 from state.model import NumaRule
 from state.refusal import (

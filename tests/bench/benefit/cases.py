@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from sidecar.config import Config
+from sidecar.config.config import Config
 from sidecar.decide.settings import PolicyName
 from state.cpuset import CPUSet
 

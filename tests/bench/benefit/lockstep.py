@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from sidecar.simulation.happenings import Frame
-from sidecar.simulation.run import Simulation
+from sidecar.simulation.virtual_host import Simulation
 from state.topology import uniform
 from tests.bench.benefit.cases import BATCH, CPUS, SERVER, Case
 from tests.bench.benefit.load import NEIGHBOURS, Busy, Requests, Shape, neighbours, requests

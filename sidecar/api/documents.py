@@ -1,0 +1,152 @@
+"""What the API answers: worlds in, documents out; and what it is asked, as text in, values out. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+
+from sidecar.decide.facts import ContainerView
+from sidecar.decide.world import World
+from sidecar.failures import SidecarError
+from sidecar.status.document import ContainerStatus, Deadlines, LeavingStatus, container_status
+from sidecar.status.find_container import NotFound, find
+from sidecar.words.causes import why
+from sidecar.words.changes import Line, new_moves
+from sidecar.words.refusals import sentence
+from state import codec
+from state.cpuset import CPUSet
+from state.refusal import Refusal, RefusalCode
+
+T = TypeVar("T")
+
+
+_MOST: Final = 1_000_000
+"""CPUs, more than any machine has; a number of thousands of digits is no answer to anything."""
+
+
+class Declined(SidecarError):
+    """A request that is not done, and why; `status` is the answer's in HTTP."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+_STATUSES: Final = dict.fromkeys(RefusalCode, 409) | {RefusalCode.UNKNOWN_CONTAINER: 404}
+"""What HTTP says of a refusal: mostly that the request is not to be had as things are."""
+
+
+def declined(refusal: Refusal, what: str = "") -> Declined:
+    """The answer to a request that was refused; `what` begins its sentence."""
+    return Declined(_STATUSES[refusal.code], what + sentence(refusal))
+
+
+class ResizeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `resize` is asked: how many CPUs."""
+
+    cpus: Annotated[int, msgspec.Meta(ge=-_MOST, le=_MOST)]
+
+
+class AckBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `ack` is asked: which take; None for the one that waits."""
+
+    number: Annotated[int, msgspec.Meta(ge=0, le=2**62)] | None = None
+
+
+class Sizing(msgspec.Struct, frozen=True, kw_only=True):
+    """A container after a decision about its size: where it runs now (`cpus`), what it will have (`granted`), the size
+    that was ordered, what is leaving and until when, what it waits for; `short` says why it has fewer than ordered.
+    """
+
+    container: str
+    name: str
+    cpus: CPUSet
+    granted: CPUSet
+    ordered: int | None = None
+    leaving: LeavingStatus | None = None
+    waits_for: str = ""
+    short: str = ""
+
+
+class Exchange(msgspec.Struct, frozen=True, kw_only=True):
+    """A move that a defragmentation made."""
+
+    container: str
+    name: str
+    lost: CPUSet
+    gained: CPUSet
+    reason: str
+
+
+class Defragmented(msgspec.Struct, frozen=True, kw_only=True):
+    """What a defragmentation did; `notes` say why where it did nothing."""
+
+    moves: tuple[Exchange, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def found(world: World, wanted: str) -> ContainerView:
+    """The container of this name or id. Declined."""
+    try:
+        return find((each.view for each in world.containers.values()), wanted)
+    except NotFound as error:
+        raise Declined(404, str(error)) from error
+
+
+def one(world: World, wanted: str, deadlines: Deadlines) -> ContainerStatus:
+    """The part of the status document that is about this container. Declined."""
+    return container_status(world, world.containers[found(world, wanted).id], deadlines)
+
+
+def sizing(world: World, id: str, deadlines: Deadlines) -> Sizing:
+    """What was decided about a container's size. Declined where it went in between."""
+    container, grant = world.containers.get(id), world.state.assignments.get(id)
+    if container is None or grant is None:
+        raise Declined(409, "it gave its CPUs back in between")
+    told = container_status(world, container, deadlines)
+    short = ""
+    if grant.ordered is not None and len(grant.cpus) < grant.ordered:
+        short = f"{len(grant.cpus)} of {grant.ordered} CPUs are to be had now; it gets the others when they are spare"
+    return Sizing(
+        container=id,
+        name=grant.name,
+        cpus=container.place.seen,
+        granted=grant.cpus,
+        ordered=grant.ordered,
+        leaving=told.leaving,
+        waits_for=told.waits_for,
+        short=short,
+    )
+
+
+def defragmented(before: World, after: World) -> Defragmented:
+    """The moves that were made between two worlds, of those who hold CPUs in both."""
+    made: list[Exchange] = []
+    for id, now in after.state.assignments.items():
+        was = before.state.assignments.get(id)
+        made += (
+            Exchange(container=id, name=now.name, lost=move.lost, gained=move.gained, reason=why(move.cause))
+            for move in (new_moves(was, now) if was else ())
+            if move.lost and move.gained
+        )
+    if made:
+        return Defragmented(moves=tuple(made))
+    if not any(each.demand.move for each in after.state.assignments.values()):
+        return Defragmented(notes=("no container with exclusive CPUs may be moved: give it cpuset.move=true",))
+    return Defragmented(notes=("no move would make it better",))
+
+
+def parsed(content: bytes, wanted: type[T]) -> T:
+    """A body; an empty one says nothing. Declined where it is something else."""
+    try:
+        return codec.decode(content or b"{}", wanted)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Declined(400, f"the body is not what is expected: {error}") from error
+
+
+def event(line: Line, at: datetime) -> bytes:
+    """A line of news as a server-sent event."""
+    fields: dict[str, Any] = {"time": at.isoformat(timespec="milliseconds"), "level": line.level.name.lower()}
+    return b"event: change\ndata: " + codec.encode({**fields, "message": line.message, **line.fields}) + b"\n\n"

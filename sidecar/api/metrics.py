@@ -1,0 +1,144 @@
+"""The World as Prometheus metrics, by the kubelet's names where it has one.
+
+Gauges are read from the latest World, counters from the books, where they survive; only refusals are counted here, from
+the start of the daemon, since the books do not number them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from sidecar.board import Board
+from sidecar.decide.books.room import capacity, free
+from sidecar.decide.world import World
+from sidecar.status.document import Sharing, sharing_of
+from sidecar.version import version
+from sidecar.words.changes import new_refusals
+from state.model import Refused
+from state.refusal import RefusalCode
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """All metrics of one daemon."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._refusals: Counter[RefusalCode] = Counter()
+        self._version = version()
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(_FromWorld(self))
+
+    async def count(self) -> None:
+        """Count refusals, for ever."""
+        before = self._board.latest
+        async for world in self._board.worlds():
+            self.see(before, world)
+            before = world
+
+    def see(self, before: World, now: World) -> None:
+        """Count what changed between two worlds."""
+        self._refusals.update(each.refusal.code for each in new_refusals(before.state, now.state))
+
+    def text(self) -> bytes:
+        """The exposition, in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def families(self) -> Iterator[Metric]:
+        """Every metric, of the latest World."""
+        world, problems = self._board.latest, self._board.problems
+        state = world.state
+        refused = sum(self._refusals.values())
+        yield _gauge("cpu_manager_shared_pool_size_millicores", "Size of the shared pool.", 1000 * len(state.shared))
+        yield _gauge("cpu_manager_exclusive_cpu_allocation_count", "CPUs that are granted.", len(state.exclusive))
+        yield _counter("cpu_manager_pinning_requests", "Wishes for exclusive CPUs.", state.grants + refused)
+        yield _counter("cpu_manager_pinning_errors", "Wishes for exclusive CPUs that were refused.", refused)
+        yield _refusals(self._refusals)
+        yield _counter("cpuset_sidecar_grants", "Grants ever made.", state.grants)
+        yield _counter("cpuset_sidecar_grant_changes", "Changes of grants ever made.", state.takes)
+        yield _counter("cpuset_sidecar_takes_forced", "Takes that were not acknowledged in time.", state.forced)
+        yield _counter("cpuset_sidecar_takes_acknowledged", "Takes acknowledged in time.", state.acknowledged)
+        takes = [each.leaving for each in state.assignments.values() if each.leaving]
+        yield _gauge("cpuset_sidecar_takes_pending", "Takes that are not over yet.", len(takes))
+        yield _gauge("cpuset_sidecar_cpus_leaving", "CPUs being taken.", sum(len(take.cpus) for take in takes))
+        yield _gauge("cpuset_sidecar_online_cpus", "CPUs of the machine that are online.", len(state.online))
+        yield _gauge("cpuset_sidecar_reserved_cpus", "CPUs that are never granted.", len(state.reserved))
+        yield _gauge("cpuset_sidecar_capacity_cpus", "CPUs that can be exclusive at once.", capacity(world))
+        yield _gauge("cpuset_sidecar_free_cpus", "CPUs of the capacity that nobody holds.", free(world))
+        yield _containers(world)
+        yield _refused(state.refusals.values())
+        pending = sum(1 for each in world.containers.values() if each.order)
+        yield _gauge("cpuset_sidecar_orders_pending", "Orders that the engine has not answered.", pending)
+        yield _advertised(world)
+        yield _about(world, self._version)
+        yield _gauge("cpuset_sidecar_ready", "Whether everything was looked at.", int(world.is_ready))
+        yield _gauge("cpuset_sidecar_problems", "What the daemon cannot do just now.", len(problems))
+
+
+class _FromWorld(Collector):
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        return self._metrics.families()
+
+
+def _gauge(name: str, meaning: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, meaning, value=value)
+
+
+def _counter(name: str, meaning: str, value: float) -> Metric:
+    return CounterMetricFamily(name, meaning, value=value)
+
+
+def _refusals(counted: Counter[RefusalCode]) -> Metric:
+    made = CounterMetricFamily("cpuset_sidecar_refusals", "Refusals since the start, by code.", labels=("code",))
+    for code in RefusalCode:
+        made.add_metric((code.value,), counted[code])
+    return made
+
+
+def _refused(refusals: Iterable[Refused]) -> Metric:
+    counted = Counter(each.refusal.code for each in refusals)
+    made = GaugeMetricFamily("cpuset_sidecar_refused", "Containers that are refused now, by code.", labels=("code",))
+    for code in RefusalCode:
+        made.add_metric((code.value,), counted[code])
+    return made
+
+
+def _advertised(world: World) -> Metric:
+    """Nothing where the engine is in no swarm, or advertises none: that is not the same as 0."""
+    made = GaugeMetricFamily("cpuset_sidecar_advertised_cpus", "Exclusive CPUs that the engine advertises to Swarm.")
+    if world.engine is not None and world.engine.advertised is not None:
+        made.add_metric((), world.engine.advertised)
+    return made
+
+
+def _about(world: World, program: str) -> Metric:
+    """What does not change while it runs, but for the policy, as labels of a 1."""
+    engine = world.engine
+    labels = {
+        "version": program,
+        "policy": world.settings.policy.value,
+        "engine": engine.name if engine else "",
+        "engine_version": engine.version if engine else "",
+        "cgroup_version": engine.cgroup_version if engine else "",
+    }
+    made = GaugeMetricFamily("cpuset_sidecar_info", "Who this is.", labels=tuple(labels))
+    made.add_metric(tuple(labels.values()), 1)
+    return made
+
+
+def _containers(world: World) -> Metric:
+    counted = Counter(sharing_of(world, each) for each in world.containers.values())
+    made = GaugeMetricFamily("cpuset_sidecar_containers", "Containers, by what they are.", labels=("sharing",))
+    for sharing in Sharing:
+        made.add_metric((sharing.value,), counted[sharing])
+    return made

@@ -1,0 +1,98 @@
+"""Requests of people, as facts: sent to the allocator, and waited for until the World shows what was decided.
+
+Nothing here decides or changes anything. A fact that is in the inbox is in the next burst, so the next World that is
+posted was decided with it; the answer is read from that World, and the wait for it is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from sidecar.api.documents import Declined, declined
+from sidecar.board import Board
+from sidecar.decide.books.resize import objection
+from sidecar.decide.facts import DefragmentRequested, Fact, ResizeRequested, TakeAcknowledged
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import World
+from state.model import Leaving
+from state.refusal import Refusal, RefusalCode, UnderPolicy
+
+DECISION_SECONDS: Final = 10.0
+"""How long an answer waits for the decision. It takes a millisecond, but for slow disks."""
+
+
+class Requests:
+    """What may be asked of a running daemon. Every method raises Declined."""
+
+    def __init__(self, board: Board, outbox: trio.MemorySendChannel[Fact]) -> None:
+        self._board = board
+        self._outbox = outbox
+
+    async def resize(self, container: str, cpus: int) -> World:
+        """Order a size; the World in which it was decided."""
+        self._check_resize(self._ready(), container, cpus)
+
+        def is_decided(world: World) -> bool:
+            self._check_resize(world, container, cpus)
+            return world.state.assignments[container].ordered == cpus
+
+        return await self._decided(ResizeRequested(container, cpus), is_decided)
+
+    async def acknowledge(self, container: str, number: int | None) -> World:
+        """Say on behalf of a workload that it has left what is being taken; the World that knows."""
+        leaving = _waiting(self._ready(), container)
+        name = self._board.latest.containers[container].view.name
+        if leaving is None:
+            raise Declined(409, f"nothing waits for an acknowledgement of {name}")
+        if number not in (None, leaving.number):
+            raise Declined(409, f"take {leaving.number} waits for an acknowledgement of {name}, not take {number}")
+
+        def is_decided(world: World) -> bool:
+            now = _waiting(world, container)
+            return now is None or now.number != leaving.number
+
+        return await self._decided(TakeAcknowledged(container, leaving.number), is_decided)
+
+    async def defragment(self) -> tuple[World, World]:
+        """Have CPUs exchanged for better ones; the Worlds before and after the decision."""
+        before = self._ready()
+        if before.settings.policy is not PolicyName.DYNAMIC:
+            policy = UnderPolicy(before.settings.policy.value)
+            raise declined(Refusal(RefusalCode.WRONG_POLICY, policy))
+        return before, await self._decided(DefragmentRequested(), lambda world: not world.is_defragmenting)
+
+    def _ready(self) -> World:
+        world = self._board.latest
+        if world.is_releasing:
+            raise Declined(503, "everything is being given back")
+        if not world.is_ready:
+            raise Declined(503, "the engine is not reached: nothing is decided before everything was looked at")
+        return world
+
+    def _check_resize(self, world: World, container: str, cpus: int) -> None:
+        if refusal := objection(world, container, cpus):
+            raise declined(refusal)
+
+    async def _decided(self, fact: Fact, is_decided: Callable[[World], bool]) -> World:
+        before = self._board.latest
+        try:
+            self._outbox.send_nowait(fact)
+        except trio.WouldBlock:
+            raise Declined(503, "too much is happening just now: try again") from None
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            raise Declined(503, "the daemon is ending") from None
+        with trio.move_on_after(DECISION_SECONDS):
+            async for world in self._board.worlds():
+                if world is not before and is_decided(world):
+                    return world
+        raise Declined(504, f"not decided within {DECISION_SECONDS:g} s; it may be yet")
+
+
+def _waiting(world: World, container: str) -> Leaving | None:
+    """The take that waits for this container's acknowledgement."""
+    assignment = world.state.assignments.get(container)
+    leaving = assignment.leaving if assignment else None
+    return None if leaving is None or leaving.is_due else leaving

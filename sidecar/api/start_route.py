@@ -1,0 +1,224 @@
+"""Strict start, asked for: a start that the OCI runtime holds becomes a fact, and its answer the answer.
+
+While a start is held the engine keeps the container's lock: an inspect would wait for its end, which waits for the
+answer. So nothing is asked here that needs it: who the container is says the World, or else a glance, and its limits
+are those of the runtime's own bundle.
+
+1. Whoever asks waits until the answer is there, `ANSWER_SECONDS` at most. A client that goes away is noticed by the
+   server, which cancels this.
+2. However the waiting ends without an answer, the daemon is told that nobody waits any more.
+3. While the engine is not reached nothing is decided, and an engine that starts itself is not reached before its
+   containers have started. So after `UNREACHED_SECONDS` the books answer (`unreached`), or a refusal does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Final
+
+import msgspec
+import trio
+
+from sidecar.api.documents import Declined, declined
+from sidecar.board import Board
+from sidecar.decide.container.start import STRICT_RUNTIME
+from sidecar.decide.facts import ContainerView, Fact, Phase, StartHeld, StartLetGo
+from sidecar.decide.moves.starts_from_books import from_books
+from sidecar.decide.orders import AnswerStart
+from sidecar.decide.world import Away
+from sidecar.failures import ContainerGone, EngineError
+from sidecar.held_starts import Desk
+from sidecar.ports import Tickets
+
+ANSWER_SECONDS: Final = 30.0
+"""How long a start is held at most. The runtime's side waits somewhat longer."""
+
+UNREACHED_SECONDS: Final = 2.0
+"""How long an engine that is not reached is waited for: every start at once of a machine that boots waits for this."""
+
+GLANCE_SECONDS: Final = 2.0
+"""How long one glance may take: it takes a millisecond, but for engines that need the container's lock for it, too."""
+
+PAUSE_SECONDS: Final = 0.2
+"""Between two attempts to learn who a container is."""
+
+MAX_BODY: Final = 128 * 1024
+"""Bytes of a question: two sets of 8192 CPUs, written in the worst way, and some annotations."""
+
+MOUNTED_AT: Final = "/run/cpuset-sidecar"
+"""Where a container finds its own projection, if it mounts nothing there itself."""
+
+_OURS: Final = "cpuset."
+_CPUS: Final = 40_000
+_NUMBER: Final = 2**62
+
+_List = Annotated[str, msgspec.Meta(max_length=_CPUS)]
+_Limit = Annotated[int, msgspec.Meta(ge=-_NUMBER, le=_NUMBER)] | None
+_Word = Annotated[str, msgspec.Meta(max_length=256)]
+
+_Words = Annotated[dict[_Word, _Word], msgspec.Meta(max_length=64)]
+
+Glance = Callable[[str], Awaitable[ContainerView]]
+
+
+class StartBody(msgspec.Struct, frozen=True, kw_only=True):
+    """What a runtime asks: the container's full id, and what its bundle says. `quota` and `period` are in microseconds,
+    `memory` in bytes; `annotations` count as labels where there are none. `name` and `labels` are of the engine's own
+    books, where the runtime could read them: for when the engine cannot be asked.
+    """
+
+    id: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+    cpus: _List = ""
+    mems: _List = ""
+    quota: _Limit = None
+    period: _Limit = None
+    memory: _Limit = None
+    annotations: _Words = {}
+    name: _Word | None = None
+    labels: _Words = {}
+
+
+class Bundle(msgspec.Struct, frozen=True, kw_only=True):
+    """What to write into the bundle; None leaves that part as it is. `quota` in microseconds, -1 for no limit."""
+
+    cpus: str
+    mems: str | None = None
+    quota: int | None = None
+
+
+class ProjectionMount(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the container's own projection is below the root of them all, and where it belongs in the container. The
+    root's place on the host is the runtime's to know: it need not be where the sidecar sees it.
+    """
+
+    directory: str
+    destination: str = MOUNTED_AT
+
+
+class StartAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """How the container starts. Without `update` as its bundle says; `exclusive`: its CPUs are its own."""
+
+    update: Bundle | None = None
+    exclusive: bool = False
+    projection: ProjectionMount | None = None
+
+
+class Starts:
+    """The questions of runtimes, one at a time each."""
+
+    def __init__(
+        self,
+        board: Board,
+        outbox: trio.MemorySendChannel[Fact],
+        *,
+        desk: Desk,
+        glance: Glance,
+        tickets: Tickets,
+    ) -> None:
+        self._board = board
+        self._outbox = outbox
+        self._desk = desk
+        self._glance = glance
+        self._tickets = tickets
+
+    async def ask(self, asked: StartBody) -> StartAnswer:
+        """Hold a start until it may go on. Declined: 409 with the reason, 503 where nothing is decided in time."""
+        began = self._tickets()
+        if not await self._is_reached():
+            return self._by_the_books(asked, began)
+        with trio.move_on_after(ANSWER_SECONDS):
+            view = await self._view(asked)
+            return _answer(asked.id, await self._held(view, began))
+        why = "its CPUs were not free of others"
+        if not self._board.latest.is_ready:
+            why = "the engine was not reached"
+        raise Declined(503, f"not started: {why} within {ANSWER_SECONDS:g} s")
+
+    async def _is_reached(self) -> bool:
+        """(3) Whether there is an engine to decide with, which may have to be waited for."""
+        with trio.move_on_after(UNREACHED_SECONDS):
+            async for world in self._board.worlds():
+                if not isinstance(world.readiness, Away):
+                    return True
+        return False
+
+    def _by_the_books(self, asked: StartBody, began: int) -> StartAnswer:
+        """(3) As they are."""
+        world = self._board.latest
+        known = world.containers.get(asked.id)
+        if known is None and asked.name is None and not _ours(asked):
+            raise Declined(503, "not started: the engine does not answer, and nobody else says who this container is")
+        answer = from_books(world, _with_limits(known.view if known else _named(asked), asked), began)
+        if answer is None:
+            raise Declined(503, "not started: the engine does not answer, and in the books it holds no CPUs")
+        return _answer(asked.id, answer)
+
+    async def _held(self, view: ContainerView, began: int) -> AnswerStart:
+        with self._desk.held() as waiting:
+            try:
+                await self._outbox.send(StartHeld(view, waiting.number, began))
+                return await waiting.answer()
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                raise Declined(503, "not started: the sidecar is ending") from None
+            except trio.Cancelled:
+                # (2) A full inbox empties within milliseconds, and a closed one needs no telling.
+                with (
+                    trio.CancelScope(shield=True),
+                    contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError),
+                ):
+                    await self._outbox.send(StartLetGo(view.id, waiting.number))
+                raise
+
+    async def _view(self, asked: StartBody) -> ContainerView:
+        """Who is about to start. Asked for again while the engine does not tell, within whatever time there is: one
+        that is not known cannot be placed, and one whose annotations say what it wants need not be.
+        """
+        while True:
+            if known := self._board.latest.containers.get(asked.id):
+                return known.view
+            with trio.move_on_after(GLANCE_SECONDS), contextlib.suppress(EngineError):
+                try:
+                    return _with_limits(await self._glance(asked.id), asked)
+                except ContainerGone:
+                    raise Declined(409, f"not started: the engine knows no container {asked.id[:12]}") from None
+            if asked.name is not None or _ours(asked):
+                return _with_limits(_named(asked), asked)
+            await trio.sleep(PAUSE_SECONDS)
+
+
+def _named(asked: StartBody) -> ContainerView:
+    """Who the runtime says it is."""
+    return ContainerView(id=asked.id, name=asked.name or asked.id[:12], phase=Phase.CREATED, labels=asked.labels)
+
+
+def _ours(asked: StartBody) -> dict[str, str]:
+    return {key: value for key, value in asked.annotations.items() if key.startswith(_OURS)}
+
+
+def _with_limits(view: ContainerView, asked: StartBody) -> ContainerView:
+    return msgspec.structs.replace(
+        view,
+        labels={**_ours(asked), **view.labels},
+        cpuset=asked.cpus,
+        mems=asked.mems,
+        nano_cpus=0,
+        cpu_quota=asked.quota or 0,
+        cpu_period=asked.period or 0,
+        memory=asked.memory or 0,
+        runtime=STRICT_RUNTIME,
+        is_glance=True,
+    )
+
+
+def _answer(id: str, answer: AnswerStart) -> StartAnswer:
+    if answer.refusal is not None:
+        raise declined(answer.refusal, "not started: ")
+    if answer.update is None:
+        return StartAnswer()
+    update = answer.update
+    return StartAnswer(
+        update=Bundle(cpus=str(update.cpus), mems=update.mems, quota=update.cpu_quota),
+        exclusive=answer.exclusive,
+        projection=ProjectionMount(directory=f"by-id/{id[:12]}"),
+    )

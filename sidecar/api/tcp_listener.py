@@ -1,0 +1,84 @@
+"""The TCP listener, where the configuration has one: for reading only, and from elsewhere for little.
+
+There is no password and no encryption here, so who may ask what is decided by where it listens. On a loopback address
+everybody who is logged in on this host can ask, and is told what `status` tells. On any other address the network can
+ask, and is told figures: metrics, and whether the daemon is well. Nothing can be changed from either.
+"""
+
+from __future__ import annotations
+
+import enum
+import errno
+import ipaddress
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+import msgspec
+
+from sidecar.failures import ConfigError
+
+_BACKLOG: Final = 64
+"""Connections that wait to be accepted: as many as are served at once."""
+
+_CURES: Final = {
+    errno.EADDRINUSE: "another program listens there (ss -ltnp says which): choose another port",
+    errno.EADDRNOTAVAIL: "no interface of this host has that address: choose one that has, or 0.0.0.0 for all",
+    errno.EACCES: "ports below 1024 are for root: choose a higher one",
+    errno.EAFNOSUPPORT: "in a systemd unit, RestrictAddressFamilies must have AF_INET and AF_INET6, too",
+}
+
+
+class Reach(enum.Enum):
+    """What may be asked over a listener."""
+
+    ALL = "everything"
+    READ = "everything that changes nothing"
+    METRICS = "only /metrics, /healthz and /readyz"
+
+
+class TcpListener(msgspec.Struct, frozen=True):
+    """A socket that listens, and what may be asked there."""
+
+    socket: socket.socket
+    address: str
+    reach: Reach
+
+
+@contextmanager
+def listening_on(listen: str) -> Iterator[TcpListener | None]:
+    """A socket that listens at `host:port` for as long as the block runs; None for "". ConfigError, with the cure."""
+    if not listen:
+        yield None
+        return
+    host, _, port = listen.rpartition(":")
+    host = host.strip("[]")
+    with ExitStack() as opened:
+        try:
+            made = opened.enter_context(_bound(host, int(port)))
+        except OSError as error:
+            reason = os.strerror(error.errno or 0)
+            cure = _CURES.get(error.errno or 0, "choose another, or leave listen out")
+            raise ConfigError(f"listen is {listen!r}, and nothing can listen there: {reason}; {cure}") from error
+        yield TcpListener(made, listen, reach_of(host))
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    try:
+        # Connections of the daemon before this one, that are just ending, keep nobody from the port.
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+        made.listen(_BACKLOG)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def reach_of(host: str) -> Reach:
+    """What may be asked at a listener on this address."""
+    return Reach.READ if ipaddress.ip_address(host).is_loopback else Reach.METRICS

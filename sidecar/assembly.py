@@ -1,0 +1,31 @@
+"""Joins an engine and the cgroup that confines its shared pool: which kind of group a name means."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from sidecar.engines.shared_group import Group, SlicedEngine
+from sidecar.host.cgroup.places import CGROUP
+from sidecar.host.cgroup.pool_cgroup import PlainGroup, SystemdGroup
+from sidecar.host.units.unit_properties import UnitProperties
+from sidecar.ports import Engine
+
+
+def with_shared_group(engine: Engine, name: str, *, cgroup: str | Path = CGROUP, group: Group | None = None) -> Engine:
+    """The engine, and with a name its shared group as one container more; `group` replaces the real one.
+
+    `name` is the configuration's `shared_slice`: a slice under the systemd driver, a path under cgroupfs; empty where
+    there is none. Whether it fits the engine's driver, `info` says.
+    """
+    if not name:
+        return engine
+    return SlicedEngine(engine, group or shared_group(name, cgroup=cgroup, environ=os.environ))
+
+
+def shared_group(name: str, *, cgroup: str | Path = CGROUP, environ: Mapping[str, str] | None = None) -> Group:
+    """The group of this name on this host."""
+    if name.startswith("/"):
+        return PlainGroup(name, cgroup=cgroup)
+    return SystemdGroup(name, UnitProperties(environ), cgroup=cgroup)

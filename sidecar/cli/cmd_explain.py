@@ -1,0 +1,90 @@
+"""`explain`: why a container has these CPUs, and what it waits for."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+
+from sidecar.cli.cmd_plan import pinned
+from sidecar.cli.cmd_state import read_books
+from sidecar.cli.flags import add_config, add_json, config_of, print_json
+from sidecar.decide.settings import PolicyName, Settings
+from sidecar.decide.whatif import imagined, placed_anew
+from sidecar.decide.world import replace
+from sidecar.host.machine.sysfs import read_topology
+from sidecar.log import printable
+from sidecar.status.document import ContainerStatus, Sharing, Status
+from sidecar.status.find_container import find
+from sidecar.status.status_file import is_daemon_running, read_status
+from sidecar.words.machine_text import lie
+from sidecar.words.refusals import sentence
+from state.cpuset import CPUSet
+from state.errors import StateError
+from state.model import State
+from state.refusal import Refusal
+from state.topology import Topology
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    parser = subparsers.add_parser(
+        "explain",
+        help="why a container has these CPUs, and what it waits for",
+        description="Why a container has these CPUs, and what it waits for.",
+        epilog="examples:\n  cpuset-sidecar explain web\n  cpuset-sidecar explain 3f2a9c\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("container", help="its name, or the beginning of its id")
+    add_json(parser)
+    add_config(parser)
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the sentences. SidecarError, with the nearest name, where there is no such container."""
+    state_dir = config_of(args).state_dir
+    status = read_status(state_dir)
+    found = find(status.containers, args.container)
+    if found.sharing is Sharing.EXCLUSIVE:
+        # Of books or a machine that cannot be read here nothing is said.
+        with contextlib.suppress(StateError):
+            placed = placement(found, status, read_books(state_dir), read_topology())
+            found = replace(found, explanation=(*found.explanation, *placed))
+    if args.json:
+        print_json(found)
+    else:
+        sys.stdout.write("\n".join(rendered(found)) + "\n")
+    if is_daemon_running(state_dir) is False:
+        sys.stderr.write(f"cpuset-sidecar: no daemon is running on {state_dir}: this is what it last knew\n")
+    return 0
+
+
+def placement(found: ContainerStatus, status: Status, state: State, topology: Topology) -> tuple[str, ...]:
+    """How the CPUs of an exclusive container lie, and where it would be placed now if it were not there already."""
+    settings = Settings(
+        policy=PolicyName(status.policy),
+        reserved_cpus=status.reserved,
+        options=status.options,
+        numa=status.numa,
+        isolated=status.isolated,
+        shared_min=status.shared_min,
+    )
+    world = imagined(state, topology, settings, pinned(status))
+    grant = world.state.assignments.get(found.id)
+    if grant is None:
+        return ()
+    said = [f"They are {lie(topology, grant.cpus)}."] if lie(topology, grant.cpus) else []
+    anew = placed_anew(world, grant)
+    if isinstance(anew, CPUSet) and anew != grant.cpus:
+        where = lie(topology, anew)
+        said.append(f"Placed anew now it would get {anew}{f' ({where})' if where else ''}; what is held stays.")
+    elif isinstance(anew, Refusal):
+        said.append(f"Placed anew now it would be refused: {sentence(anew)}.")
+    return tuple(said)
+
+
+def rendered(each: ContainerStatus) -> list[str]:
+    """The sentences below the container's name."""
+    head = f"{each.name} ({each.id[:12]}): {each.sharing}, {each.phase}, on {each.cpus or 'no CPUs'}"
+    return [printable(head), *(f"  {printable(sentence)}" for sentence in each.explanation)]

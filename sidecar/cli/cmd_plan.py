@@ -1,0 +1,237 @@
+"""`plan`: what requests would get, on this machine or a recorded one, and why not; nothing is done."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from sidecar.cli.cmd_state import read_books
+from sidecar.cli.defragment_preview import drawn, rearranged
+from sidecar.cli.flags import add_config, add_json, config_of, print_json
+from sidecar.cli.machine_drawing import LETTERS, MORE, Paint, coloured, draw, plain
+from sidecar.config.config import Config
+from sidecar.decide.settings import PolicyName, Settings
+from sidecar.decide.whatif import asking, imagined
+from sidecar.decide.world import World
+from sidecar.failures import SidecarError
+from sidecar.host.machine.machine_file import machine_in
+from sidecar.host.machine.sysfs import read_topology
+from sidecar.log import printable
+from sidecar.status.document import Sharing, Status
+from sidecar.status.machine_map import machine_of
+from sidecar.status.status_file import read_status
+from sidecar.words.counts import cut
+from sidecar.words.machine_text import lie
+from sidecar.words.refusals import harmless, sentence
+from sidecar.words.repairs import noted
+from state.checkpoint import NAME, PREVIOUS
+from state.cpuset import EMPTY, MAX_CPU, CPUSet
+from state.errors import StateError
+from state.model import State
+from state.topology import Topology
+
+_KEYS: Final = ("policy", "reserved", "options", "numa", "isolated", "shared_min", "max_moves", "state_dir")
+
+_EXAMPLES: Final = """examples:
+  cpuset-sidecar plan --cpus 4                        beside what is running here
+  cpuset-sidecar plan --cpus 4 --cpus 8 --empty       from nothing, one after the other
+  cpuset-sidecar plan --cpus 16 --machine epyc.txt --options prefer-align-cpus-by-uncorecache
+  cpuset-sidecar plan --cpus 4 --near eth0 --label cpuset.options=performance
+  cpuset-sidecar plan --defragment                    what `cpuset-sidecar defragment` would move
+"""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What one request would get: its CPUs and how they lie, or a code and the reason why none."""
+
+    asked: int
+    cpus: CPUSet = EMPTY
+    lie: str = ""
+    code: str = ""
+    reason: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole answer. `held` is who holds CPUs already; `free` is what could still be given afterwards."""
+
+    reserved: CPUSet
+    shared: CPUSet
+    free: CPUSet
+    held: dict[str, CPUSet]
+    pinned: dict[str, CPUSet]
+    answers: tuple[Answer, ...]
+    notes: tuple[str, ...] = ()
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    parser = subparsers.add_parser(
+        "plan",
+        help="what a request would get, and why not",
+        description="What requests for exclusive CPUs would get, one after the other, and why not. Nothing is done.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    asked = parser.add_mutually_exclusive_group(required=True)
+    asked.add_argument("--cpus", action="append", type=_count, metavar="N", help="a request; may be repeated")
+    asked.add_argument("--defragment", action="store_true", help="which moves a defragmentation would make here")
+    parser.add_argument("--near", metavar="DEVICE", help="as the label cpuset.near")
+    parser.add_argument(
+        "--label", action="append", default=[], metavar="LABEL=VALUE", help="any label; may be repeated"
+    )
+    parser.add_argument("--machine", metavar="FILE", help="a recorded machine instead of this one (implies --empty)")
+    parser.add_argument("--empty", action="store_true", help="as if nothing were running")
+    add_json(parser)
+    add_config(parser, _KEYS)
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the plan; 1 if a request would not be served."""
+    config = config_of(args)
+    if args.defragment:
+        return _rearrange(args, config)
+    topology = machine_in(args.machine) if args.machine else read_topology()
+    settings, assumed = _settings(config)
+    warnings = config.check_against(topology)
+    state, by_hand = (State(), {}) if args.empty or args.machine else _running(config.state_dir)
+    before = imagined(state, topology, settings, by_hand)
+    labels = _labels(args)
+    names = [f"request {number}" for number in range(1, len(args.cpus) + 1)]
+    after = asking(
+        before, [(name, {**labels, "cpuset.exclusive": str(cpus)}) for name, cpus in zip(names, args.cpus, strict=True)]
+    )
+    plan = Plan(
+        reserved=after.state.reserved,
+        shared=after.state.shared,
+        free=after.state.assignable - after.strangers,
+        held={grant.name: grant.cpus for grant in before.state.assignments.values()},
+        pinned=by_hand,
+        answers=tuple(_answer(after, name, cpus) for name, cpus in zip(names, args.cpus, strict=True)),
+        notes=(*assumed, *warnings, *map(noted, before.notes)),
+    )
+    if args.json:
+        print_json(plan)
+    else:
+        paint, width = _terminal()
+        sys.stdout.write("\n".join(rendered(plan, topology, paint=paint, width=width)) + "\n")
+    return 0 if all(answer.cpus for answer in plan.answers) else 1
+
+
+def _rearrange(args: argparse.Namespace, config: Config) -> int:
+    """Print the moves; none is no failure."""
+    if args.machine or args.empty or args.near or args.label:
+        raise SidecarError("--defragment is about what holds CPUs here: leave out --machine, --empty, --near, --label")
+    topology = read_topology()
+    config.check_against(topology)
+    settings, _ = _settings(config)
+    state, by_hand = _running(config.state_dir)
+    world = imagined(state, topology, msgspec.structs.replace(settings, policy=PolicyName.DYNAMIC), by_hand)
+    after, made = rearranged(world, config.policy)
+    if args.json:
+        print_json(made)
+    else:
+        paint, width = _terminal()
+        sys.stdout.write("\n".join(drawn(after, made, paint=paint, width=width)) + "\n")
+    return 0
+
+
+def _terminal() -> tuple[Paint, int]:
+    """How to colour, and how wide the page is."""
+    paint = coloured if sys.stdout.isatty() and "NO_COLOR" not in os.environ else plain
+    return paint, max(60, shutil.get_terminal_size((100, 24)).columns)
+
+
+def rendered(plan: Plan, topology: Topology, *, paint: Paint = plain, width: int = 100) -> list[str]:
+    """The answers, the picture, and what its marks mean."""
+    lines = [f"note: {printable(note)}" for note in plan.notes]
+    marks = dict.fromkeys(topology.online, ".")
+    marks.update(dict.fromkeys(plan.reserved, "r"))
+    for cpus in plan.held.values():
+        marks.update(dict.fromkeys(cpus, "x"))
+    for cpus in plan.pinned.values():
+        marks.update(dict.fromkeys(cpus & topology.online, "#"))
+    for number, answer in enumerate(plan.answers):
+        mark = LETTERS[number] if number < len(LETTERS) else MORE
+        marks.update(dict.fromkeys(answer.cpus, mark))
+        said = f"{answer.cpus} ({answer.lie})" if answer.cpus else f"none: {answer.reason}"
+        lines.append(f"{mark}  {_cpus(answer.asked)}: {printable(said)}")
+        lines += [f"   warning: {printable(warning)}" for warning in answer.warnings]
+    lines += [f"free afterwards: {len(plan.free)}{f' ({plan.free})' if plan.free else ''}", ""]
+    lines += draw(machine_of(topology), marks, paint, width)
+    return [*lines, "", *_legend(plan, set(marks.values()))]
+
+
+def _legend(plan: Plan, marks: set[str]) -> list[str]:
+    held = ", ".join(printable(name) for name in sorted(plan.held))
+    by_hand = ", ".join(printable(name) for name in sorted(plan.pinned))
+    reserved = "r reserved" if plan.reserved.isdisjoint(plan.shared) else "r reserved, shared"
+    words = {".": ". shared", "r": reserved, "x": f"x held by {held}", "#": f"# pinned by hand: {by_hand}"}
+    return [cut(words[mark], 100) for mark in ".rx#" if mark in marks]
+
+
+def _count(text: str) -> int:
+    """A number of CPUs. ArgumentTypeError if it is none."""
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:5]) <= MAX_CPU):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number of CPUs, at least 1")
+    return int(text)
+
+
+def _answer(world: World, name: str, asked: int) -> Answer:
+    wish = world.containers[name].wish
+    if grant := world.state.assignments.get(name):
+        return Answer(asked=asked, cpus=grant.cpus, lie=lie(world.topology, grant.cpus), warnings=harmless(wish))
+    refused = world.state.refusals.get(name)
+    if refused is None:
+        return Answer(asked=asked, reason="it asks for no CPUs of its own")
+    why = refused.refusal
+    return Answer(asked=asked, code=why.code.value, reason=sentence(why), warnings=harmless(wish))
+
+
+def _settings(config: Config) -> tuple[Settings, tuple[str, ...]]:
+    """The configuration's settings, with a policy that grants, and one CPU reserved, where it says nothing of them."""
+    settings = config.settings()
+    if settings.policy is PolicyName.NONE:
+        settings = msgspec.structs.replace(settings, policy=PolicyName.STATIC)
+    if settings.reserved_cpus or settings.reserved_count:
+        return settings, ()
+    return msgspec.structs.replace(settings, reserved_count=1), (
+        "nothing is reserved by the configuration: 1 CPU is assumed",
+    )
+
+
+def _running(state_dir: str) -> tuple[State, dict[str, CPUSet]]:
+    """The books here, and who is pinned by hand; nothing where no daemon has ever run."""
+    if not any((Path(state_dir) / name).exists() for name in (NAME, PREVIOUS)):
+        return State(), {}
+    try:
+        state, status = read_books(state_dir), read_status(state_dir)
+    except StateError as error:
+        raise SidecarError(f"{error}; --empty plans as if nothing were running") from error
+    return state, pinned(status)
+
+
+def pinned(status: Status) -> dict[str, CPUSet]:
+    """Who is pinned by hand, and where."""
+    return {each.name: each.cpus for each in status.containers if each.sharing is Sharing.STRANGER}
+
+
+def _labels(args: argparse.Namespace) -> dict[str, str]:
+    labels = {}
+    for each in args.label:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise SidecarError(f"--label {printable(each)}: write LABEL=VALUE, like cpuset.options=performance")
+        labels[name] = value
+    return {**labels, **({"cpuset.near": args.near} if args.near else {})}
+
+
+def _cpus(number: int) -> str:
+    return "1 CPU" if number == 1 else f"{number} CPUs"

@@ -1,0 +1,59 @@
+"""`resize`: order how many CPUs a container has, between its floor and its ceiling."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from sidecar.api.documents import ResizeBody, Sizing
+from sidecar.cli.flags import add_config, add_json, config_of, print_json
+from sidecar.log import printable
+
+_DESCRIPTION = """Order how many CPUs a container has. It must say cpuset.scale=manual, and the size be between its
+cpuset.min and cpuset.max. The answer comes with the decision: CPUs that it loses are still its own until it
+acknowledges, or until its notice is over; CPUs that it gains are empty before it is told."""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    parser = subparsers.add_parser(
+        "resize",
+        help="order how many CPUs a container has",
+        description=_DESCRIPTION,
+        epilog="examples:\n  cpuset-sidecar resize batch 2\n  cpuset-sidecar resize batch 6 --json\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("container", help="its name, or the beginning of its id")
+    parser.add_argument("cpus", type=int, metavar="N", help="how many CPUs")
+    add_json(parser)
+    add_config(parser)
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Order it, and print what was decided. SidecarError with the reason where it may not be ordered."""
+    # Only here: other commands do not pay for HTTP.
+    from sidecar.cli.daemon_client import ask, container_route
+
+    route = container_route(args.container, "resize")
+    made = ask(config_of(args).state_dir, "POST", route, Sizing, ResizeBody(args.cpus))
+    if args.json:
+        print_json(made)
+    else:
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in rendered(made)))
+    return 0
+
+
+def rendered(made: Sizing) -> list[str]:
+    """What it has, what it will have, what is leaving and until when."""
+    count = len(made.granted)
+    lines = [f"{made.name}: {count} CPU{'s' if count != 1 else ''}, {made.granted}; it runs on {made.cpus} now"]
+    if made.leaving:
+        taken = f"  CPUs {made.leaving.cpus} are leaving it (take {made.leaving.number})"
+        if made.leaving.is_due:
+            lines.append(f"{taken} now")
+        else:
+            lines.append(f"{taken}: until it acknowledges, or {made.leaving.notice_seconds:g} s from now")
+    elif made.waits_for:
+        lines.append(f"  it waits for {made.waits_for}")
+    return [*lines, f"  {made.short}"] if made.short else lines

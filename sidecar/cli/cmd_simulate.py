@@ -1,0 +1,163 @@
+"""`simulate`: a whole history on an imagined or recorded machine, with the decisions of the daemon; nothing is done."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from sidecar.cli.flags import add_json
+from sidecar.cli.machine_drawing import Paint, coloured, draw, legend, marks_of, plain
+from sidecar.cli.table import table
+from sidecar.failures import SidecarError
+from sidecar.log import printable
+from sidecar.simulation.happenings import Happening, What
+from sidecar.simulation.picture import picture
+from sidecar.simulation.scenario import Scenario, simulation_of
+from sidecar.simulation.scenario_file import scenario_in
+from sidecar.simulation.summary import Summary, summary_of
+from sidecar.simulation.virtual_host import Simulation
+from sidecar.status.document import Status, status_of
+from sidecar.words.counts import cut
+from state import codec
+
+_DESCRIPTION = """Play a scenario: containers that come and go, and what they use, on a machine that is described or
+recorded. The decisions are the daemon's own; the engine, the kernel and the workloads are models, and time is virtual.
+Nothing on this host is looked at or changed."""
+
+_EXAMPLES: Final = """examples:
+  cpuset-sidecar simulate compose/scenarios/dynamic.toml
+  cpuset-sidecar simulate compose/scenarios/load.toml --machine epyc.txt --svg load.svg
+  cpuset-sidecar simulate compose/scenarios/two-cpus.toml --speed 5
+  cpuset-sidecar simulate compose/scenarios/load.toml --json | jq 'select(.what == "grew")'
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    parser = subparsers.add_parser(
+        "simulate",
+        help="a whole history on an imagined or recorded machine",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("scenario", metavar="SCENARIO", help="a TOML file")
+    parser.add_argument("--machine", metavar="FILE", help="a recorded machine instead of the scenario's")
+    parser.add_argument("--speed", type=_speed, metavar="N", help="so many times as fast as life (default: at once)")
+    parser.add_argument("--svg", metavar="FILE", help="also draw who has which CPUs when")
+    parser.add_argument("--trace", metavar="FILE", help="also write the journal that the daemon would have written")
+    add_json(parser)
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the history; 1 if a law was broken."""
+    scenario = scenario_in(args.scenario, args.machine)
+    trace: list[bytes] = []
+    simulation = simulation_of(scenario, trace=trace.append if args.trace else None)
+    paint = coloured if sys.stdout.isatty() and "NO_COLOR" not in os.environ else plain
+    width = max(60, shutil.get_terminal_size((120, 24)).columns)
+    if not args.json:
+        sys.stdout.write(f"{printable(scenario.title)}\n\n")
+    for happening in _played(simulation, scenario.ends, args.speed):
+        line = codec.encode(happening).decode() if args.json else said(happening)
+        sys.stdout.write(f"{line}\n")
+        if args.speed:
+            sys.stdout.flush()
+    figures = summary_of(simulation)
+    if not args.json:
+        ending = [*summarised(figures, width), "", *mapped(status_of(simulation.world), paint, width)]
+        sys.stdout.write("\n" + "\n".join(ending) + "\n")
+    if args.trace:
+        _write(args.trace, b"".join(trace))
+    if args.svg:
+        _write(args.svg, drawn(scenario, simulation).encode())
+    for sentence in figures.broken:
+        sys.stderr.write(f"cpuset-sidecar: a law is broken: {printable(sentence)}\n")
+    return 1 if figures.broken else 0
+
+
+def said(happening: Happening) -> str:
+    """A line of the history: when, who, what, why."""
+    words = [happening.what]
+    words += [cut(str(happening.cpus), 48)] if happening.cpus else []
+    words += [f"instead of {cut(str(happening.was), 32)}"] if happening.was else []
+    if happening.seconds is not None:
+        what = "after the decision" if happening.what == What.IN_PLACE else "of notice"
+        words.append(f"{happening.seconds:g} s {what}")
+    text = " ".join(words) + (f": {happening.why}" if happening.why else "")
+    return f"{happening.at:10.3f}  {cut(printable(happening.container), 16):<16}  {printable(text)}"
+
+
+def summarised(figures: Summary, width: int = 120) -> list[str]:
+    """The figures, and a table of the containers."""
+    changes = _count(figures.moves, "change")
+    takes = f"of takes, {figures.acknowledged} acknowledged and {figures.forced} forced"
+    lines = [f"{figures.seconds:g} s: {changes} of size or place; {takes}"]
+    if figures.waits_median is not None and figures.waits_most is not None:
+        lines.append(
+            f"from a decision until it was in place: {figures.waits_median:g} s in the median, "
+            f"{figures.waits_most:g} s at most"
+        )
+    rows = [
+        (
+            each.name,
+            f"{each.seconds:.1f}",
+            f"{each.average:.1f}",
+            f"{each.least}-{each.most}",
+            f"{each.used:.1f}",
+            str(each.moves),
+            f"{max(each.waits):.3f}" if each.waits else "-",
+        )
+        for each in figures.containers
+    ]
+    head = ("NAME", "RAN (s)", "CPUS", "FROM-TO", "USED", "MOVES", "LONGEST WAIT (s)")
+    return [*lines, "", *table(head, rows, width)]
+
+
+def mapped(status: Status, paint: Paint = plain, width: int = 120) -> list[str]:
+    """The machine as it is in the end."""
+    return [*draw(status.machine, marks_of(status), paint, width), "", *legend(status, paint, width)]
+
+
+def drawn(scenario: Scenario, simulation: Simulation) -> str:
+    """The history as SVG."""
+    return picture(scenario.title, simulation.machine, simulation.frames, simulation.log, scenario.ends)
+
+
+def _played(simulation: Simulation, ends: float, speed: float | None) -> Iterable[Happening]:
+    """What happens, as it happens."""
+    began = time.monotonic()
+    while (due := simulation.next_at) is not None and due <= ends:
+        if speed:
+            time.sleep(max(0.0, began + due / speed - time.monotonic()))
+        yield from simulation.advance(due)
+    simulation.advance(ends)
+
+
+def _write(file: str, content: bytes) -> None:
+    try:
+        with open(file, "wb") as opened:
+            opened.write(content)
+    except (OSError, ValueError) as error:
+        raise SidecarError(f"{file} cannot be written: {getattr(error, 'strerror', error)}") from error
+
+
+def _speed(text: str) -> float:
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not (math.isfinite(speed) and speed > 0):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no speed: write how many times as fast as life, like 10")
+    return speed
+
+
+def _count(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,199 @@
+"""`state`: the books, as they are on disk, ours or a kubelet's; and the way from theirs into ours."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Final
+
+from sidecar.cli.flags import add_config, config_of, print_json
+from sidecar.cli.table import table
+from sidecar.commit.state_lock import hold_lock
+from sidecar.kubelet import kubelet_state
+from sidecar.kubelet.kubelet_state import KubeletState, exported, imported
+from sidecar.log import printable
+from sidecar.words.causes import why
+from sidecar.words.refusals import sentence
+from state import files
+from state.checkpoint import LIMIT, NAME, PREVIOUS, CheckpointFile, decode_checkpoint
+from state.errors import StateError
+from state.model import Assignment, Originals, State
+
+_DESCRIPTION = """The books as they are in the checkpoint: who was granted what, who was refused, and the
+settings that containers had before. Reads only; it needs no daemon.
+
+--format kubelet prints them as a kubelet's cpu_manager_state, each container as a pod of its own.
+--file reads another checkpoint, ours or a kubelet's; its checksum is verified.
+--import is the one that writes, while no daemon runs: the CPUs in such a file become those of the
+containers that our books know, by id or name, where that breaks no law; the next daemon moves them."""
+
+_EXAMPLES = """examples:
+  cpuset-sidecar state
+  cpuset-sidecar state --json
+  cpuset-sidecar state --format kubelet > cpu_manager_state
+  cpuset-sidecar state --file /var/lib/kubelet/cpu_manager_state
+  cpuset-sidecar state --import /var/lib/kubelet/cpu_manager_state
+"""
+
+_OURS: Final = b'{"version":'
+"""What our checkpoints begin with, each of them: they have no white space. A kubelet's begins with its policy."""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    parser = subparsers.add_parser(
+        "state",
+        help="the books: who was granted what",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--format", choices=("text", "json", "kubelet"), default="text", help="how to print them (default: text)"
+    )
+    parser.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--file", metavar="FILE", help="the checkpoint to read instead (- for stdin)")
+    source.add_argument(
+        "--import", dest="import_from", metavar="FILE", help="take the CPUs in this file into the books"
+    )
+    add_config(parser)
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the newest books, or those in a file; or import one. StateError where they cannot be read."""
+    if args.import_from:
+        return _import(config_of(args).state_dir, args.import_from, args.format)
+    _print(read_file(args.file) if args.file else read_books(config_of(args).state_dir), args.format)
+    return 0
+
+
+def read_file(path: str) -> State | KubeletState:
+    """The checkpoint in a file, whoever wrote it."""
+    try:
+        if path == "-":
+            content = sys.stdin.buffer.read(LIMIT + 1)
+        else:
+            with open(path, "rb") as file:
+                content = file.read(LIMIT + 1)
+    except OSError as error:
+        raise StateError(f"{path} cannot be read: {files.reason(error)}") from error
+    if len(content) > LIMIT:
+        raise StateError(f"{path} is too large for a checkpoint")
+    try:
+        return decode_checkpoint(content) if content.startswith(_OURS) else kubelet_state.decode(content)
+    except StateError as error:
+        raise StateError(f"{path} cannot be used: {error}") from error
+
+
+def _print(books: State | KubeletState, format: str) -> None:  # noqa: A002 - the flag's name
+    if format == "json":
+        print_json(books)
+    elif format == "kubelet":
+        # Byte for byte: the kubelet's file does not end in a newline.
+        sys.stdout.flush()
+        sys.stdout.buffer.write(kubelet_state.encode(books if isinstance(books, KubeletState) else exported(books)))
+        sys.stdout.buffer.flush()
+    else:
+        lines = kubelets(books) if isinstance(books, KubeletState) else rendered(books)
+        sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _import(state_dir: str, path: str, format: str) -> int:  # noqa: A002 - the flag's name
+    found = read_file(path)
+    read_books(state_dir)
+    with hold_lock(state_dir), CheckpointFile(state_dir) as checkpoints:
+        made = imported(found if isinstance(found, KubeletState) else exported(found), read_books(state_dir))
+        if made.taken:
+            checkpoints.save(made.books)
+    if format == "text":
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in made.taken or ("nothing changed",)))
+    elif format == "json":
+        print_json(made)
+    else:
+        _print(made.books, format)
+    sys.stderr.write("".join(f"cpuset-sidecar: not imported: {printable(line)}\n" for line in made.left))
+    return 0 if made.taken or not made.left else 1
+
+
+def read_books(state_dir: str) -> State:
+    """The newest books on disk, which are left exactly as they are."""
+    if not os.path.lexists(state_dir):
+        raise StateError(f"there is no {state_dir}: no daemon has run with this state_dir (--state-dir says another)")
+    with files.directory(state_dir) as at:
+        # Between the two renames of a commit, only the previous file is there, and it is the newest.
+        for name in (NAME, PREVIOUS):
+            content = files.read_bounded(at, name, LIMIT)
+            if content is not None:
+                break
+        else:
+            raise StateError(f"there are no books in {state_dir}: no daemon has run with this state_dir")
+    try:
+        return decode_checkpoint(content)
+    except StateError as error:
+        raise StateError(f"{name} in {state_dir} cannot be used: {error}") from error
+
+
+def rendered(state: State) -> list[str]:
+    """The CPUs, then the grants, refusals and original settings."""
+    lines = [
+        f"policy {state.policy}, {state.grants} grants so far",
+        f"online     {state.online or 'none'}",
+        f"reserved   {state.reserved or 'none'}" + (" (strict: not in the shared pool)" if state.strict else ""),
+        f"exclusive  {state.exclusive or 'none'}",
+        f"shared     {state.shared or 'none'}",
+    ]
+    if state.takes:
+        ended = f"takes acknowledged {state.acknowledged}, forced {state.forced}"
+        lines.append(f"changes    {state.takes} so far; {ended}")
+    grants = sorted(state.assignments.values(), key=lambda each: each.since)
+    rows = [(a.name, a.container[:12], str(len(a.cpus)), str(a.cpus), str(a.original)) for a in grants]
+    lines += ["", *table(("GRANTED", "ID", "CPUS", "NOW", "AT FIRST"), rows)] if rows else []
+    lines += _elastic(grants)
+    refused = [
+        (r.name, r.container[:12], r.refusal.code.value, sentence(r.refusal)) for _, r in sorted(state.refusals.items())
+    ]
+    lines += ["", *table(("REFUSED", "ID", "CODE", "REASON"), refused)] if refused else []
+    before = [(id[:12], _settings(originals)) for id, originals in sorted(state.originals.items())]
+    lines += ["", *table(("ID", "SETTINGS BEFORE"), before)] if before else []
+    return lines
+
+
+def _elastic(grants: list[Assignment]) -> list[str]:
+    """Sizes that may change, what is leaving, and the last changes with their reasons."""
+    rows = [
+        (
+            a.name,
+            f"{a.demand.floor}-{a.demand.ceiling}",
+            a.demand.scale.value,
+            str(a.demand.weight),
+            "-" if a.ordered is None else str(a.ordered),
+            str(a.forced),
+            f"{a.leaving.cpus} (take {a.leaving.number}{', due' if a.leaving.is_due else ''})" if a.leaving else "-",
+        )
+        for a in grants
+        if a.demand.floor < a.demand.ceiling or a.leaving
+    ]
+    lines = ["", *table(("ELASTIC", "RANGE", "SCALE", "WEIGHT", "ORDERED", "FORCED", "LEAVING"), rows)] if rows else []
+    moves = [(a.name, str(m.gained or "-"), str(m.lost or "-"), why(m.cause)) for a in grants for m in a.moves]
+    return lines + (["", *table(("CHANGED", "GAINED", "LOST", "REASON"), moves)] if moves else [])
+
+
+def kubelets(books: KubeletState) -> list[str]:
+    """What a kubelet's file says: its shared pool, and who holds what."""
+    lines = [f"policy {printable(books.policy) or 'none told'}, of a kubelet", f"default    {books.default or 'none'}"]
+    rows = [
+        (pod, name, str(len(cpus)), str(cpus))
+        for pod, named in sorted(books.assignments.items())
+        for name, cpus in sorted(named.items())
+    ]
+    lines += ["", *table(("POD", "CONTAINER", "CPUS", "WHICH"), rows)] if rows else []
+    pods = [(pod, str(len(cpus)), str(cpus)) for pod, cpus in sorted(books.pod_assignments.items())]
+    return lines + (["", *table(("POD AS A WHOLE", "CPUS", "WHICH"), pods)] if pods else [])
+
+
+def _settings(originals: Originals) -> str:
+    fields = {name: getattr(originals, name) for name in originals.__struct_fields__}
+    return ", ".join(f"{name} {value}" for name, value in fields.items() if value) or "none"

@@ -1,0 +1,84 @@
+"""Asking the running daemon over its socket: one request, one JSON document, or a sentence that says why not."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+from typing import Final, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from sidecar.api.unix_socket import NAME
+from sidecar.failures import SidecarError
+from sidecar.log import printable
+from state import codec, files
+
+T = TypeVar("T")
+
+PATIENCE_SECONDS: Final = 30.0
+"""Longer than the daemon waits for a decision."""
+
+_LIMIT: Final = 64 * 1024 * 1024
+"""Bytes of an answer: as of the status document."""
+
+
+class _Complaint(msgspec.Struct):
+    error: str
+
+
+def container_route(container: str, action: str) -> str:
+    """The route of an action on a container. SidecarError where the text can be no name."""
+    if "/" in container.removeprefix("/"):
+        raise SidecarError(f"there is no container {printable(container)!r}: a name has no slash inside")
+    return f"/v1/containers/{quote(container.removeprefix('/'), safe='')}/{action}"
+
+
+def ask(state_dir: str, method: str, route: str, wanted: type[T], body: object = None) -> T:
+    """The daemon's answer. SidecarError with its reason where it says no, or with the cure where it does not answer."""
+    connection = UnixConnection(os.path.join(state_dir, NAME), PATIENCE_SECONDS)
+    content = b"" if body is None else codec.encode(body)
+    try:
+        connection.request(method, route, content, {"content-type": "application/json"})
+        answer = connection.getresponse()
+        told = answer.read(_LIMIT)
+    except OSError as error:
+        raise SidecarError(_cure(state_dir, error)) from error
+    except http.client.HTTPException as error:
+        raise SidecarError(f"the daemon on {state_dir} broke off its answer: {printable(str(error))}") from error
+    finally:
+        connection.close()
+    try:
+        if answer.status < 400:
+            return codec.decode(told, wanted)
+        reason = codec.decode(told, _Complaint).error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise SidecarError(f"the daemon on {state_dir} answers something else ({answer.status}): {error}") from error
+    raise SidecarError(reason)
+
+
+def _cure(state_dir: str, error: OSError) -> str:
+    match error:
+        case FileNotFoundError() | ConnectionRefusedError() | NotADirectoryError():
+            return f"no daemon is running on {state_dir} (--state-dir says another)"
+        case PermissionError():
+            return f"the daemon on {state_dir} may be asked by its owner only: try it as root"
+        case TimeoutError():
+            return f"the daemon on {state_dir} does not answer within {PATIENCE_SECONDS:g} s"
+        case _:
+            return f"the daemon on {state_dir} cannot be asked: {files.reason(error)}"
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket, with a limit in seconds for each step."""
+
+    def __init__(self, path: str, seconds: float) -> None:
+        super().__init__("localhost", timeout=seconds)
+        self._path = path
+
+    def connect(self) -> None:
+        """As the base class; OSError."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)

@@ -1,0 +1,46 @@
+"""`plan --defragment`: which moves a defragmentation would make here, and the map afterwards; nothing is done."""
+
+from __future__ import annotations
+
+from sidecar.api.documents import Defragmented, Exchange
+from sidecar.api.documents import defragmented as told
+from sidecar.cli.cmd_defragment import rendered as moves_of
+from sidecar.cli.machine_drawing import LETTERS, MORE, Paint, draw, plain
+from sidecar.decide.books.exchanges import best_move, defragmented
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import World, replace
+from sidecar.log import printable
+from sidecar.status.machine_map import machine_of
+from sidecar.words.counts import cut
+
+
+def rearranged(world: World, policy: PolicyName) -> tuple[World, Defragmented]:
+    """The world after one round of moves, and what they are; `policy` is the one that is in force."""
+    after = replace(world, state=defragmented(world, world.state))
+    made = told(world, after)
+    notes = list(made.notes)
+    if policy is not PolicyName.DYNAMIC:
+        notes.append(f"the policy is {policy}: only dynamic moves what runs, and would do this")
+    if made.moves and best_move(after, after.state) is not None:
+        notes.append("another round would move more (max_moves)")
+    return after, replace(made, notes=tuple(notes))
+
+
+def drawn(after: World, made: Defragmented, *, paint: Paint = plain, width: int = 100) -> list[str]:
+    """The moves, the map afterwards, and what its marks mean."""
+    state = after.state
+    marks = dict.fromkeys(after.topology.online, ".")
+    marks.update(dict.fromkeys(state.reserved, "r"))
+    letters = {move.container: LETTERS[n] if n < len(LETTERS) else MORE for n, move in enumerate(_last(made))}
+    for id, grant in state.assignments.items():
+        marks.update(dict.fromkeys(grant.cpus, letters.get(id, "x")))
+    marks.update(dict.fromkeys(after.strangers & after.topology.online, "#"))
+    names = [f"{letters[id]} {printable(grant.name)}" for id, grant in state.assignments.items() if id in letters]
+    words = {".": ". shared", "r": "r reserved", "x": "x held, and not moved", "#": "# pinned by hand"}
+    legend = [cut(each, 40) for each in names] + [words[mark] for mark in ".rx#" if mark in marks.values()]
+    lines = [printable(line) for line in moves_of(made)]
+    return [*lines, "", *draw(machine_of(after.topology), marks, paint, width), "", "   ".join(legend)]
+
+
+def _last(made: Defragmented) -> list[Exchange]:
+    return list({move.container: move for move in made.moves}.values())

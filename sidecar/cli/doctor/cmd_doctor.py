@@ -1,0 +1,192 @@
+"""`doctor`: what on this host will not work, and the cure."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from sidecar.cli.cmd_state import read_books
+from sidecar.cli.doctor.engine_checks import check_notes, check_others, other_places
+from sidecar.cli.doctor.group_checks import check_parents, check_shared_group
+from sidecar.cli.doctor.host_checks import (
+    EngineReport,
+    Finding,
+    Verdict,
+    check_cgroups,
+    check_config,
+    check_containers,
+    check_engine,
+    check_machine,
+    check_projections,
+    check_state_dir,
+)
+from sidecar.cli.flags import add_config, add_json, config_of, print_json
+from sidecar.cli.setup.cmd_swarm import check_swarm, node_capacity
+from sidecar.config.config import Config
+from sidecar.config.keys import KEYS
+from sidecar.failures import ConfigError, ContainerGone, EngineLacks, SidecarError
+from sidecar.host.cgroup.host_kernel import HostKernel, find_hierarchy
+from sidecar.host.install.daemon_json import DAEMON_JSON, read_daemon_json
+from sidecar.log import printable
+from sidecar.ports import Engine, Kernel
+from sidecar.status.status_file import is_daemon_running
+from state.cpuset import EMPTY, CPUSet
+from state.errors import StateError
+from state.model import State
+from state.topology import Topology
+
+OpenEngine = Callable[[str], AbstractAsyncContextManager[Engine]]
+
+_COLOURS: Final = {Verdict.OK: "\x1b[32m", Verdict.WARN: "\x1b[33m", Verdict.FAIL: "\x1b[31m"}
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    parser = subparsers.add_parser(
+        "doctor",
+        help="what on this host will not work, and the cure",
+        description="Look at engine, kernel, machine, directories, configuration and containers, and say what will\n"
+        "not work, with the cure. Changes nothing.",
+        epilog="examples:\n  cpuset-sidecar doctor\n  cpuset-sidecar doctor --policy static --reserved 0-1\n\n"
+        "exit codes: 0 nothing failed (warnings may be there), 1 something did\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_json(parser)
+    add_config(parser, KEYS)
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the findings; 1 if one of them is a failure."""
+    findings: list[Finding] = []
+    try:
+        config = config_of(args)
+    except ConfigError as error:
+        findings.append(
+            Finding("configuration", Verdict.FAIL, str(error), "correct it; the rest is checked without it")
+        )
+        config = Config()
+    findings += examine(config, HostKernel(cgroup=config.cgroup), ask_engine)
+    if args.json:
+        print_json(findings)
+    else:
+        is_coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        sys.stdout.write("\n".join(rendered(findings, is_coloured=is_coloured)) + "\n")
+    failures = sum(finding.verdict is Verdict.FAIL for finding in findings)
+    if failures:
+        sys.stderr.write(f"cpuset-sidecar: {failures} of {len(findings)} checks failed\n")
+    return 1 if failures else 0
+
+
+def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) -> list[Finding]:
+    """Gather everything once, and judge it."""
+    report = ask(config.engine)
+    seen = tuple(msgspec.structs.replace(view, effective=kernel.effective_cpus(view)) for view in report.views)
+    report = msgspec.structs.replace(report, views=seen)
+    mountinfo = _text("/proc/self/mountinfo")
+    places = other_places(config.engine, os.environ, os.path.exists)
+    findings = [
+        *check_engine(report),
+        *check_notes(report),
+        *check_others(report, [(place, ask(f"unix://{place}")) for place in places]),
+        *check_cgroups(find_hierarchy(config.cgroup), config.cgroup, report),
+    ]
+    topology: Topology | None = None
+    try:
+        topology = kernel.topology()
+        findings += check_machine(topology)
+    except StateError as error:
+        findings.append(Finding("machine", Verdict.FAIL, str(error), "make the host's /sys visible here"))
+    try:
+        books = read_books(config.state_dir)
+    except StateError:
+        books = State()  # No books yet, which is no fault; unreadable ones are the daemon's to tell.
+    is_running = is_daemon_running(config.state_dir)
+    return [
+        *findings,
+        *check_config(config, topology),
+        *check_state_dir(config.state_dir, mountinfo, is_running=is_running),
+        *check_projections(config.projections, mountinfo),
+        *check_containers(config, report, books.originals, topology.online if topology else EMPTY),
+        *_check_groups(config, report, topology.online if topology else EMPTY),
+        *check_swarm(config, report.engine, node_capacity(config, topology, books, seen) if topology else None),
+    ]
+
+
+def _check_groups(config: Config, report: EngineReport, online: CPUSet) -> Iterator[Finding]:
+    """What is above containers: dockerd's configuration is read where it is to be seen."""
+    # Only here: the daemon's imports.
+    from sidecar.assembly import shared_group
+
+    group = shared_group(config.shared_slice, cgroup=config.cgroup) if config.shared_slice else None
+    yield from check_parents(config, report, online, shared=group.path if group else "")
+    yield from check_shared_group(report, group, _settings_of_dockerd())
+
+
+def _settings_of_dockerd() -> Mapping[str, Any] | None:
+    """What dockerd is configured with, by its file and its flag; None where neither is to be seen from here."""
+    from sidecar.cli.setup import dockerd_process
+
+    running = dockerd_process.find_dockerd()
+    path = (running and running.flag("config-file")) or DAEMON_JSON
+    if not running and not os.path.isdir(os.path.dirname(path)):
+        return None
+    try:
+        settings = read_daemon_json(path).settings
+    except (SidecarError, StateError):
+        return None
+    parent = running and running.flag("cgroup-parent")
+    return {**settings, "cgroup-parent": parent} if parent else settings
+
+
+async def look_at(open_engine: OpenEngine, address: str) -> EngineReport:
+    """Ask an engine who it is and what containers it has."""
+    try:
+        async with open_engine(address) as engine:
+            answer = await engine.info()
+            views = []
+            for id in await engine.containers():
+                try:
+                    views.append(await engine.inspect(id))
+                except ContainerGone:
+                    continue
+            return EngineReport(engine=answer, views=tuple(views))
+    except SidecarError as error:
+        return EngineReport(error=str(error), is_lacking=isinstance(error, EngineLacks))
+
+
+def rendered(findings: list[Finding], *, is_coloured: bool = False) -> list[str]:
+    """A line for each finding, and the cure below it."""
+    widest = max((len(finding.question) for finding in findings), default=0)
+    lines = []
+    for finding in findings:
+        word = f"{finding.verdict:<4}"
+        shown = f"{_COLOURS[finding.verdict]}{word}\x1b[0m" if is_coloured else word
+        lines.append(f"{shown}  {finding.question:<{widest}}  {printable(finding.says)}")
+        if finding.cure:
+            lines.append(f"{'':<{6 + widest}}  cure: {printable(finding.cure)}")
+    return lines
+
+
+def ask_engine(address: str) -> EngineReport:
+    """Ask the engine at this address, from outside of any event loop."""
+    # Only here: the daemon's imports, which no other check needs.
+    import trio
+
+    from sidecar.daemon import open_engine
+
+    return trio.run(look_at, open_engine, address)
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,51 @@
+"""What people must know of the engine that answers, and of a second one on the same host."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from sidecar.cli.doctor.host_checks import EngineReport, Finding, Verdict
+from sidecar.engines.address import choose, usual_places
+from sidecar.failures import EngineUnavailable
+
+
+def check_notes(report: EngineReport) -> Iterator[Finding]:
+    """What can this engine not do?"""
+    if report.engine is None:
+        return
+    cure = "see docs/how-to/run-with-podman.md" if report.engine.name == "podman" else ""
+    for note in report.engine.notes:
+        yield Finding("engine's limits", Verdict.WARN, note, cure)
+
+
+def check_others(report: EngineReport, others: Iterable[tuple[str, EngineReport]]) -> Iterator[Finding]:
+    """Has another engine containers here? `others`: where it listens, and what it answered."""
+    known = {view.id for view in report.views}
+    for place, other in others:
+        foreign = [view for view in other.views if view.id not in known]
+        # Podman often stands in at Docker's place, too: then both show the same containers.
+        if other.engine is None or not foreign:
+            continue
+        says = (
+            f"{other.engine.name} {other.engine.version} at {place} has {len(foreign)} more: its containers are not "
+            "confined, and run on exclusive CPUs too"
+        )
+        cure = "keep the containers of one engine only on this host, or pin those of the other to the reserved CPUs"
+        yield Finding("second engine", Verdict.WARN, says, cure)
+
+
+def other_places(configured: str, environ: Mapping[str, str], exists: Callable[[str], bool]) -> tuple[str, ...]:
+    """Where another engine may listen than the one that is configured or found; a link to it is no other."""
+    try:
+        chosen = choose(configured, environ, exists).path
+    except EngineUnavailable:
+        chosen = None
+    seen = {os.path.realpath(chosen)} if chosen else set()
+    places = []
+    for place in usual_places(environ):
+        real = os.path.realpath(place)
+        if exists(place) and real not in seen:
+            seen.add(real)
+            places.append(place)
+    return tuple(places)

@@ -1,0 +1,119 @@
+"""What `doctor` says of the cgroups above containers: what confines them, and whether the shared group does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from sidecar.cli.doctor.host_checks import EngineReport, Finding, Verdict
+from sidecar.config.config import Config
+from sidecar.decide.facts import ContainerView
+from sidecar.engines.shared_group import Group
+from sidecar.failures import SidecarError
+from sidecar.host.cgroup.confinement import parents
+from sidecar.host.install.daemon_json import value_at
+from sidecar.systemd_names import exclusive_beside, misread_by_runtimes
+from state.cpuset import CPUSet
+
+_SHOWN: Final = 5
+"""Names in one finding."""
+
+
+def check_parents(
+    config: Config, report: EngineReport, online: CPUSet, *, shared: str = "", proc: str = "/proc"
+) -> Iterator[Finding]:
+    """Are there cgroups above containers that keep them from CPUs? `shared` is the path of the one that is meant to."""
+    if report.engine and 0 < report.engine.ncpu < len(online):
+        says = f"the engine counts {report.engine.ncpu} CPUs of {len(online)}: it refuses orders for the others"
+        cure = (
+            "its own service is confined (AllowedCPUs=, CPUAffinity=), or CPUs came after it started: widen it, and "
+            "restart it"
+        )
+        yield Finding("engine's CPUs", Verdict.WARN, says, cure)
+    narrow: dict[str, tuple[CPUSet, list[str]]] = {}
+    for view in report.views:
+        for path, cpus in parents(view, cgroup=config.cgroup, proc=proc):
+            if cpus and not online <= cpus and not _is_at_or_below(path, shared):
+                narrow.setdefault(path, (cpus, []))[1].append(view.name)
+                break
+    for path, (cpus, names) in sorted(narrow.items()):
+        says = f"the cgroup {path} has CPUs {cpus} only, and confines {_named(names)}: orders for others have no effect"
+        cure = (
+            "widen it (systemctl set-property NAME AllowedCPUs=..., or its cpuset.cpus), or take another cgroup_parent"
+        )
+        yield Finding("cgroup parents", Verdict.WARN, says, cure)
+    odd = sorted({view.cgroup_parent for view in report.views if _is_misread(view)})
+    if odd:
+        says = f"{_named(odd)} begins with a cgroup controller's name: systemd escapes it, and OCI runtimes do not"
+        cure = "use another name: on these containers pause, stats and limits may not work"
+        yield Finding("cgroup parents", Verdict.WARN, says, cure)
+
+
+def check_shared_group(
+    report: EngineReport, group: Group | None, settings: Mapping[str, Any] | None
+) -> Iterator[Finding]:
+    """Is the shared group there, and truly the default cgroup parent? `settings` are dockerd's, None if unseen."""
+    engine = report.engine
+    parent = value_at(settings or {}, ("cgroup-parent",))
+    if engine is None:
+        return
+    if group is None:
+        if parent:
+            says = (
+                f"dockerd has cgroup-parent {parent!r}, and the sidecar knows of no shared group: it writes one by one"
+            )
+            cure = f'set shared_slice = "{parent}", or remove the key: cpuset-sidecar install-slice --remove'
+            yield Finding("shared group", Verdict.WARN, says, cure)
+        return
+    try:
+        group.check(engine)
+    except SidecarError as error:
+        yield Finding("shared group", Verdict.FAIL, str(error), "change shared_slice, or leave it out")
+        return
+    if engine.name != "podman" and settings is not None and parent != group.name:
+        says = f"shared_slice is {group.name!r}, and dockerd's cgroup-parent is {parent or 'not set'}"
+        cure = "cpuset-sidecar install-slice, then restart dockerd; or leave shared_slice out"
+        yield Finding("shared group", Verdict.FAIL, says, cure)
+        return
+    plain = [view for view in report.views if view.phase.is_live and not view.cgroup_parent]
+    outside = [view.name for view in plain if not group.whereabouts(view).startswith(f"{group.path}/")]
+    if outside and engine.name != "podman":
+        says = f"{_named(outside)} of {len(plain)} without a cgroup parent of their own are not in {group.name}"
+        cure = "restart dockerd if it was not since, then them: a container comes into it at its next start"
+        yield Finding("shared group", Verdict.WARN, says, cure)
+    wrong = [view.name for view in report.views if _is_labelled(view) and _would_be_inside(view, group, engine.name)]
+    if wrong:
+        says = f"{_named(wrong)} ask for CPUs of their own, and live in {group.name}, outside of which they get none"
+        cure = f"make them anew with cgroup_parent: {exclusive_beside(group.name)}"
+        yield Finding("shared group", Verdict.FAIL, says, cure)
+    if not outside and not wrong:
+        says = f"{group.name} confines the shared pool, {'is there' if group.exists() else 'not used yet'}"
+        yield Finding("shared group", Verdict.OK, says)
+
+
+def _would_be_inside(view: ContainerView, group: Group, engine: str) -> bool:
+    path = group.whereabouts(view) if view.phase.is_live else group.path_of(view.cgroup_parent or group.name) + "/"
+    if not view.phase.is_live and not view.cgroup_parent and engine == "podman":
+        return False
+    return path.startswith(f"{group.path}/")
+
+
+def _is_labelled(view: ContainerView) -> bool:
+    return "cpuset.exclusive" in view.labels and view.labels.get("cpuset.manage") != "off"
+
+
+def _is_misread(view: ContainerView) -> bool:
+    return (
+        view.cgroup_parent.endswith(".slice")
+        and "/" not in view.cgroup_parent
+        and misread_by_runtimes(view.cgroup_parent)
+    )
+
+
+def _is_at_or_below(path: str, group: str) -> bool:
+    return bool(group) and f"{path}/".startswith(f"{group}/")
+
+
+def _named(names: list[str]) -> str:
+    shown = ", ".join(sorted(names)[:_SHOWN])
+    return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

@@ -1,0 +1,232 @@
+"""What on this host will not work, and the cure: one function a question, each from what was gathered to findings.
+
+Nothing here asks the host or the engine but the file system questions at the end; `doctor` gathers, these judge.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from sidecar.config.config import Config
+from sidecar.decide.container.container import Standing
+from sidecar.decide.container.mounts import is_single_file_mount
+from sidecar.decide.container.originals import originals_of
+from sidecar.decide.container.wish import wish_of
+from sidecar.decide.facts import ContainerView, EngineInfo
+from sidecar.decide.settings import PolicyName
+from sidecar.failures import ConfigError
+from sidecar.host.cgroup.places import Hierarchy
+from sidecar.words.refusals import warnings as warnings_of
+from state.cpuset import CPUSet
+from state.model import Originals
+from state.topology import Topology
+
+_SHOWN: Final = 5
+"""Names of containers in one finding; of more, their number."""
+
+_MEMORY: Final = ("tmpfs", "ramfs")
+
+
+class Verdict(enum.StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """The answer to one question: what is so, and what to do about it ("" where nothing need be done)."""
+
+    question: str
+    verdict: Verdict
+    says: str
+    cure: str = ""
+
+
+class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What the engine answered: itself and its containers (`effective` filled in), or why it did not."""
+
+    engine: EngineInfo | None = None
+    views: tuple[ContainerView, ...] = ()
+    error: str = ""
+    is_lacking: bool = False
+    """It answers, and cannot do what is needed: the error says the cure."""
+
+
+def check_engine(report: EngineReport) -> Iterator[Finding]:
+    """Does it answer, and can it do cpusets?"""
+    if report.engine is None:
+        cure = (
+            "start the engine, or say where it listens: --engine unix:///path/to/docker.sock; inside a container mount "
+            "its socket; without permission, run as root or as a member of the socket's group"
+        )
+        yield Finding("engine", Verdict.FAIL, report.error, "" if report.is_lacking else cure)
+        return
+    engine = report.engine
+    yield Finding(
+        "engine", Verdict.OK, f"{engine.name} {engine.version} answers (API {engine.api_version}, {engine.ncpu} CPUs)"
+    )
+    if not engine.has_cpuset:
+        cure = (
+            "enable the cpuset controller; for a rootless engine: Delegate=cpu cpuset io memory pids in "
+            "/etc/systemd/system/user@.service.d/delegate.conf, then log in again"
+        )
+        yield Finding(
+            "cpuset controller", Verdict.FAIL, "the engine has no cpuset controller: it would pin nobody", cure
+        )
+    else:
+        kind = f"cgroup v{engine.cgroup_version or '?'}, driver {engine.cgroup_driver or 'unknown'}"
+        yield Finding("cpuset controller", Verdict.OK, f"the engine has it ({kind})")
+
+
+def check_cgroups(hierarchy: Hierarchy | None, root: str, report: EngineReport) -> Iterator[Finding]:
+    """Can the kernel's own word about containers be read?"""
+    cure = (
+        "mount the host's /sys/fs/cgroup read-only into the sidecar, and set CPUSET_SIDECAR_CGROUP if it is elsewhere"
+    )
+    if hierarchy is None:
+        says = f"no cgroup hierarchy with cpusets at {root}: orders cannot be verified"
+        yield Finding("cgroups", Verdict.WARN, says, cure)
+        return
+    yield Finding("cgroups", Verdict.OK, f"v{hierarchy.version} at {hierarchy.root}")
+    live = [view for view in report.views if view.phase.is_live]
+    blind = [view for view in live if view.effective is None]
+    if blind:
+        says = f"the effective CPUs of {_names(blind)} cannot be read"
+        yield Finding("effective CPUs", Verdict.WARN, says, cure)
+    elif live:
+        yield Finding("effective CPUs", Verdict.OK, f"readable for all {len(live)} running containers")
+
+
+def check_machine(topology: Topology) -> Iterator[Finding]:
+    """Is there anything about the machine that people should know?"""
+    says = f"{len(topology.online)} CPUs in {len(topology.cores)} cores, {len(topology.nodes)} NUMA nodes"
+    if len(topology.online) < 2:
+        cure = "one CPU must stay reserved: a machine of two or more is needed"
+        yield Finding("machine", Verdict.FAIL, f"{says}: nothing can be given exclusively", cure)
+    elif topology.notes:
+        yield Finding("machine", Verdict.WARN, f"{says}; {'; '.join(topology.notes)}", "see cpuset-sidecar topology")
+    else:
+        yield Finding("machine", Verdict.OK, says)
+    if topology.isolated:
+        says = f"the kernel isolates CPUs {topology.isolated} (isolcpus): it does not balance load on them"
+        cure = "shared containers may all sit on one of them: boot without isolcpus"
+        yield Finding("isolated CPUs", Verdict.WARN, says, cure)
+
+
+def check_config(config: Config, topology: Topology | None) -> Iterator[Finding]:
+    """Does the configuration fit the machine, and do anything?"""
+    where = config.file or "no file"
+    if config.policy is PolicyName.NONE:
+        cure = "set policy to static, and reserved to a CPU list: --policy static --reserved 0"
+        yield Finding("policy", Verdict.WARN, f"it is none ({where}): no container is touched", cure)
+    else:
+        yield Finding("policy", Verdict.OK, f"{config.policy} ({where})")
+    if topology is None:
+        return
+    try:
+        warnings = config.check_against(topology)
+    except ConfigError as error:
+        yield Finding("reserved CPUs", Verdict.FAIL, str(error), "change reserved or shared_min")
+        return
+    for warning in warnings:
+        yield Finding("reserved CPUs", Verdict.WARN, warning, "reserve whole cores")
+    if not warnings and config.policy is not PolicyName.NONE:
+        reserved = config.reserved or f"{config.reserved_count} of them"
+        yield Finding("reserved CPUs", Verdict.OK, f"{reserved}")
+    if topology.cpus_per_core > 1 and config.policy is not PolicyName.NONE and "full-pcpus-only" not in config.options:
+        says = f"{topology.cpus_per_core} CPUs share a core: two containers may get siblings, and slow each other down"
+        yield Finding("SMT", Verdict.WARN, says, "add the option full-pcpus-only: --options full-pcpus-only")
+    if config.policy is PolicyName.DYNAMIC and not config.shared_min:
+        says = "containers that fill what is spare may leave nothing but the reserved CPUs to all others"
+        yield Finding("shared pool", Verdict.WARN, says, "set shared_min to as many CPUs as the others need")
+
+
+def check_containers(
+    config: Config, report: EngineReport, originals: Mapping[str, Originals], online: CPUSet
+) -> Iterator[Finding]:
+    """Are there containers that the sidecar must work around, or that work around it?"""
+    settings = config.settings()
+    wishes = [
+        (view, wish_of(view, settings, originals.get(view.id) or originals_of(view), online)) for view in report.views
+    ]
+    if pinned := [view for view, wish in wishes if wish.standing is Standing.STRANGER]:
+        cure = "they are never moved, and nobody gets their CPUs; to change that, make them anew without cpuset"
+        yield Finding("pinned by hand", Verdict.WARN, f"{_names(pinned)} have a cpuset of their own", cure)
+    if stale := [view for view in report.views if is_single_file_mount(view, settings)]:
+        says = f"{_names(stale)} mount a single projected file, which stays stale for ever"
+        yield Finding("mounts", Verdict.FAIL, says, "mount the directory instead, and read the file in it")
+    if odd := [(view, "; ".join(said)) for view, wish in wishes if (said := warnings_of(wish))]:
+        says = "; ".join(f"{view.name}: {told}" for view, told in odd[:_SHOWN])
+        yield Finding("labels", Verdict.WARN, says, "correct the labels, and make the containers anew")
+
+
+def check_state_dir(path: str, mountinfo: str, *, is_running: bool | None) -> Iterator[Finding]:
+    """Can the books be kept, and will they survive a reboot?"""
+    if trouble := _unwritable(path):
+        cure = "mount a volume there that can be written, or set state_dir"
+        yield Finding("state directory", Verdict.FAIL, trouble, cure)
+        return
+    kind = file_system(path, mountinfo)
+    if kind in _MEMORY:
+        says = f"{path} is on {kind}: after a reboot nobody knows what containers had before"
+        yield Finding("state directory", Verdict.WARN, says, "put it on a disk, or on a named volume")
+    else:
+        yield Finding("state directory", Verdict.OK, f"{path} can be written ({kind})")
+    if is_running:
+        yield Finding("daemon", Verdict.OK, f"one is running on {path}")
+
+
+def check_projections(path: str, mountinfo: str) -> Iterator[Finding]:
+    """Can workloads be told?"""
+    if trouble := _unwritable(path):
+        cure = "mount a volume there that can be written, or set projections"
+        yield Finding("projections", Verdict.FAIL, trouble, cure)
+        return
+    kind = file_system(path, mountinfo)
+    if kind in _MEMORY:
+        yield Finding("projections", Verdict.OK, f"{path} can be written ({kind})")
+    else:
+        says = f"{path} is on {kind}: every change is written to it, and old files survive a reboot"
+        yield Finding("projections", Verdict.WARN, says, "a tmpfs is right for it")
+
+
+def file_system(path: str, mountinfo: str) -> str:
+    """The type of the file system that a path is on, from /proc/self/mountinfo (proc_pid_mountinfo(5))."""
+    best, kind = -1, "unknown"
+    for line in mountinfo.splitlines():
+        left, dash, right = line.partition(" - ")
+        fields = left.split(" ")
+        if not dash or len(fields) < 5:
+            continue
+        point = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), fields[4])
+        is_above = point == "/" or path == point or path.startswith(point + "/")
+        # A later line for the same place covers an earlier one.
+        if is_above and len(point) >= best:
+            best, kind = len(point), right.split(" ")[0]
+    return kind
+
+
+def _unwritable(path: str) -> str:
+    """Why a directory cannot be written, "" if it can. One that is missing can be made if its parent can be written."""
+    at = Path(path)
+    while not at.exists() and at != at.parent:
+        at = at.parent
+    if not at.is_dir():
+        return f"{at} is not a directory"
+    if os.access(at, os.W_OK | os.X_OK):
+        return ""
+    return f"{at} cannot be written" if at == Path(path) else f"{path} is missing, and {at} cannot be written"
+
+
+def _names(views: list[ContainerView]) -> str:
+    names = sorted(view.name for view in views)
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

@@ -1,0 +1,282 @@
+"""`install-runtime`: set up the strict start on this host, say what changed, and undo exactly that."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+from sidecar.api.unix_socket import NAME
+from sidecar.cli.flags import add_config, config_of
+from sidecar.cli.setup import dockerd_process
+from sidecar.cli.setup.install_arguments import Done, add_installing, print_done, root_of
+from sidecar.decide.container.start import STRICT_RUNTIME
+from sidecar.engines.address import AUTO, address
+from sidecar.failures import ConfigError, EngineUnavailable, SidecarError
+from sidecar.host.install import runtime_files
+from sidecar.host.install.daemon_json import (
+    DAEMON_JSON,
+    DaemonJson,
+    encode_settings,
+    read_daemon_json,
+    value_at,
+    with_value,
+    without,
+    write_daemon_json,
+)
+from sidecar.host.install.runtime_files import Installation, Places
+from state import files
+
+_KEYS = ("runtimes", STRICT_RUNTIME)
+
+_DESCRIPTION = f"""Set up the strict start: an OCI runtime `{STRICT_RUNTIME}` that asks the sidecar before it creates a
+container, and lets nobody start on other CPUs than those it says. Only containers that are made with that runtime are
+affected. Docker is told to read its configuration again, not restarted. --remove undoes it."""
+
+_EPILOG = """examples:
+  cpuset-sidecar install-runtime --dry-run
+  cpuset-sidecar install-runtime
+  docker run --runtime cpuset --label cpuset.exclusive=2 ...
+  cpuset-sidecar install-runtime --remove
+
+with the sidecar in a container, from its image, with the host's file system at /host:
+  docker run --rm --pid host -v /:/host -v /var/run/docker.sock:/var/run/docker.sock \\
+    cpuset-sidecar install-runtime --root /host
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    parser = subparsers.add_parser(
+        "install-runtime",
+        help="set up the strict start on this host, or remove it",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_installing(parser)
+    parser.add_argument(
+        "--for",
+        dest="wanted",
+        choices=("docker", "podman", "auto"),
+        default="auto",
+        help="which engine learns of it (default: those that are on the host)",
+    )
+    parser.add_argument("--hook", action="store_true", help="for Podman: a precreate hook besides, by annotations")
+    parser.add_argument("--runtime", default="auto", metavar="NAME", help="the real runtime (default: runc, else crun)")
+    parser.add_argument("--python", default="", metavar="PATH", help="the host's Python, 3.9 or newer")
+    parser.add_argument("--socket", default="", metavar="PATH", help="the sidecar's api.sock, as the host sees it")
+    parser.add_argument("--patience", type=_seconds, default=10.0, metavar="SECONDS", help="wait for a missing sidecar")
+    parser.add_argument(
+        "--prefix", default=runtime_files.USUAL, metavar="DIR", help="where it goes (default: /usr/local)"
+    )
+    parser.add_argument("--docker-pid", default=dockerd_process.PID_FILE, metavar="PATH", help="dockerd's pid file")
+    add_config(parser, ("state_dir", "projections", "engine"))
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Install or remove, and print what that changed."""
+    root = root_of(args)
+    print_done(args, _remove(args, root) if args.remove else _install(args, root))
+    return 0
+
+
+def _install(args: argparse.Namespace, root: str) -> Done:
+    """Everything is read and judged before the first file is written; the engine is told of it last."""
+    config, places = config_of(args), _places(args)
+    made = Installation(
+        real=runtime_files.find_real(root, args.runtime),
+        python=runtime_files.find_python(root, args.python),
+        socket=args.socket or os.path.join(config.state_dir, NAME),
+        projections=config.projections,
+        patience=args.patience,
+    )
+    docker, podman = _engines(args, root)
+    planned = runtime_files.changes(root, runtime_files.runtime_files(places, made))
+    if podman:
+        planned += runtime_files.changes(root, runtime_files.podman_files(places, with_hook=args.hook))
+    notes = list(_doubts(root, made))
+    file = _daemon_json(args, root) if docker else None
+    settings: dict[str, Any] = {}
+    if file:
+        _see_that_free(file, places)
+        settings = with_value(file.settings, _KEYS, {"path": places.runtime})
+        file = None if _is_ours(file, places) else file
+    written = tuple(each.path for each in planned) + ((file.path,) if file else ())
+    if args.dry_run:
+        return Done(written=written, notes=tuple(notes), is_dry=True)
+    runtime_files.carry_out(root, planned)
+    notes += _compiled(root, places, made)
+    if file:
+        kept = write_daemon_json(file, settings)
+        notes += [f"the former {kept.path} is kept in {kept.backup}"] if kept.backup else []
+    if docker:
+        notes += _reloaded(args, root, wanted=True)
+    if podman:
+        notes.append(f"Podman: --runtime {STRICT_RUNTIME}, at its next call")
+    return Done(written=written, notes=tuple(notes))
+
+
+def _remove(args: argparse.Namespace, root: str) -> Done:
+    notes: list[str] = []
+    places = _places(args)
+    if socket := _socket(args):
+        try:
+            using = dockerd_process.users(socket)
+        except EngineUnavailable as error:
+            notes.append(f"whether containers use it is not known: {error}")
+        else:
+            if live := [user.name for user in using if user.is_live]:
+                raise SidecarError(
+                    f"nothing was removed: {', '.join(live)} {'run' if len(live) > 1 else 'runs'} under the runtime "
+                    f"{STRICT_RUNTIME}, and could not be stopped without it: stop first what is to keep its data, "
+                    "then make it anew with another runtime"
+                )
+            if using:
+                notes.append(
+                    f"cannot be started until made anew with another runtime: {', '.join(user.name for user in using)}"
+                )
+    file = _daemon_json(args, root)
+    ours = _is_ours(file, places)
+    planned = runtime_files.changes(root, runtime_files.all_gone(places))
+    removed = tuple(each.path for each in planned)
+    written = (file.path,) if ours else ()
+    if args.dry_run:
+        return Done(written=written, removed=removed, notes=tuple(notes), is_dry=True)
+    if ours:
+        notes += _forgotten(args, root, file)
+    runtime_files.carry_out(root, planned)
+    runtime_files.remove_directories(root, places)
+    return Done(written=written, removed=removed, notes=tuple(notes))
+
+
+def _places(args: argparse.Namespace) -> Places:
+    """Where things go: a user without root has containers, and settings of Podman, of their own."""
+    prefix = os.path.abspath(args.prefix)
+    if os.geteuid() == 0:
+        return Places(prefix)
+    return Places(
+        prefix, os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "containers")
+    )
+
+
+def _forgotten(args: argparse.Namespace, root: str, file: DaemonJson) -> list[str]:
+    """Take the runtime out of dockerd's configuration file, and have dockerd forget it.
+
+    A table that is missing changes nothing at a reload, only an empty one does: so that is what dockerd is shown first.
+    """
+    settings = without(file.settings, _KEYS)
+    kept = write_daemon_json(file, {_KEYS[0]: {}, **settings})
+    notes = [f"the former {kept.path} is kept in {kept.backup}", *_reloaded(args, root, wanted=False)]
+    if _KEYS[0] not in settings:
+        folder, name = os.path.split(kept.path)
+        with files.directory(folder) as at:
+            if settings:
+                mode = stat.S_IMODE(os.stat(kept.path).st_mode)
+                files.replace(at, name, encode_settings(settings, file.content), sync=True, mode=mode)
+            else:
+                files.remove(at, name)
+    return notes
+
+
+def _engines(args: argparse.Namespace, root: str) -> tuple[bool, bool]:
+    """Whether Docker, and whether Podman, is to learn of it."""
+    if args.wanted != "auto":
+        return args.wanted == "docker", args.wanted == "podman"
+    places = ("usr/bin", "usr/sbin", "usr/local/bin", "usr/local/sbin", "bin", "sbin")
+    docker, podman = (
+        any(os.path.exists(os.path.join(root, place, name)) for place in places) for name in ("dockerd", "podman")
+    )
+    if not docker and not podman:
+        raise ConfigError("there is neither dockerd nor podman on the host: say --for docker or --for podman")
+    return docker, podman
+
+
+def _daemon_json(args: argparse.Namespace, root: str) -> DaemonJson:
+    """dockerd's configuration file: as said, or as dockerd says, or where it usually is. ConfigError."""
+    running = _running(args, root)
+    path = args.daemon_json or (running and running.flag("config-file")) or DAEMON_JSON
+    found = read_daemon_json(path if root == "/" or args.daemon_json else os.path.join(root, path.lstrip("/")))
+    if running and (reason := dockerd_process.conflict(running.words)):
+        raise ConfigError(reason)
+    return found
+
+
+def _see_that_free(file: DaemonJson, places: Places) -> None:
+    present = value_at(file.settings, _KEYS)
+    if present is not None and not _is_ours(file, places):
+        raise ConfigError(
+            f"{file.path} has another runtime {STRICT_RUNTIME!r} already, {present!r}: nothing was changed; rename it"
+        )
+
+
+def _is_ours(file: DaemonJson, places: Places) -> bool:
+    present = value_at(file.settings, _KEYS)
+    return isinstance(present, dict) and present.get("path") == places.runtime
+
+
+def _running(args: argparse.Namespace, root: str) -> dockerd_process.Dockerd | None:
+    pid_file = args.docker_pid
+    if root != "/" and pid_file == dockerd_process.PID_FILE:
+        # /var/run is a link of the host's.
+        pid_file = os.path.join(root, "run/docker.pid")
+    return dockerd_process.find_dockerd(pid_file)
+
+
+def _socket(args: argparse.Namespace) -> str:
+    """Docker's socket; "" where none is to be asked."""
+    configured = config_of(args).engine
+    path = "/var/run/docker.sock" if configured == AUTO else address(configured, "the setting `engine`").path
+    return path if path and args.wanted != "podman" and os.path.exists(path) else ""
+
+
+def _reloaded(args: argparse.Namespace, root: str, *, wanted: bool) -> Iterator[str]:
+    """Have dockerd read its configuration again, and see whether it took it."""
+    running = _running(args, root)
+    if running is None:
+        yield "no dockerd is seen from here: it learns of it at its next start, or by `systemctl reload docker`"
+        return
+    running.reload()
+    knows = "knows" if wanted else "no longer knows"
+    if not (socket := _socket(args)):
+        yield "dockerd was told to read its configuration again; its socket is not here, so nothing was verified"
+    elif dockerd_process.until_known(socket, STRICT_RUNTIME, wanted=wanted):
+        yield f"dockerd {knows} the runtime {STRICT_RUNTIME}, without a restart"
+    else:
+        raise SidecarError(
+            f"dockerd was told to read its configuration again, and its list of runtimes did not change within "
+            f"{dockerd_process.RELOAD_SECONDS:g} s: its log says why"
+        )
+
+
+def _doubts(root: str, made: Installation) -> Iterator[str]:
+    """What will keep containers from starting, or their projections from them."""
+    for path, lacks in ((made.socket, "no container starts under it"), (made.projections, "none is mounted")):
+        if not os.path.exists(path if root == "/" else os.path.join(root, path.lstrip("/"))):
+            yield f"{path} is not on the host: until the sidecar makes it, {lacks}"
+
+
+def _compiled(root: str, places: Places, made: Installation) -> Iterator[str]:
+    """Have the host's Python compile it: every start would, where it may not write. Another host's cannot be run."""
+    if root != "/":
+        return
+    command = [made.python, "-I", "-S", "-m", "compileall", "-q", places.library]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired) as error:
+        yield f"{made.python} cannot be run: {error}"
+        return
+    if done.returncode:
+        said = done.stdout + done.stderr
+        raise ConfigError(f"{made.python} cannot run the runtime: {said.strip()[-300:]}: say another with --python")
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 30:
+        raise argparse.ArgumentTypeError("0 to 30 seconds")
+    return value

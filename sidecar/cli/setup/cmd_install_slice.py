@@ -1,0 +1,179 @@
+"""`install-slice`: let one cgroup confine the shared pool on this host, say what changed, and undo exactly that."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+
+from sidecar.cli.doctor.cmd_doctor import ask_engine
+from sidecar.cli.doctor.host_checks import EngineReport
+from sidecar.cli.flags import add_config, config_of
+from sidecar.cli.setup import dockerd_process
+from sidecar.cli.setup.install_arguments import Done, add_installing, print_done, root_of
+from sidecar.failures import ConfigError, EngineLacks, EngineUnavailable
+from sidecar.host.install import runtime_files
+from sidecar.host.install.daemon_json import (
+    DAEMON_JSON,
+    DaemonJson,
+    read_daemon_json,
+    value_at,
+    with_value,
+    without,
+    write_daemon_json,
+)
+from sidecar.host.install.runtime_files import Planned
+from sidecar.systemd_names import SHARED, SHARED_PATH, exclusive_beside
+
+KEYS = ("cgroup-parent",)
+UNITS = "/etc/systemd/system"
+TITLES = ("Containers that share CPUs (cpuset-sidecar)", "Containers with CPUs of their own (cpuset-sidecar)")
+
+_DESCRIPTION = f"""Let one cgroup confine the shared pool, on cgroup v2: a container that names no cgroup parent is then
+born in it, and one write moves all of them. Under the systemd driver it is the slice {SHARED}; under the cgroupfs
+driver the path {SHARED_PATH}. dockerd must be restarted by hand for it. --remove undoes it."""
+
+_EPILOG = """examples:
+  cpuset-sidecar install-slice --dry-run
+  cpuset-sidecar install-slice && systemctl daemon-reload && systemctl restart docker
+  cpuset-sidecar install-slice --remove
+
+with the sidecar in a container, from its image, with the host's file system at /host:
+  docker run --rm --pid host -v /:/host -v /var/run/docker.sock:/var/run/docker.sock \\
+    cpuset-sidecar install-slice --root /host
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    parser = subparsers.add_parser(
+        "install-slice",
+        help="let one cgroup confine the shared pool on this host, or undo it",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_installing(parser)
+    parser.add_argument(
+        "--driver",
+        choices=("systemd", "cgroupfs", "auto"),
+        default="auto",
+        help="the engine's cgroup driver (default: the engine is asked)",
+    )
+    add_config(parser, ("engine", "shared_slice"))
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Install or remove, and print what that changed."""
+    root = root_of(args)
+    driver, engine = (args.driver, "docker") if args.driver != "auto" else _asked(config_of(args).engine)
+    shared = _shared(config_of(args).shared_slice, driver)
+    file = _daemon_json(args, root) if engine == "docker" else None
+    print_done(args, (_remove if args.remove else _install)(root, shared, file, is_dry=args.dry_run))
+    return 0
+
+
+def unit_files(shared: str) -> Iterator[Planned]:
+    """The units of the two slices; none for a group that is a path. Their CPUs are set at run time, not here."""
+    if shared.startswith("/"):
+        return
+    for name, title in zip((shared, exclusive_beside(shared)), TITLES, strict=True):
+        text = f"# Written by `cpuset-sidecar install-slice`.\n[Unit]\nDescription={title}\nBefore=slices.target\n"
+        yield Planned(f"{UNITS}/{name}", text.encode())
+
+
+def _install(root: str, shared: str, file: DaemonJson | None, *, is_dry: bool) -> Done:
+    planned = runtime_files.changes(root, unit_files(shared))
+    present = value_at(file.settings, KEYS) if file else shared
+    if file and present not in (None, shared):
+        raise ConfigError(
+            f"{file.path} has another cgroup-parent already, {present!r}: nothing was changed; remove it, or take that "
+            f"one: --shared-slice {present}"
+        )
+    written = tuple(each.path for each in planned) + ((file.path,) if file and present is None else ())
+    notes = list(_next(shared, planned, file))
+    if is_dry:
+        return Done(written=written, notes=tuple(notes), is_dry=True)
+    runtime_files.carry_out(root, planned)
+    if file and (kept := write_daemon_json(file, with_value(file.settings, KEYS, shared)).backup):
+        notes.insert(0, f"the former {file.path} is kept in {kept}")
+    return Done(written=written, notes=tuple(notes))
+
+
+def _next(shared: str, planned: list[Planned], file: DaemonJson | None) -> Iterator[str]:
+    """What is left to do, in order."""
+    exclusive = exclusive_beside(shared)
+    if planned:
+        yield "next: systemctl daemon-reload"
+    if file:
+        yield "next: restart dockerd (systemctl restart docker): it reads cgroup-parent at its start only"
+        yield (
+            "with live-restore containers run on meanwhile, without it they stop; each comes into the group at its "
+            "next start, and need not be made anew"
+        )
+    else:
+        yield f"Podman has no default to set: podman run --cgroup-parent {shared}, or Slice={shared} in a quadlet"
+    bus = "" if shared.startswith("/") else "; in a container mount /run/dbus/system_bus_socket into it as well"
+    yield f'next: tell the sidecar shared_slice = "{shared}" (CPUSET_SIDECAR_SHARED_SLICE), and restart it{bus}'
+    yield f"containers with CPUs of their own need cgroup_parent: {exclusive} from now on"
+
+
+def _remove(root: str, shared: str, file: DaemonJson | None, *, is_dry: bool) -> Done:
+    gone = (Planned(each.path, None) for each in unit_files(shared))
+    planned = runtime_files.changes(root, gone)
+    ours = file is not None and value_at(file.settings, KEYS) == shared
+    removed, written = tuple(each.path for each in planned), (file.path,) if file and ours else ()
+    reload = "systemctl daemon-reload, and " if planned else ""
+    notes = [
+        "before that: cpuset-sidecar release, which gives the group all CPUs again; then leave shared_slice out",
+        f"next: {reload}restart dockerd; containers leave the group at their next start",
+        f"containers with cgroup_parent: {exclusive_beside(shared)} start as before: that parent is made when needed",
+    ]
+    if file and not ours and value_at(file.settings, KEYS) is not None:
+        notes.insert(0, f"cgroup-parent in {file.path} is not ours, and stays")
+    if is_dry:
+        return Done(written=written, removed=removed, notes=tuple(notes), is_dry=True)
+    if file and ours and (kept := write_daemon_json(file, without(file.settings, KEYS)).backup):
+        notes.insert(0, f"the former {file.path} is kept in {kept}")
+    runtime_files.carry_out(root, planned)
+    return Done(written=written, removed=removed, notes=tuple(notes))
+
+
+def _shared(configured: str, driver: str) -> str:
+    """The group's name: as configured, where that fits the driver, or the usual one. ConfigError."""
+    if not configured:
+        return SHARED if driver == "systemd" else SHARED_PATH
+    if configured.startswith("/") is (driver == "systemd"):
+        right = SHARED if driver == "systemd" else SHARED_PATH
+        raise ConfigError(
+            f"shared_slice is {configured!r}, and the cgroup driver is {driver}: write one like {right!r}"
+        )
+    return configured
+
+
+def _asked(address: str) -> tuple[str, str]:
+    """The engine's cgroup driver, and its name. EngineLacks on cgroup v1, where a group confines no members."""
+    report: EngineReport = ask_engine(address)
+    engine = report.engine
+    if engine is None:
+        raise EngineUnavailable(f"{report.error} Or say --driver systemd or --driver cgroupfs.")
+    if engine.cgroup_version == "1":
+        raise EngineLacks(
+            "this host has cgroup v1, where a group does not confine its members: nothing was changed. Boot with "
+            "cgroup v2 (systemd.unified_cgroup_hierarchy=1), or leave it"
+        )
+    return ("systemd" if engine.cgroup_driver == "systemd" else "cgroupfs"), engine.name
+
+
+def _daemon_json(args: argparse.Namespace, root: str) -> DaemonJson:
+    """dockerd's configuration file: as said, or as dockerd says, or where it usually is. ConfigError."""
+    pid_file = dockerd_process.PID_FILE if root == "/" else os.path.join(root, "run/docker.pid")
+    running = dockerd_process.find_dockerd(pid_file)
+    if running and (parent := running.flag("cgroup-parent")):
+        raise ConfigError(
+            f"dockerd runs with the flag --cgroup-parent {parent}: it would not start with the same key in its file; "
+            "take the flag away first"
+        )
+    path = args.daemon_json or (running and running.flag("config-file")) or DAEMON_JSON
+    return read_daemon_json(path if root == "/" or args.daemon_json else os.path.join(root, path.lstrip("/")))

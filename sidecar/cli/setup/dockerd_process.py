@@ -1,0 +1,131 @@
+"""A Docker daemon as its administrator sees it: its process, its command line, and what it says of its runtimes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+
+from sidecar.decide.container.start import is_strict_runtime
+from sidecar.failures import EngineUnavailable, SidecarError
+from state import files
+
+PID_FILE: Final = "/var/run/docker.pid"
+
+RELOAD_SECONDS: Final = 10.0
+"""How long a reload is waited for: it takes some milliseconds."""
+
+_SECONDS: Final = 30.0
+_LIMIT: Final = 512 * 1024 * 1024
+
+
+class Dockerd(msgspec.Struct, frozen=True):
+    """The running daemon: its process, and the words of its command line."""
+
+    pid: int
+    words: tuple[str, ...]
+
+    def flag(self, name: str) -> str | None:
+        """The value of a flag; None where it is not given."""
+        for place, word in enumerate(self.words):
+            if word.startswith(f"--{name}="):
+                return word.partition("=")[2]
+            if word == f"--{name}" and place + 1 < len(self.words):
+                return self.words[place + 1]
+        return None
+
+    def reload(self) -> None:
+        """Have it read its configuration again. SidecarError where that cannot be asked for."""
+        try:
+            os.kill(self.pid, signal.SIGHUP)
+        except OSError as error:
+            raise SidecarError(
+                f"dockerd cannot be told to read its configuration again ({files.reason(error)}): "
+                "run `systemctl reload docker` on the host"
+            ) from error
+
+
+def find_dockerd(pid_file: str = PID_FILE, proc: str = "/proc") -> Dockerd | None:
+    """The daemon whose pid stands in this file; None where none runs, or it is not to be seen from here."""
+    try:
+        with open(pid_file, encoding="ascii") as file:
+            pid = int(file.read(32))
+        with open(f"{proc}/{pid}/cmdline", "rb") as file:
+            words = file.read().rstrip(b"\0").decode(errors="replace").split("\0")
+    except (OSError, ValueError):
+        return None
+    return Dockerd(pid, tuple(words[1:])) if os.path.basename(words[0]) == "dockerd" else None
+
+
+def runtimes(path: str) -> dict[str, str]:
+    """The runtimes that the engine on this socket knows, with their paths. EngineUnavailable."""
+    told = _ask(path, "/info").get("Runtimes")
+    known = told if isinstance(told, dict) else {}
+    return {name: str(each.get("path", "")) for name, each in known.items() if isinstance(each, dict)}
+
+
+def until_known(path: str, runtime: str, *, wanted: bool) -> bool:
+    """Whether the engine comes to know a runtime, or to know it no more, within `RELOAD_SECONDS`. EngineUnavailable."""
+    end = time.monotonic() + RELOAD_SECONDS
+    while (runtime in runtimes(path)) != wanted:
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+class User(msgspec.Struct, frozen=True):
+    """A container that was made with the runtime."""
+
+    name: str
+    is_live: bool
+
+
+def users(path: str) -> list[User]:
+    """The containers that were made with the strict runtime. EngineUnavailable."""
+    found = []
+    for listed in _ask(path, "/containers/json?all=1"):
+        with suppress(KeyError, TypeError, SidecarError):
+            described = _ask(path, f"/containers/{listed['Id']}/json")
+            if is_strict_runtime(described["HostConfig"].get("Runtime") or ""):
+                live = bool(described["State"].get("Running"))
+                found.append(User(str(described["Name"]).removeprefix("/"), live))
+    return sorted(found, key=lambda user: user.name)
+
+
+def _ask(path: str, route: str) -> Any:
+    # Only here: other commands do not pay for a web client.
+    from http.client import HTTPException
+
+    from sidecar.cli.daemon_client import UnixConnection
+
+    connection = UnixConnection(path, _SECONDS)
+    try:
+        connection.request("GET", route)
+        answer = connection.getresponse()
+        content = answer.read(_LIMIT)
+        if answer.status != 200:
+            raise EngineUnavailable(f"the engine on {path} answers {answer.status} to {route}")
+        return json.loads(content)
+    except OSError as error:
+        raise EngineUnavailable(f"the engine on {path} cannot be asked: {files.reason(error)}") from error
+    except (HTTPException, ValueError) as error:
+        raise EngineUnavailable(f"the engine on {path} answers something else: {error}") from error
+    finally:
+        connection.close()
+
+
+def conflict(words: Sequence[str]) -> str:
+    """Why this daemon would not take a table of runtimes from its configuration file; "" where it would."""
+    if any(word == "--add-runtime" or word.startswith("--add-runtime=") for word in words):
+        return (
+            "dockerd runs with --add-runtime, and takes no runtimes from its configuration file besides: "
+            "move that flag into the file first"
+        )
+    return ""

@@ -1,0 +1,57 @@
+"""What the commands that change files of the host have in common: their arguments, and what they say was done."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+import msgspec
+
+from sidecar.cli.flags import add_json, print_json
+from sidecar.failures import ConfigError
+from sidecar.log import printable
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """What was changed, or with a dry run would be: files written and removed, and what people should know besides."""
+
+    written: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    is_dry: bool = False
+
+
+def add_installing(parser: argparse.ArgumentParser, *, undo: str = "undo it") -> None:
+    """`--remove`, `--dry-run`, `--root`, `--daemon-json` and `--json`."""
+    parser.add_argument("--remove", action="store_true", help=undo)
+    parser.add_argument("--dry-run", action="store_true", help="change nothing, and say what would be")
+    parser.add_argument("--root", default="/", metavar="DIR", help="where the host's file system is (default: /)")
+    parser.add_argument(
+        "--daemon-json", default="", metavar="PATH", help="dockerd's configuration file (default: the one it was given)"
+    )
+    add_json(parser)
+
+
+def root_of(args: argparse.Namespace) -> str:
+    """Where the host's file system is. ConfigError where that is no directory."""
+    root = os.path.abspath(str(args.root))
+    if not os.path.isdir(root):
+        raise ConfigError(f"--root {root} is no directory")
+    return root
+
+
+def print_done(args: argparse.Namespace, done: Done) -> None:
+    """Say what was done, to people or to a program."""
+    if args.json:
+        print_json(done)
+    else:
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in rendered(done)))
+
+
+def rendered(done: Done) -> list[str]:
+    """What was done, a line each."""
+    would = "would be " if done.is_dry else ""
+    lines = [f"{would}written: {path}" for path in done.written]
+    lines += [f"{would}removed: {path}" for path in done.removed]
+    return [*(lines or ["nothing to change: all is as it should be"]), *done.notes]

@@ -1,0 +1,85 @@
+"""The lock that keeps a second sidecar off the same state."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from sidecar.failures import AlreadyRunning, StateUnwritable
+from state.files import reason
+
+NAME: Final = "lock"
+
+TRIES: Final = 5
+TRY_SECONDS: Final = 0.05
+
+
+class Lock:
+    """A lock that is held: its file, by its path and open."""
+
+    def __init__(self, path: str, opened: int) -> None:
+        self._path = path
+        self._opened = opened
+
+    def is_in_place(self) -> bool:
+        """Whether the file at its path is still this one: a state directory may be deleted, or replaced, under us."""
+        try:
+            found = os.stat(self._path, follow_symlinks=False)
+        except OSError:
+            return False
+        held = os.fstat(self._opened)
+        return (found.st_dev, found.st_ino) == (held.st_dev, held.st_ino)
+
+    def is_free(self) -> bool:
+        """Whether nobody has taken the place of a lock that is not in its place any more."""
+        return not os.path.lexists(self._path)
+
+
+@contextmanager
+def hold_lock(state_dir: str) -> Iterator[Lock]:
+    """Hold the lock of a state directory, which is made if it is not there, for as long as the block runs.
+
+    The kernel drops it with the process, however that ends. AlreadyRunning names the holder's process id, as it is
+    seen from where the holder runs; StateUnwritable where the file cannot be opened.
+    """
+    try:
+        os.makedirs(state_dir, mode=0o700, exist_ok=True)
+        opened = os.open(os.path.join(state_dir, NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise StateUnwritable(_unusable(state_dir, error)) from error
+    try:
+        if not _locked(opened):
+            holder = os.read(opened, 32).decode("ascii", "replace").strip() or "unknown"
+            raise AlreadyRunning(
+                f"another sidecar (process {holder}) runs on {state_dir}. "
+                "Stop it first, or give this one a state_dir of its own"
+            )
+        try:
+            os.ftruncate(opened, 0)
+            os.write(opened, f"{os.getpid()}\n".encode())
+        except OSError as error:
+            # Whoever cannot write this much can keep no books either.
+            raise StateUnwritable(_unusable(state_dir, error)) from error
+        yield Lock(os.path.join(state_dir, NAME), opened)
+    finally:
+        os.close(opened)
+
+
+def _unusable(state_dir: str, error: OSError) -> str:
+    return f"the state directory {state_dir} cannot be used: {reason(error)}. Make it writable, or set state_dir"
+
+
+def _locked(opened: int) -> bool:
+    """Take the lock. Commands that ask whether a daemon runs hold it for an instant, so one refusal is not enough."""
+    for attempt in range(TRIES):
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(TRY_SECONDS if attempt < TRIES - 1 else 0)
+        else:
+            return True
+    return False

@@ -1,0 +1,101 @@
+"""The room where asyncio lives: the one place where trio and aiodocker meet.
+
+aiodocker needs asyncio, the sidecar is trio. An asyncio loop runs in a thread of its own, behind anyio's blocking
+portal, and trio stays pure: if asyncio code hangs, trio still sees its signals and deadlines.
+
+1. The portal starts and ends in a worker thread, since both wait for the loop's thread.
+2. A call makes an asyncio task, whose end reschedules the waiting trio task. No thread waits for a result, and there is
+   one hand-over each way: from an idle process 0.24 ms there and back, against 0.40 ms for the portal's own call.
+3. A cancelled call cancels the asyncio task and waits until it has ended, cleanup included. It is not abandoned: a
+   connection in an unknown state would go back to the pool. If the task ends well all the same, its result counts.
+4. There is no nursery around the `yield`: an error of the body would come out wrapped in a group, and
+   `except EngineUnavailable` would silently stop to match.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Generic, TypeVar, TypeVarTuple, cast
+
+import outcome
+import trio
+from anyio.from_thread import start_blocking_portal
+
+from sidecar.failures import EngineUnavailable
+
+T = TypeVar("T")
+Args = TypeVarTuple("Args")
+
+
+class Room:
+    """Runs asyncio functions for trio tasks. Made by `open_room`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    async def call(self, function: Callable[[*Args], Awaitable[T]], *args: *Args) -> T:
+        """Run an asyncio function in the room; its result and its errors come back as they are.
+
+        EngineUnavailable if the room closes meanwhile. The function must bound its own time.
+        """
+
+        async def run() -> T:
+            return await function(*args)
+
+        one: _Call[T] = _Call(self._loop, run)
+        self._loop.call_soon_threadsafe(one.start, context=contextvars.Context())
+        return cast(T, await trio.lowlevel.wait_task_rescheduled(one.abort))
+
+
+class _Call(Generic[T]):
+    """One call: made in the trio task that waits for it; `start` and `_ended` run in the room."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, run: Callable[[], Any]) -> None:
+        self._loop = loop
+        self._run = run
+        self._waiting = trio.lowlevel.current_task()
+        self._trio = trio.lowlevel.current_trio_token()
+        self._task: asyncio.Task[T] | None = None
+        self._raise_cancelled: Callable[[], Any] | None = None
+
+    def start(self) -> None:
+        """Make the asyncio task."""
+        self._task = self._loop.create_task(self._run())
+        self._task.add_done_callback(self._ended)
+
+    def abort(self, raise_cancelled: Callable[[], Any]) -> trio.lowlevel.Abort:
+        """The trio task is cancelled: so is the asyncio task, and its end is waited for."""
+        self._raise_cancelled = raise_cancelled
+        self._loop.call_soon_threadsafe(self._cancel)  # comes after `start`, which was asked for before
+        return trio.lowlevel.Abort.FAILED
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _ended(self, task: asyncio.Task[T]) -> None:
+        self._trio.run_sync_soon(trio.lowlevel.reschedule, self._waiting, self._outcome(task))
+
+    def _outcome(self, task: asyncio.Task[T]) -> outcome.Outcome[Any]:
+        if task.cancelled():
+            if self._raise_cancelled is not None:
+                cancelled: outcome.Outcome[Any] = outcome.capture(self._raise_cancelled)
+                return cancelled
+            return outcome.Error(EngineUnavailable("the connection to the engine was closed meanwhile"))
+        error = task.exception()
+        return outcome.Value(task.result()) if error is None else outcome.Error(error)
+
+
+@asynccontextmanager
+async def open_room() -> AsyncIterator[Room]:
+    """An asyncio loop in a thread, for as long as the block runs; joined at the end, also when cancelled."""
+    portal_of_thread = start_blocking_portal("asyncio", name="engine-asyncio")
+    portal = await trio.to_thread.run_sync(portal_of_thread.__enter__)
+    try:
+        yield Room(await portal.call_async(asyncio.get_running_loop))
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(portal_of_thread.__exit__, None, None, None)

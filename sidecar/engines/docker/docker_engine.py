@@ -1,0 +1,160 @@
+"""DockerEngine: the port `Engine` on a real Docker engine, for trio tasks. The asyncio side is in `http_client`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+import trio
+
+from sidecar.decide.facts import ContainerView, EngineInfo
+from sidecar.decide.orders import Update
+from sidecar.engines.address import Address, choose
+from sidecar.engines.answer_bounds import BACKLOG, INSPECT_BYTES, LIST_BYTES, SMALL_BYTES, Patience, path_of
+from sidecar.engines.asyncio_room import Room, open_room
+from sidecar.engines.docker import docker_glance, docker_wire, engine_identity
+from sidecar.engines.docker.docker_signals import refused
+from sidecar.engines.event_feed import Feed
+from sidecar.engines.http_client import GAP, Client, Reader
+from sidecar.failures import ContainerGone, EngineLacks, EngineUnavailable
+from sidecar.ports import EngineEvent
+
+_NOBODY: Final = "0" * 64
+"""A container that does not exist: to see whether the update route does."""
+
+
+class DockerEngine:
+    """A Docker engine. Made by `open_docker`; every call is bounded in time."""
+
+    def __init__(self, room: Room, client: Client, patience: Patience, labels: frozenset[str]) -> None:
+        self._room = room
+        self._labels = labels
+        self._client = client
+        self._patience = patience
+        self._home = ""
+
+    async def info(self) -> EngineInfo:
+        """Who answers. EngineLacks where the update route or the cpuset controller is missing, EngineUnavailable where
+        it is another engine than the one that answered first.
+        """
+        socket = self._client.socket()
+        version = await self._room.call(self._client.negotiate, self._patience.look)
+        described = await self._ask("GET", "info", most=SMALL_BYTES, is_introduction=True)
+        info = engine_identity.engine_info_of(described, version)
+        self._recognize(engine_identity.home_of(described))
+        self._client.trust(socket)
+        if not info.has_cpuset:
+            raise EngineLacks(
+                "the engine has no cpuset controller: it would take every order and drop it. Delegate the controller "
+                "to it (systemd, for a rootless engine: Delegate=cpu cpuset io memory pids on user@.service)."
+            )
+        with suppress(ContainerGone):  # the answer of a route that is there
+            await self._ask("POST", f"containers/{_NOBODY}/update", most=SMALL_BYTES, body=b"{}")
+        return info
+
+    def _recognize(self, home: str) -> None:
+        """Another engine has none of the containers: who took its list for true would think that all are gone."""
+        if self._home and home != self._home:
+            raise EngineUnavailable(
+                f"another engine answers: it keeps its containers in {home}, and the one before in {self._home}. "
+                "Restart the sidecar, if it is to begin anew with this one"
+            )
+        self._home = home
+
+    async def containers(self) -> tuple[str, ...]:
+        """The full ids of all containers, stopped ones too."""
+        return docker_wire.ids_of(await self._ask("GET", "containers/json", most=LIST_BYTES, params={"all": "1"}))
+
+    async def inspect(self, container: str) -> ContainerView:
+        """The engine's view of one container."""
+        return await self._room.call(self._inspect_from_the_room, container)
+
+    async def glance(self, container: str) -> ContainerView:
+        """Who a container is, while a start holds its lock, too."""
+        params = docker_glance.params_of(container)
+        answer = await self._ask("GET", "containers/json", most=INSPECT_BYTES, params=params)
+        return docker_glance.glance_of(answer, container, self._labels)
+
+    async def update(self, container: str, update: Update) -> None:
+        """Change CPUs and quota in one call."""
+        answer = await self._ask(
+            "POST",
+            f"{path_of(container)}/update",
+            most=SMALL_BYTES,
+            body=docker_wire.update_body(update),
+            seconds=self._patience.update,
+        )
+        docker_wire.check_updated(answer)
+
+    async def stop(self, container: str) -> None:
+        """Stop a container, with its own grace; no error if it is stopped already."""
+        await self._ask("POST", f"{path_of(container)}/stop", most=SMALL_BYTES, seconds=self._patience.stop)
+
+    async def signal(self, container: str, signal: str) -> None:
+        """Send a signal to a container's first process, where that does no more than this: `signals` says why."""
+        path = path_of(container)
+        described = await self._ask("GET", f"{path}/json", most=INSPECT_BYTES)
+        if effect := docker_wire.side_effect_of(described, signal):
+            raise refused(effect, signal)
+        await self._ask("POST", f"{path}/kill", most=SMALL_BYTES, params={"signal": signal})
+
+    @asynccontextmanager
+    async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
+        """The event stream: subscribed when entered, with the last two seconds again."""
+        feed = Feed(size=BACKLOG, gap=GAP)
+        reader = Reader(self._client, feed, self._inspect_from_the_room)
+        try:
+            await self._room.call(reader.open, self._patience.look)
+            yield feed
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._room.call(reader.close)
+
+    async def _inspect_from_the_room(self, container: str) -> ContainerView:
+        path, seconds = f"{path_of(container)}/json", self._patience.look
+        return docker_wire.view_of(await self._client.ask("GET", path, seconds, most=INSPECT_BYTES), self._labels)
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        most: int,
+        body: bytes | None = None,
+        params: dict[str, str] | None = None,
+        seconds: float | None = None,
+        is_introduction: bool = False,
+    ) -> bytearray:
+        limit = self._patience.look if seconds is None else seconds
+
+        async def ask() -> bytearray:
+            return await self._client.ask(
+                method, path, limit, most=most, body=body, params=params, is_introduction=is_introduction
+            )
+
+        return await self._room.call(ask)
+
+
+@asynccontextmanager
+async def open_docker(
+    address: str | None = None, patience: Patience | None = None, *, labels: frozenset[str] = frozenset()
+) -> AsyncIterator[DockerEngine]:
+    """A Docker engine at this address; None or "auto" looks for it. Connects when first asked, and again when lost.
+
+    Of a container's labels, views have those that matter to the sidecar, and the given ones. EngineUnavailable where no
+    address is to be had.
+    """
+    where = choose(address, os.environ, os.path.exists)
+    async with open_room() as room:
+        client = await room.call(_client_at, where)
+        try:
+            yield DockerEngine(room, client, patience or Patience(), labels)
+        finally:
+            with trio.CancelScope(shield=True):
+                await room.call(client.close)
+
+
+async def _client_at(where: Address) -> Client:
+    return Client(where)

@@ -1,0 +1,76 @@
+"""A glance: who a container is, from Docker's list route, which waits for no container's lock. Pure.
+
+The list is made from a copy of the engine's books, so it is answered in a millisecond while a start holds the lock that
+an inspect would wait for (measured on Docker 20.10). It has the name, the labels, the state and the mounts; no limits.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sidecar.decide.facts import ContainerView, Mount, Phase
+from sidecar.engines.docker import docker_wire
+from sidecar.failures import ContainerGone
+
+_LONGEST = 4096
+_NAME_LENGTH = 256
+_MOUNT_COUNT = 256
+
+
+class _Mounted(msgspec.Struct, rename="pascal"):
+    type: str | None = None
+    name: str | None = None
+    source: str | None = None
+    destination: str | None = None
+
+
+class _Listed(msgspec.Struct, rename="pascal"):
+    id: str = ""
+    names: list[str] | None = None
+    state: str | None = None
+    labels: dict[str, msgspec.Raw] | None = None
+    mounts: list[_Mounted] | None = None
+
+
+def params_of(container: str) -> dict[str, str]:
+    """What to ask the list route for one container, stopped or not."""
+    return {"all": "1", "filters": msgspec.json.encode({"id": [container]}).decode()}
+
+
+def glance_of(body: bytes | bytearray, container: str, keep: frozenset[str] = frozenset()) -> ContainerView:
+    """The view of a container, as far as a list tells it. ContainerGone where it is not in it; EngineFailed where the
+    answer is no list.
+    """
+    for each in docker_wire.decoded(body, list[_Listed]):
+        if each.id == container:
+            break
+    else:
+        raise ContainerGone(f"the engine lists no container {container[:12]}")
+    # A container that is linked to has other names besides, with a slash inside.
+    names = [name.removeprefix("/") for name in each.names or []]
+    name = next((name for name in names if name and "/" not in name), "")
+    return ContainerView(
+        id=each.id,
+        name=name[:_NAME_LENGTH],
+        phase=_PHASES.get(each.state or "", Phase.CREATED),
+        labels=docker_wire.labels(each.labels or {}, keep),
+        is_glance=True,
+        mounts=tuple(_mount(mounted) for mounted in (each.mounts or [])[:_MOUNT_COUNT] if _is_sound(mounted)),
+    )
+
+
+_PHASES = {phase.value: phase for phase in Phase}
+
+
+def _is_sound(mounted: _Mounted) -> bool:
+    """Longer is no path, and cut it would be another one."""
+    source, target = _source(mounted), mounted.destination
+    return bool(source and target) and max(len(source), len(target or "")) <= _LONGEST
+
+
+def _mount(mounted: _Mounted) -> Mount:
+    return Mount(source=_source(mounted), target=mounted.destination or "")
+
+
+def _source(mounted: _Mounted) -> str:
+    return (mounted.name if mounted.type == "volume" else mounted.source) or ""

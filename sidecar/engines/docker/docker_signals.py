@@ -1,0 +1,53 @@
+"""When a signal through the engine would do more than be delivered. Measured on Docker 20.10; the source of later ones
+says the same.
+
+Docker takes its kill route for the wish that the container ends. Unless the container has a stop signal of its own, and
+it is another one than this:
+
+- its restart policy is forgotten until somebody starts it again: when it ends by itself it stays down;
+- a paused container is resumed.
+
+So where either would matter, no signal is sent.
+"""
+
+from __future__ import annotations
+
+import enum
+import signal as signals
+
+from sidecar.failures import EngineRefused
+
+
+class SideEffect(enum.Enum):
+    """What a signal would do besides being delivered."""
+
+    RESTART_POLICY_FORGOTTEN = "the engine would forget its restart policy"
+    RESUMED = "it is paused, and the engine would resume it"
+
+
+def side_effect(signal: str, *, stop_signal: str, restarts: bool, is_paused: bool) -> SideEffect | None:
+    """What this signal (`HUP`) would do to a container besides being delivered; None for nothing."""
+    if stop_signal and _number(stop_signal) != _number(signal):
+        return None
+    if restarts:
+        return SideEffect.RESTART_POLICY_FORGOTTEN
+    return SideEffect.RESUMED if is_paused else None
+
+
+def refused(effect: SideEffect, signal: str) -> EngineRefused:
+    """The error of a signal that is not sent for what else it would do, with the cure."""
+    cure = f"set a stop signal of its own that is not SIG{_bare(signal)} (`stop_signal: SIGTERM` in compose)"
+    return EngineRefused(f"{effect.value}; {cure}")
+
+
+def _bare(signal: str) -> str:
+    return signal.upper().removeprefix("SIG")
+
+
+def _number(signal: str) -> int | str:
+    """Engines take names with and without SIG, in any case, and numbers."""
+    bare = _bare(signal.strip())
+    if bare.isascii() and bare.isdigit():
+        return int(bare)
+    known = signals.Signals.__members__.get(f"SIG{bare}")
+    return bare if known is None else int(known)

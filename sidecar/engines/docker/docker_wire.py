@@ -1,0 +1,324 @@
+"""Engine JSON to our structs, and back: lenient about all that is not needed, bounded in all that is kept.
+
+Pure. What an engine sends may hold anything that somebody who can create containers has put there: labels of 40 MB,
+names that are no names, phases of a later version. Nothing of that may stop the sidecar, so unknown fields are
+skipped, unknown phases fall back on the engine's flags, and every text that is kept has a length limit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from sidecar.decide.container import swarm_task
+from sidecar.decide.facts import ContainerView, Mount, Phase
+from sidecar.decide.orders import Update
+from sidecar.engines.answer_errors import shown
+from sidecar.engines.docker.docker_signals import SideEffect, side_effect
+from sidecar.failures import EngineFailed, EngineLacks
+from sidecar.ports import EngineEvent
+
+T = TypeVar("T")
+
+WATCHED_ACTIONS: Final = (
+    "create",
+    "start",
+    "restart",
+    "die",
+    "stop",
+    "pause",
+    "unpause",
+    "update",
+    "rename",
+    "destroy",
+    "remove",  # Podman's word for destroy
+)
+"""What the engine is asked to send: all that may change a container's CPUs, name or phase. No exec and health noise."""
+
+_LABELS: Final = frozenset({"com.docker.compose.project", "com.docker.compose.service", *swarm_task.LABELS})
+_OUR_LABELS: Final = "cpuset."
+_LABEL_LENGTH: Final = 256
+"""Characters of a label's key and value that are kept: no meaningful one is longer."""
+_LABEL_COUNT: Final = 64
+"""Labels kept, in alphabetical order: four times as many as there are."""
+_NAME_LENGTH: Final = 256
+STAMP_LENGTH: Final = 64
+PATH_LENGTH: Final = 4096
+"""PATH_MAX; a longer one is no path, and cutting it would make another path of it."""
+_MOUNT_COUNT: Final = 256
+
+_SET_ASIDE: Final = re.compile(rb'"DOCKER_RESOURCE_%s=(\d{1,5})"' % swarm_task.KIND.upper().encode())
+_ID: Final = re.compile(r"[0-9a-f]{64}")
+_NUMBER_AT_END: Final = re.compile(rb'"timeNano":(\d{1,19})\}?\s*$')
+_ACTION_IN_HEAD: Final = re.compile(rb'"Action":"([a-z_]{1,32})","Actor":\{"ID":"([0-9a-f]{64})"')
+
+
+class _Actor(msgspec.Struct):
+    id: str | None = msgspec.field(name="ID", default=None)
+
+
+class _Event(msgspec.Struct):
+    type: str | None = msgspec.field(name="Type", default=None)
+    action: str | None = msgspec.field(name="Action", default=None)
+    actor: _Actor | None = msgspec.field(name="Actor", default=None)
+    legacy_id: str | None = msgspec.field(name="id", default=None)
+    legacy_status: str | None = msgspec.field(name="status", default=None)
+    time_nano: int | None = msgspec.field(name="timeNano", default=None)
+
+
+class _Listed(msgspec.Struct, rename="pascal"):
+    id: str = ""
+
+
+class _State(msgspec.Struct, rename="pascal"):
+    status: str | None = None
+    running: bool | None = None
+    paused: bool | None = None
+    restarting: bool | None = None
+    dead: bool | None = None
+    pid: int | None = None
+    started_at: str | None = None
+    cgroup_path: str | None = None
+
+
+class _VolumeOptions(msgspec.Struct, rename="pascal"):
+    subpath: str | None = None
+
+
+class _WantedMount(msgspec.Struct, rename="pascal"):
+    target: str | None = None
+    volume_options: _VolumeOptions | None = None
+
+
+class _Mount(msgspec.Struct, rename="pascal"):
+    type: str | None = None
+    name: str | None = None
+    source: str | None = None
+    destination: str | None = None
+
+
+class _RestartPolicy(msgspec.Struct, rename="pascal"):
+    name: str | None = None
+
+
+class _HostConfig(msgspec.Struct, rename="pascal"):
+    cpuset_cpus: str | None = None
+    cpuset_mems: str | None = None
+    nano_cpus: int | None = None
+    cpu_quota: int | None = None
+    cpu_period: int | None = None
+    memory: int | None = None
+    memory_reservation: int | None = None
+    cgroup_parent: str | None = None
+    mounts: list[_WantedMount] | None = None
+    restart_policy: _RestartPolicy | None = None
+    runtime: str | None = None
+
+
+class _Config(msgspec.Struct, rename="pascal"):
+    labels: dict[str, msgspec.Raw] | None = None
+    """Values stay raw, views into the answer, until one is wanted: a label of 40 MB is not copied."""
+    stop_signal: str | int | None = None
+    env: list[msgspec.Raw] | None = None
+    """Raw, too, and looked at only of tasks of Swarm."""
+
+
+class _Container(msgspec.Struct, rename="pascal"):
+    id: str
+    name: str | None = None
+    created: str | None = None
+    state: _State = msgspec.field(default_factory=_State)
+    host_config: _HostConfig = msgspec.field(default_factory=_HostConfig)
+    config: _Config = msgspec.field(default_factory=_Config)
+    mounts: list[_Mount] | None = None
+    oci_runtime: str | None = msgspec.field(name="OCIRuntime", default=None)
+    """Podman's; its HostConfig.Runtime says `oci` of everybody."""
+
+
+class _Updated(msgspec.Struct, rename="pascal"):
+    warnings: list[str] | None = None
+
+
+def event_of(event: bytes | Mapping[str, Any], actions: Container[str] = WATCHED_ACTIONS) -> EngineEvent | None:
+    """One event, a line of the stream or already JSON values; None for junk and for all that says nothing to us.
+
+    API 1.52 dropped the old `id` and `status`: `Actor.ID` and `Action` come first here.
+    """
+    try:
+        read = msgspec.json.decode(event, type=_Event) if isinstance(event, bytes) else msgspec.convert(event, _Event)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if read.type is not None and read.type != "container":
+        return None
+    container = (read.actor.id if read.actor else None) or read.legacy_id or ""
+    action = read.action or read.legacy_status or ""
+    return _event(container, action, read.time_nano or 0, actions)
+
+
+def torn_event_of(head: bytes, tail: bytes, actions: Container[str] = WATCHED_ACTIONS) -> EngineEvent | None:
+    """An event too long to keep, from its beginning and its end; None where they do not tell.
+
+    Engines write the action and the id before the labels, and the time after them. Text of a user cannot imitate the
+    pattern in the head: its quotation marks are escaped.
+    """
+    found = _ACTION_IN_HEAD.search(head)
+    if found is None or b'"Type":"container"' not in head:
+        return None
+    stamp = _NUMBER_AT_END.search(tail)
+    return _event(found[2].decode(), found[1].decode(), int(stamp[1]) if stamp else 0, actions)
+
+
+def _event(container: str, action: str, time_nano: int, actions: Container[str]) -> EngineEvent | None:
+    if action not in actions or not _ID.fullmatch(container):
+        return None
+    return EngineEvent(container=container, action=action, time_nano=time_nano)
+
+
+def ids_of(body: bytes | bytearray) -> tuple[str, ...]:
+    """The ids in an answer of the list route, in its order."""
+    return tuple(each.id for each in decoded(body, list[_Listed]) if _ID.fullmatch(each.id))
+
+
+def side_effect_of(body: bytes | bytearray, signal: str) -> SideEffect | None:
+    """What this signal would do to the container that the inspect route describes, besides being delivered."""
+    read = decoded(body, _Container)
+    return side_effect(
+        signal,
+        stop_signal=str(read.config.stop_signal or ""),
+        restarts=_restarts(read),
+        is_paused=bool(read.state.paused),
+    )
+
+
+def has_restart_policy(body: bytes | bytearray) -> bool:
+    """Whether the engine starts the container again when it ends, from the answer of the inspect route."""
+    return _restarts(decoded(body, _Container))
+
+
+def _restarts(read: _Container) -> bool:
+    policy = read.host_config.restart_policy
+    return bool(policy and policy.name not in (None, "", "no"))
+
+
+def view_of(body: bytes | bytearray, keep: frozenset[str] = frozenset()) -> ContainerView:
+    """The engine's view of a container, from the answer of the inspect route. EngineFailed if it is not one."""
+    read = decoded(body, _Container)
+    if not _ID.fullmatch(read.id):
+        raise EngineFailed(f"the engine describes a container whose id is {shown(read.id)}")
+    limits, state = read.host_config, read.state
+    return ContainerView(
+        id=read.id,
+        name=(read.name or "").removeprefix("/")[:_NAME_LENGTH],
+        phase=_phase(state),
+        labels=labels(read.config.labels or {}, keep),
+        cpuset=(limits.cpuset_cpus or "")[:PATH_LENGTH],
+        mems=(limits.cpuset_mems or "")[:PATH_LENGTH],
+        nano_cpus=limits.nano_cpus or 0,
+        cpu_quota=limits.cpu_quota or 0,
+        cpu_period=limits.cpu_period or 0,
+        memory=limits.memory or 0,
+        memory_reservation=limits.memory_reservation or 0,
+        pid=state.pid or 0,
+        cgroup_parent=(limits.cgroup_parent or "")[:PATH_LENGTH],
+        cgroup=(state.cgroup_path or "")[:PATH_LENGTH],
+        runtime=(read.oci_runtime or limits.runtime or "")[:PATH_LENGTH],
+        created_at=(read.created or "")[:STAMP_LENGTH],
+        started_at=(state.started_at or "")[:STAMP_LENGTH],
+        mounts=tuple(_mounts(read)),
+        set_aside=_set_aside(read.config),
+    )
+
+
+def update_body(update: Update) -> bytes:
+    """The body of the update route: only what is given, so that the engine leaves the rest."""
+    body: dict[str, str | int] = {"CpusetCpus": str(update.cpus)}
+    if update.mems is not None:
+        body["CpusetMems"] = update.mems
+    if update.nano_cpus is not None:
+        body["NanoCpus"] = update.nano_cpus
+    if update.cpu_quota is not None:
+        body["CpuQuota"] = update.cpu_quota
+    return msgspec.json.encode(body)
+
+
+def check_updated(body: bytes | bytearray) -> None:
+    """See that an update was not silently dropped: 200 with a warning, where the cpuset controller is missing."""
+    if not body.strip():
+        return
+    for warning in decoded(body, _Updated).warnings or []:
+        if "cpuset" in warning.lower():
+            raise EngineLacks(
+                f"the engine took the order and dropped it: {shown(warning)} Delegate the cpuset controller to it."
+            )
+
+
+def _phase(state: _State) -> Phase:
+    known = _PHASES.get(state.status or "")
+    if known is not None:
+        return known
+    if state.paused:
+        return Phase.PAUSED
+    if state.restarting:
+        return Phase.RESTARTING
+    if state.running or state.pid:
+        return Phase.RUNNING
+    return Phase.DEAD if state.dead else Phase.EXITED
+
+
+_PHASES: Final = {
+    **{phase.value: phase for phase in Phase},
+    "configured": Phase.CREATED,  # this and the next three are Podman's
+    "initialized": Phase.CREATED,
+    "stopping": Phase.RUNNING,
+    "stopped": Phase.EXITED,
+}
+
+
+def labels(values: Mapping[str, msgspec.Raw], keep: frozenset[str]) -> dict[str, str]:
+    """Of a container's labels those that matter, cut to a bounded length."""
+    wanted = sorted(key for key in values if key.startswith(_OUR_LABELS) or key in _LABELS or key in keep)
+    return {key[:_LABEL_LENGTH]: label(values[key]) for key in wanted[:_LABEL_COUNT]}
+
+
+def _set_aside(config: _Config) -> int:
+    """How many exclusive CPUs Swarm's scheduler counted for a task: it says so in the environment."""
+    if swarm_task.TASK_LABEL not in (config.labels or {}):
+        return 0
+    for raw in config.env or []:
+        if found := _SET_ASIDE.fullmatch(bytes(raw)):
+            return int(found[1])
+    return 0
+
+
+def label(raw: msgspec.Raw) -> str:
+    """A text of bounded length; "" where it is none."""
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+    return value[:_LABEL_LENGTH] if isinstance(value, str) else ""
+
+
+def _mounts(read: _Container) -> Iterator[Mount]:
+    subpaths = {
+        wanted.target: wanted.volume_options.subpath
+        for wanted in read.host_config.mounts or []
+        if wanted.volume_options is not None and wanted.volume_options.subpath
+    }
+    for mount in (read.mounts or [])[:_MOUNT_COUNT]:
+        source = mount.name if mount.type == "volume" else mount.source
+        target, subpath = mount.destination, subpaths.get(mount.destination) or ""
+        if not source or not target or max(len(source), len(target), len(subpath)) > PATH_LENGTH:
+            continue
+        yield Mount(source=source, target=target, subpath=subpath)
+
+
+def decoded(body: bytes | bytearray, wanted: type[T]) -> T:
+    """An answer, read leniently. EngineFailed where it cannot be understood."""
+    try:
+        return msgspec.json.decode(body, type=wanted, strict=False)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise EngineFailed(f"what the engine answered cannot be understood: {shown(str(error))}") from error

@@ -1,0 +1,353 @@
+"""The asyncio side of a connection to the engine: requests, bounded in time and size, and the event reader.
+
+Everything here runs in the room; nothing of trio is used but the feed's thread-safe half. aiodocker makes the
+requests; what is known to go wrong with it is met here:
+
+- Its errors lose whether the engine's answer was JSON, and a 500 that is not JSON escapes as a JSONDecodeError.
+  So the session itself turns answers of 400 and above into our errors, before aiodocker sees them.
+- It has no `update` on containers: the private `_query` is the only way to that route, and to raw answers of which a
+  container's author may have made 40 MB.
+- Its event stream goes silently deaf after an end, raises when closed, queues without bound, and one event longer
+  than its line limit kills the stream for ever. So the stream is read here as bytes, a fresh request each time.
+- It has no time limits, and a `connector` with a unix URL composes broken addresses: it is given the address to
+  compose with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Final, NamedTuple
+
+import aiodocker
+import aiohttp
+import msgspec
+
+from sidecar.decide.facts import ContainerView
+from sidecar.engines import answer_errors
+from sidecar.engines.address import Address
+from sidecar.engines.byte_lines import Lines, Torn
+from sidecar.engines.docker import docker_wire, engine_identity
+from sidecar.engines.event_feed import Feed
+from sidecar.failures import EngineError, EngineFailed, EngineSilent, EngineUnavailable
+from sidecar.ports import EngineEvent
+
+_REFUSAL_BYTES: Final = 64 * 1024
+"""Of a refusal's body: the reason is at its beginning."""
+
+_EVENT_BYTES: Final = 1024 * 1024
+"""The longest event that is parsed whole; of a longer one the beginning and the end are enough."""
+
+_CONNECTIONS: Final = 64
+"""Requests at once. The executor allows itself 4 updates and the inventory its looks; the rest is margin."""
+
+_GLANCES: Final = 16
+"""New containers inspected at once by the event reader; of more, only the events are handed over."""
+
+_OVERLAP_SECONDS: Final = 2.0
+"""How far back the stream asks for. The engine answers before it has subscribed, and its ring may hold events slightly
+out of order; what comes twice does no harm, since an event is only a hint."""
+
+_NEWEST_API: Final = (1, 45)
+"""The newest API version whose answers are known here (Docker 26)."""
+
+_CURES: Final = {
+    errno.ENOENT: "no such socket. Is the engine running? If it listens elsewhere, set `engine` or DOCKER_HOST",
+    errno.EACCES: "no permission. Run as root, or as a member of the socket's group (usually `docker`)",
+    errno.ECONNREFUSED: "nobody answers. Start the engine (systemctl start docker; systemctl start podman.socket)",
+}
+
+GAP: Final = EngineEvent(container="", action="gap", time_nano=0, is_gap=True)
+"""Some events were lost here: look at everything."""
+
+
+Socket = tuple[int, int]
+"""Which socket it is: its device and inode."""
+
+
+class Client:
+    """One engine, by its address. Make it inside the room; connects when first asked."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        connector = _connector(address)
+        self._session = _session(connector)
+        # Given both, aiodocker makes neither, and reads no DOCKER_TLS_VERIFY; both stay ours to close.
+        self._docker = aiodocker.Docker(address.url, connector, self._session, api_version="v1.41")
+        self._docker.docker_host = address.base
+        self._connected_to = self.socket()
+        self._is_negotiated = False
+        self._prefix = ""
+        self._trusted: Socket | None = None
+
+    def socket(self) -> Socket | None:
+        """Which socket stands at the address now; None where none does, and where it is no path."""
+        if self._address.path is None:
+            return None
+        with suppress(OSError):
+            found = os.stat(self._address.path)
+            return found.st_dev, found.st_ino
+        return None
+
+    def trust(self, socket: Socket | None) -> None:
+        """From now on `ask` and `subscribe` speak to this socket alone: another one that is put in its place may be
+        that of another engine, which has none of the containers. None: whoever is there.
+        """
+        self._trusted = socket
+
+    async def _connect_anew(self) -> None:
+        """Connections that are kept open lead to whoever listened when they were made: where that is another socket by
+        now, they are given up. Asked before who answers is asked.
+        """
+        if (found := self.socket()) == self._connected_to:
+            return
+        left, self._session = self._session, _session(_connector(self._address))
+        self._docker.session, self._connected_to = self._session, found
+        await left.close()
+
+    def _see_that_trusted(self) -> None:
+        if self._trusted is None or (found := self.socket()) == self._trusted:
+            return
+        what = _CURES[errno.ENOENT] if found is None else "its socket was replaced; who answers now is asked first"
+        raise EngineUnavailable(f"the engine at {self._address.url}: {what}")
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._docker.close()
+        await self._session.close()
+
+    def speak(self, prefix: str) -> None:
+        """Begin every route with this prefix, and agree on none."""
+        self._docker.api_version = prefix
+        self._prefix = prefix
+
+    async def greet(self, seconds: float) -> Mapping[str, str]:
+        """The headers with which the engine answers a ping: it needs no lock for that. Any EngineError."""
+        await self._connect_anew()
+        async with self._patience(seconds):
+            answer = await self._docker._do_query("_ping", "GET", versioned_api=False)  # noqa: SLF001
+            answer.close()
+            return answer.headers
+
+    async def version(self, seconds: float) -> bytearray:
+        """The answer of the version route. Any EngineError."""
+        await self._connect_anew()
+        return await self._answer("version", "GET", None, None, seconds, versioned=False, most=_REFUSAL_BYTES)
+
+    async def negotiate(self, seconds: float) -> bytearray:
+        """Agree on an API version: done anew for every stream, as the engine may be another one after a restart."""
+        version = await self.version(seconds)
+        self._docker.api_version = engine_identity.api_version_of(version, _NEWEST_API)
+        self._is_negotiated = True
+        return version
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        seconds: float,
+        *,
+        most: int,
+        body: bytes | None = None,
+        params: dict[str, str] | None = None,
+        is_introduction: bool = False,
+    ) -> bytearray:
+        """The body of an answer of at most `most` bytes, within `seconds`; any EngineError otherwise. With
+        `is_introduction`, whoever is there is asked.
+        """
+        if not is_introduction:
+            self._see_that_trusted()
+        if not self._prefix and not self._is_negotiated:
+            await self.negotiate(seconds)
+        return await self._answer(path, method, body, params, seconds, versioned=True, most=most)
+
+    async def subscribe(self, params: dict[str, str], seconds: float) -> aiohttp.ClientResponse:
+        """The answer of the event route, open; the engine must begin it within `seconds`. EngineUnavailable."""
+        self._see_that_trusted()
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._docker._do_query("events", "GET", params=params)  # noqa: SLF001
+        except TimeoutError as error:
+            raise EngineSilent(f"the engine opened no event stream within {seconds:g} s") from error
+        except (aiodocker.DockerError, aiohttp.ClientError, OSError) as error:
+            raise self.unavailable(error) from error
+
+    async def _answer(
+        self,
+        path: str,
+        method: str,
+        body: bytes | None,
+        params: dict[str, str] | None,
+        seconds: float,
+        *,
+        versioned: bool,
+        most: int,
+    ) -> bytearray:
+        async with self._patience(seconds):
+            response = await self._docker._do_query(  # noqa: SLF001  (see the module's docstring)
+                path, method, data=body, params=params, versioned_api=versioned
+            )
+            return await _body(response, most)
+
+    @asynccontextmanager
+    async def _patience(self, seconds: float) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except EngineError:
+            raise
+        except TimeoutError as error:
+            raise EngineSilent(f"the engine at {self._address.url} did not answer within {seconds:g} s") from error
+        except (aiodocker.DockerError, aiohttp.ClientError, OSError) as error:
+            raise self.unavailable(error) from error
+
+    def unavailable(self, error: BaseException) -> EngineUnavailable:
+        """A foreign error of the connection as ours, with the cure where the cause is known."""
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, OSError) and cause.errno in _CURES:
+                return EngineUnavailable(f"the engine at {self._address.url}: {_CURES[cause.errno]}")
+            cause = cause.__cause__ or cause.__context__
+        text = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error) or repr(error)
+        return EngineUnavailable(f"the engine at {self._address.url}: {answer_errors.shown(text)}")
+
+
+Inspect = Callable[[str], Awaitable[ContainerView]]
+
+
+class Dialect(NamedTuple):
+    """How an engine tells of events."""
+
+    actions: tuple[str, ...]
+    """What it is asked for, in its own words."""
+    event_of: Callable[[bytes], EngineEvent | None]
+    torn_event_of: Callable[[bytes, bytes], EngineEvent | None]
+    is_negotiated: bool
+    """Whether an API version is agreed on before each stream."""
+
+
+DOCKER: Final = Dialect(
+    docker_wire.WATCHED_ACTIONS, docker_wire.event_of, docker_wire.torn_event_of, is_negotiated=True
+)
+
+
+class Reader:
+    """Reads one event stream into a feed. `open` it, and `close` it whatever `open` did.
+
+    Each container that is created is inspected from right here, and its event handed over with the view: the way
+    through trio and back takes long enough for a start to take the container's lock first.
+    """
+
+    def __init__(self, client: Client, feed: Feed[EngineEvent], inspect: Inspect, dialect: Dialect = DOCKER) -> None:
+        self._client = client
+        self._dialect = dialect
+        self._feed = feed
+        self._inspect = inspect
+        self._glances: dict[str, asyncio.Task[None]] = {}
+        self._response: aiohttp.ClientResponse | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self, seconds: float) -> None:
+        """Subscribe. EngineUnavailable if that does not succeed within `seconds`."""
+        if self._dialect.is_negotiated:
+            await self._client.negotiate(seconds)
+        filters = {"type": ["container"], "event": list(self._dialect.actions)}
+        params = {
+            "since": f"{time.time() - _OVERLAP_SECONDS:.9f}",
+            "filters": msgspec.json.encode(filters).decode(),
+        }
+        self._response = await self._client.subscribe(params, seconds)
+        self._task = asyncio.create_task(self._read(self._response))
+        self._task.add_done_callback(self._ended)
+
+    async def close(self) -> None:
+        """Stop reading and give the connection up."""
+        tasks = [*self._glances.values(), *([self._task] if self._task else [])]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        if self._response is not None:
+            self._response.close()
+
+    async def _read(self, response: aiohttp.ClientResponse) -> None:
+        lines = Lines(_EVENT_BYTES)
+        try:
+            while chunk := await response.content.readany():
+                for line in lines.feed(chunk):
+                    self._push(line)
+        except (aiohttp.ClientError, OSError) as error:
+            raise EngineUnavailable(
+                f"the event stream broke: {answer_errors.shown(str(error) or repr(error))}"
+            ) from error
+        raise EngineUnavailable("the engine ended its event stream")
+
+    def _push(self, line: bytes | Torn) -> None:
+        if isinstance(line, Torn):
+            self._feed.push(self._dialect.torn_event_of(line.head, line.tail) or GAP)
+        elif (event := self._dialect.event_of(line)) is None:
+            return
+        elif event.action == "create" and len(self._glances) < _GLANCES:
+            self._glances[event.container] = asyncio.create_task(self._push_with_view(event))
+        else:
+            if event.action == "destroy" and (glance := self._glances.pop(event.container, None)):
+                # What it saw is no more, and must not be told after its end.
+                glance.cancel()
+            self._feed.push(event)
+
+    async def _push_with_view(self, event: EngineEvent) -> None:
+        try:
+            view = await self._inspect(event.container)
+        except EngineError:
+            self._feed.push(event)
+        else:
+            self._feed.push(msgspec.structs.replace(event, view=view))
+        finally:
+            self._glances.pop(event.container, None)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Whatever ended the reading is the reader's to know, a fault in the code here included."""
+        if task.cancelled():
+            self._feed.end(EngineUnavailable("the event stream was closed"))
+        else:
+            self._feed.end(task.exception())
+
+
+def _session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(), raise_for_status=_raise_refusal)
+
+
+def _connector(address: Address) -> aiohttp.BaseConnector:
+    if address.path is not None:
+        return aiohttp.UnixConnector(address.path, limit=_CONNECTIONS)
+    return aiohttp.TCPConnector(limit=_CONNECTIONS)
+
+
+async def _raise_refusal(response: aiohttp.ClientResponse) -> None:
+    """Called by the session with every answer."""
+    if response.status < 400:
+        return
+    body = bytearray()
+    try:
+        while len(body) < _REFUSAL_BYTES and (chunk := await response.content.readany()):
+            body += chunk
+    finally:
+        response.close()
+    raise answer_errors.error_of(response.status, bytes(body))
+
+
+async def _body(response: aiohttp.ClientResponse, most: int) -> bytearray:
+    """The whole body, or EngineFailed where it is more than `most` bytes: it is then not read on."""
+    body = bytearray()
+    try:
+        while chunk := await response.content.readany():
+            body += chunk
+            if len(body) > most:
+                raise EngineFailed(f"the engine's answer is larger than {most // 1024**2} MiB: it is not read")
+    finally:
+        response.close()
+    return body

@@ -1,0 +1,133 @@
+"""Find out which engine answers at an address, and speak to it in its own words.
+
+Podman often stands in at Docker's usual place, and a sidecar may be started before its engine. So the engine is asked
+who it is when it is first spoken to, and again whenever the connection is made anew (`info`). If another kind answers
+then, nothing that is known of the containers holds, and the sidecar says so and waits.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final
+
+import trio
+
+from sidecar.decide.facts import ContainerView, EngineInfo
+from sidecar.decide.orders import Update
+from sidecar.engines.address import Address, choose
+from sidecar.engines.answer_bounds import Patience
+from sidecar.engines.asyncio_room import Room, open_room
+from sidecar.engines.docker import engine_identity
+from sidecar.engines.docker.docker_engine import DockerEngine
+from sidecar.engines.http_client import Client
+from sidecar.engines.podman.podman_engine import VERSION_HEADER, Machine, PodmanEngine
+from sidecar.failures import EngineFailed, EngineLacks, EngineUnavailable
+from sidecar.ports import Engine, EngineEvent
+
+_KINDS: Final = {DockerEngine: "Docker", PodmanEngine: "Podman"}
+
+
+class FoundEngine:
+    """The port `Engine`, on whichever engine answers. Made by `open_engine`."""
+
+    def __init__(
+        self, room: Room, client: Client, patience: Patience, labels: frozenset[str], machine: Machine
+    ) -> None:
+        self._room = room
+        self._client = client
+        self._patience = patience
+        self._labels = labels
+        self._machine = machine
+        self._engine: DockerEngine | PodmanEngine | None = None
+
+    async def info(self) -> EngineInfo:
+        """Who answers, and what it can do. EngineUnavailable where it is not the engine that answered before."""
+        kind = await self._kind()
+        engine = await self._found(kind)
+        if not isinstance(engine, kind):
+            raise EngineUnavailable(
+                f"{_KINDS[kind]} answers where {_KINDS[type(engine)]} was: restart the sidecar, so that it can begin "
+                "anew with it"
+            )
+        return await engine.info()
+
+    async def containers(self) -> tuple[str, ...]:
+        """The full ids of all containers, stopped ones too."""
+        return await (await self._found()).containers()
+
+    async def inspect(self, container: str) -> ContainerView:
+        """The engine's view of one container."""
+        return await (await self._found()).inspect(container)
+
+    async def glance(self, container: str) -> ContainerView:
+        """Who a container is, without its lock."""
+        return await (await self._found()).glance(container)
+
+    async def update(self, container: str, update: Update) -> None:
+        """Change CPUs and quota in one call."""
+        await (await self._found()).update(container, update)
+
+    async def stop(self, container: str) -> None:
+        """Stop a container, with its own grace."""
+        await (await self._found()).stop(container)
+
+    async def signal(self, container: str, signal: str) -> None:
+        """Send a signal to a container's first process."""
+        await (await self._found()).signal(container, signal)
+
+    @asynccontextmanager
+    async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
+        """The event stream: subscribed when entered."""
+        opened: AbstractAsyncContextManager[AsyncIterator[EngineEvent]] = (await self._found()).events()
+        async with opened as events:
+            yield events
+
+    async def _found(self, kind: type[DockerEngine] | type[PodmanEngine] | None = None) -> Engine:
+        if self._engine is None:
+            if (kind or await self._kind()) is PodmanEngine:
+                self._engine = PodmanEngine(self._room, self._client, self._patience, self._labels, self._machine)
+            else:
+                self._engine = DockerEngine(self._room, self._client, self._patience, self._labels)
+        return self._engine
+
+    async def _kind(self) -> type[DockerEngine] | type[PodmanEngine]:
+        return await self._room.call(_kind_of, self._client, self._patience.look)
+
+
+async def _kind_of(client: Client, seconds: float) -> type[DockerEngine] | type[PodmanEngine]:
+    """Which engine answers. A ping tells, without any lock; a proxy may have dropped its headers, or know no ping."""
+    try:
+        if VERSION_HEADER in await client.greet(seconds):
+            return PodmanEngine
+    except (EngineLacks, EngineFailed):
+        pass
+    return PodmanEngine if engine_identity.is_podman(await client.version(seconds)) else DockerEngine
+
+
+@asynccontextmanager
+async def open_engine(
+    address: str | None = None,
+    patience: Patience | None = None,
+    *,
+    machine: Machine,
+    labels: frozenset[str] = frozenset(),
+) -> AsyncIterator[FoundEngine]:
+    """The engine at this address; None or "auto" looks for it. Connects when first asked, and again when lost.
+
+    Of a container's labels, views have those that matter to the sidecar, and the given ones. EngineUnavailable where no
+    address is to be had.
+    """
+    where = choose(address, os.environ, os.path.exists)
+    async with open_room() as room:
+        client = await room.call(_client_at, where)
+        try:
+            yield FoundEngine(room, client, patience or Patience(), labels, machine)
+        finally:
+            with trio.CancelScope(shield=True):
+                await room.call(client.close)
+
+
+async def _client_at(where: Address) -> Client:
+    return Client(where)

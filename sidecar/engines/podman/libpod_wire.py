@@ -1,0 +1,254 @@
+"""Podman's own wire format (libpod): its JSON to our structs, and our updates to its JSON. Pure.
+
+Most of it has Docker's shape, and is read by `docker_wire`; here is what differs. Measured on Podman 4.3.1 and 5.4.2.
+
+- Podman keeps a CPU limit as a quota and a period, whichever way it was asked for, and works out nano CPUs from them.
+  It never refuses one way for the other's sake. So a limit is told here as nano CPUs alone, and a lifted one is a
+  quota of the whole machine: a quota of -1 becomes one hundredth of a CPU under crun with the systemd driver.
+- Its events are told in other words, and a `since` reads history from a file or the journal, as far back as that goes.
+- An update's body is the OCI runtime's; anything else is taken with 201, and ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from sidecar.decide.facts import ContainerView, EngineInfo
+from sidecar.decide.orders import Update
+from sidecar.engines.answer_errors import shown
+from sidecar.engines.docker import docker_wire, engine_identity
+from sidecar.failures import EngineFailed, EngineLacks
+from sidecar.ports import EngineEvent
+
+PREFIX: Final = "v4.0.0/libpod"
+"""Where the routes begin: 4.x and 5.x serve this one."""
+
+OLDEST: Final = (4, 3)
+"""The first with an update route."""
+
+KEEPS_UPDATES: Final = (5, 1)
+"""The first that stores updates; and that lets a container be updated that does not run."""
+
+GOOD_UPDATES: Final = (5, 4)
+"""The first whose updates leave alone the limits that they do not name."""
+
+SIGNAL_KEEPS_POLICY: Final = (4, 3)
+"""The last of which it was seen that a signal leaves the restart policy in force; 5.4 does not start a container again
+that was ever sent one, whatever its stop signal."""
+
+NANO: Final = 1_000_000_000
+_PERIOD: Final = 100_000
+"""Microseconds; Podman's and the kernel's default."""
+
+WATCHED: Final = {
+    "create": "create",
+    "start": "start",
+    "restart": "restart",
+    "died": "die",
+    "stop": "stop",
+    "pause": "pause",
+    "unpause": "unpause",
+    "update": "update",
+    "rename": "rename",
+    "remove": "destroy",
+}
+"""Podman's words for what may change a container's CPUs, name or phase, and Docker's. `init` and `cleanup` do not."""
+
+DELEGATE: Final = (
+    "Delegate the controllers: write `[Service]` and `Delegate=cpu cpuset io memory pids` to "
+    "/etc/systemd/system/user@.service.d/delegate.conf, run `systemctl daemon-reload`, and log in again "
+    "(or `systemctl restart user@UID.service`)."
+)
+
+
+class Native(msgspec.Struct, frozen=True):
+    """The limits of a container as Podman keeps them: texts of CPUs and memory nodes, microseconds; 0: none."""
+
+    cpus: str = ""
+    mems: str = ""
+    quota: int = 0
+    period: int = 0
+
+    def after(self, update: Update, ncpu: int) -> Native:
+        """These limits after an update; `ncpu` CPUs are the whole machine."""
+        period = self.period or _PERIOD
+        quota = self.quota
+        if update.nano_cpus is not None:
+            quota = round(update.nano_cpus * period / NANO)
+        elif update.cpu_quota is not None:
+            quota = update.cpu_quota if update.cpu_quota > 0 else max(ncpu, 1) * period
+        mems = self.mems if update.mems is None else update.mems
+        return Native(cpus=str(update.cpus), mems=mems, quota=quota, period=period if quota else self.period)
+
+
+class _Actor(msgspec.Struct):
+    attributes: dict[str, msgspec.Raw] | None = msgspec.field(name="Attributes", default=None)
+
+
+class _Event(msgspec.Struct):
+    actor: _Actor | None = msgspec.field(name="Actor", default=None)
+
+
+class _Security(msgspec.Struct):
+    rootless: bool | None = None
+
+
+class _Host(msgspec.Struct, rename="camel"):
+    cpus: int | None = None
+    cgroup_version: str | None = None
+    cgroup_manager: str | None = None
+    cgroup_controllers: list[str] | None = None
+    event_logger: str | None = None
+    security: _Security = msgspec.field(default_factory=_Security)
+
+
+class _Store(msgspec.Struct, rename="camel"):
+    graph_root: str | None = None
+
+
+class _Info(msgspec.Struct):
+    host: _Host = msgspec.field(default_factory=_Host)
+    store: _Store = msgspec.field(default_factory=_Store)
+
+
+def native_of(view: ContainerView) -> Native:
+    """The limits in a view that `docker_wire` read, which are still Podman's own words."""
+    return Native(cpus=view.cpuset, mems=view.mems, quota=max(0, view.cpu_quota), period=view.cpu_period)
+
+
+def told(view: ContainerView, limits: Native, *, keeps_updates: bool) -> ContainerView:
+    """A view that `docker_wire` read, with these limits, in the port's words."""
+    return msgspec.structs.replace(
+        view,
+        cpuset=limits.cpus,
+        mems=limits.mems,
+        cpu_quota=0,
+        nano_cpus=round(limits.quota * NANO / (limits.period or _PERIOD)),
+        forgets_updates=not keeps_updates,
+    )
+
+
+def stripped(view: ContainerView) -> ContainerView:
+    """What a glance tells of a view: no CPUs and no limits."""
+    return msgspec.structs.replace(
+        view,
+        cpuset="",
+        mems="",
+        nano_cpus=0,
+        cpu_quota=0,
+        cpu_period=0,
+        memory=0,
+        memory_reservation=0,
+        pid=0,
+    )
+
+
+def update_body(wanted: Native, update: Update, *, is_whole: bool) -> bytes:
+    """The body of the update route. An empty text is never in it: runtimes take that for an error.
+
+    `is_whole`: with all limits and not only the changed ones, for a Podman that forgets what it was told before.
+    """
+    cpu: dict[str, str | int] = {"cpus": wanted.cpus}
+    if wanted.mems and (is_whole or update.mems is not None):
+        cpu["mems"] = wanted.mems
+    if wanted.quota and (is_whole or not update.leaves_limits):
+        cpu["quota"], cpu["period"] = wanted.quota, wanted.period
+    return msgspec.json.encode({"cpu": cpu})
+
+
+def check_updated(body: bytes | bytearray, container: str) -> None:
+    """See that it was Podman who took an update: it answers with the container's id. EngineFailed otherwise."""
+    if container.encode() not in body:
+        raise EngineFailed(
+            f"what answered the order is not Podman: {shown(bytes(body[:200]).decode('utf-8', 'replace'))}"
+        )
+
+
+def event_of(line: bytes) -> EngineEvent | None:
+    """One event, a line of the stream, with its action in Docker's words; None for all that says nothing to us."""
+    event = docker_wire.event_of(line, WATCHED)
+    return None if event is None else _renamed(event)
+
+
+def torn_event_of(head: bytes, tail: bytes) -> EngineEvent | None:
+    """An event too long to keep, from its beginning and its end; None where they do not tell."""
+    event = docker_wire.torn_event_of(head, tail, WATCHED)
+    return None if event is None else _renamed(event)
+
+
+def attributes_of(line: bytes, keep: frozenset[str]) -> tuple[str, Mapping[str, str]]:
+    """The container's name and the labels that matter, from an event. Empty where it does not tell."""
+    try:
+        read = msgspec.json.decode(line, type=_Event)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return "", {}
+    attributes = (read.actor.attributes if read.actor else None) or {}
+    return docker_wire.label(attributes["name"]) if "name" in attributes else "", docker_wire.labels(attributes, keep)
+
+
+def engine_info_of(info: bytes | bytearray, version: str) -> EngineInfo:
+    """What Podman says of itself. EngineLacks, with the cure, where nobody could be confined, or nothing be heard."""
+    host = docker_wire.decoded(info, _Info).host
+    number = number_of(version)
+    if number < OLDEST:
+        raise EngineLacks(f"Podman {version} cannot change the CPUs of a container: 4.3 or later is needed, best 5.4.")
+    if host.event_logger == "none":
+        raise EngineLacks(
+            "Podman keeps no events, so that nothing would be heard of new containers: set `events_logger` in "
+            "containers.conf to `journald` or `file`, and start its service again."
+        )
+    is_rootless = host.security.rootless or False
+    controllers = host.cgroup_controllers or []
+    if "cpuset" not in controllers:
+        cure = DELEGATE if is_rootless else "Enable it: it was turned off for this host, or for the engine's cgroup."
+        if is_rootless and host.cgroup_version == "v1":
+            cure = "With cgroup v1 a rootless engine has none: boot with systemd.unified_cgroup_hierarchy=1."
+        has = ", ".join(controllers) or "none"
+        raise EngineLacks(f"the engine has no cpuset controller (it has {has}): it could pin nobody. {cure}")
+    return EngineInfo(
+        name="podman",
+        version=version,
+        api_version=PREFIX.partition("/")[0].removeprefix("v"),
+        ncpu=host.cpus or 0,
+        cgroup_version=(host.cgroup_version or "").removeprefix("v"),
+        cgroup_driver=host.cgroup_manager or "",
+        is_rootless=is_rootless,
+        keeps_updates=number >= KEEPS_UPDATES,
+        notes=tuple(_notes(number, is_rootless=is_rootless)),
+    )
+
+
+def home_of(info: bytes | bytearray) -> str:
+    """Where this Podman keeps its containers: by that it is known."""
+    return (docker_wire.decoded(info, _Info).store.graph_root or "")[: docker_wire.PATH_LENGTH]
+
+
+def number_of(version: str) -> tuple[int, int]:
+    """`4.3.1` as (4, 3); (0, 0) where it is none."""
+    found = re.match(r"v?(\d{1,4})\.(\d{1,4})", version)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def _notes(number: tuple[int, int], *, is_rootless: bool) -> list[str]:
+    notes = []
+    if number < KEEPS_UPDATES:
+        notes.append(
+            "this Podman forgets updates (before 5.1): a container that starts runs outside its CPUs until the sidecar "
+            "has written them again"
+        )
+    elif number < GOOD_UPDATES:
+        notes.append("this Podman may reset limits that an update does not name (before 5.4): best effort")
+    notes.append(
+        "Podman tells its events up to a quarter of a second late: a new container may run that long outside its CPUs"
+    )
+    if is_rootless:
+        notes.append(engine_identity.ROOTLESS_NOTE)
+    return notes
+
+
+def _renamed(event: EngineEvent) -> EngineEvent:
+    return msgspec.structs.replace(event, action=WATCHED[event.action])

@@ -1,0 +1,332 @@
+"""PodmanEngine: the port `Engine` on Podman's own API (libpod), for trio tasks. The asyncio side is in `http_client`.
+
+What Podman does otherwise than Docker, measured on 4.3.1 and 5.4.2 (`libpod_wire`, `podman_memory`):
+
+1. It checks no value. One that its runtime refuses (500) stays in the container's configuration all the same, and
+   every later start fails. So what is not there is refused before it is sent, and after a 500 the old value is written
+   again.
+2. Before 5.1 an update of a container that does not run fails: it is only remembered, and written once it runs.
+3. While it starts a container it lists none, and does not say who it is, until that start is done. Then the list is
+   what is remembered, without those that are gone; and a container that is not remembered is found in its history.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Final, Protocol
+
+import msgspec
+import trio
+
+from sidecar.decide.facts import ContainerView, EngineInfo
+from sidecar.decide.orders import Update
+from sidecar.engines.answer_bounds import BACKLOG, INSPECT_BYTES, LIST_BYTES, SMALL_BYTES, Patience, path_of
+from sidecar.engines.asyncio_room import Room
+from sidecar.engines.byte_lines import Lines, Torn
+from sidecar.engines.docker import docker_wire
+from sidecar.engines.event_feed import Feed
+from sidecar.engines.http_client import GAP, Client, Dialect, Reader, Socket
+from sidecar.engines.podman import libpod_wire
+from sidecar.engines.podman.libpod_wire import Native
+from sidecar.engines.podman.podman_memory import Remembered
+from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineRefused, EngineSilent, EngineUnavailable
+from sidecar.ports import EngineEvent
+from state.cpuset import CPUSet
+from state.errors import StateError
+from state.topology import Topology
+
+VERSION_HEADER: Final = "Libpod-API-Version"
+"""With this Podman answers a ping, and nobody else does. It is Podman's own version."""
+
+_NOT_RUNNING: Final = "container state improper"
+
+
+class Machine(Protocol):
+    """What Podman does not look at before it takes an order."""
+
+    def online(self) -> CPUSet:
+        """The CPUs that are online now. StateError."""
+
+    def topology(self) -> Topology:
+        """The machine as it is now. StateError."""
+
+
+class PodmanEngine:
+    """Podman, 4.3 or later. Made by `open_engine`; every call is bounded in time."""
+
+    def __init__(
+        self, room: Room, client: Client, patience: Patience, labels: frozenset[str], machine: Machine
+    ) -> None:
+        client.speak(libpod_wire.PREFIX)
+        self._room = room
+        self._client = client
+        self._patience = patience
+        self._labels = labels
+        self._machine = machine
+        self._remembered = Remembered()
+        self._version = ""
+        self._home = ""
+        self._socket: Socket | None = None
+        self._info: EngineInfo | None = None
+
+    async def info(self) -> EngineInfo:
+        """Who answers. EngineLacks where it has no cpuset controller, keeps no events, or is older than 4.3."""
+        return await self._room.call(self._ask_info)
+
+    async def containers(self) -> tuple[str, ...]:
+        """The full ids of all containers, stopped ones too."""
+        return await self._room.call(self._list)
+
+    async def inspect(self, container: str) -> ContainerView:
+        """The engine's view of one container, under the limits that were written onto it."""
+        return await self._room.call(self._inspect, container)
+
+    async def glance(self, container: str) -> ContainerView:
+        """Who a container is: what is remembered, or what Podman's history of events says."""
+        return await self._room.call(self._glance, container)
+
+    async def update(self, container: str, update: Update) -> None:
+        """Change CPUs and quota in one call."""
+        await self._room.call(self._update, container, update)
+
+    async def stop(self, container: str) -> None:
+        """Stop a container, with its own grace; no error if it is stopped already."""
+        await self._room.call(self._post, f"{path_of(container)}/stop", self._patience.stop)
+
+    async def signal(self, container: str, signal: str) -> None:
+        """Send a signal to a container's first process: Podman resumes nobody for it. EngineRefused where it would
+        forget a restart policy.
+        """
+        await self._room.call(self._signal, container, signal)
+
+    @asynccontextmanager
+    async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
+        """The event stream: subscribed when entered, with the last two seconds again."""
+        feed = Feed(size=BACKLOG, gap=GAP)
+        dialect = Dialect(tuple(libpod_wire.WATCHED), self._heard, libpod_wire.torn_event_of, is_negotiated=False)
+        reader = Reader(self._client, feed, self._inspect, dialect)
+        try:
+            await self._room.call(reader.open, self._patience.look)
+            yield feed
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._room.call(reader.close)
+
+    # From here on everything runs in the room.
+
+    async def _ask_info(self) -> EngineInfo:
+        socket = self._client.socket()
+        version = await self._greet()
+        try:
+            answer = await self._client.ask(
+                "GET", "info", self._patience.introduction, most=SMALL_BYTES, is_introduction=True
+            )
+        except EngineSilent:
+            # A container that is being started is in the way (3).
+            if self._info is None or self._info.version != version or socket != self._socket:
+                raise
+            return self._info
+        self._info = libpod_wire.engine_info_of(answer, version)
+        self._recognize(libpod_wire.home_of(answer))
+        self._socket = socket
+        self._client.trust(socket)
+        return self._info
+
+    def _recognize(self, home: str) -> None:
+        """Another Podman has none of the containers: who took its list for true would think that all are gone."""
+        if self._home and home != self._home:
+            raise EngineUnavailable(
+                f"another engine answers: it keeps its containers in {home}, and the one before in {self._home}. "
+                "Restart the sidecar, if it is to begin anew with this one"
+            )
+        self._home = home
+
+    async def _greet(self) -> str:
+        """The version, which a ping tells without any lock."""
+        headers = await self._client.greet(self._patience.look)
+        self._version = headers.get(VERSION_HEADER, "")[:64]
+        if not self._version:
+            raise EngineUnavailable(
+                "another engine answers where Podman was: restart the sidecar, so that it can begin anew with it"
+            )
+        return self._version
+
+    async def _keeps_updates(self) -> bool:
+        version = self._version or await self._greet()
+        return libpod_wire.number_of(version) >= libpod_wire.KEEPS_UPDATES
+
+    async def _forgets_policies(self) -> bool:
+        return libpod_wire.number_of(self._version or await self._greet()) > libpod_wire.SIGNAL_KEEPS_POLICY
+
+    async def _restarts(self, container: str) -> bool:
+        path = f"{path_of(container)}/json"
+        return docker_wire.has_restart_policy(
+            await self._client.ask("GET", path, self._patience.look, most=INSPECT_BYTES)
+        )
+
+    async def _list(self) -> tuple[str, ...]:
+        try:
+            answer = await self._client.ask(
+                "GET", "containers/json", self._patience.look, most=LIST_BYTES, params={"all": "true"}
+            )
+        except EngineSilent:
+            if not self._remembered.ids():
+                raise
+            return await self._list_without_locks()
+        ids = docker_wire.ids_of(answer)
+        self._remembered.retain(ids)
+        return ids
+
+    async def _list_without_locks(self) -> tuple[str, ...]:
+        """Those that are remembered and still there (3)."""
+        ids = self._remembered.ids()
+        for id, is_there in zip(ids, await asyncio.gather(*(self._exists(id) for id in ids)), strict=True):
+            if not is_there:
+                self._remembered.forget(id)
+        return self._remembered.ids()
+
+    async def _exists(self, container: str) -> bool:
+        try:
+            await self._client.ask("GET", f"{path_of(container)}/exists", self._patience.look, most=SMALL_BYTES)
+        except ContainerGone:
+            return False
+        return True
+
+    async def _inspect(self, container: str) -> ContainerView:
+        view, limits = await self._look(container)
+        return libpod_wire.told(view, limits, keeps_updates=await self._keeps_updates())
+
+    async def _look(self, container: str) -> tuple[ContainerView, Native]:
+        """What inspect says, and the limits that the container really has."""
+        keeps = await self._keeps_updates()
+        try:
+            answer = await self._client.ask(
+                "GET", f"{path_of(container)}/json", self._patience.look, most=INSPECT_BYTES
+            )
+        except ContainerGone:
+            self._remembered.forget(container)
+            raise
+        view = docker_wire.view_of(answer, self._labels)
+        return view, self._remembered.looked(view, keeps_updates=keeps)
+
+    async def _glance(self, container: str) -> ContainerView:
+        if not await self._exists(container):
+            self._remembered.forget(container)
+            raise ContainerGone(f"No such container: {container}")
+        if self._remembered.view(container) is None:
+            await self._read_history(container)
+        if (view := self._remembered.view(container)) is None:
+            raise EngineUnavailable(
+                f"nothing is known of container {container[:12]} yet, and Podman answers no look at it while it starts"
+            )
+        return libpod_wire.stripped(view)
+
+    async def _read_history(self, container: str) -> None:
+        """Remember what Podman's own record of events says of a container: that needs no lock."""
+        filters = msgspec.json.encode({"container": [container], "event": ["create", "rename"]}).decode()
+        answer = await self._client.ask(
+            "GET", "events", self._patience.look, most=INSPECT_BYTES, params={"stream": "false", "filters": filters}
+        )
+        lines = Lines(len(answer) + 1)
+        for line in lines.feed(bytes(answer)):
+            if not isinstance(line, Torn):
+                self._heard(line)
+
+    def _heard(self, line: bytes) -> EngineEvent | None:
+        event = libpod_wire.event_of(line)
+        if event is not None:
+            name, labels = libpod_wire.attributes_of(line, self._labels)
+            self._remembered.heard(event.container, event.action, name, labels)
+        return event
+
+    async def _update(self, container: str, update: Update) -> None:
+        self._refuse_absent(update)
+        keeps = await self._keeps_updates()
+        view, before = await self._look(container)
+        wanted = before.after(update, len(self._online() or ()))
+        if not keeps and not view.phase.is_live:
+            self._remembered.wrote(view, wanted)
+            return
+        body = libpod_wire.update_body(wanted, update, is_whole=not keeps)
+        try:
+            answer = await self._post(f"{path_of(container)}/update", self._patience.update, body)
+            libpod_wire.check_updated(answer, container)
+        except ContainerGone:
+            self._remembered.forget(container)
+            raise
+        except EngineFailed as error:
+            if keeps:
+                await self._write_again(container, before, update, error)
+            raise
+        self._remembered.wrote(view, wanted)
+
+    def _refuse_absent(self, update: Update) -> None:
+        """Refuse CPUs and memory nodes that are not there, in Docker's words (1)."""
+        online = self._online()
+        if online is not None and update.cpus - online:
+            raise EngineRefused(f"Requested CPUs are not available - requested {update.cpus}, available: {online}")
+        if update.mems is None:
+            return
+        with suppress(StateError):
+            nodes = CPUSet(self._machine.topology().memory)
+            if nodes and CPUSet.parse(update.mems) - nodes:
+                raise EngineRefused(
+                    f"Requested memory nodes are not available - requested {update.mems}, available: {nodes}"
+                )
+
+    async def _write_again(self, container: str, before: Native, update: Update, error: EngineFailed) -> None:
+        """Write again what was there before (1). ContainerGone; EngineFailed says where that failed, too."""
+        online = self._online() or CPUSet()
+        cpus = before.cpus if before.cpus and _is_within(before.cpus, online) else str(online)
+        mems = before.mems
+        if not mems and update.mems is not None:
+            with suppress(StateError):
+                mems = str(CPUSet(self._machine.topology().memory))
+        if not cpus:
+            return
+        healing = Native(cpus=cpus, mems=mems, quota=before.quota, period=before.period)
+        try:
+            await self._post(
+                f"{path_of(container)}/update",
+                self._patience.update,
+                libpod_wire.update_body(healing, update, is_whole=True),
+            )
+        except ContainerGone:
+            self._remembered.forget(container)
+            raise
+        except EngineError as again:
+            raise EngineFailed(f"{error}; nor could its old limits be written again: {again}") from error
+
+    def _online(self) -> CPUSet | None:
+        """The CPUs that are online; None where that cannot be read."""
+        try:
+            return self._machine.online()
+        except StateError:
+            return None
+
+    async def _signal(self, container: str, signal: str) -> None:
+        if await self._forgets_policies() and await self._restarts(container):
+            raise EngineRefused(
+                "the engine would forget its restart policy; let systemd start it again instead (a quadlet unit with "
+                "`Restart=always`)"
+            )
+        try:
+            await self._post(f"{path_of(container)}/kill", self._patience.look, params={"signal": signal})
+        except (EngineFailed, EngineRefused) as error:
+            if _NOT_RUNNING in str(error):
+                raise EngineRefused(f"container {container[:12]} is not running: {error}") from error
+            raise
+
+    async def _post(
+        self, path: str, seconds: float, body: bytes | None = None, params: dict[str, str] | None = None
+    ) -> bytearray:
+        return await self._client.ask("POST", path, seconds, most=SMALL_BYTES, body=body, params=params)
+
+
+def _is_within(cpus: str, online: CPUSet) -> bool:
+    try:
+        return not CPUSet.parse(cpus) - online
+    except StateError:
+        return False

@@ -1,0 +1,139 @@
+"""Where a container may really run: the kernel's effective cpuset of its cgroup, v1 and v2.
+
+The engine's word is not enough: on cgroup v2 a cpuset outside the parent's is accepted and silently has no effect, and
+CPUs that go offline leave effective sets behind that nobody wrote (cpuset(7); checked against a real engine in
+tests/live/test_cgroups.py).
+
+The container's cgroup is looked for (`places`), and remembered.
+
+An engine that was killed while it started a container may call it exited although its processes run (Docker 20.10;
+seen in tests/live/test_crash.py). So a container that is called exited is looked for as well: where its cgroup has
+processes, it runs.
+
+A cgroup without CPUs of its own (v2 without the controller there, v1 after its last CPU went offline) has its
+processes run on those of the nearest ancestor that has some. On v1 they were moved there, and stay there when the
+cgroup gets CPUs again (`mending`): so a v1 cgroup is believed only after its processes were found in it, and every
+mending asks anew.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from sidecar.astray import Astray
+from sidecar.decide.facts import ContainerView, Phase
+from sidecar.host.cgroup.confinement import confining, reason
+from sidecar.host.cgroup.mending import Mender
+from sidecar.host.cgroup.places import CGROUP, Hierarchy, find_directory, has_place, read, v1_hierarchy, v2_hierarchy
+from sidecar.host.machine.sysfs import CPU_DIR, read_topology
+from state.cpuset import CPUSet
+from state.errors import CPUSetError, StateError
+from state.topology import Topology
+
+_CACHE_LIMIT: Final = 8192
+"""Remembered paths. Containers that are gone are not announced here, so a full cache is simply begun anew."""
+
+_FILES: Final = {1: ("cpuset.effective_cpus", "cpuset.cpus"), 2: ("cpuset.cpus.effective",)}
+"""By version of cgroups, best first."""
+
+
+def find_hierarchy(root: str | Path = CGROUP) -> Hierarchy | None:
+    """The hierarchy with cpusets below a mount of /sys/fs/cgroup; None where there is none.
+
+    `root` may be the usual tmpfs of v1 and hybrid hosts, the v2 mount, or the v1 cpuset mount itself.
+    """
+    return v1_hierarchy(root, "cpuset", "cpuset.cpus") or v2_hierarchy(root, "cpuset")
+
+
+class HostKernel:
+    """The kernel's files on this host, below given roots (for tests, and for a sidecar in a container)."""
+
+    def __init__(self, *, cgroup: str | Path = CGROUP, sys: str | Path = "/sys", proc: str | Path = "/proc") -> None:
+        self._cgroup = str(cgroup)
+        self._sys = str(sys)
+        self._proc = str(proc)
+        self._files: dict[str, str] = {}
+        self._mender = Mender(self._proc)
+
+    def topology(self) -> Topology:
+        """The machine as it is now. StateError if it cannot be understood."""
+        return read_topology(self._sys)
+
+    def online(self) -> CPUSet:
+        """The CPUs that are online now. StateError if that cannot be read."""
+        path = f"{self._sys}/{CPU_DIR}/online"
+        if cpus := _read_cpus(path):
+            return cpus
+        raise StateError(f"{path} does not tell which CPUs are online")
+
+    def mend(self, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
+        """As the port says. May be called in a thread beside the others."""
+        hierarchy = find_hierarchy(self._cgroup)
+        if hierarchy is None or hierarchy.version == 2:
+            return ()
+        # Whoever was found in its cgroup may have been moved out of it since.
+        self._files = {}
+        return self._mender.mend(hierarchy, self._cgroup, views)
+
+    def effective_cpus(self, view: ContainerView) -> CPUSet | None:
+        """Where a container may really run; None where it runs nothing, as far as the kernel or the engine can tell."""
+        if not has_place(view):
+            self._files.pop(view.id, None)
+            return self._leftover_cpus(view) if view.phase is Phase.EXITED else None
+        known = self._files.get(view.id)
+        # The usual case is one open, read and close.
+        if known is not None and (cpus := _read_cpus(known)):
+            return cpus
+        self._files.pop(view.id, None)
+        hierarchy = find_hierarchy(self._cgroup)
+        directory = find_directory(hierarchy, view, self._proc) if hierarchy else None
+        if hierarchy is None or directory is None:
+            return None
+        if hierarchy.version == 1 and self._mender.has_strayed(hierarchy, directory, view):
+            return self._read_upwards(hierarchy, os.path.dirname(directory), "")
+        return self._read_upwards(hierarchy, directory, view.id)
+
+    def confinement(self, view: ContainerView, cpus: CPUSet) -> str:
+        """Which cgroup above a live container keeps it from some of these CPUs; "" where none does."""
+        return reason(confining(view, cpus, cgroup=self._cgroup, proc=self._proc))
+
+    def _leftover_cpus(self, view: ContainerView) -> CPUSet | None:
+        """Where processes run of a container that is called exited; None where there are none."""
+        hierarchy = find_hierarchy(self._cgroup)
+        as_if_running = msgspec.structs.replace(view, phase=Phase.RUNNING)
+        if hierarchy is None or not has_place(as_if_running):
+            return None
+        directory = find_directory(hierarchy, as_if_running, self._proc)
+        if directory is None or not read(f"{directory}/cgroup.procs"):
+            return None
+        return self._read_upwards(hierarchy, directory, view.id)
+
+    def _read_upwards(self, hierarchy: Hierarchy, directory: str, id: str) -> CPUSet | None:
+        """The CPUs of a cgroup, or of the nearest ancestor that has some. Only the own file of the container with this
+        id is remembered.
+        """
+        at = directory
+        while True:
+            for name in _FILES[hierarchy.version]:
+                if cpus := _read_cpus(f"{at}/{name}"):
+                    if at == directory and id:
+                        if len(self._files) >= _CACHE_LIMIT:
+                            self._files.clear()
+                        self._files[id] = f"{at}/{name}"
+                    return cpus
+            if at == hierarchy.root or not at.startswith(hierarchy.root):
+                return None
+            at = os.path.dirname(at)
+
+
+def _read_cpus(path: str) -> CPUSet | None:
+    """The set in a cgroup's file; None where it is empty, gone, or not a list."""
+    try:
+        return CPUSet.parse((read(path) or b"").decode("ascii")) or None
+    except (UnicodeDecodeError, CPUSetError):
+        return None

@@ -1,0 +1,175 @@
+"""What CPUs that went leave behind on cgroup v1, undone.
+
+On v1 a CPU that goes offline is taken from `cpuset.cpus` of every group, for good: it does not come back with the CPU.
+A group that loses its last CPU has its processes moved to the nearest ancestor that has some, and they stay there,
+beside everybody else, when the group gets CPUs again (cpuset(7); tests/live/test_astray.py). So:
+
+1. From the root down, the groups above containers get CPUs back: an engine's own group all of the root's; one that
+   people made no more than it was seen to have, since it may be meant to be small. Containers' own groups are not
+   touched here: what they get is decided, and the engine writes it.
+2. Processes that fell out of their container's group are found by its groups in other hierarchies, which no CPU
+   concerns, and return as soon as the group has CPUs.
+
+Calling it again changes nothing more. It needs a writable /sys/fs/cgroup, and the host's process ids: without these, a
+container whose group was seen without CPUs is taken to be astray until its next start.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from sidecar.astray import Astray, AstrayKind
+from sidecar.decide.facts import ContainerView
+from sidecar.host.cgroup.places import Hierarchy, find_directory, has_place, read, v1_hierarchy, v2_hierarchy
+from state.cpuset import EMPTY, CPUSet
+from state.errors import CPUSetError
+
+_ENGINES_OWN: Final = ("/docker", "/libpod_parent", "/machine.slice", "/system.slice")
+"""Groups that engines make with all CPUs, below the hierarchy's root."""
+
+_OTHERS: Final = ("memory", "pids", "freezer", "devices", "cpuacct", "systemd")
+"""Controllers in whose hierarchies a container's processes are looked for; none of them moves a process by itself."""
+
+_ROUNDS: Final = 3
+"""A process may fork while it is moved, and leave its child behind: look again."""
+
+
+class Mender:
+    """Mends one host; remembers what the groups above containers had."""
+
+    def __init__(self, proc: str) -> None:
+        self._proc = proc
+        self._had: dict[str, CPUSet] = {}
+        self._ceiling: CPUSet | None = None
+        self._emptied: dict[str, str] = {}
+        """Containers whose group was seen without CPUs, and in which start of theirs."""
+
+    def mend(self, hierarchy: Hierarchy, mount: str, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
+        """Mend the v1 `hierarchy` for these containers; `mount` is where the other hierarchies are. What could not be
+        mended.
+        """
+        groups = [(view, directory) for view in views if (directory := _directory(hierarchy, view, self._proc))]
+        found = self._widen(hierarchy, [directory for _, directory in groups])
+        others = [each for each in _others(mount) if each.root != hierarchy.root]
+        for view, directory in groups:
+            if astray := self._bring_home(hierarchy, others, view, directory):
+                found.append(astray)
+        return tuple(found)
+
+    def has_strayed(self, hierarchy: Hierarchy, directory: str, view: ContainerView) -> bool:
+        """Whether a live container's processes are not in this group of its own, but in one above it.
+
+        Where they are not visible, that is so from when the group was seen without CPUs until the next start.
+        """
+        if read(f"{directory}/cgroup.procs"):
+            self._emptied.pop(view.id, None)
+            return False
+        paths = self._cgroups(view)
+        if not _names(paths, view.id):
+            return self._emptied.get(view.id) == view.started_at
+        at = next((path for controllers, path in paths if hierarchy.controller in controllers.split(",")), "")
+        return view.id not in at
+
+    def _cgroups(self, view: ContainerView) -> list[tuple[str, str]]:
+        """The groups of a container's first process: controllers and path of each hierarchy."""
+        content = read(f"{self._proc}/{view.pid}/cgroup") if view.pid > 0 else None
+        # proc_pid_cgroup(5): "hierarchy:controllers:path".
+        parts = (line.split(":", 2) for line in (content or b"").decode("utf-8", "replace").splitlines())
+        return [(part[1], part[2]) for part in parts if len(part) == 3]
+
+    def _widen(self, hierarchy: Hierarchy, directories: list[str]) -> list[Astray]:
+        """1. The parents, from the root down: none may have a CPU that the one above it lacks."""
+        ceiling = _cpus(hierarchy.root)
+        returned = EMPTY if self._ceiling is None else ceiling - self._ceiling
+        self._ceiling = ceiling
+        parents = {above for directory in directories for above in _above(hierarchy, directory)}
+        narrowed = []
+        for parent in sorted(parents, key=lambda path: (path.count("/"), path)):
+            current = _cpus(parent)
+            had = self._had[parent] = self._had.get(parent, EMPTY) | current
+            is_engines = parent.removeprefix(hierarchy.root) in _ENGINES_OWN
+            wanted = current | ((ceiling if is_engines else had & returned) & _cpus(os.path.dirname(parent)))
+            if wanted == current:
+                continue
+            try:
+                Path(f"{parent}/cpuset.cpus").write_text(str(wanted))
+            except OSError as error:
+                what, lost = str(error.strerror), wanted - current
+                narrowed.append(Astray(kind=AstrayKind.NARROWED, cgroup=parent, lost=lost, wanted=wanted, error=what))
+        return narrowed
+
+    def _bring_home(
+        self, hierarchy: Hierarchy, others: list[Hierarchy], view: ContainerView, directory: str
+    ) -> Astray | None:
+        """2. Move a container's processes back into its group; why that is not done, if it is not."""
+        places = [place for each in others if (place := find_directory(each, view, self._proc))]
+        if not _cpus(directory):
+            self._emptied[view.id] = view.started_at
+        reason = ""
+        for _ in range(_ROUNDS):
+            inside = _processes(directory)
+            astray = sorted({pid for place in places for pid in _processes(place)} - inside)
+            if not astray and not self.has_strayed(hierarchy, directory, view):
+                return None
+            if not _cpus(directory):
+                return Astray(kind=AstrayKind.WITHOUT_CPUS, container=view.name)
+            if not astray and not _names(self._cgroups(view), view.id):
+                return Astray(kind=AstrayKind.UNSEEN, container=view.name)
+            reason = _move(astray or [view.pid], directory) or reason
+        return Astray(kind=AstrayKind.STUCK, container=view.name, error=reason) if reason else None
+
+
+def _names(paths: list[tuple[str, str]], id: str) -> bool:
+    """Whether these are the groups of the container with this id: the same number may be another's process."""
+    return any(id in path for _, path in paths)
+
+
+def _directory(hierarchy: Hierarchy, view: ContainerView, proc: str) -> str | None:
+    return find_directory(hierarchy, view, proc) if has_place(view) else None
+
+
+def _others(mount: str) -> list[Hierarchy]:
+    """The other hierarchies that are mounted, v2 on a hybrid host among them."""
+    v1 = (v1_hierarchy(mount, name, "cgroup.procs") for name in _OTHERS)
+    return [each for each in (*v1, v2_hierarchy(mount)) if each]
+
+
+def _above(hierarchy: Hierarchy, directory: str) -> Iterator[str]:
+    """The groups above this one, without the root, which follows the machine by itself."""
+    at = os.path.dirname(directory)
+    while at.startswith(f"{hierarchy.root}/"):
+        yield at
+        at = os.path.dirname(at)
+
+
+def _processes(directory: str) -> set[int]:
+    """The processes in a group and in those below it, as far as they are visible."""
+    found: set[int] = set()
+    for at, _, _ in os.walk(directory):
+        # What this process cannot see is left out on v1, and 0 on v2.
+        found.update(int(text) for text in (read(f"{at}/cgroup.procs") or b"").split() if text != b"0")
+    return found
+
+
+def _move(processes: list[int], directory: str) -> str:
+    """Move processes into a group; why one could not be moved, if one could not."""
+    reason = ""
+    for pid in processes:
+        try:
+            Path(f"{directory}/cgroup.procs").write_text(str(pid))
+        except ProcessLookupError:
+            continue
+        except OSError as error:
+            reason = error.strerror or str(error)
+    return reason
+
+
+def _cpus(directory: str) -> CPUSet:
+    """The CPUs that a group has; none where that cannot be read."""
+    try:
+        return CPUSet.parse((read(f"{directory}/cpuset.cpus") or b"").decode("ascii", "replace"))
+    except CPUSetError:
+        return EMPTY

@@ -1,0 +1,133 @@
+"""Where a container's cgroup is: the mounted hierarchies, and the places where engines put a container in them.
+
+On v1 each controller has a hierarchy of its own (some share one, like `cpu,cpuacct`); on v2 there is one for all; and
+hybrid hosts have v2 besides, without the controllers that v1 has. A container's path is usually the same in all.
+
+The container's cgroup is where the engine says, or else looked for by its id in the places where engines put it.
+Where it is none of these, and the host's processes are visible, /proc/PID/cgroup tells; it is believed only if it names
+the container's id, since in a container of ours the same PID may be somebody else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from sidecar.decide.facts import ContainerView
+from sidecar.systemd_names import slice_path
+
+CGROUP: Final = "/sys/fs/cgroup"
+
+_ID: Final = re.compile(r"[0-9a-f]{64}")
+_PARENT: Final = re.compile(r"[A-Za-z0-9_.:@\\/-]{1,1024}")
+_READ_BYTES: Final = 64 * 1024
+"""More than the longest CPU list (40 KiB), less than anything that would hurt."""
+
+
+class Hierarchy(NamedTuple):
+    """A mounted cgroup hierarchy: its version, its root, and the controller that it was looked for by."""
+
+    version: int
+    root: str
+    controller: str
+
+
+def has_place(view: ContainerView) -> bool:
+    """Whether a container may have a cgroup now. Nothing but a full id ever becomes part of a path."""
+    return view.phase.is_live and _ID.fullmatch(view.id) is not None
+
+
+def v1_hierarchy(base: str | Path, controller: str, marker: str) -> Hierarchy | None:
+    """The v1 hierarchy of a controller below a mount of /sys/fs/cgroup, or this mount itself; `marker` is a file that
+    only this controller has there. None where there is none.
+    """
+    for path in (f"{base}/{controller}", f"{base}/cpu,cpuacct", f"{base}/cpuacct,cpu", str(base)):
+        if os.path.exists(f"{path}/{marker}") and os.path.exists(f"{path}/tasks"):
+            return Hierarchy(1, path, controller)
+    return None
+
+
+def v2_hierarchy(base: str | Path, controller: str = "") -> Hierarchy | None:
+    """The v2 hierarchy below a mount of /sys/fs/cgroup, or this mount itself, if it has this controller."""
+    for path in (str(base), f"{base}/unified"):
+        content = read(f"{path}/cgroup.controllers")
+        if content is not None and (not controller or controller.encode() in content.split()):
+            return Hierarchy(2, path, controller)
+    return None
+
+
+def find_directory(hierarchy: Hierarchy, view: ContainerView, proc: str) -> str | None:
+    """The directory of a container's cgroup; None where it has none that can be seen."""
+    for directory in _candidates(hierarchy, view, proc):
+        if os.path.isdir(directory):
+            return directory
+    return None
+
+
+def read(path: str) -> bytes | None:
+    """What a kernel's file says now; None where it is gone, or does not answer."""
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(opened, _READ_BYTES)
+        finally:
+            os.close(opened)
+    except OSError:
+        return None
+
+
+def _candidates(hierarchy: Hierarchy, view: ContainerView, proc: str) -> Iterator[str]:
+    """Where the container's cgroup may be, likeliest first."""
+    id = view.id
+    if (told := view.cgroup.strip("/")) and _PARENT.fullmatch(told) and ".." not in told.split("/"):
+        # crun, as below; a group that has none of that is itself the place.
+        if told.endswith(f"libpod-{id}.scope"):
+            yield f"{hierarchy.root}/{told}/container"
+        yield f"{hierarchy.root}/{told}"
+    for parent in _parents(view.cgroup_parent):
+        for name in (
+            f"docker-{id}.scope",
+            # crun puts the process one level deeper, so that the scope can hold limits of its own.
+            f"libpod-{id}.scope/container",
+            f"libpod-{id}.scope",
+            id,
+            f"libpod-{id}",
+        ):
+            yield f"{hierarchy.root}{parent}/{name}"
+    if path := _path_from_proc(hierarchy, view, proc):
+        yield f"{hierarchy.root}{path}"
+
+
+def _path_from_proc(hierarchy: Hierarchy, view: ContainerView, proc: str) -> str | None:
+    if view.pid <= 0:
+        return None
+    try:
+        lines = Path(f"{proc}/{view.pid}/cgroup").read_text(errors="replace").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        # proc_pid_cgroup(5): "hierarchy:controllers:path"; v2 is "0::path".
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        is_v2 = number == "0" and not controllers
+        ours = is_v2 if hierarchy.version == 2 else hierarchy.controller in controllers.split(",")
+        # ".." is what a foreign cgroup looks like from inside a cgroup namespace: nothing to be found by.
+        if ours and view.id in path and path.startswith("/") and ".." not in path.split("/"):
+            return path
+    return None
+
+
+def _parents(cgroup_parent: str) -> Iterator[str]:
+    """The parent that was asked for, then the engines' defaults, each as a path below the hierarchy's root."""
+    asked = cgroup_parent.strip("/")
+    if asked and _PARENT.fullmatch(asked) and ".." not in asked.split("/"):
+        if asked.endswith(".slice") and "/" not in asked:
+            yield slice_path(asked)
+        yield f"/{asked}"
+    yield "/docker"
+    yield "/system.slice"
+    yield "/machine.slice"
+    yield "/libpod_parent"

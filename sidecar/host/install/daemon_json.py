@@ -1,0 +1,177 @@
+"""The Docker daemon's configuration file: read, changed by single keys, written back with all else as it was.
+
+dockerd reads it at its start, and part of it on SIGHUP; it refuses to start on a file that is not JSON, and where a
+key stands both there and among its flags. So nothing is written that is not understood first: a file that is not a
+JSON object, or that says a key twice, is left alone and said in words.
+
+A key is a path: ("cgroup-parent",), or ("runtimes", "cpuset") for one entry of a table.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from sidecar.failures import ConfigError, StateUnwritable
+from state import files
+
+DAEMON_JSON: Final = "/etc/docker/daemon.json"
+BACKUP_SUFFIX: Final = ".before-cpuset-sidecar"
+"""What stood there before our last change is kept beside it under this ending."""
+
+_LIMIT: Final = 1024 * 1024
+"""Bytes of a daemon.json: a larger one is something else."""
+
+_INDENT: Final = re.compile(r'^([ \t]+)"', re.MULTILINE)
+
+Keys = Sequence[str]
+
+
+class DaemonJson(msgspec.Struct, frozen=True):
+    """The file as it was found: where it really is (links followed), its bytes (None: no file), and what they say."""
+
+    path: str
+    content: bytes | None
+    settings: Mapping[str, Any]
+
+
+class Written(NamedTuple):
+    """What writing did: the file, whether it changed, and where the old content is kept ("" where there was none)."""
+
+    path: str
+    changed: bool
+    backup: str
+
+
+def read_daemon_json(path: str = DAEMON_JSON) -> DaemonJson:
+    """The file at `path`; a missing or empty one says nothing. ConfigError where it is not a JSON object."""
+    real = os.path.realpath(path)
+    if not os.path.lexists(real):
+        return DaemonJson(real, None, {})
+    with files.directory(os.path.dirname(real)) as at:
+        content = files.read_bounded(at, os.path.basename(real), _LIMIT)
+    return DaemonJson(real, content, decode_settings(content or b"", real))
+
+
+def decode_settings(content: bytes, path: str) -> dict[str, Any]:
+    """What the bytes of a daemon.json say, in their order. ConfigError, naming the place, where they are no object."""
+    left_alone = "nothing was changed: correct it first"
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not JSON in UTF-8 (byte {error.start}): {left_alone}") from error
+    if not text.strip():
+        return {}
+    try:
+        settings = json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is not JSON: {error}: {left_alone}") from error
+    if not isinstance(settings, dict):
+        raise ConfigError(f"{path} is not a JSON object: {left_alone}")
+    return settings
+
+
+def value_at(settings: Mapping[str, Any], keys: Keys) -> Any:
+    """What stands at a key; None where nothing does."""
+    found: Any = settings
+    for key in keys:
+        if not isinstance(found, Mapping) or key not in found:
+            return None
+        found = found[key]
+    return found
+
+
+def with_value(settings: Mapping[str, Any], keys: Keys, value: Any) -> dict[str, Any]:
+    """The settings with this value at a key. ConfigError where a table is needed and something else stands."""
+    first, *rest = keys
+    changed = dict(settings)
+    if not rest:
+        changed[first] = value
+        return changed
+    inner = settings.get(first, {})
+    if not isinstance(inner, Mapping):
+        raise ConfigError(f"{first!r} in the Docker daemon's configuration is not a table: correct it first")
+    changed[first] = with_value(inner, rest, value)
+    return changed
+
+
+def without(settings: Mapping[str, Any], keys: Keys) -> dict[str, Any]:
+    """The settings without a key, and without the tables that this leaves empty."""
+    first, *rest = keys
+    changed = dict(settings)
+    if not rest:
+        changed.pop(first, None)
+    elif isinstance(inner := settings.get(first), Mapping) and value_at(inner, rest) is not None:
+        if emptied := without(inner, rest):
+            changed[first] = emptied
+        else:
+            del changed[first]
+    return changed
+
+
+def encode_settings(settings: Mapping[str, Any], like: bytes | None = None) -> bytes:
+    """The settings as JSON, indented as the bytes that they came from are."""
+    found = _INDENT.search((like or b"").decode("utf-8", "replace"))
+    return (json.dumps(settings, indent=found[1] if found else 2, ensure_ascii=False) + "\n").encode()
+
+
+def write_daemon_json(found: DaemonJson, settings: Mapping[str, Any]) -> Written:
+    """Write the settings in place of what was found, in one step and synced; what stood there is kept beside it.
+
+    1. Nothing is done where they say the same.
+    2. A file that changed since it was read is left alone: ConfigError.
+    3. The old content goes into the backup, with the old file's mode.
+    4. The new content takes its place; where nothing is left to say, the file goes.
+
+    StateError or StateUnwritable where it cannot be written: what was there stands.
+    """
+    if settings == found.settings:
+        return Written(found.path, changed=False, backup="")  # (1)
+    folder, name = os.path.split(found.path)
+    if found.content is None:
+        _make_above(folder)
+    with files.directory(folder, create=True) as at:
+        if files.read_bounded(at, name, _LIMIT) != found.content:  # (2)
+            raise ConfigError(f"{found.path} was changed by somebody else meanwhile: nothing was written, try again")
+        mode = _mode(found.path)
+        if found.content is not None:
+            files.replace(at, name + BACKUP_SUFFIX, found.content, sync=True, mode=mode)  # (3)
+        if settings:
+            files.replace(at, name, encode_settings(settings, found.content), sync=True, mode=mode)  # (4)
+        else:
+            files.remove(at, name)
+    backup = "" if found.content is None else found.path + BACKUP_SUFFIX
+    return Written(found.path, changed=True, backup=backup)
+
+
+def _make_above(folder: str) -> None:
+    try:
+        os.makedirs(os.path.dirname(folder), exist_ok=True)
+    except OSError as error:
+        raise StateUnwritable(f"cannot make the directory above {folder}: {files.reason(error)}") from error
+
+
+def _mode(path: str) -> int:
+    try:
+        return stat.S_IMODE(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return 0o644
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"{twice!r} stands in it twice")
+    return table
+
+
+def _no_number(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")

@@ -1,0 +1,242 @@
+"""The files of the strict start on the host: the runtime `cpuset-runc`, what it asks with, its settings, and Podman's.
+
+What is installed and what is removed is one list, so that the second undoes the first. Everything is below `root`, the
+host's file system: `/`, or wherever a container has it mounted; paths inside the files are the host's own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from importlib.resources import files as package_files
+from typing import Final
+
+import msgspec
+
+from sidecar.decide.container.start import STRICT_PROGRAM, STRICT_RUNTIME
+from sidecar.failures import ConfigError
+from state import files
+from state.errors import FileUnreadable, FileUnwritable
+
+USUAL: Final = "/usr/local"
+"""Where programs go that are not the distribution's."""
+
+_MODULES: Final = ("__init__.py", "bundle.py", "front.py")
+_FOUND_IN: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+_LIMIT: Final = 1024 * 1024
+
+SUPPORTS_JSON: Final = ("crun", "runc", "kata", "runsc", "youki", "krun", STRICT_RUNTIME)
+"""Runtimes whose errors Podman reads in its log: its own list, and this one."""
+
+
+class Places(msgspec.Struct, frozen=True):
+    """Where everything is: below `prefix`, and below `podman` what Podman reads. Settings are in /etc for the usual
+    prefix.
+    """
+
+    prefix: str = USUAL
+    podman: str = "/etc/containers"
+
+    @property
+    def runtime(self) -> str:
+        """The runtime itself."""
+        return f"{self.prefix}/bin/{STRICT_PROGRAM}"
+
+    @property
+    def hook(self) -> str:
+        """The precreate hook."""
+        return f"{self.prefix}/bin/cpuset-precreate"
+
+    @property
+    def library(self) -> str:
+        """What is ours of the library's folder."""
+        return f"{self.prefix}/lib/cpuset-sidecar"
+
+    @property
+    def package(self) -> str:
+        """The program that asks."""
+        return f"{self.library}/cpuset_runc"
+
+    @property
+    def settings(self) -> str:
+        """The settings, as a shell reads them."""
+        return f"{'' if self.prefix == USUAL else self.prefix}/etc/cpuset-sidecar/runtime.conf"
+
+    @property
+    def podman_settings(self) -> str:
+        """How Podman knows the runtime."""
+        return f"{self.podman}/containers.conf.d/50-cpuset-sidecar.conf"
+
+    @property
+    def podman_hook(self) -> str:
+        """How Podman knows the hook."""
+        return f"{self.podman}/oci/hooks.d/50-cpuset-sidecar.json"
+
+
+class Installation(msgspec.Struct, frozen=True, kw_only=True):
+    """What the runtime is to know: the real runtime and a Python, both absolute; the sidecar's socket and its root of
+    projections, as the host sees them; and for how many seconds a sidecar that is not there is waited for.
+    """
+
+    real: str
+    python: str
+    socket: str
+    projections: str
+    patience: float
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """One file, as it is to be; without content it is to go."""
+
+    path: str
+    content: bytes | None
+    mode: int = 0o644
+
+
+def runtime_files(places: Places, made: Installation) -> Iterator[Planned]:
+    """The runtime, which both engines use; its script last, when all that it needs is there."""
+    package = package_files("sidecar.runtime")
+    for name in _MODULES:
+        yield Planned(f"{places.package}/{name}", package.joinpath(name).read_bytes())
+    yield Planned(places.settings, _settings_text(places, made).encode())
+    yield Planned(places.runtime, _script("cpuset-runc", places), 0o755)
+
+
+def podman_files(places: Places, *, with_hook: bool) -> Iterator[Planned]:
+    """How Podman knows the runtime; and the hook, where that is wanted."""
+    supports = ", ".join(f'"{name}"' for name in SUPPORTS_JSON)
+    lines = ["# Written by `cpuset-sidecar install-runtime`.", "[engine]", f"runtime_supports_json = [{supports}]"]
+    if with_hook:
+        yield Planned(places.hook, _script("cpuset-precreate", places), 0o755)
+        yield Planned(places.podman_hook, _hook_text(places).encode())
+        lines.append(f'hooks_dir = ["/usr/share/containers/oci/hooks.d", "{os.path.dirname(places.podman_hook)}"]')
+    lines += ["", "[engine.runtimes]", f'{STRICT_RUNTIME} = ["{places.runtime}"]', ""]
+    yield Planned(places.podman_settings, "\n".join(lines).encode())
+
+
+def all_gone(places: Places) -> Iterator[Planned]:
+    """Every file that any installation makes here, to be removed; the script first."""
+    first = (places.runtime, places.hook, places.podman_hook, places.podman_settings, places.settings)
+    for path in (*first, *(f"{places.package}/{name}" for name in _MODULES)):
+        yield Planned(path, None)
+
+
+def changes(root: str, wanted: Iterator[Planned]) -> list[Planned]:
+    """Those of the files that are not as they are to be. StateError where one cannot be read."""
+    return [each for each in wanted if not _is_so(root, each)]
+
+
+def carry_out(root: str, planned: list[Planned]) -> None:
+    """Write and remove them, each in one step. StateError where one cannot be."""
+    for each in planned:
+        folder, name = os.path.split(_below(root, each.path))
+        if each.content is None:
+            with suppress(FileUnreadable), files.directory(folder) as at:
+                files.remove(at, name)
+            continue
+        _make(folder)
+        with files.directory(folder) as at:
+            files.replace(at, name, each.content, sync=True, mode=each.mode)
+
+
+def remove_directories(root: str, places: Places) -> None:
+    """Remove the directories that are ours, where nothing but what Python compiled is left in them."""
+    compiled = f"{places.package}/__pycache__"
+    with suppress(OSError):
+        for name in os.listdir(_below(root, compiled)):
+            if name.endswith(".pyc"):
+                os.unlink(os.path.join(_below(root, compiled), name))
+    for path in (compiled, places.package, places.library, os.path.dirname(places.settings)):
+        with suppress(OSError):
+            os.rmdir(_below(root, path))
+
+
+def find_real(root: str, wanted: str) -> str:
+    """The real runtime, by name or path; for `auto` the first of runc and crun. ConfigError where it is not there."""
+    names = ("runc", "crun") if wanted == "auto" else (wanted,)
+    for name in names:
+        if found := _program(root, name):
+            if os.path.basename(found) == STRICT_PROGRAM:
+                raise ConfigError(f"{found} cannot be its own real runtime: say runc, or crun")
+            return found
+    raise ConfigError(f"there is no OCI runtime {' or '.join(names)} on the host: say its path with --runtime")
+
+
+def find_python(root: str, wanted: str) -> str:
+    """The host's Python, which no version manager stands in front of. ConfigError where there is none."""
+    for name in (wanted,) if wanted else ("/usr/bin/python3", "/usr/local/bin/python3", "/bin/python3"):
+        if found := _program(root, name):
+            return found
+    raise ConfigError(
+        f"the host has no {wanted or 'python3 in /usr/bin or /usr/local/bin'}, which the runtime needs (3.9 or newer, "
+        "nothing besides): install it, or say where it is with --python"
+    )
+
+
+def _program(root: str, name: str) -> str:
+    """A program's path as the host says it; "" where there is none."""
+    for path in (name,) if name.startswith("/") else tuple(f"{place}/{name}" for place in _FOUND_IN):
+        real = _below(root, path)
+        # A link of the host's may point to nowhere from here.
+        if os.path.islink(real) and root != "/":
+            real = _below(root, os.path.join(os.path.dirname(path), os.readlink(real)))
+        if os.path.isfile(real) and os.stat(real).st_mode & stat.S_IXUSR:
+            return path
+    return ""
+
+
+def _settings_text(places: Places, made: Installation) -> str:
+    pairs: Mapping[str, str] = {
+        "real": made.real,
+        "python": made.python,
+        "library": places.library,
+        "socket": made.socket,
+        "projections": made.projections,
+        "patience": f"{made.patience:g}",
+    }
+    head = "# Settings of cpuset-runc, written by `cpuset-sidecar install-runtime`; a shell reads them.\n"
+    return head + "".join(f"{key}={shlex.quote(value)}\n" for key, value in pairs.items())
+
+
+def _script(name: str, places: Places) -> bytes:
+    content = package_files("sidecar.runtime").joinpath(name).read_text()
+    return content.replace("'@CONF@'", shlex.quote(places.settings)).encode()
+
+
+def _hook_text(places: Places) -> str:
+    """For containers that say anything of CPUs in their annotations: hooks are not chosen by labels."""
+    hook = {
+        "version": "1.0.0",
+        "hook": {"path": places.hook},
+        "when": {"annotations": {r"^cpuset\.": ".*"}},
+        "stages": ["precreate"],
+    }
+    return json.dumps(hook, indent=2) + "\n"
+
+
+def _is_so(root: str, planned: Planned) -> bool:
+    path = _below(root, planned.path)
+    folder, name = os.path.split(path)
+    try:
+        with files.directory(folder) as at:
+            content = files.read_bounded(at, name, _LIMIT)
+            if content is None or planned.content is None:
+                return content is None and planned.content is None and not os.path.lexists(path)
+            return content == planned.content and stat.S_IMODE(os.stat(path).st_mode) == planned.mode
+    except FileUnreadable:
+        return planned.content is None and not os.path.lexists(path)
+
+
+def _make(folder: str) -> None:
+    try:
+        os.makedirs(folder, mode=0o755, exist_ok=True)
+    except OSError as error:
+        raise FileUnwritable(f"cannot make the directory {folder}: {files.reason(error)}") from error
+
+
+def _below(root: str, path: str) -> str:
+    return path if root == "/" else os.path.join(root, path.lstrip("/"))

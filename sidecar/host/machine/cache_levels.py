@@ -1,0 +1,110 @@
+"""The caches of a machine, level by level.
+
+1. Of each CPU the directories index0, index1, ... are read, each a cache with a level and a type; instruction caches
+   are passed over. An index, or a level, that a lower CPU's list shares with this CPU is not read again.
+2. A cache that says who shares it, and names nobody at all, is its core's own: old Itaniums say so. One that names
+   others, and not the CPU itself, is not believed.
+3. Ids are the kernel's where it tells them for a whole level, each once; else the lowest CPUs.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from sidecar.host.machine.group_levels import LAST_LEVELS
+from sidecar.host.machine.sources import numbered
+from sidecar.host.machine.values import Told, say_disputed
+from state.cpuset import CPUSet
+from state.topology import CacheLevel, Group
+
+_MAX_INDEX: Final = 15
+"""Caches of one CPU that are looked at: real ones have up to five."""
+
+_MAX_LEVEL: Final = 9
+
+
+class _Cache(msgspec.Struct, frozen=True):
+    cpus: CPUSet
+    at: str
+
+
+class _Level(msgspec.Struct):
+    """The caches of one level, while they are found."""
+
+    caches: list[_Cache]
+    covered: int = 0
+    disputed: int = 0
+
+
+def cache_levels(told: Told, cpu_dir: str, online: CPUSet, cores: list[CPUSet]) -> tuple[CacheLevel, ...]:
+    """The data and unified caches of each level; none where none are told."""
+    levels: dict[int, _Level] = {}
+    # 1. By index, the CPUs that some lower CPU's cache of that index is shared with.
+    shared_at: dict[int, int] = {}
+    # The kernel numbers data before instructions, so an index and a level have one type on all CPUs.
+    types: dict[tuple[int, int], str | None] = {}
+    value = told.files.value
+    # A directory that tells no level is as good as not there: a record does not have it.
+    first = f"{cpu_dir}/cpu{online.lowest()}/cache"
+    listed = (n for n in numbered(told.files, first, "index") if n <= _MAX_INDEX)
+    known = max((n for n in listed if value(f"{first}/index{n}/level") is not None), default=-1)
+    for cpu in online:
+        bit = 1 << cpu
+        if levels and all(level.covered & bit for level in levels.values()):
+            continue
+        for index in range(_MAX_INDEX + 1):
+            if shared_at.get(index, 0) & bit:
+                continue
+            at = f"{cpu_dir}/cpu{cpu}/cache/index{index}"
+            text = value(f"{at}/level")
+            if text is None:
+                # Past what the first CPU has, the first gap is the end.
+                if index > known:
+                    break
+                continue
+            number = int(text) if text.isdigit() and len(text) == 1 else 0
+            level = levels.get(number)
+            if not 1 <= number <= _MAX_LEVEL or (level and level.covered & bit):
+                continue
+            if types.get((index, number)) is None:
+                types[index, number] = value(f"{at}/type")
+            if types[index, number] == "Instruction":
+                continue
+            if (sharing := _sharing(told, at, cpu, cores)) is None:
+                continue
+            level = levels.setdefault(number, _Level([]))
+            mask = (sharing.mask | bit) & online.mask
+            shared_at[index] = shared_at.get(index, 0) | mask
+            level.disputed |= mask & level.covered
+            mask &= ~level.covered
+            level.covered |= mask
+            level.caches.append(_Cache(CPUSet.from_mask(mask), at))
+    for number in sorted(levels):
+        say_disputed(told, f"level {number} cache", CPUSet.from_mask(levels[number].disputed))
+    highest = max(levels, default=0)
+    return tuple(
+        CacheLevel(number, _identified(told, levels[number].caches, ask=number >= min(LAST_LEVELS, highest)))
+        for number in sorted(levels)
+    )
+
+
+def _sharing(told: Told, at: str, cpu: int, cores: list[CPUSet]) -> CPUSet | None:
+    if sharing := told.naming(cpu, at, ("shared_cpu_list",), ("shared_cpu_map",)):
+        return sharing
+    # 2.
+    named = told.cpus(f"{at}/shared_cpu_list"), told.mask(f"{at}/shared_cpu_map")
+    if named == (None, None) or any(named):
+        return None
+    return next(core for core in cores if cpu in core)
+
+
+def _identified(told: Told, caches: list[_Cache], *, ask: bool) -> tuple[Group, ...]:
+    """3. The caches as groups, ascending by lowest CPU. `ask` is whether to look for the kernel's ids at all."""
+    ids = [told.number(f"{cache.at}/id") for cache in caches] if ask else []
+    kernels = [id for id in ids if id is not None]
+    if len(set(kernels)) != len(caches):
+        kernels = [cache.cpus.lowest() for cache in caches]
+    made = (Group(id, cache.cpus) for id, cache in zip(kernels, caches, strict=True))
+    return tuple(sorted(made, key=lambda group: group.cpus.lowest()))

@@ -1,0 +1,40 @@
+"""A machine from a file, in any of the forms in which people have one: a record, `lscpu -J`, or hwloc's XML."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sidecar.host.machine.hwloc import read_hwloc
+from sidecar.host.machine.lscpu import read_lscpu
+from sidecar.host.machine.record import MAX_CHARACTERS, read_record
+from state.errors import StateError
+from state.topology import Topology
+
+_MAX_BYTES: Final = 4 * MAX_CHARACTERS
+"""UTF-8 has up to four bytes a character. Each form has a lower limit of its own."""
+
+
+def read_machine(text: str) -> Topology:
+    """The machine that `text` describes; its first character tells in which form. StateError if it is none of them."""
+    first = text.lstrip("\ufeff \t\r\n")[:1]
+    if first == "<":
+        return read_hwloc(text)
+    if first == "{":
+        return read_lscpu(text)
+    return read_record(text)
+
+
+def machine_in(file: str) -> Topology:
+    """The machine that a file describes, in any of the forms. StateError, naming the file or line, if it is none."""
+    try:
+        with open(file, "rb") as opened:
+            content = opened.read(_MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise StateError(f"the record {file} cannot be read: {getattr(error, 'strerror', error)}") from error
+    if len(content) > _MAX_BYTES:
+        raise StateError(f"{file} is not a recorded machine: it is too long")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise StateError(f"{file} is not a recorded machine: it is not text") from error
+    return read_machine(text)

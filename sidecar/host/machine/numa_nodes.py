@@ -1,0 +1,79 @@
+"""NUMA nodes: their CPUs, how far they are from each other, and which of them have memory."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from sidecar.host.machine.sources import numbered
+from sidecar.host.machine.values import Told, completed
+from state.cpuset import EMPTY, CPUSet
+
+NODE_DIR: Final = "devices/system/node"
+
+_MAX_NODES: Final = 4096
+"""Nodes that are looked at: the kernel's MAX_NUMNODES is at most 1024."""
+
+_MAX_DIGITS: Final = 5
+"""Digits of a distance: firmware has a byte for it."""
+
+
+class Nodes(NamedTuple):
+    """The groups are None where no node is told. Distances and memory are also of nodes without CPUs."""
+
+    groups: dict[int, CPUSet] | None
+    distances: dict[int, dict[int, int]]
+    memory: tuple[int, ...]
+
+
+def nodes(told: Told, online: CPUSet, packages: dict[int, CPUSet] | None) -> Nodes:
+    """The nodes that are online, each CPU in one of them."""
+    alive = told.cpus(f"{NODE_DIR}/online")
+    ids = [id for id in numbered(told.files, NODE_DIR, "node")[:_MAX_NODES] if _is_told(told, id)]
+    if alive:
+        ids = [id for id in ids if id in alive]
+    found: dict[int, CPUSet] = {}
+    taken = EMPTY
+    known: list[int] = []
+    for id in ids:
+        at = f"{NODE_DIR}/node{id}"
+        listed = told.cpus(f"{at}/cpulist")
+        named = (listed or told.mask(f"{at}/cpumap") or EMPTY) & online
+        if listed is not None or named:
+            known.append(id)
+        if both := named & taken:
+            told.note(f"node {id} names CPUs {both}, which a lower node has")
+        if own := named - taken:
+            found[id] = own
+        taken |= named
+    missing = f"nodes are missing: {'each package is one' if packages else 'one node'}"
+    groups = completed(told, found, online, "node", missing)
+    return Nodes(groups, _distances(told, ids), _memory(told, ids, known))
+
+
+def _is_told(told: Told, id: int) -> bool:
+    """Whether a node's directory holds anything: one that does not is as good as not there."""
+    return any(
+        told.files.value(f"{NODE_DIR}/node{id}/{name}") is not None for name in ("cpulist", "cpumap", "distance")
+    )
+
+
+def _distances(told: Told, ids: list[int]) -> dict[int, dict[int, int]]:
+    """Each node's file has one number for each online node, ascending (drivers/base/node.c)."""
+    found: dict[int, dict[int, int]] = {}
+    for id in ids:
+        path = f"{NODE_DIR}/node{id}/distance"
+        text = told.files.value(path)
+        if not text:
+            continue
+        row = text.split()
+        if len(row) != len(ids) or not all(word.isdigit() and len(word) <= _MAX_DIGITS for word in row):
+            told.passed_over(path, f"{text[:40]!r} is not a distance to each of {len(ids)} nodes")
+            continue
+        found[id] = dict(zip(ids, map(int, row), strict=True))
+    return found
+
+
+def _memory(told: Told, ids: list[int], known: list[int]) -> tuple[int, ...]:
+    """The nodes with memory; all that are told, where the kernel does not say which (before 3.10)."""
+    listed = told.cpus(f"{NODE_DIR}/has_memory") or told.cpus(f"{NODE_DIR}/has_normal_memory")
+    return tuple(id for id in ids if id in listed) if listed else tuple(known)

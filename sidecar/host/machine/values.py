@@ -1,0 +1,147 @@
+"""What a machine's files say, value by value: CPU lists, masks and numbers, with a note for each that is nonsense.
+
+And the one rule by which sets of CPUs become groups: the lowest CPU of a group says who is in it. Its fellows need not
+be asked, and are not, which is most of the speed of reading a large machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from sidecar.host.machine.sources import Files
+from state.cpuset import CPUSet, union
+from state.errors import CPUSetError
+
+_MAX_NONSENSE: Final = 20
+"""Notes about single files; of more, their number: nobody reads ten thousand."""
+
+_MAX_DIGITS: Final = 10
+"""Digits of an id: the kernel's are 32 bits wide."""
+
+
+class Told:
+    """The files of a machine, and the notes that reading them gave."""
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+        self._notes: list[str] = []
+        self._nonsense: dict[str, str] = {}
+        self._parsed: dict[str, CPUSet] = {}
+
+    def note(self, text: str) -> None:
+        """What was missing or contradictory, and what was assumed instead."""
+        self._notes.append(text)
+
+    def passed_over(self, path: str, why: str) -> None:
+        """One file that is not used, and why."""
+        self._nonsense.setdefault(path, why)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """All notes: first the single files, then the levels."""
+        shown = [f"{path} is passed over: {why}" for path, why in self._nonsense.items()]
+        if more := shown[_MAX_NONSENSE:]:
+            shown[_MAX_NONSENSE:] = [f"{len(more)} more files are passed over"]
+        return (*shown, *self._notes)
+
+    def number(self, path: str) -> int | None:
+        """A number that is not negative; None where none is told. -1 is the kernel's word for "not known"."""
+        text = self.files.value(path)
+        return int(text) if text and text.isdigit() and len(text) <= _MAX_DIGITS else None
+
+    def cpus(self, path: str) -> CPUSet | None:
+        """A list of CPUs, or of nodes, which have the same syntax; None where none is told."""
+        text = self.files.value(path)
+        return None if text is None else self.parsed(path, text)
+
+    def parsed(self, path: str, text: str) -> CPUSet | None:
+        """The list that `path` holds; None, with a note, where it is not one."""
+        # "(null)" is what some kernels print for a list that is not there (isolated, nohz_full).
+        if text == "(null)":
+            return None
+        # A core's caches, cluster and siblings are one text, read from five files.
+        if (known := self._parsed.get(text)) is not None:
+            return known
+        try:
+            found = self._parsed[text] = CPUSet.parse(text)
+        except CPUSetError as error:
+            self.passed_over(path, str(error))
+            return None
+        return found
+
+    def mask(self, path: str) -> CPUSet | None:
+        """A mask as the kernel prints it: hexadecimal words of 32 bits, highest first, with commas."""
+        text = self.files.value(path)
+        if text is None:
+            return None
+        try:
+            return CPUSet.from_mask(int(text.replace(",", ""), 16))
+        except (ValueError, CPUSetError):
+            self.passed_over(path, f"{text[:40]!r} is not a CPU mask")
+            return None
+
+    def naming(self, cpu: int, at: str, lists: tuple[str, ...], masks: tuple[str, ...]) -> CPUSet | None:
+        """The first of several files in `at` about a CPU's fellows that names the CPU itself; one that does not is not
+        about it. None where none does.
+        """
+        for name in lists:
+            found = self.cpus(f"{at}/{name}")
+            if found and cpu in found:
+                return found
+        for name in masks:
+            found = self.mask(f"{at}/{name}")
+            if found and cpu in found:
+                return found
+        return None
+
+
+class Grouped(NamedTuple):
+    """Groups by ascending lowest CPU. `alone`: CPUs that told of no fellows, and nobody lower named them.
+    `disputed`: CPUs that a second group names too.
+    """
+
+    groups: list[CPUSet]
+    alone: CPUSet
+    disputed: CPUSet
+
+
+def grouped(cpus: CPUSet, fellows: Callable[[int], CPUSet | None]) -> Grouped:
+    """Groups that hold each of `cpus` once: the lowest CPU of a group says who is in it; one that does not is alone."""
+    groups: list[CPUSet] = []
+    left, alone, disputed = cpus.mask, 0, 0
+    while left:
+        lowest = left & -left
+        named = fellows(lowest.bit_length() - 1)
+        if named is None:
+            alone |= lowest
+            mask = lowest
+        else:
+            mask = (named.mask | lowest) & cpus.mask
+            disputed |= mask & ~left
+            mask &= left
+        groups.append(CPUSet.from_mask(mask))
+        left &= ~mask
+    return Grouped(groups, CPUSet.from_mask(alone), CPUSet.from_mask(disputed))
+
+
+def say_disputed(told: Told, level: str, disputed: CPUSet) -> None:
+    """The note about CPUs that two groups name."""
+    if disputed:
+        told.note(f"CPUs {disputed} are named in more than one {level}: the one with the lowest CPU has them")
+
+
+def completed(
+    told: Told, found: dict[int, CPUSet], online: CPUSet, level: str, missing: str
+) -> dict[int, CPUSet] | None:
+    """The groups, with CPUs that no group names put into the lowest; None, with the note `missing`, where there is no
+    group.
+    """
+    if not found:
+        told.note(missing)
+        return None
+    if untold := online - union(found.values()):
+        lowest = min(found)
+        told.note(f"CPUs {untold} are in no {level}: counted in {level} {lowest}")
+        found[lowest] |= untold
+    return found

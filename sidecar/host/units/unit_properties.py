@@ -1,0 +1,175 @@
+"""Properties of systemd's units, over D-Bus: which CPUs a slice may use (org.freedesktop.systemd1(5)).
+
+One connection a call: calls are seconds or more apart, and a bus that was restarted meanwhile is then no matter. The
+library builds and reads the messages, and is imported with the first call; the socket is trio's, so that every wait
+can be bounded.
+
+systemd takes CPUs as bytes, the lowest CPU in the lowest bit of the first.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import trio
+
+from sidecar.failures import EngineFailed, EngineLacks, EngineRefused, EngineUnavailable
+from state import files
+from state.cpuset import EMPTY, CPUSet
+
+if TYPE_CHECKING:
+    from jeepney import Message
+    from jeepney.low_level import Parser
+
+SYSTEM_BUS: Final = "/run/dbus/system_bus_socket"
+"""Where the bus listens, unless DBUS_SYSTEM_BUS_ADDRESS says otherwise (D-Bus specification)."""
+
+ANSWER_SECONDS: Final = 10.0
+"""How long the bus and systemd may take, each: a daemon-reload on a busy host takes a second or two."""
+
+_NAME: Final = "org.freedesktop.systemd1"
+_OBJECT: Final = "/org/freedesktop/systemd1"
+_LACKING: Final = ("org.freedesktop.DBus.Error.PropertyReadOnly", "org.freedesktop.DBus.Error.UnknownProperty")
+_DENIED: Final = (
+    "org.freedesktop.DBus.Error.AccessDenied",
+    "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired",
+)
+_WRONG: Final = ("org.freedesktop.DBus.Error.InvalidArgs", "org.freedesktop.systemd1.BadUnitSetting")
+_ABSENT: Final = ("org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner")
+
+
+class UnitProperties:
+    """systemd, by its bus."""
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        told = (environ or {}).get("DBUS_SYSTEM_BUS_ADDRESS", "")
+        self._address = told or f"unix:path={SYSTEM_BUS}"
+
+    async def allowed_cpus(self, unit: str) -> CPUSet:
+        """The AllowedCPUs of a slice, which need not run; the empty set where it has none."""
+        arguments = (f"{_NAME}.Slice", "AllowedCPUs")
+        body = await self._ask(unit, Call(object_path(unit), "org.freedesktop.DBus.Properties", "Get", "ss", arguments))
+        return _set_of(body)
+
+    async def allow_cpus(self, unit: str, cpus: CPUSet) -> None:
+        """Set the AllowedCPUs of a unit until the next reboot."""
+        arguments = (unit, True, [("AllowedCPUs", ("ay", bytes_of(cpus)))])
+        await self._ask(unit, Call(_OBJECT, f"{_NAME}.Manager", "SetUnitProperties", "sba(sv)", arguments))
+
+    async def _ask(self, unit: str, call: Call) -> tuple[Any, ...]:
+        try:
+            with trio.fail_after(ANSWER_SECONDS):
+                return _body(await _answer(_socket_of(self._address), call), unit)
+        except (FileNotFoundError, ConnectionRefusedError, PermissionError) as error:
+            raise EngineLacks(
+                f"systemd cannot be reached at {self._address}: {files.reason(error)}. Mount {SYSTEM_BUS} into the "
+                "sidecar's container and run as root there, or leave shared_slice out"
+            ) from error
+        except trio.TooSlowError as error:
+            raise EngineUnavailable(f"systemd did not answer within {ANSWER_SECONDS:g} s") from error
+        except (OSError, trio.BrokenResourceError, EOFError) as error:
+            raise EngineUnavailable(f"the connection to systemd at {self._address} broke: {error!r:.200}") from error
+        except (ValueError, TypeError, struct.error) as error:
+            raise EngineFailed(f"what answers at {self._address} is no bus: {error!r:.200}") from error
+
+
+class Call(NamedTuple):
+    """A method call: on what, of which interface, and its arguments with their D-Bus signature."""
+
+    path: str
+    interface: str
+    method: str
+    signature: str
+    arguments: tuple[Any, ...]
+
+
+def bytes_of(cpus: CPUSet) -> bytes:
+    """The set as systemd takes it."""
+    return cpus.mask.to_bytes((cpus.mask.bit_length() + 7) // 8, "little")
+
+
+def object_path(unit: str) -> str:
+    """The object of a unit: what is neither a letter nor a digit becomes _ and two hexadecimal digits."""
+    escaped = "".join(each if each.isascii() and each.isalnum() else f"_{ord(each):02x}" for each in unit)
+    return f"{_OBJECT}/unit/{escaped}"
+
+
+def _set_of(body: tuple[Any, ...]) -> CPUSet:
+    try:
+        ((_, content),) = body
+        return CPUSet.from_mask(int.from_bytes(bytes(content), "little")) if content else EMPTY
+    except (TypeError, ValueError) as error:
+        raise EngineFailed("what systemd answered about AllowedCPUs cannot be understood") from error
+
+
+def _socket_of(address: str) -> str:
+    """The path of the first Unix socket in a D-Bus address. EngineLacks where there is none."""
+    from jeepney.bus import get_connectable_addresses
+
+    try:
+        return str(next(get_connectable_addresses(address)))
+    except (RuntimeError, ValueError) as error:
+        raise EngineLacks(
+            f"DBUS_SYSTEM_BUS_ADDRESS is {address!r:.100}: write unix:path=/path/to/the/socket"
+        ) from error
+
+
+async def _answer(path: str, call: Call) -> Message:
+    """One call on a connection of its own: 1. authenticate, 2. say hello, as the bus demands, 3. ask."""
+    from jeepney import DBusAddress, message_bus, new_method_call
+    from jeepney.auth import BEGIN, Authenticator
+    from jeepney.low_level import Parser
+
+    async with await trio.open_unix_socket(path) as stream:
+        await stream.send_all(b"\0")  # (1)
+        authenticator = Authenticator(enable_fds=False, inc_null_byte=False)
+        for line in authenticator:
+            await stream.send_all(line)
+            authenticator.feed(await _some(stream))
+        await stream.send_all(BEGIN)
+        parser = Parser()
+        to = DBusAddress(call.path, bus_name=_NAME, interface=call.interface)
+        await _reply(stream, parser, message_bus.Hello(), serial=1)  # (2)
+        return await _reply(
+            stream, parser, new_method_call(to, call.method, call.signature, call.arguments), serial=2
+        )  # (3)
+
+
+async def _reply(stream: trio.SocketStream, parser: Parser, message: Message, *, serial: int) -> Message:
+    """The answer to a message; what else the bus tells meanwhile is passed over."""
+    from jeepney import HeaderFields
+
+    await stream.send_all(message.serialise(serial=serial))
+    while True:
+        while (found := parser.get_next_message()) is not None:
+            if found.header.fields.get(HeaderFields.reply_serial) == serial:
+                return found
+        parser.add_data(await _some(stream), fds=[])
+
+
+async def _some(stream: trio.SocketStream) -> bytes:
+    received = bytes(await stream.receive_some(4096))
+    if not received:
+        raise EOFError("it was closed")
+    return received
+
+
+def _body(reply: Message, unit: str) -> tuple[Any, ...]:
+    """What a reply says; its error as ours, by what may be done about it."""
+    from jeepney import HeaderFields, MessageType
+
+    if reply.header.message_type is not MessageType.error:
+        return tuple(reply.body)
+    name = str(reply.header.fields.get(HeaderFields.error_name, ""))
+    words = str(reply.body[0])[:200] if reply.body else name
+    if name in _DENIED:
+        raise EngineLacks(f"systemd does not let us set the CPUs of {unit}: {words}. Run the sidecar as root")
+    if name in _LACKING:
+        raise EngineLacks(f"this systemd has no AllowedCPUs (244 or later has): {words}. Leave shared_slice out")
+    if name in _ABSENT:
+        raise EngineLacks(f"there is no systemd on this bus: {words}. Leave shared_slice out")
+    if name in _WRONG:
+        raise EngineRefused(f"systemd refuses the CPUs of {unit}: {words}")
+    raise EngineFailed(f"systemd did not set the CPUs of {unit}: {words}")

@@ -1,0 +1,80 @@
+"""The engine's event stream, for ever: subscribe, then take an inventory, then follow; reconnect when it ends.
+
+Events are only hints that a container changed. The reader does nothing but ask for a look: an engine drops events for
+readers that are slow, and holds its own containers' locks while it waits for them.
+
+Where a new container's event comes with a view, that is the first look. For a container that is known already the view
+may be older than what is known, so it is looked at anew.
+
+An event that says that the engine updated a container is mostly the echo of an order that is just being answered; a
+container that has an order outstanding is looked at by whoever awaits the answer.
+
+A stream that is silent may be that of an engine that hangs: it is given up when an inventory gets no answer.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+import trio
+
+from sidecar.backoff import Backoff
+from sidecar.board import Board
+from sidecar.decide.facts import EngineConnected, EngineDisconnected, Fact
+from sidecar.failures import EngineError
+from sidecar.log import Log
+from sidecar.observe.looks import Looker
+from sidecar.ports import Engine, EngineEvent, Tickets
+
+REMOVED: Final = ("destroy", "remove")
+
+
+async def follow_events(
+    engine: Engine,
+    board: Board,
+    looker: Looker,
+    outbox: trio.MemorySendChannel[Fact],
+    *,
+    tickets: Tickets,
+    rng: random.Random,
+    log: Log,
+) -> None:
+    """Follow the stream for ever. Losing the connection is a fact, not a death."""
+    backoff = Backoff(rng, first=0.1, most=10.0)
+    while True:
+        try:
+            info = await engine.info()
+            async with engine.events() as events:
+                log.info("connected", engine=info.name, version=info.version, api=info.api_version)
+                await outbox.send(EngineConnected(info, tickets()))
+                board.report("engine", None)
+                looker.look_at_everything()
+                with looker.while_answered():
+                    async for event in events:
+                        backoff.reset()
+                        _hear(event, board, looker)
+        except EngineError as error:
+            board.report("engine", str(error))
+            await outbox.send(EngineDisconnected(str(error)))
+            pause = backoff.pause()
+            log.warning("the engine cannot be reached", reason=error, next_try_seconds=round(pause, 2))
+            await trio.sleep(pause)
+
+
+def _hear(event: EngineEvent, board: Board, looker: Looker) -> None:
+    if event.is_gap:
+        looker.look_at_everything()
+    elif event.action in REMOVED:
+        looker.removed(event.container)
+    elif event.view is not None and event.container not in board.latest.containers:
+        looker.seen(event.view)
+    elif event.action == "update" and _awaits_an_answer(board, event.container):
+        return
+    else:
+        looker.look(event.container)
+
+
+def _awaits_an_answer(board: Board, container: str) -> bool:
+    known = board.latest.containers.get(container)
+    return known is not None and known.order is not None

@@ -1,0 +1,94 @@
+"""What containers with `cpuset.scale: load` use: measured every period, and told where it would change anything.
+
+1. Each round takes a sample of every such container that runs; where there is none, nothing wakes up until there is.
+2. What lies between two of them is a load (`decide.books.load_sample`). One that was paused, stopped, or could not be
+   read begins anew: for that time its use says nothing of what it wants.
+3. The time is that of a clock that nobody sets.
+4. The peak is kept over restarts, for as long as the container has its grant.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from sidecar.board import Board
+from sidecar.decide.books.load_sample import Peak, Sample, load_between
+from sidecar.decide.books.load_wish import follows_load, is_news
+from sidecar.decide.container.container import Container
+from sidecar.decide.facts import Fact, Load, LoadMeasured, Phase
+from sidecar.decide.world import World
+from sidecar.ports import Usages
+
+AT_ONCE: Final = 16
+"""Samples taken without letting others run: less than a millisecond."""
+
+
+class LoadMeter:
+    """Measures for as long as there is somebody to measure."""
+
+    def __init__(
+        self,
+        board: Board,
+        outbox: trio.MemorySendChannel[Fact],
+        *,
+        usages: Usages,
+        period_seconds: float,
+        half_life_seconds: float,
+    ) -> None:
+        self._board = board
+        self._outbox = outbox
+        self._usages = usages
+        self._period = period_seconds
+        self._half_life = half_life_seconds
+        self._samples: dict[str, Sample] = {}
+        self._peaks: dict[str, Peak] = {}
+
+    async def run(self) -> None:
+        """Measure every period, for ever."""
+        # 1. Only while there is somebody.
+        try:
+            async for _ in self._board.worlds():
+                while True:
+                    if not await self.measure():
+                        break
+                    await trio.sleep(self._period)
+        finally:
+            self._usages.retain(())
+
+    async def measure(self) -> int:
+        """One round: take samples, and tell the loads that are news. How many containers were looked at."""
+        world = self._board.latest
+        followed = [id for id in world.state.assignments if follows_load(world, id)]
+        running = [one for id in followed if (one := world.containers.get(id)) and one.view.phase is Phase.RUNNING]
+        self._usages.retain(followed)
+        self._peaks = {id: self._peaks[id] for id in followed if id in self._peaks}
+        before, self._samples = self._samples, {}
+        loads: list[Load] = []
+        for count, container in enumerate(running):
+            if count % AT_ONCE == AT_ONCE - 1:
+                await trio.lowlevel.checkpoint()
+            if load := self._load(container, before.get(container.view.id)):
+                loads.append(load)
+        await self._tell(self._board.latest, loads)
+        return len(running)
+
+    def _load(self, container: Container, before: Sample | None) -> Load | None:
+        """The load since the last sample, if there is one; this sample is the next one's last."""
+        view, at = container.view, trio.current_time()
+        usage = self._usages.usage(view)
+        if usage is None:
+            return None
+        after = Sample(at, usage, len(container.place.seen), view.started_at)
+        self._samples[view.id] = after
+        if before is None:
+            return None
+        load = load_between(view.id, before, after, self._peaks.get(view.id, Peak()), self._half_life)
+        if load:
+            self._peaks[view.id] = Peak(load.peak, at)
+        return load
+
+    async def _tell(self, world: World, loads: list[Load]) -> None:
+        if news := tuple(load for load in loads if is_news(world, load)):
+            await self._outbox.send(LoadMeasured(news))

@@ -1,0 +1,218 @@
+"""Looks at containers: one at a time each, many side by side; hints that come meanwhile are one more look.
+
+A look is the engine's inspect and the kernel's effective cpuset. Inspecting a container that is just being started
+waits for its start (0.2 s), so the bound on looks side by side is generous: a few slow ones must not hold up the rest.
+
+An engine that hangs keeps its event stream open, and says nothing: inventories are what notices. One that gets no
+answer ends whatever is done `while_answered`. A single container may hang, too, while its engine answers for all
+others (a runtime that is stuck holds the container's lock): it is left out, and said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+import msgspec
+import trio
+
+from sidecar.board import Board
+from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, Fact, InventoryTaken, Phase
+from sidecar.decide.sightings import differs
+from sidecar.failures import ContainerGone, EngineError, EngineSilent, EngineUnavailable
+from sidecar.log import Log
+from sidecar.ports import Engine, Kernel, Tickets
+
+AT_ONCE: Final = 16
+"""Looks side by side."""
+
+
+class Looker:
+    """Looks when asked, and every so often at everything. `look` and `look_at_everything` never wait."""
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        board: Board,
+        outbox: trio.MemorySendChannel[Fact],
+        *,
+        engine: Engine,
+        kernel: Kernel,
+        tickets: Tickets,
+        log: Log,
+    ) -> None:
+        self._nursery = nursery
+        self._board = board
+        self._outbox = outbox
+        self._engine = engine
+        self._kernel = kernel
+        self._tickets = tickets
+        self._log = log
+        self._limit = trio.CapacityLimiter(AT_ONCE)
+        self._under_way: dict[str, bool] = {}
+        self._everything = trio.Event()
+        self._following: trio.CancelScope | None = None
+        self._silence: EngineUnavailable | None = None
+        self._unseen: dict[str, str] = {}
+
+    def look(self, container: str) -> None:
+        """Look at this container soon; if somebody is looking already, look once more after that."""
+        if container in self._under_way:
+            self._under_way[container] = True
+            return
+        self._under_way[container] = False
+        self._nursery.start_soon(self._look_until_calm, container)
+
+    def seen(self, view: ContainerView) -> None:
+        """The engine's adapter looked at a container that nobody has looked at before."""
+        self._tell(ContainerSeen(self._complete(view), self._tickets()))
+
+    def removed(self, container: str) -> None:
+        """The engine says that this container is gone."""
+        self._tell(ContainerRemoved(container, self._tickets()))
+
+    def _tell(self, fact: Fact) -> None:
+        """Send a fact without waiting: at once if there is room, or else as soon as there is."""
+        try:
+            self._outbox.send_nowait(fact)
+        except trio.WouldBlock:
+            self._nursery.start_soon(self._outbox.send, fact)
+
+    def look_at_everything(self) -> None:
+        """Take an inventory soon."""
+        self._everything.set()
+
+    @contextmanager
+    def while_answered(self) -> Iterator[None]:
+        """Leave the block when an inventory gets no answer: EngineUnavailable, saying why."""
+        self._silence = None
+        try:
+            with trio.CancelScope() as self._following:
+                yield
+        finally:
+            self._following = None
+        if self._silence is not None:
+            raise self._silence
+
+    async def keep_inventory(self, period_seconds: float) -> None:
+        """Take an inventory whenever asked, and at least every period, for ever."""
+        while True:
+            with trio.move_on_after(period_seconds):
+                await self._everything.wait()
+            self._everything = trio.Event()
+            try:
+                await self.take_inventory()
+            except EngineUnavailable as error:
+                self._log.debug("no inventory", reason=error)
+                self._give_up(error)
+            except EngineError as error:
+                self._report(f"containers cannot be listed: {error}")
+            else:
+                self._report(None)
+
+    def _give_up(self, error: EngineUnavailable) -> None:
+        """Whoever follows the stream connects anew."""
+        if self._following is not None:
+            self._silence = error
+            self._following.cancel()
+
+    def _report(self, problem: str | None) -> None:
+        if self._board.report("inventory", problem) and problem is not None:
+            self._log.error(problem)
+
+    async def take_inventory(self) -> None:
+        """Look at every container, and tell what differs from the latest world. EngineError: nothing is told."""
+        began = self._tickets()
+        listed = await self._engine.containers()
+        views = await self._views(listed)
+        world = self._board.latest
+        seen = tuple(sorted((view for view in views if differs(world, view)), key=_age))
+        gone = tuple(sorted(set(world.containers) - set(listed)))
+        await self._outbox.send(InventoryTaken(seen, gone, began))
+
+    async def _views(self, containers: tuple[str, ...]) -> list[ContainerView]:
+        """All containers side by side. An error waits until all have ended, so that it comes out as it is."""
+        found: list[ContainerView] = []
+        errors: list[EngineUnavailable] = []
+        unseen: dict[str, EngineError] = {}
+
+        async def add(container: str) -> None:
+            try:
+                found.append(await self._view(container))
+            except ContainerGone:
+                pass
+            except EngineUnavailable as error:
+                if isinstance(error, EngineSilent):
+                    unseen[container] = error
+                else:
+                    errors.append(error)
+            except EngineError as error:
+                unseen[container] = error
+
+        async with trio.open_nursery() as nursery:
+            for container in containers:
+                nursery.start_soon(add, container)
+        if errors:
+            raise errors[0]
+        if any(isinstance(error, EngineSilent) for error in unseen.values()):
+            # Is it they, or the engine?
+            await self._engine.containers()
+        self._tell_unseen({container: str(error) for container, error in unseen.items()})
+        for container in unseen:
+            # Who exists and is not known yet must not be missing: the books would forget it.
+            if container not in self._board.latest.containers:
+                with suppress(ContainerGone):
+                    found.append(self._complete(await self._engine.glance(container)))
+        return found
+
+    def _tell_unseen(self, unseen: dict[str, str]) -> None:
+        """One container that cannot be looked at must not hide all the others. Said once for each reason."""
+        for container, reason in unseen.items():
+            if self._unseen.get(container) != reason:
+                self._log.warning("a container cannot be looked at", container=self._name(container), reason=reason)
+        self._unseen = unseen
+        names = ", ".join(self._name(container) for container in unseen)
+        self._board.report("looks", f"these containers cannot be looked at: {names}" if names else None)
+
+    def _name(self, container: str) -> str:
+        known = self._board.latest.containers.get(container)
+        return known.view.name if known else container[:12]
+
+    async def _look_until_calm(self, container: str) -> None:
+        try:
+            while True:
+                self._under_way[container] = False
+                await self._look_once(container)
+                if not self._under_way[container]:
+                    return
+        finally:
+            del self._under_way[container]
+
+    async def _look_once(self, container: str) -> None:
+        began = self._tickets()
+        try:
+            view = await self._view(container)
+        except ContainerGone:
+            await self._outbox.send(ContainerRemoved(container, began))
+        except EngineError as error:
+            # The inventory after the next connection will look.
+            self._log.debug("no look", container=container[:12], reason=error)
+            self.look_at_everything()
+        else:
+            await self._outbox.send(ContainerSeen(view, began))
+
+    async def _view(self, container: str) -> ContainerView:
+        async with self._limit:
+            return self._complete(await self._engine.inspect(container))
+
+    def _complete(self, view: ContainerView) -> ContainerView:
+        """The engine's view with the kernel's word, which is the last one about whether it runs."""
+        effective = self._kernel.effective_cpus(view)
+        phase = Phase.RUNNING if effective is not None and view.phase is Phase.EXITED else view.phase
+        return msgspec.structs.replace(view, effective=effective, phase=phase)
+
+
+def _age(view: ContainerView) -> str:
+    """A time stamp as text that sorts: its fraction is cut of trailing zeros, and ends in a letter."""
+    return view.created_at.rstrip("Z")

@@ -1,0 +1,342 @@
+"""The daemon's root of projection directories: what every managed container is told, by id and by name.
+
+    .staging/                      0700; files are written here and moved into place
+    by-id/<12 hex>/                one for each managed container
+    by-name/<name>/by-id/<12 hex>/ for each container that uses the name
+    by-name/<name>/                the same files once more, for the one with the lowest id (nearly always the only one)
+
+Rules:
+
+1. A container is told one thing: the files in all its directories are the same, number included. The number goes on
+   from the highest one found in any of them, so it only grows for whoever watches any of them.
+2. A name's directory is never removed, since a container may have it mounted, and a mount of a directory that was
+   removed is stuck for ever. When nobody uses the name any more, `status.json` says `unmanaged`, and `cpuset` goes.
+3. Directories by id are removed with their container.
+4. Workloads may have their own directory mounted writable. So nothing found inside is trusted: every step is relative
+   to an open directory and follows no link; a thing planted where a directory or file should be is an error for that
+   directory, and the container's other directories are written all the same.
+5. Nothing is kept open: a root or directory that was deleted, or mounted anew, is made anew at the next write; and
+   whoever tells asks which are `lost`, so that this is soon.
+6. How long is left of a grace is counted from its `announce`, on a steady clock, and told with whatever is written
+   meanwhile; of several, the one that ends first. The passing of time alone is not written.
+7. A generation acknowledges CPUs if every one from it on told that they leave: the first such is `since`. It stands for
+   as long as what is leaving was leaving in the files before, across a restart of the daemon too, for which it is kept
+   in a record that no workload can write.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from sidecar.projection.directories import Tree, opened_root
+from state.cpuset import CPUSet
+from state.errors import ProjectionError, StateError
+from state.projection import Projection, ProjectionDirectory, Sharing, checked_name
+
+_FULL_ID: Final = re.compile(r"[0-9a-f]{12,64}")
+
+
+class _Told(msgspec.Struct, frozen=True):
+    """What a container was last told, the names that it uses, and whether all its directories say so."""
+
+    projection: Projection | None
+    names: frozenset[str]
+    is_everywhere: bool = False
+    since: int | None = None
+    """The first generation from which on all that is leaving was told to be leaving, without a break."""
+
+
+class Projections:
+    """Writes and removes projection directories below one root. Every method may raise ProjectionError."""
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        clock: Callable[[], float],
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Opens (or makes) the root, and looks what an earlier run left there.
+
+        `clock` gives seconds since 1970; `steady` gives seconds on the clock by which graces are waited for.
+        """
+        self._root = os.fspath(root)
+        self._clock = clock
+        self._steady = steady
+        self._told: dict[str, _Told] = {}
+        self._ends: dict[str, tuple[float, ...]] = {}
+        """When the graces of what is leaving a container are over, by the steady clock."""
+        with opened_root(self._root) as tree:
+            for short in tree.ids():
+                self._told[short] = _Told(None, frozenset())
+            for name in tree.names():
+                for short in tree.users(name):
+                    self._told[short] = _Told(None, self._names(short) | {name})
+
+    def write(self, container: str, names: Iterable[str], projection: Projection) -> None:
+        """Tell a container this, by id and by each name. Nothing is written where nothing changed.
+
+        What can be written is, even where one directory is in error; ProjectionError then names all that are.
+        """
+        self._write(_short(container), names, projection)
+
+    def announce(
+        self, container: str, names: Iterable[str], projection: Projection, *, begins_grace: bool = False
+    ) -> None:
+        """Tell a container this before a signal is sent, or, with `begins_grace`, before its grace begins.
+
+        A grace that begins is always told anew, with a number and a time of its own, though nothing else be new.
+        """
+        short = _short(container)
+        if begins_grace:
+            # Whatever becomes of the writing, the time runs from now on.
+            end = self._steady() + (projection.deadline_seconds or 0.0)
+            self._ends[short] = (*self._ends.get(short, ()), end)
+        self._write(short, names, projection, anew=begins_grace)
+
+    def _write(self, short: str, names: Iterable[str], projection: Projection, *, anew: bool = False) -> None:
+        wanted = frozenset(checked_name(name) for name in names)
+        former = self._names(short) - wanted
+        with opened_root(self._root) as tree:
+            errors = self._tell(tree, short, wanted, projection, anew=anew)
+            for name in sorted(former):
+                errors += _attempt(partial(self._leave, tree, short, name))
+        _raise(errors)
+
+    def awaited(self, container: str, leaving: CPUSet) -> range:
+        """Any of these generations acknowledges that the container left these CPUs; none if it was not told of them."""
+        told = self._told.get(_short(container))
+        if told is None or told.projection is None or told.since is None or not leaving <= told.projection.leaving:
+            return range(0)
+        return range(told.since, told.projection.generation + 1)
+
+    @contextmanager
+    def directories(self, container: str) -> Iterator[tuple[int, ...]]:
+        """Descriptors of the directories that tell this container, and in any of which it may acknowledge.
+
+        Those that are missing, or have something planted on the way, are left out. They are closed after the block.
+        """
+        short = _short(container)
+        found: list[int] = []
+        with ExitStack() as stack:
+            with suppress(StateError):
+                tree = stack.enter_context(opened_root(self._root))
+                for path in self._paths(short, self._names(short)):
+                    with suppress(StateError):
+                        found.append(stack.enter_context(tree.opened(path)))
+            yield tuple(found)
+
+    def withdraw(self, container: str, cpus: CPUSet) -> None:
+        """Before an order that takes CPUs away: let the files name none outside `cpus`. Costs nothing if they do not.
+
+        Where that leaves none, there is no `cpuset` file until the next `write`. Where a file cannot be written, on a
+        full disk for instance, it is removed, which needs no space: nothing is better than what is no longer true.
+        """
+        short = _short(container)
+        told = self._told.get(short)
+        if told is None:
+            return
+        with ExitStack() as stack:
+            present = told.projection
+            if present is None:
+                tree = stack.enter_context(opened_root(self._root))
+                present = tree.told(short)
+            if present is None or (told.is_everywhere and present.cpus <= cpus):
+                return
+            tree = stack.enter_context(opened_root(self._root))
+            narrowed = present if present.cpus <= cpus else present.within(cpus)
+            _raise(self._tell(tree, short, told.names, narrowed, or_withhold=True))
+
+    def lost(self, containers: Iterable[str]) -> list[str]:
+        """Those that were told something, and whose directory by id or name is no more: `write` makes it anew."""
+        with opened_root(self._root) as tree:
+            ids, names = set(tree.ids()), set(tree.names())
+        found = []
+        for id in containers:
+            told = self._told.get(short := _short(id))
+            if told is not None and not (short in ids and told.names <= names):
+                found.append(id)
+        return found
+
+    def remove(self, container: str) -> None:
+        """The container is gone, or no longer managed: take its directories away, and leave its names."""
+        self._forget(_short(container))
+
+    def retain(self, containers: Iterable[str]) -> None:
+        """Remove what belongs to any other container than these."""
+        kept = {_short(container) for container in containers}
+        errors: list[str] = []
+        # The lowest last, so that nobody becomes the first of a name only to be removed next.
+        for short in sorted(set(self._told) - kept, reverse=True):
+            errors += _attempt(partial(self._forget, short))
+        _raise(errors)
+
+    def _names(self, short: str) -> frozenset[str]:
+        told = self._told.get(short)
+        return told.names if told else frozenset()
+
+    def _paths(self, short: str, names: Iterable[str]) -> list[tuple[str, ...]]:
+        """The directories of a container that uses these names, below the root."""
+        paths: list[tuple[str, ...]] = [("by-id", short)]
+        for name in sorted(names):
+            paths.append(("by-name", name, "by-id", short))
+            if all(short < other for other in self._users(name) - {short}):
+                paths.append(("by-name", name))
+        return paths
+
+    def _tell(
+        self,
+        tree: Tree,
+        short: str,
+        names: frozenset[str],
+        projection: Projection,
+        *,
+        or_withhold: bool = False,
+        anew: bool = False,
+    ) -> list[str]:
+        errors: list[str] = []
+        with ExitStack() as stack:
+            opened: dict[str, ProjectionDirectory] = {}
+            for path in self._paths(short, names):
+                place = "/".join(path)
+                try:
+                    opened[place] = stack.enter_context(tree.projection(path))
+                except StateError as error:
+                    errors.append(f"{place}: {error}")
+            stamped, since = self._stamped(tree, short, projection, list(opened.values()), anew=anew)
+            errors += self._record(tree, short, since, stamped.leaving)
+            # Remembered before it is written: whatever happens then, the next number is higher.
+            self._told[short] = _Told(stamped, names, since=since)
+            for place, directory in opened.items():
+                if failed := _attempt(partial(directory.write, stamped)):
+                    if or_withhold:
+                        failed += _attempt(partial(directory.withhold_all_but, stamped))
+                    errors += [f"{place}: {error}" for error in failed]
+        if not errors:
+            self._told[short] = _Told(stamped, names, is_everywhere=True, since=since)
+        return errors
+
+    def _stamped(
+        self, tree: Tree, short: str, projection: Projection, opened: list[ProjectionDirectory], *, anew: bool
+    ) -> tuple[Projection, int | None]:
+        """Rule 1: as it was last told if that is what is to be said, or else with the next number; and rule 7: since
+        when."""
+        found = [told for directory in opened if (told := directory.told())]
+        known = self._told.get(short)
+        last, since = (known.projection, known.since) if known else (None, None)
+        if last is None:
+            # After a restart of the daemon: what its own directory says.
+            last = next((told for told in found if told.container == projection.container), None)
+            record = tree.since(short) if last and last.leaving else None
+            since = record[0] if record and projection.leaving <= record[1] else None
+        highest = max([told.generation for told in found] + ([last.generation] if last else [0]))
+        if last is None or last.generation != highest or not projection.leaving <= last.leaving:
+            # What somebody else was told in between may have been acknowledged by somebody else.
+            since = None
+        if (
+            last
+            and not anew
+            and last.says_the_same_as(projection)
+            and all(t == last or t.generation < last.generation for t in found)
+        ):
+            return last, last.generation if since is None and last.leaving else since
+        stamped = projection.stamped(highest + 1, _time_text(self._clock()))
+        stamped = msgspec.structs.replace(stamped, deadline_seconds=self._left(short, projection))
+        if not stamped.leaving:
+            return stamped, None
+        return stamped, highest + 1 if since is None else since
+
+    def _record(self, tree: Tree, short: str, since: int | None, leaving: CPUSet) -> list[str]:
+        """Rule 7, before the files: it is better to know of no acknowledgement than of a false one."""
+        known = self._told.get(short)
+        if known and known.since == since and known.projection and known.projection.leaving == leaving:
+            return []
+        if since is None:
+            return _attempt(partial(tree.remove_since, short))
+        return _attempt(partial(tree.put_since, short, since, leaving))
+
+    def _left(self, short: str, projection: Projection) -> float | None:
+        """Rule 6, in seconds: until the first of the graces that are not over. What is due has no time left, whatever
+        of its grace was not used.
+        """
+        if not projection.leaving:
+            self._ends.pop(short, None)
+            return None
+        if not projection.deadline_seconds or short not in self._ends:
+            return projection.deadline_seconds
+        now = self._steady()
+        self._ends[short] = tuple(end for end in self._ends[short] if end > now)
+        return round(min(self._ends[short], default=now) - now, 3)
+
+    def _users(self, name: str) -> set[str]:
+        return {short for short, told in self._told.items() if name in told.names}
+
+    def _forget(self, short: str) -> None:
+        self._ends.pop(short, None)
+        if short not in self._told:
+            return
+        errors: list[str] = []
+        with opened_root(self._root) as tree:
+            for name in sorted(self._names(short)):
+                errors += _attempt(partial(self._leave, tree, short, name))
+            errors += _attempt(partial(tree.remove, ("by-id",), short))
+            errors += _attempt(partial(tree.remove_since, short))
+        self._told.pop(short, None)
+        _raise(errors)
+
+    def _leave(self, tree: Tree, short: str, name: str) -> None:
+        """A container stops using a name: the next one's files move up, or the name says `unmanaged`."""
+        was = self._told[short]
+        if name in was.names:
+            self._told[short] = msgspec.structs.replace(was, names=was.names - {name})
+        tree.remove(("by-name", name, "by-id"), short)
+        if others := self._users(name):
+            if short < (heir := min(others)):
+                told = self._told[heir]
+                projection = told.projection or tree.told(heir)
+                if projection:
+                    _raise(self._tell(tree, heir, told.names, projection))
+            return
+        with tree.projection(("by-name", name)) as directory:
+            before = directory.told()
+            gone = Projection(
+                name=before.name if before else "",
+                sharing=Sharing.UNMANAGED,
+                reason="no container uses this projection now",
+            )
+            if before is None or not before.says_the_same_as(gone):
+                number = (before.generation if before else 0) + 1
+                directory.write(gone.stamped(number, _time_text(self._clock())))
+
+
+def _short(container: str) -> str:
+    if not _FULL_ID.fullmatch(container):
+        raise ProjectionError(f"{container[:70]!r} is not a container's id")
+    return container[:12]
+
+
+def _time_text(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _attempt(write: Callable[[], None]) -> list[str]:
+    """What went wrong, so that the rest is done all the same."""
+    try:
+        write()
+    except StateError as error:
+        return [str(error)]
+    return []
+
+
+def _raise(errors: list[str]) -> None:
+    if errors:
+        raise ProjectionError("; ".join(errors))

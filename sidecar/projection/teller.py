@@ -1,0 +1,116 @@
+"""The task that keeps every workload's projection true: the latest World to directories, as it changes.
+
+What orders take away was withdrawn before they left, and what begins a grace or goes with a signal was announced (the
+allocator does both); everything else is told here, after the kernel confirmed it. A container whose record, grant and
+surroundings are the very same as last time is passed over, so a pass over five hundred of them costs little when one
+changed. There is no waiting between reading the world and writing a directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import trio
+
+from sidecar.board import Board
+from sidecar.decide.container.container import Container
+from sidecar.decide.moves.settled import is_settled
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import World
+from sidecar.projection.projection_of import names_of, projection_of
+from sidecar.projection.projections import Projections
+from state.cpuset import CPUSet
+from state.errors import ProjectionError
+from state.model import Assignment, Refused
+
+PAUSE: Final = 0.001
+"""Seconds before telling, so that the orders of the same decision leave first: writing directories takes as long."""
+
+_Known = tuple[Container, Container, Assignment | None, CPUSet, bool, Refused | None]
+"""All that a projection depends on: the container, its grant with what leaves it and why, the shared pool, whether it
+is settled, and why it was refused."""
+
+
+class Teller:
+    """Tells workloads, one directory at a time, yielding between them."""
+
+    def __init__(self, board: Board, projections: Projections, report: Callable[[str, str | None], None]) -> None:
+        self._board = board
+        self._projections = projections
+        self._report = report
+        self._known: dict[str, _Known | None] = {}
+        """What each was told of; None for who could never be told in full, and may have directories all the same."""
+        self._has_swept = False
+
+    async def run(self) -> None:
+        """Tell for ever."""
+        async for _ in self._board.worlds():
+            await trio.sleep(PAUSE)
+            world = self._board.latest
+            if not world.is_ready:
+                continue
+            if world.settings.policy is not PolicyName.NONE:
+                await self.tell(world)
+            elif self._known:
+                # Nobody keeps to what was told any more.
+                self._known.clear()
+                errors: list[str] = []
+                self._attempt(errors, partial(self._projections.retain, ()))
+                self._report("projections", "; ".join(errors) or None)
+
+    async def tell(self, world: World) -> None:
+        """Make every directory say what this world says."""
+        errors: list[str] = []
+        if not self._has_swept:
+            self._has_swept = True
+            self._attempt(errors, partial(self._projections.retain, world.containers))
+        for id in [id for id in self._known if id not in world.containers]:
+            if self._attempt(errors, partial(self._projections.remove, id)):
+                del self._known[id]
+        self._attempt(errors, self._forget_what_was_lost)
+        for id in list(world.containers):
+            self._tell_one(id, errors)
+            await trio.lowlevel.checkpoint()
+        self._report("projections", "; ".join(errors[:5]) or None)
+
+    def _tell_one(self, id: str, errors: list[str]) -> None:
+        """Tell one container what the world says *now*: what was withdrawn meanwhile must not be told again."""
+        world = self._board.latest
+        container = world.containers.get(id)
+        if container is None:
+            return
+        known = _known(world, id, container)
+        if _is_same(self._known.get(id), known):
+            return
+        projection, names = projection_of(world, container), names_of(world, container)
+        self._known.setdefault(id, None)
+        if self._attempt(errors, partial(self._projections.write, id, names, projection)):
+            self._known[id] = known
+
+    def _forget_what_was_lost(self) -> None:
+        """A volume that was mounted anew is empty; and people clean up."""
+        for id in self._projections.lost(self._known):
+            del self._known[id]
+
+    def _attempt(self, errors: list[str], write: Callable[[], None]) -> bool:
+        try:
+            write()
+        except ProjectionError as error:
+            errors.append(str(error))
+            return False
+        return True
+
+
+def _known(world: World, id: str, container: Container) -> _Known:
+    assignment = world.state.assignments.get(id)
+    settled = assignment is not None and is_settled(world, container)
+    confined = world.group if container.view.in_shared_group and world.group else container
+    return container, confined, assignment, world.state.shared, settled, world.state.refusals.get(id)
+
+
+def _is_same(before: _Known | None, now: _Known) -> bool:
+    return (
+        before is not None and all(a is b for a, b in zip(before[:3], now[:3], strict=True)) and before[3:] == now[3:]
+    )

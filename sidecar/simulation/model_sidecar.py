@@ -1,0 +1,286 @@
+"""ModelSidecar: the daemon in virtual time. Its decisions are `step`'s own; its tasks are entries of an agenda.
+
+It stands between a ModelHost and `step` as the real edges do: it looks at what changed, performs orders through the
+engine's lock of each container, answers each with a fact, waits for timers, tells workloads before their notice begins,
+and measures loads every period. What is heard at one instant is one burst. Killed, it forgets all but the books.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from sidecar.commit.journal import world_line
+from sidecar.config.config import Config
+from sidecar.decide.books.load_wish import follows_load, is_news
+from sidecar.decide.facts import (
+    ContainerRemoved,
+    ContainerSeen,
+    CpusetApplied,
+    CpusetFailed,
+    EngineConnected,
+    EngineInfo,
+    Fact,
+    Failure,
+    InventoryTaken,
+    LoadMeasured,
+    Phase,
+    Purpose,
+    RetryDue,
+    TakeAcknowledged,
+    TimerEnded,
+    TopologyRead,
+)
+from sidecar.decide.orders import (
+    AnswerStart,
+    ApplyCpuset,
+    LookAgain,
+    Order,
+    ReadTopology,
+    SendSignal,
+    StartTimer,
+    StopContainer,
+)
+from sidecar.decide.reconcile import begin
+from sidecar.decide.step import step
+from sidecar.decide.world import World
+from sidecar.projection.projection_of import projection_of
+from sidecar.simulation.agenda import Action, Agenda
+from sidecar.simulation.happenings import Happening, What, told
+from sidecar.simulation.model_host import ModelContainer, ModelHost, Pace
+from state import codec
+from state.cpuset import CPUSet
+from state.model import State
+
+REFUSED_PAUSE: Final = 30.0
+"""Seconds before an update is tried again that the engine called wrong, as the executor waits."""
+
+FAILED_PAUSE: Final = 0.2
+"""Seconds before one is tried again that failed otherwise."""
+
+
+class ModelSidecar:
+    """The daemon on a host. `world` is its latest, and stays when it is killed; `say` hears what happens."""
+
+    def __init__(
+        self,
+        host: ModelHost,
+        agenda: Agenda,
+        config: Config,
+        pace: Pace,
+        *,
+        say: Callable[[Happening], None],
+        trace: Callable[[bytes], None] | None = None,
+    ) -> None:
+        self._host = host
+        self._agenda = agenda
+        self._config = config
+        self._pace = pace
+        self._say = say
+        self._trace = trace
+        self._books = State()
+        self._inbox: list[Fact] = []
+        self._lives = 0
+        self._tickets = 0
+        self._known: dict[str, tuple[object, ...]] = {}
+        self.is_running = False
+        self.world: World = begin(State(), host.machine, config.settings())
+        self.is_new = False
+        """Whether the world changed since somebody last looked."""
+
+    def start(self) -> None:
+        """It reads its books, reaches the engine, and looks at everything."""
+        if self.is_running:
+            return
+        self._lives += 1
+        self.is_running = True
+        self.world = begin(self._books, self._host.topology(), self._config.settings())
+        self._say(Happening(at=self._agenda.now, what=What.SIDECAR_STARTED, why=f"policy {self._config.policy}"))
+        self._write_down(world_line(codec.encode(self.world)))
+        self.hear(EngineConnected(_with_cpus(self._host.machine.online), self._ticket()))
+        self._in_this_life(self._pace.hint, self._take_inventory)
+        self._in_this_life(self._config.load_period_seconds, self._measure)
+
+    def crash(self) -> None:
+        """It is killed. Orders that the engine has take effect all the same."""
+        self.is_running = False
+        self._inbox.clear()
+        self._known.clear()
+        self._say(Happening(at=self._agenda.now, what=What.SIDECAR_CRASHED))
+
+    def hear(self, fact: Fact) -> None:
+        """A fact for the next decision; nobody hears it while the sidecar does not run."""
+        if self.is_running:
+            self._inbox.append(fact)
+
+    def look_at(self, id: str) -> None:
+        """A container changed: look at it soon, when the engine is done with it."""
+        if self.is_running:
+            self._in_this_life(self._pace.hint, partial(self._look, id))
+
+    def read_topology(self) -> None:
+        """The machine changed: read it soon."""
+        if self.is_running:
+            self._in_this_life(self._pace.hotplug, lambda: self.hear(TopologyRead(self._host.topology())))
+
+    def decide(self) -> None:
+        """Take what was heard at this instant as one burst: step, tell, and start the orders."""
+        while self._inbox:
+            burst, self._inbox = self._inbox, []
+            before = self.world
+            self.world, orders = step(before, burst)
+            self._write_down(codec.encode(burst) + b"\n")
+            self._books = self.world.state
+            self.is_new = True
+            for happening in told(before, self.world, self._agenda.now):
+                self._say(happening)
+            self._tell()
+            for order in orders:
+                self._perform(order)
+
+    def _in_this_life(self, seconds: float, action: Action) -> None:
+        life = self._lives
+        self._agenda.after(seconds, lambda: action() if self.is_running and self._lives == life else None)
+
+    def _write_down(self, line: bytes) -> None:
+        if self._trace:
+            self._trace(line)
+
+    def _ticket(self) -> int:
+        self._tickets += 1
+        return self._tickets
+
+    # Looks.
+
+    def _look(self, id: str) -> None:
+        real = self._host.containers.get(id)
+        if real is None:
+            self.hear(ContainerRemoved(id, self._ticket()))
+        elif real.free_at > self._agenda.now:
+            self._in_this_life(real.free_at - self._agenda.now, partial(self._look, id))
+        else:
+            real.is_unseen = False
+            self.hear(ContainerSeen(real.view(), self._ticket()))
+
+    def _take_inventory(self) -> None:
+        began, known = self._ticket(), self.world.containers
+        views = tuple(real.view() for real in self._host.containers.values())
+        for real in self._host.containers.values():
+            real.is_unseen = False
+        gone = tuple(id for id in known if id not in self._host.containers)
+        seen = tuple(view for view in views if view.id not in known or known[view.id].view != view)
+        if seen or gone or not self.world.is_ready:
+            self.hear(InventoryTaken(seen, gone, began))
+        self._in_this_life(self._config.reconcile_seconds, self._take_inventory)
+
+    def _measure(self) -> None:
+        loads = []
+        for id in self.world.state.assignments:
+            real = self._host.containers.get(id)
+            if real and real.phase is Phase.RUNNING and follows_load(self.world, id):
+                load = real.load(self._agenda.now, self._config.load_half_life_seconds)
+                if load and is_news(self.world, load):
+                    loads.append(load)
+        if loads:
+            self.hear(LoadMeasured(tuple(loads)))
+        self._in_this_life(self._config.load_period_seconds, self._measure)
+
+    # What workloads are told.
+
+    def _tell(self) -> None:
+        """Projections are true at each instant: what an order takes away is not named from when it leaves on."""
+        for id, container in self.world.containers.items():
+            real = self._host.containers.get(id)
+            if real is None or not real.follows:
+                continue
+            known = (container, self.world.state.assignments.get(id))
+            if all(a is b for a, b in zip(self._known.get(id, (None, None)), known, strict=True)):
+                continue
+            self._known[id] = known
+            real.advance(self._agenda.now)
+            real.told = projection_of(self.world, container)
+
+    # Orders.
+
+    def _perform(self, order: Order) -> None:
+        match order:
+            case ApplyCpuset():
+                self._begin_apply(order)
+            case StartTimer():
+                if order.purpose is Purpose.GRACE:
+                    self._give_notice(order)
+                ended = TimerEnded(order.container, order.purpose, order.number)
+                self._in_this_life(order.seconds, lambda: self.hear(ended))
+            case SendSignal():
+                real = self._host.containers.get(order.container)
+                if real:
+                    what = What.SIGNALLED
+                    self._say(Happening(at=self._agenda.now, what=what, container=real.name, why=order.signal))
+            case StopContainer():
+                self._agenda.after(self._pace.stop, partial(self._stopped, order.container))
+            case AnswerStart():
+                raise AssertionError("nothing here holds a start")
+            case LookAgain():
+                self.look_at(order.container)
+            case ReadTopology():
+                self.read_topology()
+
+    def _give_notice(self, order: StartTimer) -> None:
+        real = self._host.containers.get(order.container)
+        if real is None or not real.follows or real.moves_in is None:
+            return
+        self._in_this_life(real.moves_in, partial(self._acknowledge, real, real.starts, order.number))
+
+    def _acknowledge(self, real: ModelContainer, start: int, number: int) -> None:
+        assignment = self.world.state.assignments.get(real.id)
+        leaving = assignment.leaving if assignment else None
+        if leaving is None or leaving.number != number or leaving.is_due or real.starts != start or not real.effective:
+            return
+        now = self._agenda.now
+        self._say(Happening(at=now, what=What.ACKNOWLEDGES, container=real.name, cpus=leaving.cpus))
+        self.hear(TakeAcknowledged(real.id, number))
+
+    def _stopped(self, id: str) -> None:
+        real = self._host.containers.get(id)
+        if real and real.phase.is_live:
+            self._host.stop(real, self._agenda.now)
+            self._say(Happening(at=self._agenda.now, what=What.STOPPED, container=real.name, why="by the sidecar"))
+            self.look_at(id)
+
+    def _begin_apply(self, order: ApplyCpuset) -> None:
+        real = self._host.containers.get(order.container)
+        now = self._agenda.now
+        # A container that is being started is live when its turn comes.
+        is_live = real is not None and (real.phase.is_live or real.free_at > now)
+        ends = self._agenda.later(
+            self._pace.apply if is_live else self._pace.store, begins=real.free_at if real else now
+        )
+        if real:
+            real.free_at = ends
+        self._agenda.at(ends, partial(self._end_apply, order, self._lives))
+
+    def _end_apply(self, order: ApplyCpuset, life: int) -> None:
+        real, is_heard = self._host.containers.get(order.container), self.is_running and self._lives == life
+        if real is not None and self._host.is_possible(order.update):
+            before = real.effective
+            self._host.apply(real, order.update, self._agenda.now)
+            if real.effective is not None and before != real.effective:
+                self._say(_runs(real, before, self._agenda.now))
+            if is_heard:
+                self.hear(CpusetApplied(order.container, order.number, real.effective, self._ticket()))
+        elif is_heard:
+            failure = Failure.REFUSED if real else Failure.GONE
+            reason = "not all of these CPUs are online" if real else "there is no such container"
+            self.hear(CpusetFailed(order.container, order.number, failure, reason, self._ticket()))
+            pause = REFUSED_PAUSE if real else FAILED_PAUSE
+            self._in_this_life(pause, lambda: self.hear(RetryDue(order.container, order.number)))
+
+
+def _runs(real: ModelContainer, before: CPUSet | None, now: float) -> Happening:
+    cpus, was = real.effective or CPUSet(), before or CPUSet()
+    return Happening(at=now, what=What.RUNS_ON, container=real.name, cpus=cpus, was=was)
+
+
+def _with_cpus(online: CPUSet) -> EngineInfo:
+    return EngineInfo(name="simulated", version="1", api_version="1.41", ncpu=len(online), cgroup_version="2")

@@ -1,0 +1,314 @@
+"""Simulation: a whole host in virtual time, with the daemon's own decisions; for scenarios, and for programs.
+
+A program makes one, lets people and workloads act (`create`, `start`, `set_demand`, ...), moves the clock with
+`advance`, and asks where containers run. Between two calls nothing happens, so another model can run in lockstep:
+`advance` to the time of its own next event or to `next_at`, whichever is earlier, and look at `cpus_of`.
+
+The same calls always give the same history. After every instant the laws of the books are checked, and that nobody
+runs on CPUs on which somebody else is settled; what is broken stands in `broken`, and should never be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from sidecar.config.config import Config
+from sidecar.decide.books.resize import objection
+from sidecar.decide.books.takes import held
+from sidecar.decide.container.container import Standing
+from sidecar.decide.facts import DefragmentRequested, ResizeRequested
+from sidecar.decide.moves.settled import is_settled
+from sidecar.decide.world import World
+from sidecar.simulation.agenda import Action, Agenda
+from sidecar.simulation.happenings import Frame, Happening, Holding, What
+from sidecar.simulation.model_host import ModelContainer, ModelHost, Pace, ScenarioError
+from sidecar.simulation.model_sidecar import ModelSidecar
+from sidecar.words.refusals import sentence
+from state.cpuset import EMPTY, CPUSet
+from state.invariants import violations
+from state.model import State
+from state.topology import Topology
+
+
+class Simulation:
+    """A host with the sidecar on it, at time 0. Times are seconds; containers go by their names.
+
+    `log` is all that happened, `frames` where everybody ran from when on, `broken` which laws were ever broken.
+    """
+
+    def __init__(
+        self,
+        machine: Topology,
+        config: Config,
+        *,
+        pace: Pace | None = None,
+        trace: Callable[[bytes], None] | None = None,
+    ) -> None:
+        """`config` as the daemon's: its settings, and how often it looks and measures. `trace` hears the journal."""
+        self.log: list[Happening] = []
+        self.frames: list[Frame] = []
+        self.broken: list[str] = []
+        self._pace = pace or Pace()
+        self._agenda = Agenda()
+        self._host = ModelHost(machine)
+        self._sidecar = ModelSidecar(self._host, self._agenda, config, self._pace, say=self.log.append, trace=trace)
+        self._checked: State | None = None
+        self._granted: dict[str, CPUSet] = {}
+        self._waiting_since: dict[str, float] = {}
+        self._is_changed = True
+        self._told = 0
+        self.start_sidecar()
+        self._end_instant()
+
+    # Asking.
+
+    @property
+    def now(self) -> float:
+        """Seconds since the beginning."""
+        return self._agenda.now
+
+    @property
+    def next_at(self) -> float | None:
+        """When something happens next by itself; None if nothing will."""
+        return self._agenda.next_at
+
+    @property
+    def world(self) -> World:
+        """What the sidecar knows, or last knew."""
+        return self._sidecar.world
+
+    @property
+    def machine(self) -> Topology:
+        """The machine as it was at the beginning."""
+        return self._host.machine
+
+    def cpus_of(self, name: str) -> CPUSet:
+        """Where a container may run: the kernel's word; nothing while it does not run. ScenarioError."""
+        return self._host.named(name).effective or EMPTY
+
+    def usable_of(self, name: str) -> CPUSet:
+        """Where its work runs: the same without what is leaving, if it follows its projection. ScenarioError."""
+        return self._host.named(name).usable
+
+    def is_there(self, name: str) -> bool:
+        """Whether there is such a container now, running or not."""
+        return any(each.name == name for each in self._host.containers.values())
+
+    # Acting, now.
+
+    def create(
+        self,
+        name: str,
+        labels: Mapping[str, str] | None = None,
+        *,
+        limit: float | None = None,
+        cpuset: str = "",
+        follows: bool = False,
+        moves_in: float | None = None,
+        demand: float = 0.0,
+    ) -> None:
+        """A container, not started. `limit` is its CPU limit, `cpuset` a pin by hand, `demand` the CPUs that it would
+        use. `follows`: it keeps to what its projection says, and acknowledges takes `moves_in` seconds after notice,
+        or never. ScenarioError where the name is in use.
+        """
+        real = self._host.create(name, dict(labels or {}), self.now, demand)
+        real.nano_cpus, real.cpuset = round((limit or 0) * 1e9), cpuset
+        real.follows, real.moves_in = follows, moves_in
+        self._say(What.CREATED, name)
+        self._sidecar.look_at(real.id)
+
+    def start(self, name: str) -> None:
+        """Start it; it runs a moment later. ScenarioError where there is no such container."""
+        self._with_lock(self._host.named(name), self._pace.start, self._started)
+
+    def run(self, name: str) -> None:
+        """Start it a moment after it was created, as `docker run` does. ScenarioError as `start`."""
+        id = self._host.named(name).id
+        self._agenda.after(self._pace.between, lambda: self.start(name) if id in self._host.containers else None)
+
+    def stop(self, name: str) -> None:
+        """Stop it; it has ended a moment later. ScenarioError."""
+        self._with_lock(self._host.named(name), self._pace.stop, self._stopped)
+
+    def remove(self, name: str) -> None:
+        """Kill it if it runs, and remove it. ScenarioError."""
+        real = self._host.named(name)
+        self._host.remove(real, self.now)
+        self._say(What.REMOVED, name)
+        self._sidecar.look_at(real.id)
+
+    def set_demand(self, name: str, cpus: float, *, is_said: bool = False) -> None:
+        """How many CPUs it would use from now on if it had them; in the log if it `is_said`. ScenarioError."""
+        real = self._host.named(name)
+        real.advance(self.now)
+        real.use.wanted = cpus
+        if is_said:
+            self._say(What.DEMAND, name, why=f"{cpus:g} CPUs")
+
+    def resize(self, name: str, cpus: int) -> None:
+        """Order a size, as `cpuset-sidecar resize` does; the log says where that cannot be. ScenarioError."""
+        id = self._host.named(name).id
+        why = "" if self._sidecar.is_running else "the sidecar does not run"
+        if not why and (refusal := objection(self.world, id, cpus)):
+            why = sentence(refusal)
+        self._say(What.RESIZE, name, why=f"not done: {why}" if why else f"to {cpus} CPUs")
+        if not why:
+            self._sidecar.hear(ResizeRequested(id, cpus))
+
+    def defragment(self) -> None:
+        """Order CPUs to be exchanged for better ones."""
+        self._say(What.DEFRAGMENT)
+        self._sidecar.hear(DefragmentRequested())
+
+    def switch_off(self, cpus: CPUSet) -> None:
+        """CPUs go offline. ScenarioError where they are the last."""
+        self._host.switch(self._host.online - cpus, self.now)
+        self._say(What.OFFLINE, cpus=cpus)
+        self._sidecar.read_topology()
+
+    def switch_on(self, cpus: CPUSet) -> None:
+        """CPUs of the machine come back."""
+        self._host.switch(self._host.online | (cpus & self.machine.online), self.now)
+        self._say(What.ONLINE, cpus=cpus)
+        self._sidecar.read_topology()
+
+    def crash_sidecar(self) -> None:
+        """Kill the sidecar; containers go on."""
+        if self._sidecar.is_running:
+            self._sidecar.crash()
+            self._is_changed = True
+
+    def start_sidecar(self) -> None:
+        """Start the sidecar (again), from its books."""
+        self._sidecar.start()
+
+    # Time.
+
+    def at(self, time: float, action: Action) -> None:
+        """Let something be done at a time."""
+        self._agenda.at(time, action)
+
+    def advance(self, until: float) -> tuple[Happening, ...]:
+        """Let everything happen up to and including `until`, which is now from then on; what happened
+        since the last time."""
+        before = self._told
+        self._end_instant()
+        while action := self._agenda.due(until):
+            action()
+            if self._agenda.next_at != self._agenda.now:
+                self._end_instant()
+        self._agenda.rest_until(until)
+        self._told = len(self.log)
+        return tuple(self.log[before:])
+
+    def _end_instant(self) -> None:
+        self._sidecar.decide()
+        if not self._sidecar.is_new and not self._is_changed:
+            return
+        self._sidecar.is_new = self._is_changed = False
+        self._note_who_is_in_place()
+        self._check()
+        frame = self._frame()
+        if not self.frames or frame != _moved(self.frames[-1], frame.at):
+            self.frames.append(frame)
+
+    # What the engine does.
+
+    def _with_lock(self, real: ModelContainer, seconds: float, then: Callable[[ModelContainer], None]) -> None:
+        real.free_at = self._agenda.later(seconds, begins=real.free_at)
+        self._agenda.at(real.free_at, partial(self._if_there, real, then))
+
+    def _if_there(self, real: ModelContainer, then: Callable[[ModelContainer], None]) -> None:
+        if real.id in self._host.containers:
+            then(real)
+            self._sidecar.look_at(real.id)
+
+    def _started(self, real: ModelContainer) -> None:
+        if real.phase.is_live:
+            return
+        if self._host.start(real, self.now):
+            self._say(What.STARTED, real.name, cpus=real.effective or EMPTY)
+        else:
+            self._say(What.NOT_STARTED, real.name, why=f"not all of its CPUs {real.cpuset} are online")
+
+    def _stopped(self, real: ModelContainer) -> None:
+        if real.phase.is_live:
+            self._host.stop(real, self.now)
+            self._say(What.STOPPED, real.name)
+
+    def _say(
+        self, what: What, name: str = "", *, cpus: CPUSet = EMPTY, why: str = "", seconds: float | None = None
+    ) -> None:
+        self._is_changed = True
+        self.log.append(Happening(at=self.now, what=what, container=name, cpus=cpus, why=why, seconds=seconds))
+
+    # What is noted of each instant.
+
+    def _note_who_is_in_place(self) -> None:
+        """Say when somebody whose grant changed, or who started, runs on exactly that, alone."""
+        world = self.world
+        for id in [id for id in self._granted if id not in world.state.assignments]:
+            del self._granted[id]
+            self._waiting_since.pop(id, None)
+        for id, assignment in world.state.assignments.items():
+            real, container = self._host.containers.get(id), world.containers.get(id)
+            if self._granted.get(id) != assignment.cpus:
+                self._granted[id] = assignment.cpus
+                self._waiting_since.setdefault(id, self.now)
+            if id not in self._waiting_since or real is None or container is None or real.effective != assignment.cpus:
+                continue
+            if self._sidecar.is_running and is_settled(world, container):
+                waited = round(self.now - self._waiting_since.pop(id), 6)
+                self._say(What.IN_PLACE, real.name, cpus=assignment.cpus, seconds=waited)
+
+    def _check(self) -> None:
+        world = self.world
+        found = [] if world.state is self._checked else violations(world.state, world.topology)
+        self._checked = world.state
+        if self._sidecar.is_running and world.is_ready:
+            found += self._intruders(world)
+        for law in found:
+            if law not in self.broken:
+                self.broken.append(law)
+                self._say(What.BROKEN, why=law)
+
+    def _intruders(self, world: World) -> list[str]:
+        """Who runs where somebody else is settled, though the sidecar has looked at both."""
+        found = []
+        seen = {id: each for id, each in self._host.containers.items() if not each.is_unseen and each.effective}
+        for id, assignment in world.state.assignments.items():
+            container, real = world.containers.get(id), seen.get(id)
+            if container is None or real is None or not is_settled(world, container):
+                continue
+            own = held(assignment, container)
+            if real.effective != own:
+                found.append(f"{real.name} is settled on {own} and runs on {real.effective}")
+            for other_id, other in seen.items():
+                known = world.containers.get(other_id)
+                if other is real or known is None or known.wish.standing is Standing.UNMANAGED:
+                    continue
+                if both := (other.effective or EMPTY) & own:
+                    found.append(f"{real.name} is settled on {own}, and {other.name} runs on {both}")
+        return found
+
+    def _frame(self) -> Frame:
+        state = self.world.state
+        holdings = []
+        for id, real in self._host.containers.items():
+            grant = state.assignments.get(id)
+            if grant is None and not real.effective:
+                continue
+            leaving = grant.leaving.cpus if grant and grant.leaving else EMPTY
+            cpus, granted = real.effective or EMPTY, grant.cpus if grant else None
+            holdings.append(
+                Holding(name=real.name, cpus=cpus, granted=granted, leaving=leaving & cpus, wants=real.use.wanted)
+            )
+        return Frame(at=self.now, online=self._host.online, reserved=state.reserved, holdings=tuple(holdings))
+
+
+def _moved(frame: Frame, at: float) -> Frame:
+    return Frame(at=at, online=frame.online, reserved=frame.reserved, holdings=frame.holdings)
+
+
+__all__ = ["Pace", "ScenarioError", "Simulation"]

@@ -1,0 +1,261 @@
+"""The status document: the World as people want to read it. Pure: World in, document out.
+
+It says for each container where it runs, where it should, whether it is alone there, what it waits for and why it has
+what it has, in whole sentences; and it carries the machine, so that a reader can draw it without looking at the host.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from sidecar.decide.books.room import capacity, free
+from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.facts import EngineInfo, Load
+from sidecar.decide.moves.settled import desired, is_left_alone, is_quota_lifted, is_where_it_should_be
+from sidecar.decide.moves.timers import grace_of
+from sidecar.decide.settings import IsolatedRule, PolicyName
+from sidecar.decide.world import World
+from sidecar.status.machine_map import Machine, machine_of
+from sidecar.words.causes import why
+from sidecar.words.explanations import explanation, waits_for
+from sidecar.words.refusals import sentence, warnings
+from sidecar.words.repairs import noted
+from state.cpuset import EMPTY, CPUSet
+from state.model import Assignment, Demand, NumaRule
+
+VERSION: Final = 1
+
+Deadlines = Mapping[tuple[str, int], str]
+"""Until when each take waits at most (RFC 3339, UTC), by container and number."""
+
+
+class Sharing(enum.StrEnum):
+    """With whom a container shares its CPUs, as the status tells it."""
+
+    EXCLUSIVE = "exclusive"
+    SHARED = "shared"
+    STRANGER = "stranger"
+    """Pinned by hand, and respected."""
+    UNMANAGED = "unmanaged"
+
+
+class LeavingStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """CPUs that are being taken from a container: it may stay on them until it acknowledges `number`, for
+    `notice_seconds`, which end at `until` (RFC 3339, UTC; "" where that is not known). Then the take `is_due`.
+    """
+
+    cpus: CPUSet
+    number: int
+    reason: str = ""
+    is_due: bool = False
+    notice_seconds: float = 0.0
+    until: str = ""
+
+
+class MoveStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of a grant, and why it was made, as a sentence."""
+
+    gained: CPUSet = EMPTY
+    lost: CPUSet = EMPTY
+    reason: str
+
+
+class LoadStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What a container did when that last mattered: `use` and `peak` in CPUs, `pressure` in percent."""
+
+    use: float
+    peak: float
+    pressure: float = 0.0
+    is_throttled: bool = False
+
+
+class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One container. `asked` is how many CPUs of its own it asks for, 0 for none.
+
+    `cpus` is where it was last seen, `desired` where it should be (empty where that is not for the sidecar to say),
+    `pending` where it is being sent now (empty for nowhere). `is_settled`: it is where it should be, nothing is on its
+    way, and, if it is exclusive, nobody else may still be there. `since` numbers grants in their order, -1 without.
+
+    `granted` is what the books give it. It has between `floor` and `ceiling` CPUs, as `scale` and `weight` say; 0 and
+    "" unless the policy is dynamic. `ordered` is the size that somebody ordered. `leaving` is what is being taken,
+    `forced` counts takes without its consent, and `moves` are the last changes of its grant with their reasons.
+    """
+
+    id: str
+    name: str
+    phase: str
+    sharing: Sharing
+    asked: int = 0
+    cpus: CPUSet = EMPTY
+    desired: CPUSet = EMPTY
+    granted: CPUSet = EMPTY
+    original: CPUSet = EMPTY
+    pending: CPUSet = EMPTY
+    is_settled: bool = False
+    is_quota_lifted: bool = False
+    since: int = -1
+    floor: int = 0
+    ceiling: int = 0
+    scale: str = ""
+    weight: int = 0
+    ordered: int | None = None
+    leaving: LeavingStatus | None = None
+    forced: int = 0
+    load: LoadStatus | None = None
+    moves: tuple[MoveStatus, ...] = ()
+    waits_for: str = ""
+    refusal: str = ""
+    trouble: str = ""
+    warnings: tuple[str, ...] = ()
+    explanation: tuple[str, ...] = ()
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole document. `updated_at` is RFC 3339, UTC. `problems` are the daemon's own: what it cannot do now."""
+
+    version: int = VERSION
+    program: str = ""
+    updated_at: str = ""
+    policy: str = "none"
+    options: tuple[str, ...] = ()
+    numa: NumaRule = NumaRule.NONE
+    isolated: IsolatedRule = IsolatedRule.IGNORE
+    shared_min: int = 0
+    engine: EngineInfo | None = None
+    is_ready: bool = False
+    is_releasing: bool = False
+    reserved: CPUSet = EMPTY
+    shared: CPUSet = EMPTY
+    exclusive: CPUSet = EMPTY
+    capacity: int = 0
+    """How many CPUs can be exclusive here at once."""
+    free: int = 0
+    """How many of these nobody holds."""
+    forced: int = 0
+    """Takes whose grace ended before the workload acknowledged, ever."""
+    acknowledged: int = 0
+    """Takes that the workload acknowledged in time, ever."""
+    machine: Machine
+    containers: tuple[ContainerStatus, ...] = ()
+    notes: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def status_of(
+    world: World,
+    *,
+    program: str = "",
+    updated_at: str = "",
+    problems: tuple[str, ...] = (),
+    deadlines: Deadlines | None = None,
+) -> Status:
+    """The document that describes this World. Containers stand in the order of their names, live ones first."""
+    containers = sorted(world.containers.values(), key=lambda each: (each.is_idle, each.view.name, each.view.id))
+    return Status(
+        program=program,
+        updated_at=updated_at,
+        policy=world.settings.policy.value,
+        options=world.settings.options,
+        numa=world.settings.numa,
+        isolated=world.settings.isolated,
+        shared_min=world.settings.shared_min,
+        engine=world.engine,
+        is_ready=world.is_ready,
+        is_releasing=world.is_releasing,
+        reserved=world.state.reserved,
+        shared=world.state.shared,
+        exclusive=world.state.exclusive,
+        capacity=capacity(world),
+        free=free(world),
+        forced=world.state.forced,
+        acknowledged=world.state.acknowledged,
+        machine=machine_of(world.topology),
+        containers=tuple(container_status(world, each, deadlines or {}) for each in containers),
+        notes=tuple(map(noted, world.notes)),
+        problems=problems,
+    )
+
+
+def container_status(world: World, container: Container, deadlines: Deadlines) -> ContainerStatus:
+    """The part of the document that describes one container."""
+    id = container.view.id
+    assignment = world.state.assignments.get(id)
+    refused = world.state.refusals.get(id)
+    wanted = None if is_left_alone(world, container) else desired(world, container)
+    demand = assignment.demand if assignment else container.wish.demand
+    made = ContainerStatus(
+        id=id,
+        name=container.view.name,
+        phase=container.view.phase.value,
+        sharing=sharing_of(world, container),
+        asked=demand.cpus if demand else 0,
+        cpus=container.place.seen,
+        desired=wanted or EMPTY,
+        pending=container.order.update.cpus if container.order else EMPTY,
+        is_settled=is_where_it_should_be(world, container, assignment, wanted),
+        is_quota_lifted=is_quota_lifted(world, container, assignment),
+        load=_load(world.loads.get(container.view.id)),
+        waits_for=waits_for(world, container, assignment, wanted),
+        refusal=sentence(refused.refusal) if refused else "",
+        trouble=container.fault.text if container.fault else "",
+        warnings=warnings(container.wish),
+        explanation=explanation(world, container, assignment, refused, wanted),
+    )
+    if demand and world.settings.policy is PolicyName.DYNAMIC:
+        made = _with_range(made, demand)
+    return _with_grant(made, world, assignment, deadlines) if assignment else made
+
+
+def _with_range(made: ContainerStatus, demand: Demand) -> ContainerStatus:
+    return msgspec.structs.replace(
+        made, floor=demand.floor, ceiling=demand.ceiling, scale=demand.scale.value, weight=demand.weight
+    )
+
+
+def _with_grant(made: ContainerStatus, world: World, grant: Assignment, deadlines: Deadlines) -> ContainerStatus:
+    return msgspec.structs.replace(
+        made,
+        granted=grant.cpus,
+        original=grant.original,
+        since=grant.since,
+        ordered=grant.ordered,
+        leaving=_leaving(world, grant, deadlines),
+        forced=grant.forced,
+        moves=tuple(MoveStatus(gained=m.gained, lost=m.lost, reason=why(m.cause)) for m in grant.moves),
+    )
+
+
+def sharing_of(world: World, container: Container) -> Sharing:
+    """With whom a container shares its CPUs."""
+    if container.view.id in world.state.assignments:
+        return Sharing.EXCLUSIVE
+    if container.wish.standing is Standing.STRANGER:
+        return Sharing.STRANGER
+    if container.wish.standing is Standing.MEMBER and world.settings.policy is not PolicyName.NONE:
+        # Its group is moved, not it.
+        return Sharing.SHARED
+    return Sharing.UNMANAGED if is_left_alone(world, container) else Sharing.SHARED
+
+
+def _leaving(world: World, assignment: Assignment, deadlines: Deadlines) -> LeavingStatus | None:
+    leaving = assignment.leaving
+    if leaving is None:
+        return None
+    return LeavingStatus(
+        cpus=leaving.cpus,
+        number=leaving.number,
+        reason=why(leaving.cause),
+        is_due=leaving.is_due,
+        notice_seconds=grace_of(world, assignment),
+        until=deadlines.get((assignment.container, leaving.number), ""),
+    )
+
+
+def _load(load: Load | None) -> LoadStatus | None:
+    if load is None:
+        return None
+    return LoadStatus(use=load.use, peak=load.peak, pressure=load.pressure, is_throttled=load.is_throttled)

@@ -1,0 +1,45 @@
+"""Finding a container by what people type: its name, or the beginning of its id. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+from sidecar.failures import SidecarError
+from sidecar.log import printable
+
+
+class Named(Protocol):
+    """Whatever has an id and a name."""
+
+    @property
+    def id(self) -> str:
+        """Its full id."""
+
+    @property
+    def name(self) -> str:
+        """Its name, without a slash."""
+
+
+N = TypeVar("N", bound=Named)
+
+
+class NotFound(SidecarError):
+    """Nothing has that name, or more than one id begins so; names the nearest."""
+
+
+def find(candidates: Iterable[N], wanted: str) -> N:
+    """The one of this name, or whose id begins so. NotFound."""
+    known = tuple(candidates)
+    named = [each for each in known if each.name == wanted.removeprefix("/")]
+    found = named or [each for each in known if wanted and each.id.startswith(wanted.lower())]
+    if len(found) == 1:
+        return found[0]
+    shown = printable(wanted)
+    if found:
+        names = ", ".join(sorted(printable(each.name) for each in found)[:10])
+        raise NotFound(f"{shown!r} is the beginning of {len(found)} ids ({names}): give more of it")
+    near = difflib.get_close_matches(wanted, [each.name for each in known], n=1)
+    hint = f"; did you mean {printable(near[0])!r}?" if near else "; `cpuset-sidecar status` lists them"
+    raise NotFound(f"there is no container {shown!r}{hint}")

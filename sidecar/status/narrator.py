@@ -1,0 +1,79 @@
+"""What the daemon tells people while it runs: the log of what changes, and the status document."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from sidecar.board import Board
+from sidecar.log import Log, now
+from sidecar.status.deadlines import Deadlines
+from sidecar.status.document import status_of
+from sidecar.status.status_file import write_status
+from sidecar.version import version
+from sidecar.words.changes import news
+from state.errors import StateError
+
+READERS_PAUSE: Final = 0.005
+"""Seconds that log and status wait, so that what they tell of goes first."""
+
+STATUS_PAUSE: Final = 0.1
+"""Seconds between two status documents at least: people read them, and a sweep makes a hundred worlds a second."""
+
+
+class Narrator:
+    """Tells of one board's worlds, in the log and in the status document of `state_dir`."""
+
+    def __init__(self, board: Board, log: Log, state_dir: str, deadlines: Deadlines) -> None:
+        self._board = board
+        self._log = log
+        self._state_dir = state_dir
+        self._deadlines = deadlines
+
+    async def narrate(self) -> None:
+        """Log what changes, for ever, and once that the daemon is ready."""
+        before = self._board.latest
+        is_announced = False
+        async for world in self._board.worlds():
+            await trio.sleep(READERS_PAUSE)
+            for line in news(before, world):
+                self._log.say(line.level, line.message, line.fields)
+            if world.is_ready and not is_announced:
+                is_announced = True
+                self.write_status()
+                self._log.info(
+                    "ready",
+                    policy=world.settings.policy,
+                    containers=len(world.containers),
+                    reserved=world.state.reserved,
+                    shared=world.state.shared,
+                )
+            before = world
+
+    async def keep_status(self) -> None:
+        """Keep the status document true, for ever, not faster than anybody reads."""
+        async for _ in self._board.worlds():
+            await trio.sleep(READERS_PAUSE)
+            self.write_status()
+            await trio.sleep(STATUS_PAUSE)
+
+    def write_status(self) -> None:
+        """Write the status document; where that fails, the log says so."""
+        world, at = self._board.latest, now().isoformat(timespec="milliseconds")
+        problems = tuple(problem for where, problem in self._board.problems.items() if where != "status")
+        deadlines = self._deadlines.of(world)
+        try:
+            write_status(
+                self._state_dir,
+                status_of(world, program=version(), updated_at=at, problems=problems, deadlines=deadlines),
+            )
+        except StateError as error:
+            self.report("status", str(error))
+        else:
+            self.report("status", None)
+
+    def report(self, where: str, problem: str | None) -> None:
+        """Note a problem, or with None that it is over; the log tells of a new one."""
+        if self._board.report(where, problem) and problem is not None:
+            self._log.error(problem, where=where)

@@ -1,0 +1,75 @@
+"""The status document on disk: the daemon replaces it, commands read it. And whether a daemon is there at all."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from sidecar.status.document import VERSION, Status
+from state import codec, files
+from state.errors import StateError
+
+NAME: Final = "status.json"
+LOCK: Final = "lock"
+
+LIMIT: Final = 64 * 1024 * 1024
+"""Bytes. A thousand containers with all their sentences take about 1 MiB."""
+
+# Names and reasons are the host's own business, like the checkpoint beside it.
+_MODE: Final = 0o600
+
+
+def write_status(state_dir: str | Path, status: Status) -> None:
+    """Make this the document, in one step. FileUnwritable."""
+    with files.directory(state_dir, create=True, mode=0o700) as at:
+        files.replace(at, NAME, codec.encode(status) + b"\n", mode=_MODE)
+
+
+def read_status(state_dir: str | Path) -> Status:
+    """The last document. StateError, saying what to do, where there is none that can be understood."""
+    if not os.path.lexists(state_dir):
+        raise StateError(f"there is no {state_dir}: no daemon has run with this state_dir (--state-dir says another)")
+    with files.directory(state_dir) as at:
+        content = files.read_bounded(at, NAME, LIMIT)
+    if content is None:
+        raise StateError(f"there is no status in {state_dir}: the daemon has not run with this state_dir")
+    return decode_status(content)
+
+
+def decode_status(content: bytes) -> Status:
+    """A status document. StateError where it is not one, or is of a later version."""
+    try:
+        status = codec.decode(content, Status)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise StateError(f"this is no status document: {error}") from error
+    if status.version > VERSION:
+        raise StateError(f"the status document has version {status.version}; this program reads up to {VERSION}")
+    return status
+
+
+def is_daemon_running(state_dir: str | Path) -> bool | None:
+    """Whether a daemon holds the lock on this directory; None where that may not be looked at.
+
+    To ask, the lock is taken for an instant, shared; a daemon that starts in that instant has to try twice.
+    """
+    try:
+        opened = os.open(Path(state_dir) / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+    try:
+        fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    finally:
+        with contextlib.suppress(OSError):
+            os.close(opened)
+    return False

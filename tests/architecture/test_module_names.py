@@ -1,0 +1,43 @@
+"""The names of modules: each says something, and each is there once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+
+SAY_NOTHING: Final = frozenset(
+    {
+        *("about", "asking", "beside", "bounds", "desk", "feed", "finding", "granting", "keeping", "lines", "live"),
+        *("looking", "opening", "remembered", "sections", "sharing", "sliced", "telling", "told", "which"),
+    }
+)
+"""Words of which nobody guesses what is in the file."""
+
+
+def modules() -> list[Path]:
+    """The modules of `state` and `sidecar`; packages have their names by their folders."""
+    found = [path for folder in ("state", "sidecar") for path in (ROOT / folder).rglob("*.py")]
+    return sorted(path for path in found if path.name != "__init__.py")
+
+
+def shown(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_no_two_modules_have_one_name() -> None:
+    """A name says which module is meant without its folder: in talk, in a search, in the tabs of an editor."""
+    named = defaultdict(list)
+    for path in modules():
+        named[path.stem].append(shown(path))
+    assert {name: paths for name, paths in named.items() if len(paths) > 1} == {}
+
+
+@pytest.mark.parametrize("path", modules(), ids=shown)
+def test_the_name_of_a_module_says_what_it_holds(path: Path) -> None:
+    """A command's module is called `cmd_` and the command; others are called by a noun of their room."""
+    assert path.stem not in SAY_NOTHING

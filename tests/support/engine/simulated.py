@@ -1,0 +1,172 @@
+"""SimulatedEngine: the port `Engine` on a SimulatedDocker, with faults of the connection on demand."""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import trio
+
+from sidecar.decide.facts import ContainerView, EngineInfo, Phase
+from sidecar.decide.orders import Update
+from sidecar.engines.docker.docker_signals import refused, side_effect
+from sidecar.failures import EngineFailed, EngineRefused, EngineUnavailable
+from sidecar.ports import EngineEvent
+from tests.support.engine.simulated_docker import SimulatedDocker
+from tests.support.engine.simulated_limits import Limits
+
+_OVERLAP_NANO: Final = 2_000_000_000
+"""How far back a new stream begins, as with the real adapter."""
+
+TIMEOUT_SECONDS: Final = 30.0
+"""How long a lost order is waited for."""
+
+
+class Fault(enum.Enum):
+    """What happens to an update."""
+
+    REFUSED = "refused"
+    """400, nothing changed."""
+    FAILED = "failed"
+    """500, rolled back."""
+    LOST_BEFORE = "lost before"
+    """No answer, and no effect."""
+    LOST_AFTER = "lost after"
+    """No answer, but it took effect."""
+    CUT_BEFORE = "cut before"
+    """The connection breaks at once, without effect."""
+    CUT_AFTER = "cut after"
+    """The connection breaks when it has taken effect."""
+
+
+class SimulatedEngine:
+    """What the sidecar sees of a SimulatedDocker."""
+
+    def __init__(self, docker: SimulatedDocker, *, inspect_waits: bool = True) -> None:
+        """`inspect_waits`: an inspect waits for the container's lock, which a start holds (Docker 20.10)."""
+        self.docker = docker
+        self.inspect_waits = inspect_waits
+        self.updates: list[tuple[str, Update]] = []
+        """Every update that was asked for, in order."""
+        self._update_faults: deque[Fault] = deque()
+
+    def fail_updates(self, *faults: Fault) -> None:
+        """The next updates meet these, one each."""
+        self._update_faults.extend(faults)
+
+    async def info(self) -> EngineInfo:
+        """Who answers."""
+        await self._look()
+        return EngineInfo(
+            name="docker",
+            version="20.10.24",
+            api_version="1.41",
+            ncpu=self.docker.present().ncpu,
+            cgroup_version=str(self.docker.kernel.cgroup_version),
+            cgroup_driver="cgroupfs",
+            live_restore=self.docker.live_restore,
+        )
+
+    async def containers(self) -> tuple[str, ...]:
+        """The full ids of all containers, stopped ones too."""
+        await self._look()
+        return self.docker.ids()
+
+    async def inspect(self, container: str) -> ContainerView:
+        """The engine's view of one container."""
+        await self._look()
+        one = self.docker.container(container)
+        if not self.inspect_waits:
+            return one.view()
+        breaks = self.docker.breaks
+        async with one.lock:
+            self._see_that_connected(breaks)
+            return self.docker.container(one.id).view()
+
+    async def glance(self, container: str) -> ContainerView:
+        """Who a container is, while a start holds its lock, too."""
+        await self._look()
+        one = self.docker.container(container).view()
+        return ContainerView(
+            id=one.id, name=one.name, phase=one.phase, labels=one.labels, mounts=one.mounts, is_glance=True
+        )
+
+    async def update(self, container: str, update: Update) -> None:
+        """Change CPUs and quota in one call."""
+        self.updates.append((container, update))
+        fault = self._update_faults.popleft() if self._update_faults else None
+        breaks = self.docker.breaks
+        await trio.lowlevel.checkpoint()
+        self.docker.see_that_up()
+        match fault:
+            case Fault.REFUSED:
+                raise EngineRefused("refused, as the test demands")
+            case Fault.FAILED:
+                await trio.sleep(self.docker.pace.apply)
+                raise EngineFailed("failed and rolled back, as the test demands")
+            case Fault.LOST_BEFORE:
+                await self._wait_in_vain()
+            case Fault.CUT_BEFORE:
+                raise EngineUnavailable("the connection broke, as the test demands")
+            case Fault.LOST_AFTER | Fault.CUT_AFTER | None:
+                pass
+        await self.docker.change(container, _change(update))
+        if fault is Fault.LOST_AFTER:
+            await self._wait_in_vain()
+        if fault is Fault.CUT_AFTER:
+            raise EngineUnavailable("the connection broke, as the test demands")
+        self._see_that_connected(breaks)
+
+    async def stop(self, container: str) -> None:
+        """Stop a container."""
+        breaks = self.docker.breaks
+        await self.docker.stop(container)
+        self._see_that_connected(breaks)
+
+    async def signal(self, container: str, signal: str) -> None:
+        """Send a signal, where that does no more than this, as the real adapter sees to."""
+        breaks = self.docker.breaks
+        await self._look()
+        one = self.docker.container(container)
+        restarts, is_paused = one.restarts_always, one.phase is Phase.PAUSED
+        if effect := side_effect(signal, stop_signal=one.stop_signal, restarts=restarts, is_paused=is_paused):
+            raise refused(effect, signal)
+        await self.docker.send_signal(container, signal)
+        self._see_that_connected(breaks)
+
+    @asynccontextmanager
+    async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
+        """The event stream: subscribed when entered, with the last two seconds again."""
+        await self._look()
+        subscription = self.docker.bus.subscribe(self.docker.now_nano() - _OVERLAP_NANO)
+        try:
+            yield subscription
+        finally:
+            self.docker.bus.leave(subscription)
+
+    async def _look(self) -> None:
+        breaks = self.docker.breaks
+        self.docker.see_that_up()
+        await trio.sleep(self.docker.pace.look)
+        self.docker.see_that_up()
+        self._see_that_connected(breaks)
+
+    async def _wait_in_vain(self) -> None:
+        await trio.sleep(TIMEOUT_SECONDS)
+        raise EngineUnavailable(f"the engine did not answer within {TIMEOUT_SECONDS:g} s")
+
+    def _see_that_connected(self, breaks: int) -> None:
+        if breaks != self.docker.breaks:
+            raise EngineUnavailable("the connection broke while the engine was at work")
+
+
+def _change(update: Update) -> Limits:
+    return Limits(
+        cpuset=str(update.cpus),
+        mems=update.mems or "",
+        nano_cpus=update.nano_cpus or 0,
+        cpu_quota=update.cpu_quota or 0,
+    )

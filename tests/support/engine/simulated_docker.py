@@ -1,0 +1,399 @@
+"""SimulatedDocker: a Docker host in memory, with the verbs of its users, obeying the rules measured on a real one.
+
+A container has one lock, as in dockerd: a start holds it from the reading of the configuration until the process runs,
+and an update of the same container waits for it. So an update either lands before a start and holds from the first
+instruction, or lands right after it. Work takes the time that `Pace` says, on trio's clock, which tests make virtual.
+
+Deterministic: chance comes only from the given `Random`. Errors are those of the port, in the engine's own words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Final, Literal
+
+import msgspec
+import trio
+
+from sidecar.decide.facts import ContainerView, Mount, Phase
+from sidecar.failures import ContainerGone, EngineFailed, EngineRefused, EngineUnavailable
+from sidecar.ports import EngineEvent
+from state.cpuset import CPUSet
+from state.topology import Topology
+from tests.support.engine.simulated_events import NOISE, EventBus, EventFaults
+from tests.support.engine.simulated_kernel import Denied, SimulatedKernel
+from tests.support.engine.simulated_limits import Limits, Present, check, merged, quota_after, quota_at_start
+
+_EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
+_NEVER: Final = "0001-01-01T00:00:00Z"
+
+
+class Pace(msgspec.Struct, frozen=True, kw_only=True):
+    """How long things take, in seconds: medians of Docker 20.10 on two quiet cores."""
+
+    look: float = 0.0003
+    store: float = 0.003
+    """An update of a container without processes: a write of configuration."""
+    apply: float = 0.010
+    """An update of a live one: a run of runc."""
+    start: float = 0.130
+    stop: float = 0.050
+    backoff: float = 0.100
+    """Before the first restart by policy; doubled with each one that follows."""
+
+
+class SimContainer:
+    """One container, as the engine keeps it."""
+
+    def __init__(self, id: str, name: str, limits: Limits, created_at: str) -> None:
+        self.id = id
+        self.name = name
+        self.limits = limits
+        self.created_at = created_at
+        self.labels: Mapping[str, str] = {}
+        self.mounts: tuple[Mount, ...] = ()
+        self.restarts_always = False
+        self.stop_signal = ""
+        self.signals: list[str] = []  # that its first process was sent
+        self.removes_itself = False
+        self.phase = Phase.CREATED
+        self.pid = 0
+        self.started_at = _NEVER
+        self.quota: float | None = None
+        """CPUs' worth of time that the kernel grants while it is live; None is without limit."""
+        self.is_init_dead = False
+        self.is_going = False
+        self.failures = 0
+        self.lock = trio.Lock()
+
+    def awaits_restart(self) -> bool:
+        """Whether its restart policy is about to start it again."""
+        return self.phase is Phase.RESTARTING
+
+    def view(self) -> ContainerView:
+        """As the inspect route would tell it."""
+        return ContainerView(
+            id=self.id,
+            name=self.name,
+            phase=self.phase,
+            labels=self.labels,
+            pid=self.pid,
+            created_at=self.created_at,
+            started_at=self.started_at,
+            mounts=self.mounts,
+            cpuset=self.limits.cpuset,
+            mems=self.limits.mems,
+            nano_cpus=self.limits.nano_cpus,
+            cpu_quota=self.limits.cpu_quota,
+            cpu_period=self.limits.cpu_period,
+            memory=self.limits.memory,
+            memory_reservation=self.limits.memory_reservation,
+        )
+
+
+class SimulatedDocker:
+    """The host: its kernel, its containers, and the verbs of everybody who uses the engine beside the sidecar."""
+
+    def __init__(
+        self,
+        machine: Topology,
+        *,
+        chance: Random,
+        cgroup_version: Literal[1, 2] = 1,
+        pace: Pace | None = None,
+        live_restore: bool = False,
+        caches_cpus: bool = False,
+    ) -> None:
+        """`caches_cpus`: Docker 23 and later look at the machine's CPUs only when they start."""
+        self.kernel = SimulatedKernel(machine, cgroup_version=cgroup_version)
+        self.pace = pace or Pace()
+        self.live_restore = live_restore
+        self.event_faults = EventFaults(chance)
+        self.bus = EventBus(self.event_faults)
+        self.is_up = True
+        self.breaks = 0
+        """How often connections to the engine broke: a call that sees it change gets no answer."""
+        self._caches_cpus = caches_cpus
+        self._cpus_at_boot = self.kernel.online()
+        self._chance = chance
+        self._containers: dict[str, SimContainer] = {}
+        self._last_nano = 0
+        self._pids = 1000
+
+    # What the engine answers from.
+
+    def ids(self) -> tuple[str, ...]:
+        """All containers, the newest first."""
+        return tuple(reversed(self._containers))
+
+    def container(self, id: str) -> SimContainer:
+        """The one with this id or name. ContainerGone; EngineUnavailable while the engine is down."""
+        self.see_that_up()
+        for each in self._containers.values():
+            if id in (each.id, each.name):
+                return each
+        raise ContainerGone(f"No such container: {id}")
+
+    def present(self) -> Present:
+        """What the engine checks limits against."""
+        cpus = self._cpus_at_boot if self._caches_cpus else self.kernel.online()
+        return Present(len(cpus), cpus, self.kernel.memory_nodes())
+
+    def see_that_up(self) -> None:
+        """EngineUnavailable while the engine is down."""
+        if not self.is_up:
+            raise EngineUnavailable("the engine at simulated: nobody answers. Start the engine")
+
+    def now_nano(self) -> int:
+        """The engine's clock; never the same twice."""
+        self._last_nano = max(self._last_nano + 1, int(trio.current_time() * 1e9))
+        return self._last_nano
+
+    def effective(self, id: str) -> CPUSet | None:
+        """The kernel's word on a container, by id or name."""
+        return self.kernel.effective(self.container(id).id)
+
+    # The users' verbs.
+
+    async def create(
+        self,
+        name: str,
+        limits: Limits | None = None,
+        *,
+        labels: Mapping[str, str] | None = None,
+        mounts: tuple[Mount, ...] = (),
+        restarts_always: bool = False,
+        removes_itself: bool = False,
+        stop_signal: str = "",
+    ) -> str:
+        """Create a container, not started; its id. EngineRefused for a name in use, or limits that cannot be."""
+        self.see_that_up()
+        wanted = limits or Limits()
+        check(wanted, self.present())
+        if any(each.name == name for each in self._containers.values()):
+            raise EngineRefused(f'Conflict. The container name "/{name}" is already in use')
+        made = SimContainer(f"{self._chance.getrandbits(256):064x}", name, wanted, self._stamp())
+        made.labels, made.mounts = dict(labels or {}), mounts
+        made.restarts_always, made.removes_itself, made.stop_signal = restarts_always, removes_itself, stop_signal
+        self._containers[made.id] = made
+        await self._tell(made, "create")
+        return made.id
+
+    async def start(self, id: str) -> None:
+        """Start it, if it is not live. EngineRefused where its CPUs are not to be had now."""
+        one = self.container(id)
+        async with self._locked(one):
+            if not one.phase.is_live:
+                await self._start(one)
+
+    async def run(self, name: str, limits: Limits | None = None, *, labels: Mapping[str, str] | None = None) -> str:
+        """Create and start at once, as `docker run` does; its id."""
+        made = await self.create(name, limits, labels=labels)
+        await self.start(made)
+        return made
+
+    async def stop(self, id: str) -> None:
+        """Stop it, with its grace; a restart policy does not bring it back."""
+        one = self.container(id)
+        async with one.lock:
+            if one.phase.is_live or one.phase is Phase.RESTARTING:
+                await trio.sleep(self.pace.stop)
+                await self._die(one)
+                await self._tell(one, "stop")
+        await self._remove_if_wanted(one)
+
+    async def kill(self, id: str) -> None:
+        """SIGKILL. EngineRefused if it does not run."""
+        one = self.container(id)
+        async with one.lock:
+            if not one.phase.is_live:
+                raise EngineRefused(f"Cannot kill container: {one.id}: Container {one.id} is not running")
+            await self._die(one)
+        await self._remove_if_wanted(one)
+
+    async def send_signal(self, id: str, signal: str) -> None:
+        """The kill route with a signal that its program outlives. EngineRefused if it does not run.
+
+        Without a stop signal of its own, it is taken for a wish that it ends: no restart by policy, and no pause.
+        """
+        one = self.container(id)
+        async with self._locked(one):
+            if not one.phase.is_live:
+                raise EngineRefused(f"Cannot kill container: {one.id}: Container {one.id} is not running")
+            one.signals.append(signal)
+            if one.stop_signal in ("", signal, f"SIG{signal}"):
+                one.restarts_always, one.phase = False, Phase.RUNNING
+
+    async def restart(self, id: str) -> None:
+        """die, stop, start, restart: all under the lock."""
+        one = self.container(id)
+        async with one.lock:
+            if one.phase.is_live:
+                await trio.sleep(self.pace.stop)
+                await self._die(one)
+                await self._tell(one, "stop")
+            await self._start(one)
+            await self._tell(one, "restart")
+
+    async def pause(self, id: str) -> None:
+        """Freeze it. EngineRefused if it does not run."""
+        one = self.container(id)
+        if one.phase is not Phase.RUNNING:
+            raise EngineRefused(f"Container {one.id} is not running")
+        one.phase = Phase.PAUSED
+        await self._tell(one, "pause")
+
+    async def unpause(self, id: str) -> None:
+        """Thaw it. EngineFailed if it is not paused."""
+        one = self.container(id)
+        if one.phase is not Phase.PAUSED:
+            raise EngineFailed(f"Container {one.id} is not paused")
+        one.phase = Phase.RUNNING
+        await self._tell(one, "unpause")
+
+    async def rename(self, id: str, name: str) -> None:
+        """Give it another name."""
+        one = self.container(id)
+        one.name = name
+        await self._tell(one, "rename")
+
+    async def remove(self, id: str) -> None:
+        """Remove it, running or not. Until that is done its updates fail, and then it is unknown."""
+        one = self.container(id)
+        one.is_going = True
+        async with one.lock:
+            if one.phase.is_live:
+                await trio.sleep(self.pace.stop)
+                await self._die(one)
+            await self._destroy(one)
+
+    async def exit(self, id: str) -> None:
+        """Its program ends by itself; with a restart policy it is back after a pause, when this returns.
+
+        Happens also while the engine is down (live restore): then nobody hears of it.
+        """
+        one = self._containers[id]
+        await self._die(one, by_policy=one.restarts_always and self.is_up)
+        if self.is_up:
+            await self._remove_if_wanted(one)
+        if one.awaits_restart():
+            one.failures += 1
+            await trio.sleep(self.pace.backoff * 2 ** (one.failures - 1))
+            async with one.lock:
+                if one.awaits_restart() and self.is_up:
+                    await self._start(one)
+
+    async def change(self, id: str, change: Limits) -> None:
+        """The update route. EngineRefused (400, 409), EngineFailed (500, rolled back), ContainerGone."""
+        one = self.container(id)
+        if one.is_going:
+            raise EngineFailed('container is marked for removal and cannot be "update"')
+        check(change, self.present())
+        async with self._locked(one):
+            was_live = one.phase.is_live
+            stored, one.limits = one.limits, merged(one.limits, change, one.id)
+            async with _rolled_back(one, stored):
+                await trio.sleep(self.pace.apply if was_live else self.pace.store)
+                if was_live:
+                    self._apply(one, change)
+            await self._tell(one, "update")
+
+    async def make_noise(self, id: str, events: int) -> None:
+        """Exec events of a container, which push others out of the ring."""
+        for _ in range(events):
+            await self._tell(self.container(id), NOISE)
+
+    # The engine's own life.
+
+    def break_connections(self) -> None:
+        """Every stream ends, and every call under way gets no answer, whatever becomes of it."""
+        self.breaks += 1
+        self.bus.end_all("the event stream broke: connection reset", forget=False)
+
+    async def go_down(self) -> None:
+        """The engine stops: every stream ends, the ring is forgotten. Without live restore all containers die."""
+        self.is_up = False
+        self.breaks += 1
+        self.bus.end_all("the engine ended its event stream", forget=True)
+        if not self.live_restore:
+            for one in list(self._containers.values()):
+                if one.phase.is_live or one.phase is Phase.RESTARTING:
+                    await self._die(one)
+
+    async def come_up(self) -> None:
+        """It is back; a container with a restart policy is started, without any `die` before."""
+        self.is_up = True
+        self._cpus_at_boot = self.kernel.online()
+        for one in list(self._containers.values()):
+            if one.restarts_always and one.phase is Phase.EXITED:
+                async with one.lock:
+                    await self._start(one)
+
+    @asynccontextmanager
+    async def _locked(self, one: SimContainer) -> AsyncIterator[None]:
+        """Under the container's lock; ContainerGone where it was removed while that was waited for."""
+        async with one.lock:
+            if one.id not in self._containers:
+                raise ContainerGone(f"No such container: {one.id}")
+            yield
+
+    def _apply(self, one: SimContainer, change: Limits) -> None:
+        """What runc does for a live container; EngineFailed in its words."""
+        if one.is_init_dead or not one.phase.is_live:
+            raise EngineFailed(f"Cannot update container {one.id}: cannot update a stopped container: unknown")
+        try:
+            if change.cpuset:
+                self.kernel.write(one.id, CPUSet.parse(change.cpuset))
+        except Denied as error:
+            raise EngineFailed(f"Cannot update container {one.id}: write cpuset.cpus: {error}: unknown") from error
+        one.quota = quota_after(change, one.limits, one.quota)
+
+    async def _start(self, one: SimContainer) -> None:
+        """Under the container's lock. What it starts with is read here, before the time passes."""
+        check(one.limits, self.present())
+        limits = one.limits
+        await trio.sleep(self.pace.start)
+        try:
+            self.kernel.enter(one.id, CPUSet.parse(limits.cpuset))
+        except Denied as error:
+            raise EngineRefused(f"failed to create shim task: OCI runtime create failed: {error}") from error
+        self._pids += 1
+        one.quota = quota_at_start(limits)
+        one.phase, one.pid, one.started_at, one.is_init_dead = Phase.RUNNING, self._pids, self._stamp(), False
+        await self._tell(one, "start")
+
+    async def _die(self, one: SimContainer, *, by_policy: bool = False) -> None:
+        self.kernel.leave(one.id)
+        one.phase, one.pid, one.quota = Phase.RESTARTING if by_policy else Phase.EXITED, 0, None
+        await self._tell(one, "die")
+
+    async def _remove_if_wanted(self, one: SimContainer) -> None:
+        if one.removes_itself and one.phase is Phase.EXITED:
+            await self._destroy(one)
+
+    async def _destroy(self, one: SimContainer) -> None:
+        one.is_going, one.phase = True, Phase.REMOVING
+        if self._containers.pop(one.id, None) is not None:
+            await self._tell(one, "destroy")
+
+    async def _tell(self, one: SimContainer, action: str) -> None:
+        await trio.lowlevel.checkpoint()
+        if self.is_up:
+            await self.bus.publish(EngineEvent(container=one.id, action=action, time_nano=self.now_nano()))
+
+    def _stamp(self) -> str:
+        moment = _EPOCH + timedelta(microseconds=self.now_nano() // 1000)
+        return moment.isoformat().replace("+00:00", "Z")
+
+
+@asynccontextmanager
+async def _rolled_back(one: SimContainer, stored: Limits) -> AsyncIterator[None]:
+    """What was stored before is stored again where the block fails, or is given up."""
+    try:
+        yield
+    except BaseException:
+        one.limits = stored
+        raise
