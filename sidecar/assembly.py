@@ -6,14 +6,16 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from sidecar.engines.shared_group import Group, SlicedEngine
+from sidecar.engines.shared_group import PoolCgroup, SlicedEngine
 from sidecar.host.cgroup.places import CGROUP
 from sidecar.host.cgroup.pool_cgroup import PlainGroup, SystemdGroup
 from sidecar.host.units.unit_properties import UnitProperties
 from sidecar.ports import Engine
 
 
-def with_shared_group(engine: Engine, name: str, *, cgroup: str | Path = CGROUP, group: Group | None = None) -> Engine:
+def with_shared_group(
+    engine: Engine, name: str, *, cgroup: str | Path = CGROUP, group: PoolCgroup | None = None
+) -> Engine:
     """The engine, and with a name its shared group as one container more; `group` replaces the real one.
 
     `name` is the configuration's `shared_slice`: a slice under the systemd driver, a path under cgroupfs; empty where
@@ -24,7 +26,7 @@ def with_shared_group(engine: Engine, name: str, *, cgroup: str | Path = CGROUP,
     return SlicedEngine(engine, group or shared_group(name, cgroup=cgroup, environ=os.environ))
 
 
-def shared_group(name: str, *, cgroup: str | Path = CGROUP, environ: Mapping[str, str] | None = None) -> Group:
+def shared_group(name: str, *, cgroup: str | Path = CGROUP, environ: Mapping[str, str] | None = None) -> PoolCgroup:
     """The group of this name on this host."""
     if name.startswith("/"):
         return PlainGroup(name, cgroup=cgroup)

@@ -45,7 +45,7 @@ from sidecar.failures import SidecarError, StateUnwritable
 from sidecar.held_starts import Desk
 from sidecar.host.cgroup.host_kernel import HostKernel
 from sidecar.host.cgroup.usage import HostUsages
-from sidecar.log import Level, Log, now
+from sidecar.log import Log, LogLevel, now
 from sidecar.observe.acks import AckReader
 from sidecar.observe.event_stream import follow_events
 from sidecar.observe.hotplug import watch_cpus
@@ -107,7 +107,7 @@ def release(config: Config) -> int:
 
 
 def _trio_run(config: Config, main: Callable[[Log], Awaitable[int]]) -> int:
-    log = Log(level=Level.named(config.log_level), is_json=config.log_format == "json")
+    log = Log(level=LogLevel.named(config.log_level), is_json=config.log_format == "json")
 
     async def root() -> int:
         return await main(log)

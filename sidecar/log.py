@@ -16,7 +16,7 @@ from typing import Final, TextIO
 import msgspec
 
 
-class Level(enum.IntEnum):
+class LogLevel(enum.IntEnum):
     """How much somebody should care."""
 
     DEBUG = 10
@@ -25,12 +25,17 @@ class Level(enum.IntEnum):
     ERROR = 40
 
     @classmethod
-    def named(cls, name: str) -> Level:
+    def named(cls, name: str) -> LogLevel:
         """The level of a word of the configuration: debug, info, warning, error."""
         return cls[name.upper()]
 
 
-_COLOURS: Final = {Level.DEBUG: "\x1b[2m", Level.INFO: "", Level.WARNING: "\x1b[33m", Level.ERROR: "\x1b[31m"}
+_COLOURS: Final = {
+    LogLevel.DEBUG: "\x1b[2m",
+    LogLevel.INFO: "",
+    LogLevel.WARNING: "\x1b[33m",
+    LogLevel.ERROR: "\x1b[31m",
+}
 _RESET: Final = "\x1b[0m"
 
 _MAX_VALUE: Final = 4000
@@ -49,7 +54,7 @@ class Log:
         self,
         stream: TextIO | None = None,
         *,
-        level: Level = Level.INFO,
+        level: LogLevel = LogLevel.INFO,
         is_json: bool = False,
         clock: Callable[[], datetime] = now,
     ) -> None:
@@ -61,21 +66,21 @@ class Log:
 
     def debug(self, message: str, **fields: object) -> None:
         """For whoever debugs the sidecar."""
-        self.say(Level.DEBUG, message, fields)
+        self.say(LogLevel.DEBUG, message, fields)
 
     def info(self, message: str, **fields: object) -> None:
         """What an operator may want to read later."""
-        self.say(Level.INFO, message, fields)
+        self.say(LogLevel.INFO, message, fields)
 
     def warning(self, message: str, **fields: object) -> None:
         """Something is not as it should be, and the sidecar copes."""
-        self.say(Level.WARNING, message, fields)
+        self.say(LogLevel.WARNING, message, fields)
 
     def error(self, message: str, **fields: object) -> None:
         """Somebody should look."""
-        self.say(Level.ERROR, message, fields)
+        self.say(LogLevel.ERROR, message, fields)
 
-    def say(self, level: Level, message: str, fields: Mapping[str, object]) -> None:
+    def say(self, level: LogLevel, message: str, fields: Mapping[str, object]) -> None:
         """A line of any level."""
         if level < self._level:
             return
@@ -95,18 +100,18 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text)
 
 
-def _text(time: str, level: Level, message: str, fields: Mapping[str, object]) -> str:
+def _text(time: str, level: LogLevel, message: str, fields: Mapping[str, object]) -> str:
     shown = "".join(f" {key}={_value(value)}" for key, value in fields.items())
     return f"{time} {level.name.lower():<7} {printable(_cut(message))}{shown}\n"
 
 
-def _coloured(time: str, level: Level, message: str, fields: Mapping[str, object]) -> str:
+def _coloured(time: str, level: LogLevel, message: str, fields: Mapping[str, object]) -> str:
     colour = _COLOURS[level]
     line = _text(time, level, message, fields)
     return f"{colour}{line[:-1]}{_RESET}\n" if colour else line
 
 
-def _json(time: str, level: Level, message: str, fields: Mapping[str, object]) -> str:
+def _json(time: str, level: LogLevel, message: str, fields: Mapping[str, object]) -> str:
     record: dict[str, object] = {"time": time, "level": level.name.lower(), "message": _cut(message)}
     for key, value in fields.items():
         name = f"{key}_" if key in record else key

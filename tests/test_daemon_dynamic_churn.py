@@ -14,7 +14,7 @@ from sidecar.failures import EngineUnavailable
 from state.topology import uniform
 from tests.fakes.dynamic_churn import DynamicChurn, at_rest
 from tests.fakes.elastic import ElasticHost
-from tests.support.engine.simulated_docker import Pace
+from tests.support.engine.simulated_docker import EnginePace
 
 pytestmark = pytest.mark.trio
 
@@ -40,7 +40,7 @@ def host_of(path: Path, patch: Patch, nursery: trio.Nursery, seed: int) -> Elast
         seed=seed,
         version=chance.choice([1, 2]),
         # An engine that is quicker than the files are written, too.
-        pace=chance.choice([None, Pace(apply=0, store=0)]),
+        pace=chance.choice([None, EnginePace(apply=0, store=0)]),
         live_restore=chance.random() < 0.5,
         linger_seconds=chance.choice([0.0, 2.0, 10.0]),
         grace_seconds=chance.choice([0.0, 1.0, 2.0]),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.log import Level, Log, printable
+from sidecar.log import Log, LogLevel, printable
 from state.cpuset import CPUSet
 
 TIME = datetime(2026, 3, 4, 5, 6, 7, 89_000, tzinfo=UTC)
@@ -22,7 +22,7 @@ class Terminal(io.StringIO):
 
 
 def lines(
-    *, is_json: bool = False, level: Level = Level.INFO, stream: io.StringIO | None = None
+    *, is_json: bool = False, level: LogLevel = LogLevel.INFO, stream: io.StringIO | None = None
 ) -> tuple[Log, io.StringIO]:
     stream = stream or io.StringIO()
     return Log(stream, level=level, is_json=is_json, clock=lambda: TIME), stream
@@ -56,12 +56,12 @@ def test_a_line_for_machines() -> None:
 
 def test_what_is_below_the_level_is_not_written() -> None:
     """Debug lines cost nothing where nobody asked for them."""
-    log, out = lines(level=Level.WARNING)
+    log, out = lines(level=LogLevel.WARNING)
     log.debug("no")
     log.info("no")
     log.warning("yes")
     assert out.getvalue().count("\n") == 1
-    assert Level.named("debug") is Level.DEBUG
+    assert LogLevel.named("debug") is LogLevel.DEBUG
 
 
 def test_colours_are_for_terminals_only() -> None:

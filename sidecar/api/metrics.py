@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from sidecar.board import Board
 from sidecar.decide.books.room import capacity, free
 from sidecar.decide.world import World
-from sidecar.status.document import Sharing, sharing_of
+from sidecar.status.document import SharingStatus, sharing_of
 from sidecar.version import version
 from sidecar.words.changes import new_refusals
 from state.model import Refused
@@ -139,6 +139,6 @@ def _about(world: World, program: str) -> Metric:
 def _containers(world: World) -> Metric:
     counted = Counter(sharing_of(world, each) for each in world.containers.values())
     made = GaugeMetricFamily("cpuset_sidecar_containers", "Containers, by what they are.", labels=("sharing",))
-    for sharing in Sharing:
+    for sharing in SharingStatus:
         made.add_metric((sharing.value,), counted[sharing])
     return made

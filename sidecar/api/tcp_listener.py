@@ -31,7 +31,7 @@ _CURES: Final = {
 }
 
 
-class Reach(enum.Enum):
+class Access(enum.Enum):
     """What may be asked over a listener."""
 
     ALL = "everything"
@@ -44,7 +44,7 @@ class TcpListener(msgspec.Struct, frozen=True):
 
     socket: socket.socket
     address: str
-    reach: Reach
+    reach: Access
 
 
 @contextmanager
@@ -79,6 +79,6 @@ def _bound(host: str, port: int) -> socket.socket:
     return made
 
 
-def reach_of(host: str) -> Reach:
+def reach_of(host: str) -> Access:
     """What may be asked at a listener on this address."""
-    return Reach.READ if ipaddress.ip_address(host).is_loopback else Reach.METRICS
+    return Access.READ if ipaddress.ip_address(host).is_loopback else Access.METRICS

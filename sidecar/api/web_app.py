@@ -33,7 +33,7 @@ from sidecar.api.metrics import CONTENT_TYPE, Metrics
 from sidecar.api.requests import Requests
 from sidecar.api.start_route import MAX_BODY as MAX_QUESTION
 from sidecar.api.start_route import StartBody, Starts
-from sidecar.api.tcp_listener import Reach, TcpListener
+from sidecar.api.tcp_listener import Access, TcpListener
 from sidecar.board import Board
 from sidecar.decide.facts import Fact
 from sidecar.decide.world import World
@@ -97,13 +97,13 @@ class Api:
             *([Route("/v1/starts", self._start, methods=["POST"])] if starts else ()),
         )
 
-    def app(self, reach: Reach = Reach.ALL) -> Starlette:
+    def app(self, reach: Access = Access.ALL) -> Starlette:
         """The app, for a server on a socket of this reach."""
         errors: dict[Any, Any] = {HTTPException: _http_error, Declined: _refusal, 500: _failure}
-        if reach is not Reach.ALL:
+        if reach is not Access.ALL:
             errors[HTTPException] = _not_here
         routes = [route for route in self.routes if may_ask(route, reach)]
-        middleware = [Middleware(_OnlyByAddress)] if reach is Reach.READ else []
+        middleware = [Middleware(_OnlyByAddress)] if reach is Access.READ else []
         app = Starlette(routes=routes, exception_handlers=errors, middleware=middleware)
         app.router.redirect_slashes = False
         return app
@@ -170,11 +170,11 @@ class Api:
         return _json(await self._starts.ask(parsed(await _body(request, MAX_QUESTION), StartBody)))
 
 
-def may_ask(route: Route, reach: Reach) -> bool:
+def may_ask(route: Route, reach: Access) -> bool:
     """Whether this route is there on a socket of this reach."""
-    if reach is Reach.METRICS:
+    if reach is Access.METRICS:
         return route.path in _FIGURES
-    return reach is Reach.ALL or "GET" in (route.methods or ())
+    return reach is Access.ALL or "GET" in (route.methods or ())
 
 
 async def serve_api(listener: socket.socket, api: Api, log: Log, tcp: TcpListener | None = None) -> None:
@@ -195,7 +195,9 @@ class _Events(StreamingResponse):
     """Server-sent events; `listening` is told +1 and -1."""
 
     def __init__(self, board: Board, clock: Callable[[], datetime], listening: Callable[[int], None]) -> None:
-        super().__init__(_Changes(board, clock), media_type="text/event-stream", headers={"cache-control": "no-store"})
+        super().__init__(
+            _ChangeStream(board, clock), media_type="text/event-stream", headers={"cache-control": "no-store"}
+        )
         self._listening = listening
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -206,7 +208,7 @@ class _Events(StreamingResponse):
             self._listening(-1)
 
 
-class _Changes:
+class _ChangeStream:
     """What changed, as events, for ever. An iterator: whoever leaves it half-way leaves nothing behind."""
 
     def __init__(self, board: Board, clock: Callable[[], datetime]) -> None:
@@ -215,7 +217,7 @@ class _Changes:
         self._worlds = board.worlds()
         self._before: World | None = None
 
-    def __aiter__(self) -> _Changes:
+    def __aiter__(self) -> _ChangeStream:
         return self
 
     async def __anext__(self) -> bytes:

@@ -14,7 +14,7 @@ from sidecar.decide.whatif import imagined, placed_anew
 from sidecar.decide.world import replace
 from sidecar.host.machine.sysfs import read_topology
 from sidecar.log import printable
-from sidecar.status.document import ContainerStatus, Sharing, Status
+from sidecar.status.document import ContainerStatus, SharingStatus, Status
 from sidecar.status.find_container import find
 from sidecar.status.status_file import is_daemon_running, read_status
 from sidecar.words.machine_text import lie
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     state_dir = config_of(args).state_dir
     status = read_status(state_dir)
     found = find(status.containers, args.container)
-    if found.sharing is Sharing.EXCLUSIVE:
+    if found.sharing is SharingStatus.EXCLUSIVE:
         # Of books or a machine that cannot be read here nothing is said.
         with contextlib.suppress(StateError):
             placed = placement(found, status, read_books(state_dir), read_topology())

@@ -23,7 +23,7 @@ from sidecar.failures import SidecarError
 from sidecar.host.machine.machine_file import machine_in
 from sidecar.host.machine.sysfs import read_topology
 from sidecar.log import printable
-from sidecar.status.document import Sharing, Status
+from sidecar.status.document import SharingStatus, Status
 from sidecar.status.machine_map import machine_of
 from sidecar.status.status_file import read_status
 from sidecar.words.counts import cut
@@ -47,7 +47,7 @@ _EXAMPLES: Final = """examples:
 """
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class PlannedRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What one request would get: its CPUs and how they lie, or a code and the reason why none."""
 
     asked: int
@@ -66,7 +66,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     free: CPUSet
     held: dict[str, CPUSet]
     pinned: dict[str, CPUSet]
-    answers: tuple[Answer, ...]
+    answers: tuple[PlannedRequest, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -184,15 +184,17 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _answer(world: World, name: str, asked: int) -> Answer:
+def _answer(world: World, name: str, asked: int) -> PlannedRequest:
     wish = world.containers[name].wish
     if grant := world.state.assignments.get(name):
-        return Answer(asked=asked, cpus=grant.cpus, lie=lie(world.topology, grant.cpus), warnings=harmless(wish))
+        return PlannedRequest(
+            asked=asked, cpus=grant.cpus, lie=lie(world.topology, grant.cpus), warnings=harmless(wish)
+        )
     refused = world.state.refusals.get(name)
     if refused is None:
-        return Answer(asked=asked, reason="it asks for no CPUs of its own")
+        return PlannedRequest(asked=asked, reason="it asks for no CPUs of its own")
     why = refused.refusal
-    return Answer(asked=asked, code=why.code.value, reason=sentence(why), warnings=harmless(wish))
+    return PlannedRequest(asked=asked, code=why.code.value, reason=sentence(why), warnings=harmless(wish))
 
 
 def _settings(config: Config) -> tuple[Settings, tuple[str, ...]]:
@@ -220,7 +222,7 @@ def _running(state_dir: str) -> tuple[State, dict[str, CPUSet]]:
 
 def pinned(status: Status) -> dict[str, CPUSet]:
     """Who is pinned by hand, and where."""
-    return {each.name: each.cpus for each in status.containers if each.sharing is Sharing.STRANGER}
+    return {each.name: each.cpus for each in status.containers if each.sharing is SharingStatus.STRANGER}
 
 
 def _labels(args: argparse.Namespace) -> dict[str, str]:

@@ -15,7 +15,7 @@ from sidecar.cli.machine_drawing import Paint, coloured, draw, legend, letters_o
 from sidecar.cli.table import table
 from sidecar.decide.facts import Phase
 from sidecar.log import printable
-from sidecar.status.document import ContainerStatus, LeavingStatus, Sharing, Status
+from sidecar.status.document import ContainerStatus, LeavingStatus, SharingStatus, Status
 from sidecar.status.status_file import is_daemon_running, read_status
 
 _EXAMPLES: Final = """examples:
@@ -145,9 +145,9 @@ def state_of(each: ContainerStatus, now: datetime) -> str:
         words.append(f"failed: {each.trouble}")
     elif each.waits_for:
         words.append(f"waits for {each.waits_for}")
-    elif each.is_settled and each.sharing is Sharing.EXCLUSIVE:
+    elif each.is_settled and each.sharing is SharingStatus.EXCLUSIVE:
         words.append("settled, alone" if each.phase in ("running", "paused") else "keeps its CPUs")
-    elif each.is_settled and each.sharing is Sharing.SHARED:
+    elif each.is_settled and each.sharing is SharingStatus.SHARED:
         words.append("settled")
     if each.refusal:
         words.append(f"refused: {each.refusal}")

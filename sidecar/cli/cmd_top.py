@@ -16,7 +16,7 @@ from sidecar.cli.live_page import REFRESH_SECONDS, follow
 from sidecar.cli.machine_drawing import Paint, coloured, draw, legend, letters_of, marks_of, plain
 from sidecar.cli.table import table
 from sidecar.log import printable
-from sidecar.status.document import ContainerStatus, Sharing, Status
+from sidecar.status.document import ContainerStatus, SharingStatus, Status
 from sidecar.status.status_file import is_daemon_running, read_status
 from sidecar.words.counts import cut
 
@@ -63,7 +63,7 @@ def rendered(
 ) -> list[str]:
     """The whole page as lines: who has, or asks for, CPUs of its own, the others as their number."""
     letters = letters_of(status)
-    shown = [each for each in status.containers if each.asked or each.sharing is Sharing.EXCLUSIVE]
+    shown = [each for each in status.containers if each.asked or each.sharing is SharingStatus.EXCLUSIVE]
     rows = [(letters.get(each.id, " "), *_row(each, now)) for each in shown]
     lines = [headline(status), freshness(status, now, is_running=is_running)]
     lines.append(f"takes ever: {status.acknowledged} acknowledged, {status.forced} forced")
@@ -81,7 +81,7 @@ def rendered(
 
 
 def _row(each: ContainerStatus, now: datetime) -> tuple[str, ...]:
-    is_granted, is_elastic = each.sharing is Sharing.EXCLUSIVE, each.floor < each.ceiling
+    is_granted, is_elastic = each.sharing is SharingStatus.EXCLUSIVE, each.floor < each.ceiling
     return (
         each.name,
         str(each.cpus),

@@ -12,7 +12,7 @@ from sidecar.host.machine.machine_file import machine_in
 from sidecar.host.machine.record import record
 from sidecar.host.machine.sysfs import read_topology
 from sidecar.status.machine_levels import whole_machine_of
-from sidecar.status.machine_map import Machine
+from sidecar.status.machine_map import MachineMap
 from sidecar.words.machine_text import described
 from state.errors import StateError
 from state.topology import Topology
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def rendered(topology: Topology, machine: Machine) -> list[str]:
+def rendered(topology: Topology, machine: MachineMap) -> list[str]:
     """The levels in words, what the machine did not tell, and the map."""
     notes = [f"note: {note}" for note in topology.notes]
     return [*described(topology), *notes, "", *draw(machine, {})]

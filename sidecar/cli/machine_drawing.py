@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from sidecar.log import printable
-from sidecar.status.document import Sharing, Status
-from sidecar.status.machine_map import Core, Machine, Package
+from sidecar.status.document import SharingStatus, Status
+from sidecar.status.machine_map import Core, MachineMap, Package
 from sidecar.words.counts import cut
 
 WIDTH: Final = 100
@@ -49,7 +49,7 @@ def coloured(text: str, mark: str) -> str:
 def letters_of(status: Status) -> dict[str, str]:
     """Container id to its letter, in the order of the grants, so that a letter stays while others come."""
     holders = sorted(
-        (each for each in status.containers if each.sharing is Sharing.EXCLUSIVE),
+        (each for each in status.containers if each.sharing is SharingStatus.EXCLUSIVE),
         key=lambda each: (each.since, each.id),
     )
     return {each.id: LETTERS[n] if n < len(LETTERS) else MORE for n, each in enumerate(holders)}
@@ -61,7 +61,7 @@ def marks_of(status: Status) -> dict[int, str]:
     marks = dict.fromkeys(status.machine.online, ".")
     marks.update(dict.fromkeys(status.reserved, "r"))
     for each in status.containers:
-        if each.sharing is Sharing.STRANGER:
+        if each.sharing is SharingStatus.STRANGER:
             marks.update(dict.fromkeys(each.cpus, "#"))
     for each in status.containers:
         if each.id in letters:
@@ -85,7 +85,7 @@ def legend(status: Status, paint: Paint = plain, width: int = WIDTH) -> list[str
     return list(_wrapped("", [(paint(text, mark), len(text)) for mark, text in words], width, gap="   "))
 
 
-def draw(machine: Machine, marks: Mapping[int, str], paint: Paint = plain, width: int = WIDTH) -> list[str]:
+def draw(machine: MachineMap, marks: Mapping[int, str], paint: Paint = plain, width: int = WIDTH) -> list[str]:
     """The lines of the map, none wider than `width` (colours not counted)."""
     lines: list[str] = []
     cell = max((len(str(cpu)) for cpu in machine.online), default=1)

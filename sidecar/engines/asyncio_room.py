@@ -30,7 +30,7 @@ T = TypeVar("T")
 Args = TypeVarTuple("Args")
 
 
-class Room:
+class AsyncioRoom:
     """Runs asyncio functions for trio tasks. Made by `open_room`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -90,12 +90,12 @@ class _Call(Generic[T]):
 
 
 @asynccontextmanager
-async def open_room() -> AsyncIterator[Room]:
+async def open_room() -> AsyncIterator[AsyncioRoom]:
     """An asyncio loop in a thread, for as long as the block runs; joined at the end, also when cancelled."""
     portal_of_thread = start_blocking_portal("asyncio", name="engine-asyncio")
     portal = await trio.to_thread.run_sync(portal_of_thread.__enter__)
     try:
-        yield Room(await portal.call_async(asyncio.get_running_loop))
+        yield AsyncioRoom(await portal.call_async(asyncio.get_running_loop))
     finally:
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(portal_of_thread.__exit__, None, None, None)

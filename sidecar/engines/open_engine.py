@@ -18,11 +18,11 @@ from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.orders import Update
 from sidecar.engines.address import Address, choose
 from sidecar.engines.answer_bounds import Patience
-from sidecar.engines.asyncio_room import Room, open_room
+from sidecar.engines.asyncio_room import AsyncioRoom, open_room
 from sidecar.engines.docker import engine_identity
 from sidecar.engines.docker.docker_engine import DockerEngine
 from sidecar.engines.http_client import Client
-from sidecar.engines.podman.podman_engine import VERSION_HEADER, Machine, PodmanEngine
+from sidecar.engines.podman.podman_engine import VERSION_HEADER, LiveMachine, PodmanEngine
 from sidecar.failures import EngineFailed, EngineLacks, EngineUnavailable
 from sidecar.ports import Engine, EngineEvent
 
@@ -33,7 +33,7 @@ class FoundEngine:
     """The port `Engine`, on whichever engine answers. Made by `open_engine`."""
 
     def __init__(
-        self, room: Room, client: Client, patience: Patience, labels: frozenset[str], machine: Machine
+        self, room: AsyncioRoom, client: Client, patience: Patience, labels: frozenset[str], machine: LiveMachine
     ) -> None:
         self._room = room
         self._client = client
@@ -111,7 +111,7 @@ async def open_engine(
     address: str | None = None,
     patience: Patience | None = None,
     *,
-    machine: Machine,
+    machine: LiveMachine,
     labels: frozenset[str] = frozenset(),
 ) -> AsyncIterator[FoundEngine]:
     """The engine at this address; None or "auto" looks for it. Connects when first asked, and again when lost.

@@ -32,7 +32,7 @@ ALWAYS: Final = "1970-01-01T00:00:00Z"
 """When the group was made: before every container, and the same after each restart."""
 
 
-class Group(Protocol):
+class PoolCgroup(Protocol):
     """The cgroup that confines the shared pool. What its methods raise, says what to do about it."""
 
     @property
@@ -65,7 +65,7 @@ class Group(Protocol):
 class SlicedEngine:
     """An engine and the group. Satisfies the port `Engine`."""
 
-    def __init__(self, engine: Engine, group: Group) -> None:
+    def __init__(self, engine: Engine, group: PoolCgroup) -> None:
         self._engine = engine
         self._group = group
         self._id = shared_id(group.name)

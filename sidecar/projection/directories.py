@@ -24,19 +24,19 @@ _RECORD_BYTES: Final = 32 * 1024
 
 
 @contextmanager
-def opened_root(root: str) -> Iterator[Tree]:
+def opened_root(root: str) -> Iterator[ProjectionTree]:
     """The root, made if need be, open for one operation. ProjectionError."""
     try:
         with (
             files.directory(root, create=True) as at,
             files.directory(".staging", at=at, create=True, mode=0o700) as staging,
         ):
-            yield Tree(at, staging)
+            yield ProjectionTree(at, staging)
     except (FileUnwritable, FileUnreadable) as error:
         raise ProjectionError(f"below {root}: {error}") from error
 
 
-class Tree:
+class ProjectionTree:
     """The root, held open for one operation. Paths are tuples of names, each opened relative to the one before."""
 
     def __init__(self, root: int, staging: int) -> None:

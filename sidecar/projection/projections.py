@@ -37,7 +37,7 @@ from typing import Final
 
 import msgspec
 
-from sidecar.projection.directories import Tree, opened_root
+from sidecar.projection.directories import ProjectionTree, opened_root
 from state.cpuset import CPUSet
 from state.errors import ProjectionError, StateError
 from state.projection import Projection, ProjectionDirectory, Sharing, checked_name
@@ -195,7 +195,7 @@ class Projections:
 
     def _tell(
         self,
-        tree: Tree,
+        tree: ProjectionTree,
         short: str,
         names: frozenset[str],
         projection: Projection,
@@ -226,7 +226,7 @@ class Projections:
         return errors
 
     def _stamped(
-        self, tree: Tree, short: str, projection: Projection, opened: list[ProjectionDirectory], *, anew: bool
+        self, tree: ProjectionTree, short: str, projection: Projection, opened: list[ProjectionDirectory], *, anew: bool
     ) -> tuple[Projection, int | None]:
         """Rule 1: as it was last told if that is what is to be said, or else with the next number; and rule 7: since
         when."""
@@ -255,7 +255,7 @@ class Projections:
             return stamped, None
         return stamped, highest + 1 if since is None else since
 
-    def _record(self, tree: Tree, short: str, since: int | None, leaving: CPUSet) -> list[str]:
+    def _record(self, tree: ProjectionTree, short: str, since: int | None, leaving: CPUSet) -> list[str]:
         """Rule 7, before the files: it is better to know of no acknowledgement than of a false one."""
         known = self._told.get(short)
         if known and known.since == since and known.projection and known.projection.leaving == leaving:
@@ -293,7 +293,7 @@ class Projections:
         self._told.pop(short, None)
         _raise(errors)
 
-    def _leave(self, tree: Tree, short: str, name: str) -> None:
+    def _leave(self, tree: ProjectionTree, short: str, name: str) -> None:
         """A container stops using a name: the next one's files move up, or the name says `unmanaged`."""
         was = self._told[short]
         if name in was.names:

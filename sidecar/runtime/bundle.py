@@ -24,7 +24,7 @@ DIRECTORY_SECONDS = 1.0
 """How long the container's projection directory is waited for: the sidecar makes it right after its decision."""
 
 
-class Refused(Exception):
+class StartRefused(Exception):
     """The container does not start, and why."""
 
 
@@ -63,7 +63,7 @@ def described(container: str, spec: dict[str, Any]) -> dict[str, Any]:
         try:
             with open(f"{folder}/config.v2.json", "rb", buffering=0) as file:
                 books = loaded(file.read(MOST_BYTES + 1))
-        except (OSError, Refused):
+        except (OSError, StartRefused):
             continue
         labels = table(table(books, "Config"), "Labels")
         short = {key: value for key, value in labels.items() if isinstance(value, str) and len(key + value) <= 250}
@@ -76,7 +76,7 @@ def apply(spec: dict[str, Any], update: dict[str, Any]) -> None:
     """Put the CPUs of an answer in the place of those that the spec has. Refused where it names none."""
     cpus = update.get("cpus")
     if not isinstance(cpus, str) or not cpus or cpus.strip("0123456789,-"):
-        raise Refused("the sidecar's answer names no CPUs")
+        raise StartRefused("the sidecar's answer names no CPUs")
     cpu = made(made(made(spec, "linux"), "resources"), "cpu")
     cpu["cpus"] = cpus
     if isinstance(update.get("mems"), str) and update["mems"]:
@@ -155,7 +155,7 @@ def replace(path: str, content: bytes) -> None:
             os.close(opened)
         os.rename(fresh, path)
     except OSError as error:
-        raise Refused(f"the bundle cannot be changed: {path}: {error.strerror}") from error
+        raise StartRefused(f"the bundle cannot be changed: {path}: {error.strerror}") from error
 
 
 def id_in(cgroups: str) -> str:
@@ -163,7 +163,7 @@ def id_in(cgroups: str) -> str:
     for word in cgroups.replace(":", "/").replace("-", "/").replace(".", "/").split("/"):
         if len(word) == 64 and not word.strip("0123456789abcdef"):
             return word
-    raise Refused(f"the container's id is not in the path of its cgroup, {cgroups!r}")
+    raise StartRefused(f"the container's id is not in the path of its cgroup, {cgroups!r}")
 
 
 # Values of JSON that may be anything.
@@ -201,14 +201,14 @@ def number(above: dict[str, Any], key: str) -> int | None:
 def loaded(content: bytes) -> dict[str, Any]:
     """An object. Refused where it is none, or too large."""
     if len(content) > MOST_BYTES:
-        raise Refused(f"there are more than {MOST_BYTES} bytes of JSON")
+        raise StartRefused(f"there are more than {MOST_BYTES} bytes of JSON")
     try:
         value = _loads(content.decode("utf-8", "replace"))
     except (ValueError, RecursionError, SystemError) as error:
         # The last is what the scanner comes to where the package json, whose error it would raise, was not imported.
-        raise Refused(f"what should be JSON is not: {error}") from error
+        raise StartRefused(f"what should be JSON is not: {error}") from error
     if not isinstance(value, dict):
-        raise Refused("what should be a JSON object is none")
+        raise StartRefused("what should be a JSON object is none")
     return value
 
 

@@ -21,7 +21,7 @@ import os
 import sys
 import time
 
-from .bundle import MOST_BYTES, Refused, apply, dumped, id_in, loaded, mount, question, replace, table, text
+from .bundle import MOST_BYTES, StartRefused, apply, dumped, id_in, loaded, mount, question, replace, table, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Called:
         self.config = os.path.join(self.bundle, more.get("config") or more.get("f") or "config.json")
 
 
-class Settings:
+class RuntimeSettings:
     """What the installation says: the real runtime, the sidecar's socket, the host's root of the projections ("" mounts
     none), and how many seconds to wait for a sidecar that is not there."""
 
@@ -70,11 +70,11 @@ def main(words: list[str]) -> int:
     """`create`, as an OCI runtime: four settings, and then the words of the call. Returns only where it is refused."""
     called = Called([])
     try:
-        settings = Settings(*words[:4])
+        settings = RuntimeSettings(*words[:4])
         called = Called(words[4:])
         change_bundle(settings, called)
         os.execvp(settings.real, [settings.real, *called.words])  # noqa: S606 - that is what it is for
-    except Refused as refused:
+    except StartRefused as refused:
         reason = str(refused)
     except Exception as error:
         reason = f"cpuset-runc failed: {type(error).__name__}: {error}"
@@ -90,12 +90,12 @@ def hook(words: list[str]) -> int:
         content = sys.stdin.buffer.read(MOST_BYTES + 1)
         spec = loaded(content)
         container = id_in(text(table(spec, "linux"), "cgroupsPath"))
-        changed, told = changed_spec(Settings(*words[:4]), container, spec)
+        changed, told = changed_spec(RuntimeSettings(*words[:4]), container, spec)
         for line in told:
             _tell_the_host(line)
         sys.stdout.buffer.write(dumped(spec) if changed else content)
         sys.stdout.buffer.flush()
-    except Refused as refused:
+    except StartRefused as refused:
         reason = str(refused)
     except Exception as error:
         reason = f"the precreate hook failed: {type(error).__name__}: {error}"
@@ -106,14 +106,14 @@ def hook(words: list[str]) -> int:
     return 1
 
 
-def change_bundle(settings: Settings, called: Called) -> None:
+def change_bundle(settings: RuntimeSettings, called: Called) -> None:
     """Ask for the container of this call, and change its bundle as the answer says. Refused."""
     config = os.path.realpath(called.config)
     try:
         with open(config, "rb", buffering=0) as file:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise Refused(f"the bundle cannot be read: {config}: {error.strerror}") from error
+        raise StartRefused(f"the bundle cannot be read: {config}: {error.strerror}") from error
     spec = loaded(content)
     changed, told = changed_spec(settings, called.container, spec)
     for line in told:
@@ -123,14 +123,14 @@ def change_bundle(settings: Settings, called: Called) -> None:
         replace(config, dumped(spec))
 
 
-def changed_spec(settings: Settings, container: str, spec: dict[str, Any]) -> tuple[bool, list[str]]:
+def changed_spec(settings: RuntimeSettings, container: str, spec: dict[str, Any]) -> tuple[bool, list[str]]:
     """Change the spec as the sidecar says; whether it did, and what people should know. Refused."""
     answer = asked(settings, dumped(question(container, spec)))
     update = answer.get("update")
     if update is None:
         return False, []
     if not isinstance(update, dict):
-        raise Refused("the sidecar's answer cannot be understood")
+        raise StartRefused("the sidecar's answer cannot be understood")
     apply(spec, update)
     told = []
     projection = answer.get("projection")
@@ -144,7 +144,7 @@ def changed_spec(settings: Settings, container: str, spec: dict[str, Any]) -> tu
 # Asking.
 
 
-def asked(settings: Settings, body: bytes) -> dict[str, Any]:
+def asked(settings: RuntimeSettings, body: bytes) -> dict[str, Any]:
     """The sidecar's answer. Refused with its reason, or with the cure where there is none."""
     path = settings.socket
     missing_since = time.monotonic()
@@ -160,15 +160,15 @@ def asked(settings: Settings, body: bytes) -> dict[str, Any]:
             # It is not there, or was killed: another one may be starting.
             missing_since = missing_since or time.monotonic()
         except _socket.timeout:
-            raise Refused(f"not started: the sidecar did not answer within {LIMIT_SECONDS:g} s") from None
+            raise StartRefused(f"not started: the sidecar did not answer within {LIMIT_SECONDS:g} s") from None
         except PermissionError:
-            raise Refused(f"not started: {path} may be opened by its owner only; try it as root") from None
+            raise StartRefused(f"not started: {path} may be opened by its owner only; try it as root") from None
         except OSError as error:
-            raise Refused(f"not started: {path}: {error.strerror or error}; {CURE}") from error
+            raise StartRefused(f"not started: {path}: {error.strerror or error}; {CURE}") from error
         finally:
             connection.close()
         if time.monotonic() - missing_since >= settings.patience or time.monotonic() >= deadline:
-            raise Refused(f"not started: nobody answers on {path}, so the sidecar does not run; {CURE}")
+            raise StartRefused(f"not started: nobody answers on {path}, so the sidecar does not run; {CURE}")
         time.sleep(RETRY_SECONDS)
 
 
@@ -192,10 +192,10 @@ def _exchange(connection: _socket.socket, body: bytes, deadline: float) -> tuple
 
 def _answer(status: int, body: bytes) -> dict[str, Any]:
     if status == 404:
-        raise Refused("the sidecar that runs knows no strict start: upgrade it")
+        raise StartRefused("the sidecar that runs knows no strict start: upgrade it")
     answer = loaded(body)
     if status != 200:
-        raise Refused(text(answer, "error") or f"the sidecar answered {status}")
+        raise StartRefused(text(answer, "error") or f"the sidecar answered {status}")
     return answer
 
 

@@ -19,7 +19,7 @@ from sidecar.decide.moves.settled import desired, is_left_alone, is_quota_lifted
 from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import World
-from sidecar.status.machine_map import Machine, machine_of
+from sidecar.status.machine_map import MachineMap, machine_of
 from sidecar.words.causes import why
 from sidecar.words.explanations import explanation, waits_for
 from sidecar.words.refusals import sentence, warnings
@@ -33,7 +33,7 @@ Deadlines = Mapping[tuple[str, int], str]
 """Until when each take waits at most (RFC 3339, UTC), by container and number."""
 
 
-class Sharing(enum.StrEnum):
+class SharingStatus(enum.StrEnum):
     """With whom a container shares its CPUs, as the status tells it."""
 
     EXCLUSIVE = "exclusive"
@@ -88,7 +88,7 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
     phase: str
-    sharing: Sharing
+    sharing: SharingStatus
     asked: int = 0
     cpus: CPUSet = EMPTY
     desired: CPUSet = EMPTY
@@ -139,7 +139,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """Takes whose grace ended before the workload acknowledged, ever."""
     acknowledged: int = 0
     """Takes that the workload acknowledged in time, ever."""
-    machine: Machine
+    machine: MachineMap
     containers: tuple[ContainerStatus, ...] = ()
     notes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
@@ -229,16 +229,16 @@ def _with_grant(made: ContainerStatus, world: World, grant: Assignment, deadline
     )
 
 
-def sharing_of(world: World, container: Container) -> Sharing:
+def sharing_of(world: World, container: Container) -> SharingStatus:
     """With whom a container shares its CPUs."""
     if container.view.id in world.state.assignments:
-        return Sharing.EXCLUSIVE
+        return SharingStatus.EXCLUSIVE
     if container.wish.standing is Standing.STRANGER:
-        return Sharing.STRANGER
+        return SharingStatus.STRANGER
     if container.wish.standing is Standing.MEMBER and world.settings.policy is not PolicyName.NONE:
         # Its group is moved, not it.
-        return Sharing.SHARED
-    return Sharing.UNMANAGED if is_left_alone(world, container) else Sharing.SHARED
+        return SharingStatus.SHARED
+    return SharingStatus.UNMANAGED if is_left_alone(world, container) else SharingStatus.SHARED
 
 
 def _leaving(world: World, assignment: Assignment, deadlines: Deadlines) -> LeavingStatus | None:

@@ -10,7 +10,7 @@ from sidecar.failures import SidecarError
 from sidecar.log import printable
 
 
-class Named(Protocol):
+class HasName(Protocol):
     """Whatever has an id and a name."""
 
     @property
@@ -22,7 +22,7 @@ class Named(Protocol):
         """Its name, without a slash."""
 
 
-N = TypeVar("N", bound=Named)
+N = TypeVar("N", bound=HasName)
 
 
 class NotFound(SidecarError):

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from sidecar.status.machine_map import Machine, machine_of
+from sidecar.status.machine_map import MachineMap, machine_of
 from state.cpuset import CPUSet
 from state.topology import CacheLevel, Group, Kind, Topology
 
 
-class WholeMachine(Machine, frozen=True, kw_only=True):
+class WholeMachine(MachineMap, frozen=True, kw_only=True):
     """The map of a machine (Machine), and each level as Topology has it; empty where the machine does not tell it."""
 
     clusters: tuple[Group, ...] = ()

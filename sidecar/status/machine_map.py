@@ -36,7 +36,7 @@ class Package(msgspec.Struct, frozen=True):
     nodes: tuple[Node, ...]
 
 
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
+class MachineMap(msgspec.Struct, frozen=True, kw_only=True):
     """The machine as a map. `notes` say what it did not tell and what was assumed."""
 
     online: CPUSet
@@ -46,7 +46,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-def machine_of(topology: Topology) -> Machine:
+def machine_of(topology: Topology) -> MachineMap:
     """The map of a machine. What spans two groups of a higher level appears in both, with its part of the CPUs."""
 
     def cores(within: CPUSet) -> tuple[Core, ...]:
@@ -58,7 +58,7 @@ def machine_of(topology: Topology) -> Machine:
     def nodes(within: CPUSet) -> tuple[Node, ...]:
         return tuple(Node(g.id, caches(g.cpus & within)) for g in topology.nodes if g.cpus.mask & within.mask)
 
-    return Machine(
+    return MachineMap(
         online=topology.online,
         offline=topology.offline,
         isolated=topology.isolated,

@@ -12,7 +12,7 @@ import msgspec
 from sidecar.decide.container.mounts import is_single_file_mount
 from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.world import World
-from sidecar.log import Level
+from sidecar.log import LogLevel
 from sidecar.words.causes import why
 from sidecar.words.refusals import sentence, warnings
 from sidecar.words.repairs import noted
@@ -22,7 +22,7 @@ from state.model import Assignment, Leaving, Move, Refused, State
 class Line(msgspec.Struct, frozen=True):
     """One line of the log."""
 
-    level: Level
+    level: LogLevel
     message: str
     fields: dict[str, object]
 
@@ -36,9 +36,11 @@ def news(before: World, now: World) -> Iterator[Line]:
     told = before.engine.notes if before.engine else ()
     for note in now.engine.notes if now.engine else ():
         if note not in told:
-            yield Line(Level.WARNING, "of the engine", {"note": note})
+            yield Line(LogLevel.WARNING, "of the engine", {"note": note})
     message = "the books were fitted to this machine and configuration"
-    yield from (Line(Level.WARNING, message, {"note": noted(each)}) for each in now.notes if each not in before.notes)
+    yield from (
+        Line(LogLevel.WARNING, message, {"note": noted(each)}) for each in now.notes if each not in before.notes
+    )
 
 
 def _books(before: World, now: World) -> Iterator[Line]:
@@ -46,15 +48,15 @@ def _books(before: World, now: World) -> Iterator[Line]:
     for id, assignment in new.assignments.items():
         was = old.assignments.get(id)
         if was is None:
-            yield Line(Level.INFO, "granted", {"container": assignment.name, "cpus": assignment.cpus})
+            yield Line(LogLevel.INFO, "granted", {"container": assignment.name, "cpus": assignment.cpus})
         elif was is not assignment:
             yield from _changes(was, assignment)
             yield from _takes(before, now, was, assignment)
     for id, assignment in old.assignments.items():
         if id not in new.assignments:
-            yield Line(Level.INFO, "released", {"container": assignment.name, "cpus": assignment.cpus})
+            yield Line(LogLevel.INFO, "released", {"container": assignment.name, "cpus": assignment.cpus})
     for refused in new_refusals(old, new):
-        yield Line(Level.WARNING, "refused", {"container": refused.name, "reason": sentence(refused.refusal)})
+        yield Line(LogLevel.WARNING, "refused", {"container": refused.name, "reason": sentence(refused.refusal)})
 
 
 def new_refusals(before: State, now: State) -> Iterator[Refused]:
@@ -73,13 +75,13 @@ def _changes(was: Assignment, now: Assignment) -> Iterator[Line]:
     for move in moves:
         fields: dict[str, object] = {"container": now.name, "reason": why(move.cause)}
         if move.gained and move.lost:
-            yield Line(Level.INFO, "exchanged", {**fields, "from": move.lost, "to": move.gained})
+            yield Line(LogLevel.INFO, "exchanged", {**fields, "from": move.lost, "to": move.gained})
         elif move.gained:
-            yield Line(Level.INFO, "grew", {**fields, "cpus": move.gained})
+            yield Line(LogLevel.INFO, "grew", {**fields, "cpus": move.gained})
         else:
-            yield Line(Level.INFO, "shrank", {**fields, "cpus": move.lost})
+            yield Line(LogLevel.INFO, "shrank", {**fields, "cpus": move.lost})
     if not moves:
-        yield Line(Level.INFO, "moved", {"container": now.name, "from": was.cpus, "to": now.cpus})
+        yield Line(LogLevel.INFO, "moved", {"container": now.name, "from": was.cpus, "to": now.cpus})
 
 
 def new_moves(was: Assignment, now: Assignment) -> tuple[Move, ...]:
@@ -95,19 +97,19 @@ def _takes(before: World, world: World, was: Assignment, now: Assignment) -> Ite
     """A take that began, was acknowledged, was forced, is over."""
     old, new = was.leaving, now.leaving
     if new and not new.is_due and (old is None or old.number != new.number):
-        yield Line(Level.INFO, "a take begins", {**_take(now, new), "notice_seconds": grace_of(world, now)})
+        yield Line(LogLevel.INFO, "a take begins", {**_take(now, new), "notice_seconds": grace_of(world, now)})
     if now.forced > was.forced:
         message = "a take was forced: its workload did not acknowledge in time"
-        yield Line(Level.WARNING, message, _take(now, old or new))
+        yield Line(LogLevel.WARNING, message, _take(now, old or new))
     elif (
         old
         and not old.is_due
         and world.state.acknowledged > before.state.acknowledged
         and (new is None or (new.is_due and new.number == old.number))
     ):
-        yield Line(Level.INFO, "a take was acknowledged", _take(now, old))
+        yield Line(LogLevel.INFO, "a take was acknowledged", _take(now, old))
     if old and new is None:
-        yield Line(Level.INFO, "a take is over", _take(now, old))
+        yield Line(LogLevel.INFO, "a take is over", _take(now, old))
 
 
 def _take(assignment: Assignment, leaving: Leaving | None) -> dict[str, object]:
@@ -123,7 +125,7 @@ def _warnings(before: World, now: World) -> Iterator[Line]:
         name = container.view.name
         for warning in warnings(container.wish):
             if known is None or warning not in warnings(known.wish):
-                yield Line(Level.WARNING, warning, {"container": name})
+                yield Line(LogLevel.WARNING, warning, {"container": name})
         if known is None and is_single_file_mount(container.view, now.settings):
             message = "it mounts a projected file, which stays stale for ever: mount the directory"
-            yield Line(Level.WARNING, message, {"container": name})
+            yield Line(LogLevel.WARNING, message, {"container": name})

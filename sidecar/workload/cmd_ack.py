@@ -25,7 +25,7 @@ _EPILOG: Final = """examples:
 """
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class WrittenAck(msgspec.Struct, frozen=True, kw_only=True):
     """What was done: `acknowledged` is the generation that was written, None if there was nothing to acknowledge."""
 
     acknowledged: int | None
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         raise ProjectionError(f"{directory} is at generation {now.generation}; there is no {wanted} to acknowledge yet")
     if now.leaving:
         ack.write(directory, wanted)
-    answer = Answer(
+    answer = WrittenAck(
         acknowledged=wanted if now.leaving else None,
         generation=now.generation,
         leaving=now.leaving,
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _sentence(answer: Answer) -> str:
+def _sentence(answer: WrittenAck) -> str:
     if answer.acknowledged is None:
         return "nothing to acknowledge: no CPU is about to be taken"
     if answer.acknowledged < answer.generation:

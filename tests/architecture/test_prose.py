@@ -58,7 +58,8 @@ SENTENCE = re.compile(r"\w+[,;:]? \w+[,;:]? \w+")
 REFUSALS = {
     "Refusal": "the one type",
     "RefusalCode": "its word for programs",
-    "Refused": "its entry in the books; and, in the runtime, which imports nothing, an error",
+    "Refused": "its entry in the books",
+    "StartRefused": "an error in the runtime, which imports nothing",
     "Declined": "a request over HTTP that is not done, as an error",
     "EngineRefused": "the engine's no, as an error",
     "OrderRefused": "the same, as news of a container",

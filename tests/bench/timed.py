@@ -21,7 +21,7 @@ from sidecar.daemon import SWITCH_SECONDS, serve
 from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.orders import Update
 from sidecar.engines.docker.docker_engine import DockerEngine, open_docker
-from sidecar.log import Level, Log
+from sidecar.log import Log, LogLevel
 from sidecar.ports import EngineEvent
 
 
@@ -87,7 +87,7 @@ async def main(address: str, state: str, projections: str, out: str) -> int:
     config = load(None, {}, flags)
     with open(out, "w", buffering=1) as lines:  # noqa: ASYNC230 - before anything runs
         async with open_docker(address) as engine:
-            return await serve(config, Log(level=Level.WARNING), engine=TimedEngine(engine, lines))
+            return await serve(config, Log(level=LogLevel.WARNING), engine=TimedEngine(engine, lines))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from sidecar.cli import cmd_explain
 from sidecar.cli.cmd_status import rendered
 from sidecar.decide.world import World, replace
 from sidecar.status.document import Status, status_of
-from sidecar.status.machine_map import Machine
+from sidecar.status.machine_map import MachineMap
 from sidecar.status.status_file import decode_status, write_status
 from state import codec
 from state.checkpoint import CheckpointFile
@@ -203,7 +203,7 @@ def test_topology_shows_records_and_reads_back(tmp_path: Path, capsys: pytest.Ca
     assert main(["topology", "--record"]) == 0
     assert capsys.readouterr().out == (tmp_path / "machine.txt").read_text()
     assert main(["topology", "--json"]) == 0
-    machine = codec.decode(capsys.readouterr().out.encode(), Machine)
+    machine = codec.decode(capsys.readouterr().out.encode(), MachineMap)
     assert CPUSet(os.sched_getaffinity(0)) <= machine.online
 
 

@@ -23,7 +23,7 @@ from tests.live.containers import Containers
 from tests.live.engineapi import ApiError, PodmanApi
 from tests.live.kernelview import quota_of
 from tests.support.engine.simulated import SimulatedEngine
-from tests.support.engine.simulated_docker import Pace, SimulatedDocker
+from tests.support.engine.simulated_docker import EnginePace, SimulatedDocker
 from tests.support.engine.simulated_limits import Limits
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ class SimulatedWorld:
     """The simulated engine on a machine of two CPUs."""
 
     def __init__(self) -> None:
-        pace = Pace(look=0, store=0.0001, apply=0.0002, start=0.002, stop=0.001)
+        pace = EnginePace(look=0, store=0.0001, apply=0.0002, start=0.002, stop=0.001)
         self.docker = SimulatedDocker(uniform(cores=2), chance=Random(20), pace=pace)
         self.engine: Engine = SimulatedEngine(self.docker)
         self.traits = Traits()

@@ -17,7 +17,7 @@ from sidecar.decide.container.labels import LABELS, NAMES, Label, OnMistake
 from sidecar.decide.facts import EngineInfo
 from sidecar.decide.placement.options import NODE_OPTIONS
 from sidecar.status.document import ContainerStatus, Status
-from sidecar.status.machine_map import Machine
+from sidecar.status.machine_map import MachineMap
 from state.mistakes import Flaw, OneOf
 from state.model import Assignment, Originals, Refused, State
 from state.projection import Projection
@@ -133,7 +133,7 @@ def test_every_field_of_the_status_document_is_documented() -> None:
     """Of the document and of its containers."""
     text = section(REFERENCE / "files.md", "status.json")
     assert sorted(first_column(text)) == sorted((*Status.__struct_fields__, *ContainerStatus.__struct_fields__))
-    for kind in (EngineInfo, Machine):
+    for kind in (EngineInfo, MachineMap):
         assert set(kind.__struct_fields__) <= set(names(text))
 
 

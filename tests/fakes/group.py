@@ -1,4 +1,4 @@
-"""FakeGroup: the port `Group` in memory, with members that a test puts in."""
+"""FakeGroup: the port `PoolCgroup` in memory, with members that a test puts in."""
 
 from __future__ import annotations
 

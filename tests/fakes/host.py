@@ -16,7 +16,7 @@ import trio
 from sidecar import daemon
 from sidecar.config.config import Config
 from sidecar.decide.settings import PolicyName
-from sidecar.log import Level, Log
+from sidecar.log import Log, LogLevel
 from sidecar.projection.projections import Projections
 from state.checkpoint import CheckpointFile
 from state.cpuset import EMPTY, CPUSet
@@ -25,7 +25,7 @@ from state.model import State
 from state.projection import Projection, Sharing, read
 from state.topology import Topology, uniform
 from tests.support.engine.simulated import SimulatedEngine
-from tests.support.engine.simulated_docker import Pace, SimulatedDocker
+from tests.support.engine.simulated_docker import EnginePace, SimulatedDocker
 from tests.support.engine.simulated_kernel import SimulatedKernel
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class Host:
         machine: Topology | None = None,
         seed: int = 1,
         version: Literal[1, 2] = 1,
-        pace: Pace | None = None,
+        pace: EnginePace | None = None,
         live_restore: bool = False,
         **config: Any,
     ) -> None:
@@ -110,7 +110,7 @@ class Host:
 
     async def serve(self, stop: trio.Event | None = None, *, is_release: bool = False) -> int:
         """Run the daemon; its exit code."""
-        log = Log(self.lines, level=Level.DEBUG)
+        log = Log(self.lines, level=LogLevel.DEBUG)
         kernel = self.docker.kernel
         return await daemon.serve(
             self.config, log, engine=self.engine, kernel=kernel, usages=kernel, stop=stop, is_release=is_release

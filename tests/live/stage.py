@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sidecar.api.unix_socket import NAME as API_SOCKET
-from sidecar.status.document import Sharing
+from sidecar.status.document import SharingStatus
 from state.cpuset import CPUSet
 from tests.live import hostpython
 from tests.live.containers import SLEEP, Containers
@@ -171,7 +171,7 @@ class Stage:
 
     def until_alone(self, id: str) -> CPUSet:
         """Wait until a container is alone on its CPUs; these."""
-        found = self.sidecar.until(id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+        found = self.sidecar.until(id, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
         assert self.kernel.allowed(id) == found.cpus
         return found.cpus
 

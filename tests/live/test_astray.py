@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.host.cgroup.places import v1_hierarchy
-from sidecar.status.document import Sharing
+from sidecar.status.document import SharingStatus
 from state.cpuset import CPUSet
 from tests.live.containers import Containers
 from tests.live.kernelview import allowed_of
@@ -53,7 +53,7 @@ def lose(group: Path) -> list[str]:
 def test_an_owner_that_fell_out_of_its_group_is_brought_back(running: SidecarProcess, workloads: Containers) -> None:
     """It is seen among the others, given its CPUs again, and moved back with its children."""
     owner = workloads.run("owner", "sh", "-c", "sleep 3600 & sleep 3600", labels={"cpuset.exclusive": "1"})
-    running.until(owner, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+    running.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
     pid = int(workloads.api.inspect(owner)["State"]["Pid"])
     group = group_of(pid)
     eventually(lambda: len((group / "cgroup.procs").read_text().split()) > 1, "it has a child")
@@ -68,7 +68,7 @@ def test_an_owner_that_fell_out_of_its_group_is_brought_back(running: SidecarPro
 def test_an_owner_that_fell_out_while_no_daemon_ran(running: SidecarProcess, workloads: Containers) -> None:
     """The next daemon finds and mends it."""
     owner = workloads.run("owner", labels={"cpuset.exclusive": "1"})
-    running.until(owner, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+    running.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
     pid = int(workloads.api.inspect(owner)["State"]["Pid"])
     group = group_of(pid)
     assert running.terminate() == 0

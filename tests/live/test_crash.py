@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.status.document import Sharing
+from sidecar.status.document import SharingStatus
 from tests.live.churn import Churn, Report
 from tests.live.containers import Containers
 from tests.live.engineapi import EngineApi
@@ -74,7 +74,7 @@ def test_an_owner_is_alone_again_after_its_engine_was_killed(
     sidecar.configure(linger="1m")
     sidecar.start()
     neighbour, id = workloads.run("neighbour"), workloads.run("owner", labels=ONE)
-    sidecar.until(id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+    sidecar.until(id, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
     own_engine.kill()
     eventually(lambda: not sidecar.status().is_ready, "the sidecar knows")
     assert kernel.allowed(id) == LAST
@@ -86,5 +86,5 @@ def test_an_owner_is_alone_again_after_its_engine_was_killed(
             eventually(lambda each=each: not kernel.allowed(each), "ended")  # type: ignore[misc]
             workloads.api.act(each, "start")
     assert kernel.once_running(id) == LAST
-    sidecar.until(id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone again")
+    sidecar.until(id, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone again")
     assert kernel.once_running(neighbour) == REST

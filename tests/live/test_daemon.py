@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.status.document import Sharing
+from sidecar.status.document import SharingStatus
 from state.checkpoint import NAME
 from state.cpuset import EMPTY
 from tests.live.containers import Containers
@@ -19,7 +19,7 @@ ONE = {"cpuset.exclusive": "1"}
 
 
 def until_alone(sidecar: SidecarProcess, id: str) -> None:
-    sidecar.until(id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+    sidecar.until(id, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
 
 
 def test_containers_that_ran_before_are_adopted(
@@ -34,7 +34,7 @@ def test_containers_that_ran_before_are_adopted(
     status = sidecar.until_quiet()
     assert kernel.allowed(pinned) == LAST
     assert kernel.allowed(first) == kernel.allowed(plain) == REST
-    assert [each.id for each in status.containers if each.sharing is Sharing.EXCLUSIVE] == [pinned]
+    assert [each.id for each in status.containers if each.sharing is SharingStatus.EXCLUSIVE] == [pinned]
 
 
 def test_sigterm_leaves_everything_as_it_is_and_the_next_start_goes_on(

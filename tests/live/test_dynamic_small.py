@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.status.document import Sharing
+from sidecar.status.document import SharingStatus
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
@@ -86,6 +86,6 @@ def test_a_killed_sidecar_finds_it_as_it_was(sidecar: SidecarProcess, stage: Sta
     before = follower.until_on(1)
     sidecar.kill()
     sidecar.start()
-    found = sidecar.until(follower.id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "adopted")
+    found = sidecar.until(follower.id, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "adopted")
     assert (found.cpus, found.moves) == (LAST, ())
     assert follower.log().looks[-1].generation == before.generation

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.status.document import ContainerStatus, Sharing
+from sidecar.status.document import ContainerStatus, SharingStatus
 from state.cpuset import CPUSet
 from state.refusal import RefusalCode
 from tests.live.containers import Containers
@@ -62,7 +62,7 @@ class Story:
     def settled(self, id: str = "") -> ContainerStatus:
         """Wait until the owner is alone, by its status and by the kernel's word on both."""
         owner = id or self.owner
-        found = self.sidecar.until(owner, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+        found = self.sidecar.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
         self.agree(owner, found.cpus)
         return found
 
@@ -74,7 +74,7 @@ class Story:
     def until_replaced(self, gone: CPUSet, began: float, what: str) -> ContainerStatus:
         """Wait until the owner is alone again without these CPUs, and say how long that took."""
         is_replaced = (  # noqa: E731
-            lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled and it.cpus.isdisjoint(gone)
+            lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled and it.cpus.isdisjoint(gone)
         )
         found = self.sidecar.until(self.owner, is_replaced, "alone elsewhere")
         print(f"{what}: alone again after {time.monotonic() - began:.2f} s")
@@ -117,7 +117,7 @@ def test_cpus_that_return_are_shared_again(watching: SidecarProcess, workloads: 
     print(f"returned: shared after {time.monotonic() - began:.2f} s")
     assert story.kernel.allowed(story.owner) == found.cpus
     wide = workloads.run("wide", labels={"cpuset.exclusive": str(len(ALL) - 3)})
-    alone = watching.until(wide, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+    alone = watching.until(wide, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
     eventually(lambda: story.kernel.allowed(wide) == alone.cpus, "it has them")
 
 
@@ -139,17 +139,17 @@ def test_too_few_are_left_for_everybody(watching: SidecarProcess, workloads: Con
     story = Story(watching, workloads, {"cpuset.exclusive": str(len(ALL) - 5)})
     labels = {**TWO, "cpuset.on-shortage": "wait"}
     second = workloads.run("second", labels=labels)
-    held = watching.until(second, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone").cpus
+    held = watching.until(second, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone").cpus
     gone = online() - RESERVED - story.granted - held
     gone |= CPUSet.of(max(held))
     take_offline(gone)
-    shared = watching.until(second, lambda it: it.sharing is Sharing.SHARED and it.is_settled, "it shares")
+    shared = watching.until(second, lambda it: it.sharing is SharingStatus.SHARED and it.is_settled, "it shares")
     assert shared.refusal
     assert watching.books().refusals[second].refusal.code in (RefusalCode.NOT_ENOUGH, RefusalCode.POOL_WOULD_BE_EMPTY)
     eventually(lambda: story.kernel.allowed(story.owner) == story.granted, "the first keeps its own")
     eventually(lambda: story.kernel.allowed(second).isdisjoint(story.granted), "the second is elsewhere")
     bring_online(gone)
-    again = watching.until(second, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone again")
+    again = watching.until(second, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone again")
     assert len(again.cpus) == 2
 
 

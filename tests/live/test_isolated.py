@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.host.machine.sysfs import read_topology
-from sidecar.status.document import Sharing
+from sidecar.status.document import SharingStatus
 from state.cpuset import CPUSet
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, online
@@ -29,11 +29,11 @@ def test_exclusive_containers_are_given_isolated_cpus_and_the_pool_is_not(
     sidecar.start()
     plain = workloads.run("plain")
     owner = workloads.run("owner", labels={"cpuset.exclusive": str(len(ISOLATED))})
-    found = sidecar.until(owner, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+    found = sidecar.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
     assert kernel.once_running(owner) == found.cpus == ISOLATED
     further = workloads.run("further", labels={"cpuset.exclusive": "1"})
     if rule == "prefer":
-        other = sidecar.until(further, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+        other = sidecar.until(further, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
         assert kernel.once_running(further) == other.cpus
         assert other.cpus.isdisjoint(ISOLATED)
     else:
@@ -52,6 +52,6 @@ def test_ignored_they_are_cpus_like_any_other(
     sidecar.until(plain, lambda it: it.is_settled, "settled")
     assert kernel.once_running(plain) == online() - ISOLATED
     wide = workloads.run("wide", labels={"cpuset.exclusive": str(len(online()) - 2)})
-    found = sidecar.until(wide, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+    found = sidecar.until(wide, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
     assert found.cpus & ISOLATED
     assert kernel.once_running(wide) == found.cpus

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.host.machine.sysfs import read_topology
-from sidecar.status.document import Sharing
+from sidecar.status.document import SharingStatus
 from state.cpuset import CPUSet
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, online
@@ -37,7 +37,7 @@ def test_an_engine_with_an_old_list_is_explained_and_a_restart_cures_it(
     sidecar.configure(policy="static", reserved=str(CPUSet.of(min(first))), reconcile_period="1s")
     sidecar.start()
     plain, owner = workloads.run("plain"), workloads.run("owner", labels={"cpuset.exclusive": "1"})
-    mine = sidecar.until(owner, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone").cpus
+    mine = sidecar.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone").cpus
     eventually(lambda: kernel.allowed(plain) == first - mine, "the pool is what is left")
     bring_online(late)
     if not workloads.api.is_podman:

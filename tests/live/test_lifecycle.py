@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.status.document import Sharing
+from sidecar.status.document import SharingStatus
 from state.cpuset import CPUSet
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, allowed_of, online
@@ -47,11 +47,13 @@ def output(workloads: Containers, id: str) -> str:
 
 
 def until_alone(running: SidecarProcess, id: str) -> None:
-    running.until(id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled and it.phase == "running", "alone")
+    running.until(
+        id, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled and it.phase == "running", "alone"
+    )
 
 
 def until_shared(running: SidecarProcess, id: str) -> None:
-    running.until(id, lambda it: it.sharing is Sharing.SHARED and it.is_settled, "in the shared pool")
+    running.until(id, lambda it: it.sharing is SharingStatus.SHARED and it.is_settled, "in the shared pool")
 
 
 def test_the_first_instruction_of_a_labelled_container_sees_its_cpus(
@@ -106,7 +108,7 @@ def test_a_container_pinned_by_hand_is_a_stranger(
     assert "pinned by hand" in refused.refusal
     running.until_quiet()
     assert kernel.once_running(stranger) == LAST
-    assert running.container(stranger).sharing is Sharing.STRANGER  # type: ignore[union-attr]
+    assert running.container(stranger).sharing is SharingStatus.STRANGER  # type: ignore[union-attr]
     workloads.api.remove(stranger)
     until_alone(running, wants)
 

@@ -8,7 +8,7 @@ import pytest
 
 from sidecar.decide.moves.limits import memory_of
 from sidecar.host.machine.sysfs import read_topology
-from sidecar.status.document import Sharing
+from sidecar.status.document import SharingStatus
 from state.cpuset import CPUSet
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView
@@ -33,7 +33,7 @@ def test_memory_nodes_come_with_the_cpus_and_go_back(running: SidecarProcess, wo
     if not topology.memory:
         pytest.skip("this kernel tells no memory nodes")
     id = workloads.run("follows", labels={**ONE, "cpuset.mems": "follow"})
-    running.until(id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+    running.until(id, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
     assert mems(workloads, id) == memory_of(topology, LAST)
     told = running.projection(id)
     assert told is not None
@@ -60,7 +60,7 @@ def test_a_plan_is_what_then_happens(running: SidecarProcess, workloads: Contain
     assert said.returncode == 0
     [answer] = json.loads(said.stdout)["answers"]
     id = workloads.run("planned", labels=ONE)
-    running.until(id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+    running.until(id, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
     assert str(kernel.once_running(id)) == answer["cpus"]
     again = eventually(lambda: json.loads(running.command("plan", "--cpus", "1", "--json").stdout), "planned again")
     assert list(again["held"].values()) == [answer["cpus"]]

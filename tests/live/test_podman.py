@@ -17,7 +17,7 @@ from sidecar.engines.answer_bounds import Patience
 from sidecar.engines.open_engine import open_engine
 from sidecar.failures import EngineFailed, EngineSilent
 from sidecar.host.cgroup.host_kernel import HostKernel
-from sidecar.status.document import Sharing
+from sidecar.status.document import SharingStatus
 from state.cpuset import CPUSet
 from state.topology import Topology
 from tests.live.containers import SLEEP, Containers
@@ -76,7 +76,7 @@ def test_containers_of_the_command_line_are_confined_too(
         sidecar.start()
         plain = engine.run("run", "-d", "--name", names[0], made.image, *SLEEP).strip()
         owner = engine.run("run", "-d", "--label", "cpuset.exclusive=1", "--name", names[1], made.image, *SLEEP).strip()
-        sidecar.until(owner, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+        sidecar.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
         assert (kernel.allowed(owner), kernel.allowed(plain)) == (LAST, REST)
         engine.run("rm", "-f", "-t0", names[1])
         eventually(lambda: kernel.allowed(plain) == online(), "given back")

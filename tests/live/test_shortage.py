@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from sidecar.status.document import Sharing
+from sidecar.status.document import SharingStatus
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, online, quota_of
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
@@ -32,7 +32,7 @@ def limits(workloads: Containers, id: str) -> tuple[int, int, int]:
 def holder(running: SidecarProcess, workloads: Containers) -> str:
     """A container that has the one CPU that is to be had."""
     id = workloads.run("holder", labels=ONE)
-    running.until(id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "it has the CPU")
+    running.until(id, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "it has the CPU")
     return id
 
 
@@ -48,7 +48,7 @@ def test_who_shares_on_shortage_stays_in_the_pool(
     workloads.api.remove(first)
     eventually(lambda: kernel.allowed(second) == online(), "it has the whole pool")
     eventually(lambda: not running.status().exclusive, "nobody is exclusive")
-    assert running.container(second).sharing is Sharing.SHARED  # type: ignore[union-attr]
+    assert running.container(second).sharing is SharingStatus.SHARED  # type: ignore[union-attr]
 
 
 def test_who_waits_on_shortage_is_upgraded(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
@@ -59,7 +59,7 @@ def test_who_waits_on_shortage_is_upgraded(running: SidecarProcess, workloads: C
     assert kernel.once_running(second) == REST
     before = kernel.processes(second)[0].pid
     workloads.api.remove(first)
-    running.until(second, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "upgraded")
+    running.until(second, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "upgraded")
     assert kernel.allowed(second) == LAST
     assert kernel.processes(second)[0].pid == before
 
@@ -103,7 +103,7 @@ def test_a_misspelt_label_is_a_warning_with_the_right_word(running: SidecarProce
     id = workloads.run("misspelt", labels={"cpuset.exclusiv": "1"})
     said = running.until(id, lambda it: it.warnings, "warned")
     assert "did you mean 'cpuset.exclusive'" in said.warnings[0]
-    assert said.sharing is Sharing.SHARED
+    assert said.sharing is SharingStatus.SHARED
 
 
 @pytest.mark.parametrize(
@@ -125,16 +125,16 @@ def test_a_quota_is_lifted_while_it_is_exclusive_and_put_back(
     most = lifted(before)  # type: ignore[operator]
     if workloads.api.is_podman:
         made, most = (NANO, 0, 0), (before * NANO, 0, 0)
-    sidecar.until(id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+    sidecar.until(id, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
     assert limits(workloads, id) == most
     workloads.api.act(id, "stop")
     if workloads.api.tells_of_the_stopped:
         eventually(lambda: limits(workloads, id) == made, "put back when it is parked")
     else:
-        sidecar.until(id, lambda it: it.sharing is Sharing.SHARED, "parked")
+        sidecar.until(id, lambda it: it.sharing is SharingStatus.SHARED, "parked")
         sidecar.until_quiet()
     workloads.api.act(id, "start")
-    sidecar.until(id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone again")
+    sidecar.until(id, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone again")
     assert limits(workloads, id) == most
     sidecar.terminate()
     assert sidecar.command("release").returncode == 0
@@ -148,8 +148,8 @@ def test_a_guaranteed_container_needs_no_label(
     sidecar.configure(opt_in="guaranteed")
     sidecar.start()
     burstable = workloads.run("burstable", NanoCpus=NANO)
-    sidecar.until(burstable, lambda it: it.sharing is Sharing.SHARED and it.is_settled, "in the pool")
+    sidecar.until(burstable, lambda it: it.sharing is SharingStatus.SHARED and it.is_settled, "in the pool")
     guaranteed = workloads.run("guaranteed", NanoCpus=NANO, Memory=64 << 20)
-    sidecar.until(guaranteed, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+    sidecar.until(guaranteed, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
     assert kernel.allowed(guaranteed) == LAST
     assert kernel.allowed(burstable) == REST

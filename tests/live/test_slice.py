@@ -18,7 +18,7 @@ import pytest
 
 from sidecar.decide.settings import shared_id
 from sidecar.host.cgroup.places import v2_hierarchy
-from sidecar.status.document import Sharing
+from sidecar.status.document import SharingStatus
 from sidecar.systemd_names import slice_path
 from state.cpuset import CPUSet
 from tests.live.containers import Containers
@@ -119,7 +119,7 @@ def in_force() -> CPUSet:
 def owner_of_one(sidecar: SidecarProcess, made: Containers, name: str = "owner") -> str:
     """An exclusive container outside the group, alone."""
     owner = made.run(name, labels=ONE, CgroupParent=APART)
-    sidecar.until(owner, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+    sidecar.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
     return owner
 
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from sidecar.status.document import Sharing
+from sidecar.status.document import SharingStatus
 from tests.live.kernelview import KernelView, online
 from tests.live.privateengine import NoPrivateEngine
 from tests.live.sidecarprocess import LAST, SidecarProcess
@@ -49,7 +49,7 @@ class Fleet:
     def is_alone(self, name: str, id: str) -> bool:
         """By the kernel, and by the sidecar's status."""
         said = self.sidecars[name].container(id)
-        is_said = said is not None and said.sharing is Sharing.EXCLUSIVE and said.is_settled
+        is_said = said is not None and said.sharing is SharingStatus.EXCLUSIVE and said.is_settled
         return is_said and self.kernel.allowed(id) == LAST == self.kernel.cpuset(id)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.status.document import Sharing
+from sidecar.status.document import SharingStatus
 from state.cpuset import CPUSet
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, online
@@ -46,7 +46,7 @@ def allowed_by_unit(unit: str) -> CPUSet:
 def pair(running: SidecarProcess, workloads: Containers) -> tuple[str, str]:
     """An owner that is alone, and a neighbour in the pool."""
     neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE)
-    running.until(owner, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+    running.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
     running.until_quiet()
     return owner, neighbour
 
@@ -67,7 +67,7 @@ def test_reloads_during_changes(running: SidecarProcess, workloads: Containers, 
     for turn in range(3):
         owner = workloads.run(f"owner{turn}", labels=ONE)
         systemctl("daemon-reload")
-        running.until(owner, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+        running.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
         systemctl("daemon-reload")
         assert (kernel.allowed(owner), kernel.allowed(neighbour)) == (LAST, REST)
         workloads.api.remove(owner)
@@ -96,7 +96,7 @@ def test_an_engine_that_is_restarted_with_live_restore(
     own_engine.start(live_restore=True)
     sidecar.start()
     neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE)
-    sidecar.until(owner, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+    sidecar.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
     own_engine.stop()
     eventually(lambda: not sidecar.status().is_ready, "the sidecar knows")
     systemctl("daemon-reload")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from sidecar.status.document import Sharing
+from sidecar.status.document import SharingStatus
 from tests.live.containers import Containers
 from tests.live.kernelview import online
 from tests.live.sidecarprocess import SidecarProcess
@@ -38,12 +38,12 @@ def watched(sidecar: SidecarProcess, *ids: str) -> Iterator[Watcher]:
 
 def until_alone(sidecar: SidecarProcess, id: str) -> None:
     """Wait until it is exclusive and settled."""
-    sidecar.until(id, lambda it: it.sharing is Sharing.EXCLUSIVE and it.is_settled, "alone")
+    sidecar.until(id, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
 
 
 def until_shared(sidecar: SidecarProcess, id: str) -> None:
     """Wait until it is settled in the pool."""
-    sidecar.until(id, lambda it: it.sharing is Sharing.SHARED and it.is_settled, "in the pool")
+    sidecar.until(id, lambda it: it.sharing is SharingStatus.SHARED and it.is_settled, "in the pool")
 
 
 def problems(sidecar: SidecarProcess) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sidecar.host.machine.numa_nodes import NODE_DIR
 from sidecar.host.machine.sources import Files, numbered
 from sidecar.host.machine.sysfs import CPU_DIR
-from sidecar.host.machine.values import Told
+from sidecar.host.machine.values import MachineFiles
 from state.cpuset import EMPTY, CPUSet
 from state.topology import Group, Topology
 from tests.machines.archive import Expected
@@ -30,7 +30,7 @@ class Case(NamedTuple):
 
     def lists(self, *names: str) -> dict[int, CPUSet]:
         """Of each online CPU the first of these files that names a CPU, as its online CPUs. "*_list" are lists."""
-        told = Told(self.files)
+        told = MachineFiles(self.files)
         found: dict[int, CPUSet] = {}
         for cpu in self.topology.online:
             for name in names:
@@ -42,7 +42,7 @@ class Case(NamedTuple):
 
     def nodes(self) -> dict[int, CPUSet]:
         """The online CPUs that the kernel names for each node that it tells of."""
-        told = Told(self.files)
+        told = MachineFiles(self.files)
         found: dict[int, CPUSet] = {}
         for id in numbered(self.files, NODE_DIR, "node"):
             listed = told.cpus(f"{NODE_DIR}/node{id}/cpulist")
@@ -62,7 +62,7 @@ class Case(NamedTuple):
 
     def number(self, cpu: int, name: str) -> int | None:
         """A file of a CPU that holds a number; None for -1, which says "not known"."""
-        return Told(self.files).number(f"{CPU_DIR}/cpu{cpu}/{name}")
+        return MachineFiles(self.files).number(f"{CPU_DIR}/cpu{cpu}/{name}")
 
 
 def sets(groups: Iterable[Group]) -> set[CPUSet]:

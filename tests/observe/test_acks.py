@@ -16,7 +16,7 @@ from trio.testing import MockClock
 from sidecar.board import Board
 from sidecar.decide.facts import Fact, TakeAcknowledged
 from sidecar.decide.world import World, replace
-from sidecar.log import Level, Log
+from sidecar.log import Log, LogLevel
 from sidecar.observe import acks
 from sidecar.observe.acks import AckReader
 from sidecar.projection.projection_of import names_of, projection_of
@@ -46,7 +46,7 @@ class Bench:
         self.projections = Projections(self.root, clock=lambda: 0.0, steady=trio.current_time)
         self.outbox, self.inbox = trio.open_memory_channel[Fact](100)
         self.lines = io.StringIO()
-        self.reader = AckReader(self.board, self.projections, self.outbox, log=Log(self.lines, level=Level.DEBUG))
+        self.reader = AckReader(self.board, self.projections, self.outbox, log=Log(self.lines, level=LogLevel.DEBUG))
         nursery.start_soon(self.reader.run)
 
     @property

@@ -15,7 +15,7 @@ from sidecar.board import Board
 from sidecar.decide.facts import ContainerView, Fact, TopologyRead
 from sidecar.decide.reconcile import begin
 from sidecar.decide.world import Away, Ready, replace
-from sidecar.log import Level, Log
+from sidecar.log import Log, LogLevel
 from sidecar.observe.hotplug import QUICK_ROUNDS, ROUNDS_AFTER, watch_cpus
 from sidecar.words.strays import told
 from state.cpuset import CPUSet
@@ -106,7 +106,7 @@ async def bench(monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery, is_ready
     monkeypatch.setattr(trio.to_thread, "run_sync", _inline)
     made = Bench()
     made.board.post(replace(made.board.latest, readiness=Ready(0) if is_ready else Away()))
-    log = Log(made.lines, level=Level.DEBUG)
+    log = Log(made.lines, level=LogLevel.DEBUG)
     nursery.start_soon(lambda: watch_cpus(made.kernel, made.board, made.outbox, look_at_everything=made.look, log=log))
     return made
 

@@ -28,7 +28,7 @@ from sidecar.decide.reconcile import begin
 from sidecar.decide.step import step
 from sidecar.decide.world import Ready, replace
 from sidecar.failures import EngineFailed, EngineSilent, EngineUnavailable
-from sidecar.log import Level, Log
+from sidecar.log import Log, LogLevel
 from sidecar.observe.event_stream import follow_events
 from sidecar.observe.looks import Looker
 from sidecar.ports import EngineEvent
@@ -52,7 +52,7 @@ class Bench:
         self.engine = SimulatedEngine(self.docker)
         self.board = Board(begin(State(), uniform(cores=4), static()))
         self.lines = io.StringIO()
-        self.log = Log(self.lines, level=Level.DEBUG)
+        self.log = Log(self.lines, level=LogLevel.DEBUG)
         self.outbox, self.inbox = trio.open_memory_channel[Fact](inbox)
         self.tickets = itertools.count(1).__next__
         self.looker = Looker(

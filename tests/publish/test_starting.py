@@ -16,7 +16,7 @@ import trio
 
 from sidecar.api import start_route
 from sidecar.api.start_route import Starts
-from sidecar.api.tcp_listener import Reach
+from sidecar.api.tcp_listener import Access
 from sidecar.api.unix_socket import NAME, listening
 from sidecar.api.web_app import Api, serve_api
 from sidecar.board import Board
@@ -291,9 +291,9 @@ async def test_a_field_of_a_later_runtime_is_passed_over(counter: Counter) -> No
 
 def test_it_is_asked_for_on_the_daemons_own_socket_only(counter: Counter) -> None:
     """Not on TCP, whatever its reach, and not where there is nobody to ask."""
-    for reach in Reach:
+    for reach in Access:
         paths = {getattr(route, "path", "") for route in counter.api.app(reach).routes}
-        assert ("/v1/starts" in paths) == (reach is Reach.ALL)
+        assert ("/v1/starts" in paths) == (reach is Access.ALL)
     plain = Api(counter.board, counter.outbox, Deadlines(lambda: NOW), clock=lambda: NOW)
     assert "/v1/starts" not in {route.path for route in plain.routes}
 

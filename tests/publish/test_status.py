@@ -13,7 +13,7 @@ from sidecar.decide.container.place import Place
 from sidecar.decide.facts import Phase
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.world import replace
-from sidecar.status.document import ContainerStatus, Sharing, Status, status_of
+from sidecar.status.document import ContainerStatus, SharingStatus, Status, status_of
 from sidecar.status.machine_map import machine_of
 from sidecar.status.status_file import NAME, decode_status, is_daemon_running, read_status, write_status
 from state import codec
@@ -33,14 +33,14 @@ def test_an_exclusive_container_that_is_settled() -> None:
     """Where it runs, that it is alone, and why it has these CPUs."""
     status = status_of(world(FOUR, container("web", exclusive=2), container("log")), updated_at="now", program="1")
     web = one(status, "web")
-    assert (web.sharing, web.asked, str(web.cpus), str(web.desired)) == (Sharing.EXCLUSIVE, 2, "1-2", "1-2")
+    assert (web.sharing, web.asked, str(web.cpus), str(web.desired)) == (SharingStatus.EXCLUSIVE, 2, "1-2", "1-2")
     assert web.is_settled
     assert web.explanation == (
         "It asked for 2 exclusive CPUs and was granted 1-2.",
         "It runs on exactly these, and nobody else does.",
     )
     log = one(status, "log")
-    assert (log.sharing, log.is_settled, str(log.cpus)) == (Sharing.SHARED, True, "0,3")
+    assert (log.sharing, log.is_settled, str(log.cpus)) == (SharingStatus.SHARED, True, "0,3")
     assert log.explanation == (
         "It asks for no CPUs of its own, so it runs in the shared pool, 0,3.",
         "It runs on exactly these.",
@@ -75,7 +75,7 @@ def test_a_refusal_says_why_and_what_next() -> None:
     wait = container("big", exclusive=9, labels={"cpuset.on-shortage": "wait"})
     status = status_of(world(FOUR, wait, container("odd", exclusive="some")))
     big, odd = one(status, "big"), one(status, "odd")
-    assert big.sharing is odd.sharing is Sharing.SHARED
+    assert big.sharing is odd.sharing is SharingStatus.SHARED
     assert big.refusal.startswith("9 exclusive CPUs asked for")
     assert big.explanation[0] == f"It was refused: {big.refusal}."
     assert big.explanation[1] == "It runs in the shared pool until they are to be had."
@@ -89,11 +89,11 @@ def test_strangers_and_those_left_alone() -> None:
     pinned = container("pinned", cpuset="3", effective=CPUSet.of(3))
     alone = container("alone", labels={"cpuset.manage": "off"})
     status = status_of(world(FOUR, pinned, alone))
-    assert one(status, "pinned").sharing is Sharing.STRANGER
+    assert one(status, "pinned").sharing is SharingStatus.STRANGER
     assert one(status, "pinned").explanation == (
         "It is pinned by hand to 3, which is respected: it is never moved, and nobody gets these CPUs.",
     )
-    assert one(status, "alone").sharing is Sharing.UNMANAGED
+    assert one(status, "alone").sharing is SharingStatus.UNMANAGED
     assert one(status, "alone").explanation == ("It is not managed: left alone, as asked.",)
     assert all(each.is_settled for each in status.containers)
 
@@ -103,7 +103,7 @@ def test_under_no_policy_nobody_is_managed() -> None:
     status = status_of(world(FOUR, container("web", exclusive=2), settings=Settings(policy=PolicyName.NONE)))
     web = one(status, "web")
     assert (web.sharing, web.desired, web.explanation) == (
-        Sharing.UNMANAGED,
+        SharingStatus.UNMANAGED,
         CPUSet(),
         ("The policy is none: no container is touched.",),
     )

@@ -16,7 +16,7 @@ import pytest
 import trio
 from starlette.routing import Route
 
-from sidecar.api.tcp_listener import Reach, TcpListener, listening_on, reach_of
+from sidecar.api.tcp_listener import Access, TcpListener, listening_on, reach_of
 from sidecar.api.unix_socket import listening
 from sidecar.api.web_app import may_ask, serve_api
 from sidecar.failures import ConfigError
@@ -36,7 +36,7 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def serving(rig: Rig, reach: Reach | None = None) -> AsyncIterator[int]:
+async def serving(rig: Rig, reach: Access | None = None) -> AsyncIterator[int]:
     """The rig's API on a port of the loopback address, of this reach or of that which the address has."""
     port = free_port()
     with listening(str(rig.directory)) as listener, listening_on(f"127.0.0.1:{port}") as tcp:
@@ -75,10 +75,10 @@ async def test_on_loopback_all_that_changes_nothing_may_be_asked(rig: Rig) -> No
 
 
 @pytest.mark.trio
-@pytest.mark.parametrize("reach", [Reach.READ, Reach.METRICS])
+@pytest.mark.parametrize("reach", [Access.READ, Access.METRICS])
 @pytest.mark.parametrize("route", ["/v1/containers/man/resize", "/v1/containers/man/ack", "/v1/defragment"])
 @pytest.mark.parametrize("method", ["POST", "PUT", "GET"])
-async def test_nothing_can_be_changed_over_tcp(rig: Rig, reach: Reach, route: str, method: str) -> None:
+async def test_nothing_can_be_changed_over_tcp(rig: Rig, reach: Access, route: str, method: str) -> None:
     """The routes are not there, and nothing comes to the allocator."""
     async with serving(rig, reach) as port:
         status, told = await ask(port, method, route)
@@ -92,7 +92,7 @@ async def test_nothing_can_be_changed_over_tcp(rig: Rig, reach: Reach, route: st
 @pytest.mark.trio
 async def test_from_elsewhere_there_are_figures_only(rig: Rig) -> None:
     """No names, no books, no machine."""
-    async with serving(rig, Reach.METRICS) as port:
+    async with serving(rig, Access.METRICS) as port:
         assert [(await ask(port, "GET", route))[0] for route in FIGURES] == [200] * 3
         others = [*(set(READING) - set(FIGURES)), "/v1/containers/man", "/", "/v1"]
         assert [(await ask(port, "GET", route))[0] for route in others] == [404] * len(others)
@@ -122,25 +122,25 @@ async def test_on_loopback_nobody_may_ask_by_a_name_of_the_outside(rig: Rig, hos
 async def test_every_route_that_reads_is_there_on_loopback_and_no_other(rig: Rig) -> None:
     """By the table of routes, so that a new one is thought of."""
     routes: tuple[Route, ...] = rig.api.routes
-    reading = [route.path for route in routes if may_ask(route, Reach.READ)]
+    reading = [route.path for route in routes if may_ask(route, Access.READ)]
     assert reading == [*READING, "/v1/containers/{container}"]
-    assert [route.path for route in routes if may_ask(route, Reach.METRICS)] == FIGURES
-    assert [route for route in routes if not may_ask(route, Reach.ALL)] == []
+    assert [route.path for route in routes if may_ask(route, Access.METRICS)] == FIGURES
+    assert [route for route in routes if not may_ask(route, Access.ALL)] == []
 
 
 @pytest.mark.parametrize(
     ("host", "reach"),
     [
-        ("127.0.0.1", Reach.READ),
-        ("127.8.9.1", Reach.READ),
-        ("::1", Reach.READ),
-        ("0.0.0.0", Reach.METRICS),
-        ("::", Reach.METRICS),
-        ("10.0.0.1", Reach.METRICS),
-        ("::ffff:10.0.0.1", Reach.METRICS),
+        ("127.0.0.1", Access.READ),
+        ("127.8.9.1", Access.READ),
+        ("::1", Access.READ),
+        ("0.0.0.0", Access.METRICS),
+        ("::", Access.METRICS),
+        ("10.0.0.1", Access.METRICS),
+        ("::ffff:10.0.0.1", Access.METRICS),
     ],
 )
-def test_what_may_be_asked_depends_on_the_address(host: str, reach: Reach) -> None:
+def test_what_may_be_asked_depends_on_the_address(host: str, reach: Access) -> None:
     """Loopback is for this host; all else is the network."""
     assert reach_of(host) is reach
 
@@ -197,7 +197,7 @@ def test_ipv6_has_brackets() -> None:
     try:
         with listening_on(f"[::1]:{free_port()}") as tcp:
             assert tcp is not None
-            assert (tcp.socket.family, tcp.reach) == (socket.AF_INET6, Reach.READ)
+            assert (tcp.socket.family, tcp.reach) == (socket.AF_INET6, Access.READ)
     except ConfigError as error:
         pytest.skip(str(error))
 

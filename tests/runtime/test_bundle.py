@@ -43,7 +43,7 @@ def test_bytes_are_an_object_or_a_refusal(content: bytes) -> None:
     """Nothing else comes of them."""
     try:
         found = bundle.loaded(content)
-    except bundle.Refused:
+    except bundle.StartRefused:
         return
     assert isinstance(found, dict)
 
@@ -178,5 +178,5 @@ def test_the_id_is_found_in_the_path_of_the_cgroup(path: str) -> None:
 
 
 def test_a_path_without_an_id_is_a_refusal() -> None:
-    with pytest.raises(bundle.Refused, match="is not in the path"):
+    with pytest.raises(bundle.StartRefused, match="is not in the path"):
         bundle.id_in("/machine.slice/abc")

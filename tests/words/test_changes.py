@@ -11,7 +11,7 @@ from sidecar.decide.placement.shortfall import with_facts
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.sightings import sighted
 from sidecar.decide.world import World, replace
-from sidecar.log import Level
+from sidecar.log import LogLevel
 from sidecar.words.changes import new_moves, new_refusals, news
 from state.model import Move
 from state.refusal import Said
@@ -19,7 +19,7 @@ from tests.decide.stories import Story, cpus
 from tests.decide.workloads import acknowledge
 
 
-def told(story: Story, before: World) -> list[tuple[Level, str, dict[str, object]]]:
+def told(story: Story, before: World) -> list[tuple[LogLevel, str, dict[str, object]]]:
     return [(line.level, line.message, line.fields) for line in news(before, story.world)]
 
 
@@ -27,14 +27,14 @@ def test_grants_and_releases_are_told_once() -> None:
     story = Story()
     before = story.world
     voice = story.arrive("voice", 2)
-    assert told(story, before) == [(Level.INFO, "granted", {"container": "voice", "cpus": cpus("1-2")})]
+    assert told(story, before) == [(LogLevel.INFO, "granted", {"container": "voice", "cpus": cpus("1-2")})]
     before = story.world
     story.settle()
     assert told(story, before) == []
     before = story.world
     story.remove(voice)
     story.look(voice)
-    assert told(story, before) == [(Level.INFO, "released", {"container": "voice", "cpus": cpus("1-2")})]
+    assert told(story, before) == [(LogLevel.INFO, "released", {"container": "voice", "cpus": cpus("1-2")})]
 
 
 def test_a_refusal_is_told_with_its_reason() -> None:
@@ -42,7 +42,7 @@ def test_a_refusal_is_told_with_its_reason() -> None:
     before = story.world
     story.arrive("greedy", 20)
     [(level, message, fields)] = told(story, before)
-    assert (level, message, fields["container"]) == (Level.WARNING, "refused", "greedy")
+    assert (level, message, fields["container"]) == (LogLevel.WARNING, "refused", "greedy")
     assert "20 exclusive CPUs asked for, 7 free" in str(fields["reason"])
 
 
@@ -51,7 +51,7 @@ def test_a_label_that_nobody_knows_is_told_with_the_nearest_word() -> None:
     before = story.world
     real = story.arrive("typo", labels={"cpuset.exclusiv": "1"})
     [(level, message, _)] = told(story, before)
-    assert level is Level.WARNING
+    assert level is LogLevel.WARNING
     assert "did you mean 'cpuset.exclusive'" in message
     before = story.world
     story.look(real)
@@ -65,7 +65,7 @@ def test_what_a_new_configuration_did_to_the_books_is_told() -> None:
     before = story.world
     story.change_settings(reserved_cpus=cpus("1"))
     lines = told(story, before)
-    assert (Level.INFO, "moved", {"container": "voice", "from": cpus("1"), "to": cpus("0")}) in lines
+    assert (LogLevel.INFO, "moved", {"container": "voice", "from": cpus("1"), "to": cpus("0")}) in lines
     assert any("voice moved from CPUs 1 to 0" in str(fields.get("note")) for _, _, fields in lines)
 
 
@@ -108,17 +108,17 @@ def test_a_take_is_told_from_its_beginning_to_its_end() -> None:
     lines = told(story, before)
     [taken] = [each.leaving.cpus for each in story.world.state.assignments.values() if each.leaving]
     take = {"container": "batch", "cpus": taken, "number": 1}
-    assert (Level.INFO, "granted") in [line[:2] for line in lines]
+    assert (LogLevel.INFO, "granted") in [line[:2] for line in lines]
     [shrank] = [fields for _, message, fields in lines if message == "shrank"]
     assert (shrank["container"], shrank["cpus"]) == ("batch", taken)
     assert "arrival of web" in str(shrank["reason"])
-    assert (Level.INFO, "a take begins", {**take, "notice_seconds": 3.0}) in lines
+    assert (LogLevel.INFO, "a take begins", {**take, "notice_seconds": 3.0}) in lines
     before = story.world
     acknowledge(story, 0)
-    assert told(story, before) == [(Level.INFO, "a take was acknowledged", take)]
+    assert told(story, before) == [(LogLevel.INFO, "a take was acknowledged", take)]
     before = story.world
     story.settle()
-    assert told(story, before) == [(Level.INFO, "a take is over", take)]
+    assert told(story, before) == [(LogLevel.INFO, "a take is over", take)]
 
 
 def test_a_forced_take_is_a_warning() -> None:
@@ -130,12 +130,12 @@ def test_a_forced_take_is_a_warning() -> None:
     [grace] = [place for place, timer in enumerate(story.timers) if timer.purpose is Purpose.GRACE]
     story.time_out(grace)
     message = "a take was forced: its workload did not acknowledge in time"
-    line = (Level.WARNING, message, {"container": "batch", "cpus": taken, "number": 1})
+    line = (LogLevel.WARNING, message, {"container": "batch", "cpus": taken, "number": 1})
     assert told(story, before) == [line]
     story.settle()
     assert told(story, before) == [
         line,
-        (Level.INFO, "a take is over", {"container": "batch", "cpus": taken, "number": 1}),
+        (LogLevel.INFO, "a take is over", {"container": "batch", "cpus": taken, "number": 1}),
     ]
 
 
@@ -160,9 +160,9 @@ def test_growth_and_exchange_are_told_with_their_reasons() -> None:
     now = msgspec.structs.replace(was, moves=(*was.moves, *moves))
     story.world = msgspec.structs.replace(before, state=before.state.holding(now))
     assert told(story, before) == [
-        (Level.INFO, "grew", {"container": "batch", "reason": "spare", "cpus": cpus("7")}),
-        (Level.INFO, "shrank", {"container": "batch", "reason": "somebody came", "cpus": cpus("6")}),
-        (Level.INFO, "exchanged", {"container": "batch", "reason": "better", "from": cpus("7"), "to": cpus("6")}),
+        (LogLevel.INFO, "grew", {"container": "batch", "reason": "spare", "cpus": cpus("7")}),
+        (LogLevel.INFO, "shrank", {"container": "batch", "reason": "somebody came", "cpus": cpus("6")}),
+        (LogLevel.INFO, "exchanged", {"container": "batch", "reason": "better", "from": cpus("7"), "to": cpus("6")}),
     ]
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from sidecar.cli.doctor.host_checks import EngineReport, Finding, Verdict
 from sidecar.config.config import Config
 from sidecar.decide.facts import ContainerView
-from sidecar.engines.shared_group import Group
+from sidecar.engines.shared_group import PoolCgroup
 from sidecar.failures import SidecarError
 from sidecar.host.cgroup.confinement import parents
 from sidecar.host.install.daemon_json import value_at
@@ -50,7 +50,7 @@ def check_parents(
 
 
 def check_shared_group(
-    report: EngineReport, group: Group | None, settings: Mapping[str, Any] | None
+    report: EngineReport, group: PoolCgroup | None, settings: Mapping[str, Any] | None
 ) -> Iterator[Finding]:
     """Is the shared group there, and truly the default cgroup parent? `settings` are dockerd's, None if unseen."""
     engine = report.engine
@@ -91,7 +91,7 @@ def check_shared_group(
         yield Finding("shared group", Verdict.OK, says)
 
 
-def _would_be_inside(view: ContainerView, group: Group, engine: str) -> bool:
+def _would_be_inside(view: ContainerView, group: PoolCgroup, engine: str) -> bool:
     path = group.whereabouts(view) if view.phase.is_live else group.path_of(view.cgroup_parent or group.name) + "/"
     if not view.phase.is_live and not view.cgroup_parent and engine == "podman":
         return False

@@ -13,7 +13,7 @@ from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.orders import Update
 from sidecar.engines.address import Address, choose
 from sidecar.engines.answer_bounds import BACKLOG, INSPECT_BYTES, LIST_BYTES, SMALL_BYTES, Patience, path_of
-from sidecar.engines.asyncio_room import Room, open_room
+from sidecar.engines.asyncio_room import AsyncioRoom, open_room
 from sidecar.engines.docker import docker_glance, docker_wire, engine_identity
 from sidecar.engines.docker.docker_signals import refused
 from sidecar.engines.event_feed import Feed
@@ -28,7 +28,7 @@ _NOBODY: Final = "0" * 64
 class DockerEngine:
     """A Docker engine. Made by `open_docker`; every call is bounded in time."""
 
-    def __init__(self, room: Room, client: Client, patience: Patience, labels: frozenset[str]) -> None:
+    def __init__(self, room: AsyncioRoom, client: Client, patience: Patience, labels: frozenset[str]) -> None:
         self._room = room
         self._labels = labels
         self._client = client

@@ -24,7 +24,7 @@ class _Mounted(msgspec.Struct, rename="pascal"):
     destination: str | None = None
 
 
-class _Listed(msgspec.Struct, rename="pascal"):
+class _Glanced(msgspec.Struct, rename="pascal"):
     id: str = ""
     names: list[str] | None = None
     state: str | None = None
@@ -41,7 +41,7 @@ def glance_of(body: bytes | bytearray, container: str, keep: frozenset[str] = fr
     """The view of a container, as far as a list tells it. ContainerGone where it is not in it; EngineFailed where the
     answer is no list.
     """
-    for each in docker_wire.decoded(body, list[_Listed]):
+    for each in docker_wire.decoded(body, list[_Glanced]):
         if each.id == container:
             break
     else:

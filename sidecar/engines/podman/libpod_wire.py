@@ -85,12 +85,12 @@ class Native(msgspec.Struct, frozen=True):
         return Native(cpus=str(update.cpus), mems=mems, quota=quota, period=period if quota else self.period)
 
 
-class _Actor(msgspec.Struct):
+class _PodmanActor(msgspec.Struct):
     attributes: dict[str, msgspec.Raw] | None = msgspec.field(name="Attributes", default=None)
 
 
-class _Event(msgspec.Struct):
-    actor: _Actor | None = msgspec.field(name="Actor", default=None)
+class _PodmanEvent(msgspec.Struct):
+    actor: _PodmanActor | None = msgspec.field(name="Actor", default=None)
 
 
 class _Security(msgspec.Struct):
@@ -110,7 +110,7 @@ class _Store(msgspec.Struct, rename="camel"):
     graph_root: str | None = None
 
 
-class _Info(msgspec.Struct):
+class _PodmanInfo(msgspec.Struct):
     host: _Host = msgspec.field(default_factory=_Host)
     store: _Store = msgspec.field(default_factory=_Store)
 
@@ -183,7 +183,7 @@ def torn_event_of(head: bytes, tail: bytes) -> EngineEvent | None:
 def attributes_of(line: bytes, keep: frozenset[str]) -> tuple[str, Mapping[str, str]]:
     """The container's name and the labels that matter, from an event. Empty where it does not tell."""
     try:
-        read = msgspec.json.decode(line, type=_Event)
+        read = msgspec.json.decode(line, type=_PodmanEvent)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return "", {}
     attributes = (read.actor.attributes if read.actor else None) or {}
@@ -192,7 +192,7 @@ def attributes_of(line: bytes, keep: frozenset[str]) -> tuple[str, Mapping[str, 
 
 def engine_info_of(info: bytes | bytearray, version: str) -> EngineInfo:
     """What Podman says of itself. EngineLacks, with the cure, where nobody could be confined, or nothing be heard."""
-    host = docker_wire.decoded(info, _Info).host
+    host = docker_wire.decoded(info, _PodmanInfo).host
     number = number_of(version)
     if number < OLDEST:
         raise EngineLacks(f"Podman {version} cannot change the CPUs of a container: 4.3 or later is needed, best 5.4.")
@@ -224,7 +224,7 @@ def engine_info_of(info: bytes | bytearray, version: str) -> EngineInfo:
 
 def home_of(info: bytes | bytearray) -> str:
     """Where this Podman keeps its containers: by that it is known."""
-    return (docker_wire.decoded(info, _Info).store.graph_root or "")[: docker_wire.PATH_LENGTH]
+    return (docker_wire.decoded(info, _PodmanInfo).store.graph_root or "")[: docker_wire.PATH_LENGTH]
 
 
 def number_of(version: str) -> tuple[int, int]:

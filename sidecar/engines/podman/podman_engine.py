@@ -23,7 +23,7 @@ import trio
 from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.orders import Update
 from sidecar.engines.answer_bounds import BACKLOG, INSPECT_BYTES, LIST_BYTES, SMALL_BYTES, Patience, path_of
-from sidecar.engines.asyncio_room import Room
+from sidecar.engines.asyncio_room import AsyncioRoom
 from sidecar.engines.byte_lines import Lines, Torn
 from sidecar.engines.docker import docker_wire
 from sidecar.engines.event_feed import Feed
@@ -43,7 +43,7 @@ VERSION_HEADER: Final = "Libpod-API-Version"
 _NOT_RUNNING: Final = "container state improper"
 
 
-class Machine(Protocol):
+class LiveMachine(Protocol):
     """What Podman does not look at before it takes an order."""
 
     def online(self) -> CPUSet:
@@ -57,7 +57,7 @@ class PodmanEngine:
     """Podman, 4.3 or later. Made by `open_engine`; every call is bounded in time."""
 
     def __init__(
-        self, room: Room, client: Client, patience: Patience, labels: frozenset[str], machine: Machine
+        self, room: AsyncioRoom, client: Client, patience: Patience, labels: frozenset[str], machine: LiveMachine
     ) -> None:
         client.speak(libpod_wire.PREFIX)
         self._room = room

@@ -15,7 +15,7 @@ import msgspec
 
 from sidecar.host.machine.group_levels import LAST_LEVELS
 from sidecar.host.machine.sources import numbered
-from sidecar.host.machine.values import Told, say_disputed
+from sidecar.host.machine.values import MachineFiles, say_disputed
 from state.cpuset import CPUSet
 from state.topology import CacheLevel, Group
 
@@ -38,7 +38,7 @@ class _Level(msgspec.Struct):
     disputed: int = 0
 
 
-def cache_levels(told: Told, cpu_dir: str, online: CPUSet, cores: list[CPUSet]) -> tuple[CacheLevel, ...]:
+def cache_levels(told: MachineFiles, cpu_dir: str, online: CPUSet, cores: list[CPUSet]) -> tuple[CacheLevel, ...]:
     """The data and unified caches of each level; none where none are told."""
     levels: dict[int, _Level] = {}
     # 1. By index, the CPUs that some lower CPU's cache of that index is shared with.
@@ -90,7 +90,7 @@ def cache_levels(told: Told, cpu_dir: str, online: CPUSet, cores: list[CPUSet]) 
     )
 
 
-def _sharing(told: Told, at: str, cpu: int, cores: list[CPUSet]) -> CPUSet | None:
+def _sharing(told: MachineFiles, at: str, cpu: int, cores: list[CPUSet]) -> CPUSet | None:
     if sharing := told.naming(cpu, at, ("shared_cpu_list",), ("shared_cpu_map",)):
         return sharing
     # 2.
@@ -100,7 +100,7 @@ def _sharing(told: Told, at: str, cpu: int, cores: list[CPUSet]) -> CPUSet | Non
     return next(core for core in cores if cpu in core)
 
 
-def _identified(told: Told, caches: list[_Cache], *, ask: bool) -> tuple[Group, ...]:
+def _identified(told: MachineFiles, caches: list[_Cache], *, ask: bool) -> tuple[Group, ...]:
     """3. The caches as groups, ascending by lowest CPU. `ask` is whether to look for the kernel's ids at all."""
     ids = [told.number(f"{cache.at}/id") for cache in caches] if ask else []
     kernels = [id for id in ids if id is not None]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sidecar.host.machine.values import Told
+from sidecar.host.machine.values import MachineFiles
 from state.cpuset import EMPTY, CPUSet, union
 from state.topology import Kind
 
@@ -22,7 +22,7 @@ _SAME: Final = 0.9
 """A core with at least this part of the next faster one's capacity is of its kind."""
 
 
-def kinds(told: Told, cpu_dir: str, online: CPUSet, cores: list[CPUSet]) -> tuple[Kind, ...]:
+def kinds(told: MachineFiles, cpu_dir: str, online: CPUSet, cores: list[CPUSet]) -> tuple[Kind, ...]:
     """The kinds of cores, fastest first, each CPU in one; none where all are alike, or nothing is told."""
     capacities = _capacities(told, cpu_dir, cores)
     found = _hybrid(told, cpu_dir, online, capacities) or _by_gaps(capacities)
@@ -39,7 +39,7 @@ def kinds(told: Told, cpu_dir: str, online: CPUSet, cores: list[CPUSet]) -> tupl
     )
 
 
-def _capacities(told: Told, cpu_dir: str, cores: list[CPUSet]) -> dict[CPUSet, int]:
+def _capacities(told: MachineFiles, cpu_dir: str, cores: list[CPUSet]) -> dict[CPUSet, int]:
     """The capacity of each core that tells it."""
 
     def capacity(cpu: int) -> int | None:
@@ -52,7 +52,9 @@ def _capacities(told: Told, cpu_dir: str, cores: list[CPUSet]) -> dict[CPUSet, i
     return {core: number for core, number in by_core if number}
 
 
-def _hybrid(told: Told, cpu_dir: str, online: CPUSet, capacities: dict[CPUSet, int]) -> list[tuple[int, CPUSet]]:
+def _hybrid(
+    told: MachineFiles, cpu_dir: str, online: CPUSet, capacities: dict[CPUSet, int]
+) -> list[tuple[int, CPUSet]]:
     taken = EMPTY
     named: list[CPUSet] = []
     for path in HYBRID:

@@ -14,7 +14,7 @@ import re
 from typing import Final
 
 from sidecar.host.machine.sources import Files
-from sidecar.host.machine.values import Told
+from sidecar.host.machine.values import MachineFiles
 from state.cpuset import CPUSet
 
 PCI_DIR: Final = "bus/pci/devices"
@@ -34,7 +34,7 @@ _MAX_DEPTH: Final = 16
 """Directories above a device that are looked at: bridges behind bridges make about ten."""
 
 
-def devices(told: Told, online: CPUSet) -> dict[str, CPUSet]:
+def devices(told: MachineFiles, online: CPUSet) -> dict[str, CPUSet]:
     """The online CPUs near each device, by its PCI address, interface or disk name. Without those that tell of none."""
     found: dict[str, CPUSet] = {}
     for path, text in local_lists(told.files).items():

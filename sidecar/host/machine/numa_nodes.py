@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from sidecar.host.machine.sources import numbered
-from sidecar.host.machine.values import Told, completed
+from sidecar.host.machine.values import MachineFiles, completed
 from state.cpuset import EMPTY, CPUSet
 
 NODE_DIR: Final = "devices/system/node"
@@ -25,7 +25,7 @@ class Nodes(NamedTuple):
     memory: tuple[int, ...]
 
 
-def nodes(told: Told, online: CPUSet, packages: dict[int, CPUSet] | None) -> Nodes:
+def nodes(told: MachineFiles, online: CPUSet, packages: dict[int, CPUSet] | None) -> Nodes:
     """The nodes that are online, each CPU in one of them."""
     alive = told.cpus(f"{NODE_DIR}/online")
     ids = [id for id in numbered(told.files, NODE_DIR, "node")[:_MAX_NODES] if _is_told(told, id)]
@@ -50,14 +50,14 @@ def nodes(told: Told, online: CPUSet, packages: dict[int, CPUSet] | None) -> Nod
     return Nodes(groups, _distances(told, ids), _memory(told, ids, known))
 
 
-def _is_told(told: Told, id: int) -> bool:
+def _is_told(told: MachineFiles, id: int) -> bool:
     """Whether a node's directory holds anything: one that does not is as good as not there."""
     return any(
         told.files.value(f"{NODE_DIR}/node{id}/{name}") is not None for name in ("cpulist", "cpumap", "distance")
     )
 
 
-def _distances(told: Told, ids: list[int]) -> dict[int, dict[int, int]]:
+def _distances(told: MachineFiles, ids: list[int]) -> dict[int, dict[int, int]]:
     """Each node's file has one number for each online node, ascending (drivers/base/node.c)."""
     found: dict[int, dict[int, int]] = {}
     for id in ids:
@@ -73,7 +73,7 @@ def _distances(told: Told, ids: list[int]) -> dict[int, dict[int, int]]:
     return found
 
 
-def _memory(told: Told, ids: list[int], known: list[int]) -> tuple[int, ...]:
+def _memory(told: MachineFiles, ids: list[int], known: list[int]) -> tuple[int, ...]:
     """The nodes with memory; all that are told, where the kernel does not say which (before 3.10)."""
     listed = told.cpus(f"{NODE_DIR}/has_memory") or told.cpus(f"{NODE_DIR}/has_normal_memory")
     return tuple(id for id in ids if id in listed) if listed else tuple(known)

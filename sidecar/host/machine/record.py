@@ -15,7 +15,7 @@ from sidecar.host.machine.devices import BLOCK_DIR, NAME, NET_DIR, PCI_DIR, loca
 from sidecar.host.machine.numa_nodes import NODE_DIR
 from sidecar.host.machine.sources import Files, Live, numbered
 from sidecar.host.machine.sysfs import CPU_DIR, understand
-from sidecar.host.machine.values import Told
+from sidecar.host.machine.values import MachineFiles
 from state.errors import StateError
 from state.topology import Topology
 
@@ -102,7 +102,7 @@ def unpack(text: str, directory: str | Path) -> None:
 
 def _found(files: Files) -> dict[str, str]:
     found: dict[str, str] = {}
-    told = Told(files)
+    told = MachineFiles(files)
 
     def take(directory: str, names: Iterable[str]) -> None:
         for name in names:

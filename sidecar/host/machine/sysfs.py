@@ -29,7 +29,7 @@ from sidecar.host.machine.devices import devices
 from sidecar.host.machine.group_levels import last_level
 from sidecar.host.machine.numa_nodes import nodes
 from sidecar.host.machine.sources import Files, Live, Recorded, numbered
-from sidecar.host.machine.values import Told, completed, grouped, say_disputed
+from sidecar.host.machine.values import MachineFiles, completed, grouped, say_disputed
 from state.cpuset import EMPTY, MAX_CPU, CPUSet
 from state.errors import StateError
 from state.topology import Group, Topology, topology
@@ -50,7 +50,7 @@ def read_topology(root: str | Path = "/sys") -> Topology:
 
 def understand(machine: Mapping[str, str] | Files) -> Topology:
     """The Topology that these files tell, path to value, or as a tree. StateError, in words, if they tell of none."""
-    told = Told(Recorded(machine) if isinstance(machine, Mapping) else machine)
+    told = MachineFiles(Recorded(machine) if isinstance(machine, Mapping) else machine)
     online, offline = _online(told)
     cores = _cores(told, online)
     packages = _packages(told, online, cores)
@@ -76,7 +76,7 @@ def understand(machine: Mapping[str, str] | Files) -> Topology:
     return msgspec.structs.replace(made, **more, notes=told.notes)
 
 
-def _online(told: Told) -> tuple[CPUSet, CPUSet]:
+def _online(told: MachineFiles) -> tuple[CPUSet, CPUSet]:
     """The online CPUs, and those that are present and offline."""
     online = told.cpus(f"{CPU_DIR}/online")
     present = told.cpus(f"{CPU_DIR}/present")
@@ -93,7 +93,7 @@ def _online(told: Told) -> tuple[CPUSet, CPUSet]:
     return online, (present or listed) - online
 
 
-def _cores(told: Told, online: CPUSet) -> list[CPUSet]:
+def _cores(told: MachineFiles, online: CPUSet) -> list[CPUSet]:
     found = grouped(online, lambda cpu: _fellows(told, cpu, _CORE_LISTS, _CORE_MASKS))
     if found.alone:
         told.note(f"thread siblings are not told for CPUs {found.alone}: each of them counts as a core")
@@ -101,7 +101,7 @@ def _cores(told: Told, online: CPUSet) -> list[CPUSet]:
     return found.groups
 
 
-def _packages(told: Told, online: CPUSet, cores: list[CPUSet]) -> dict[int, CPUSet] | None:
+def _packages(told: MachineFiles, online: CPUSet, cores: list[CPUSet]) -> dict[int, CPUSet] | None:
     """Packages by id. A core is in the package that its lowest CPU tells of, or the next CPU, if that one does not."""
     found: dict[int, CPUSet] = {}
     masks: dict[int, int] = {}
@@ -125,7 +125,7 @@ def _packages(told: Told, online: CPUSet, cores: list[CPUSet]) -> dict[int, CPUS
     return completed(told, found, online, "package", "packages are missing: one package is assumed")
 
 
-def _parted(told: Told, cpus: CPUSet) -> list[CPUSet]:
+def _parted(told: MachineFiles, cpus: CPUSet) -> list[CPUSet]:
     """The CPUs of one package id: one package, unless their lists of fellows say, all alike, that they are several
     (a book of an s390 numbers its sockets from 0, as the next book does).
     """
@@ -145,7 +145,7 @@ def _free(found: Mapping[int, CPUSet], cpus: CPUSet) -> int:
 
 
 def _between(
-    told: Told, name: str, online: CPUSet, cores: list[CPUSet], packages: dict[int, CPUSet] | None
+    told: MachineFiles, name: str, online: CPUSet, cores: list[CPUSet], packages: dict[int, CPUSet] | None
 ) -> tuple[Group, ...]:
     """A level between cores and packages, by lowest CPU; none where it is not told, or is the cores or packages again.
 
@@ -164,5 +164,5 @@ def _between(
     return tuple(Group(group.lowest(), group) for group in found.groups)
 
 
-def _fellows(told: Told, cpu: int, lists: tuple[str, ...], masks: tuple[str, ...]) -> CPUSet | None:
+def _fellows(told: MachineFiles, cpu: int, lists: tuple[str, ...], masks: tuple[str, ...]) -> CPUSet | None:
     return told.naming(cpu, f"{CPU_DIR}/cpu{cpu}/topology", lists, masks)

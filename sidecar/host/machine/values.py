@@ -20,7 +20,7 @@ _MAX_DIGITS: Final = 10
 """Digits of an id: the kernel's are 32 bits wide."""
 
 
-class Told:
+class MachineFiles:
     """The files of a machine, and the notes that reading them gave."""
 
     def __init__(self, files: Files) -> None:
@@ -125,14 +125,14 @@ def grouped(cpus: CPUSet, fellows: Callable[[int], CPUSet | None]) -> Grouped:
     return Grouped(groups, CPUSet.from_mask(alone), CPUSet.from_mask(disputed))
 
 
-def say_disputed(told: Told, level: str, disputed: CPUSet) -> None:
+def say_disputed(told: MachineFiles, level: str, disputed: CPUSet) -> None:
     """The note about CPUs that two groups name."""
     if disputed:
         told.note(f"CPUs {disputed} are named in more than one {level}: the one with the lowest CPU has them")
 
 
 def completed(
-    told: Told, found: dict[int, CPUSet], online: CPUSet, level: str, missing: str
+    told: MachineFiles, found: dict[int, CPUSet], online: CPUSet, level: str, missing: str
 ) -> dict[int, CPUSet] | None:
     """The groups, with CPUs that no group names put into the lowest; None, with the note `missing`, where there is no
     group.

@@ -2,7 +2,8 @@
 
 A container has one lock, as in dockerd: a start holds it from the reading of the configuration until the process runs,
 and an update of the same container waits for it. So an update either lands before a start and holds from the first
-instruction, or lands right after it. Work takes the time that `Pace` says, on trio's clock, which tests make virtual.
+instruction, or lands right after it. Work takes the time that `EnginePace` says, on trio's clock, which tests make
+virtual.
 
 Deterministic: chance comes only from the given `Random`. Errors are those of the port, in the engine's own words.
 """
@@ -31,7 +32,7 @@ _EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _NEVER: Final = "0001-01-01T00:00:00Z"
 
 
-class Pace(msgspec.Struct, frozen=True, kw_only=True):
+class EnginePace(msgspec.Struct, frozen=True, kw_only=True):
     """How long things take, in seconds: medians of Docker 20.10 on two quiet cores."""
 
     look: float = 0.0003
@@ -103,13 +104,13 @@ class SimulatedDocker:
         *,
         chance: Random,
         cgroup_version: Literal[1, 2] = 1,
-        pace: Pace | None = None,
+        pace: EnginePace | None = None,
         live_restore: bool = False,
         caches_cpus: bool = False,
     ) -> None:
         """`caches_cpus`: Docker 23 and later look at the machine's CPUs only when they start."""
         self.kernel = SimulatedKernel(machine, cgroup_version=cgroup_version)
-        self.pace = pace or Pace()
+        self.pace = pace or EnginePace()
         self.live_restore = live_restore
         self.event_faults = EventFaults(chance)
         self.bus = EventBus(self.event_faults)
