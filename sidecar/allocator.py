@@ -32,6 +32,7 @@ from sidecar.log import Log
 from sidecar.ports import Checkpoints, Journals, StartOrder, Telling
 from sidecar.projection.projection_of import names_of, projection_of
 from state.errors import StateError
+from state.key import ContainerKey
 from state.model import State
 
 BURST: Final = 256
@@ -131,13 +132,13 @@ class Allocator:
             self._board.report("checkpoint", None)
 
     def _withdraw(self, order: ApplyCpuset) -> None:
-        for id in self._board.latest.confined_by(order.container):
+        for key in self._board.latest.confined_by(order.container):
             try:
-                self._projections.withdraw(id, order.update.cpus)
+                self._projections.withdraw(key.id, order.update.cpus)
             except StateError as error:
                 self._report("projections", str(error))
 
-    def _announce(self, container: str, *, begins_grace: bool = False) -> None:
+    def _announce(self, container: ContainerKey, *, begins_grace: bool = False) -> None:
         """Where it cannot be told the time begins all the same: a full disk must not keep others' CPUs from them."""
         world = self._board.latest
         known = world.containers.get(container)
@@ -145,7 +146,7 @@ class Allocator:
             return
         try:
             self._projections.announce(
-                container, names_of(world, known), projection_of(world, known), begins_grace=begins_grace
+                container.id, names_of(world, known), projection_of(world, known), begins_grace=begins_grace
             )
         except StateError as error:
             notice = "has no notice of CPUs that leave it" if begins_grace else "was not told what changed"

@@ -339,10 +339,10 @@ class _Daemon:
                 if self._stop.is_set():
                     break
         self._projections.retain(())
-        for id in self._board.latest.state.originals:
-            known = self._board.latest.containers.get(id)
+        for key in self._board.latest.state.originals:
+            known = self._board.latest.containers.get(key)
             reason = known.fault.text if known and known.fault else "no answer in time"
-            self._log.error("not given back", container=known.view.name if known else id[:12], reason=reason)
+            self._log.error("not given back", container=known.view.name if known else key.short, reason=reason)
         return 1 if self._board.latest.state.originals else 0
 
     async def _hear_signals(self, outbox: trio.MemorySendChannel[Fact]) -> None:

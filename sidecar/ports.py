@@ -37,6 +37,10 @@ class EngineEvent(msgspec.Struct, frozen=True, kw_only=True):
 class Engine(Protocol):
     """A container engine. Every method may raise EngineUnavailable; each is bounded in time by the adapter."""
 
+    @property
+    def name(self) -> str:
+        """What the engine calls itself, as in `info` and in every view; "" before anything was asked of it."""
+
     async def info(self) -> EngineInfo:
         """Who answers, and what it can do. EngineLacks where it cannot do what the sidecar needs."""
 

@@ -195,7 +195,9 @@ def _from_2(old: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_3(old: dict[str, Any]) -> dict[str, Any]:
-    """Format 3 kept the reasons of refusals and of changes as sentences: they are still said."""
+    """Format 3 kept the reasons of refusals and of changes as sentences: they are still said. Its
+    containers stood under their ids alone, which are keys without an engine.
+    """
     refusals = {
         id: {
             "container": each["container"],

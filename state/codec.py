@@ -1,4 +1,4 @@
-"""Structs to bytes and back, with CPUSet written as its list text: `"0-3,8"`."""
+"""Structs to bytes and back, with CPUSet written as its list text, `"0-3,8"`, and ContainerKey as `"docker:<id>"`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import msgspec
 
 from state.cpuset import CPUSet
 from state.errors import CPUSetError
+from state.key import ContainerKey
 
 T = TypeVar("T")
 
@@ -33,11 +34,12 @@ def to_builtins(value: object, *, keeps_order: bool = False) -> Any:
 
 def convert(value: object, wanted: type[T], *, strict: bool = True) -> T:
     """A struct from dicts, lists, strings and numbers."""
-    return msgspec.convert(value, wanted, dec_hook=_rich, strict=strict)
+    # By way of JSON: msgspec.convert would leave the keys of mappings texts, whatever they stand for.
+    return msgspec.json.decode(encode(value, keeps_order=True), type=wanted, dec_hook=_rich, strict=strict)
 
 
 def _plain(value: object) -> str:
-    if isinstance(value, CPUSet):
+    if isinstance(value, CPUSet | ContainerKey):
         return str(value)
     raise TypeError(f"{type(value).__name__} is not a type that files may hold")
 
@@ -51,4 +53,6 @@ def _rich(wanted: type, value: object) -> object:
             return CPUSet.parse(value)
         except CPUSetError as error:
             raise ValueError(str(error)) from error
+    if wanted is ContainerKey and isinstance(value, str):
+        return ContainerKey.parse(value)
     raise ValueError(f"expected {wanted.__name__}, got {type(value).__name__}")

@@ -16,6 +16,7 @@ import msgspec
 
 from state.cause import Cause
 from state.cpuset import EMPTY, CPUSet, union
+from state.key import ContainerKey
 from state.refusal import Refusal
 
 T = TypeVar("T")
@@ -78,7 +79,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     they are not given.
     """
 
-    container: str
+    container: ContainerKey
     name: str
     cpus: int
     shortage: Shortage = Shortage.SHARE
@@ -197,8 +198,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     moves: tuple[Move, ...] = ()
 
     @property
-    def container(self) -> str:
-        """The container's full id."""
+    def container(self) -> ContainerKey:
+        """Whose it is."""
         return self.demand.container
 
     @property
@@ -210,7 +211,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
     """A wish that was not granted, and why. `demand` is None where the labels themselves were the reason."""
 
-    container: str
+    container: ContainerKey
     name: str
     refusal: Refusal
     demand: Demand | None = None
@@ -231,7 +232,7 @@ class Originals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """The books: every CPU of the host, and who holds it. Container ids are the full 64 hex digits.
+    """The books: every CPU of the host, and who holds it. Containers stand in it by their keys.
 
     `online` is what may be used at all; `reserved` is never granted, and is in the shared pool unless `strict`;
     `isolated` may be granted, and is never in the shared pool.
@@ -244,10 +245,10 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     reserved: CPUSet = EMPTY
     strict: bool = False
     isolated: CPUSet = EMPTY
-    assignments: Mapping[str, Assignment] = {}
-    refusals: Mapping[str, Refused] = {}
-    originals: Mapping[str, Originals] = {}
-    lifts: Mapping[str, tuple[int, ...]] = {}
+    assignments: Mapping[ContainerKey, Assignment] = {}
+    refusals: Mapping[ContainerKey, Refused] = {}
+    originals: Mapping[ContainerKey, Originals] = {}
+    lifts: Mapping[ContainerKey, tuple[int, ...]] = {}
     grants: int = 0
     takes: int = 0
     """Counts all changes of grants ever made, and numbers the next."""
@@ -305,7 +306,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             refusals={**self.refusals, refused.container: refused},
         )
 
-    def released(self, container: str) -> State:
+    def released(self, container: ContainerKey) -> State:
         """The books after a container gave back its CPUs, or its wish: it may ask anew."""
         if container not in self.assignments and container not in self.refusals:
             return self
@@ -315,26 +316,26 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             refusals=_without(self.refusals, container),
         )
 
-    def remembering(self, container: str, originals: Originals) -> State:
+    def remembering(self, container: ContainerKey, originals: Originals) -> State:
         """The books with a container's original settings, which once written are never overwritten."""
         if container in self.originals:
             return self
         return msgspec.structs.replace(self, originals={**self.originals, container: originals})
 
-    def lifting(self, container: str, nano_cpus: int) -> State:
+    def lifting(self, container: ContainerKey, nano_cpus: int) -> State:
         """The books with one more value that a container's limit is lifted to, before it is."""
         known = self.lifts.get(container, ())
         if nano_cpus in known:
             return self
         return msgspec.structs.replace(self, lifts={**self.lifts, container: (*known, nano_cpus)})
 
-    def put_back(self, container: str) -> State:
+    def put_back(self, container: ContainerKey) -> State:
         """The books once a container has its own limit again."""
         if container not in self.lifts:
             return self
         return msgspec.structs.replace(self, lifts=_without(self.lifts, container))
 
-    def forgetting(self, container: str) -> State:
+    def forgetting(self, container: ContainerKey) -> State:
         """The books without any trace of a container that no longer exists."""
         state = self.released(container).put_back(container)
         if container not in state.originals:
@@ -342,7 +343,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return msgspec.structs.replace(state, originals=_without(state.originals, container))
 
 
-def _without(mapping: Mapping[str, T], key: str) -> Mapping[str, T]:
+def _without(mapping: Mapping[ContainerKey, T], key: ContainerKey) -> Mapping[ContainerKey, T]:
     if key not in mapping:
         return mapping
     return {k: v for k, v in mapping.items() if k != key}

@@ -36,6 +36,7 @@ from state.projection import Projection
 from state.topology import uniform
 from tests.decide.stories import static
 from tests.fakes.host import inline
+from tests.support.keys import docker
 
 INFO = EngineInfo(name="docker", version="20.10.24", api_version="1.41", ncpu=4)
 
@@ -87,11 +88,11 @@ class Recorder(Board):
     def start(self, order: Order) -> None:
         match order:
             case ApplyCpuset():
-                self.calls.append(f"order {order.container[0]}")
+                self.calls.append(f"order {order.container.id[0]}")
             case StartTimer(purpose=Purpose.GRACE):
-                self.calls.append(f"grace {order.container[0]}")
+                self.calls.append(f"grace {order.container.id[0]}")
             case SendSignal():
-                self.calls.append(f"signal {order.container[0]}")
+                self.calls.append(f"signal {order.container.id[0]}")
             case _:
                 self.calls.append("other")
         self.orders.append(order)
@@ -126,6 +127,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
 def view(letter: str, *, exclusive: int = 0, phase: Phase = Phase.RUNNING, **labels: str) -> ContainerView:
     named = {f"cpuset.{key}": value for key, value in labels.items()}
     return ContainerView(
+        engine="docker",
         id=letter * 64,
         name=letter,
         phase=phase,
@@ -149,8 +151,8 @@ async def test_everything_is_on_disk_before_an_order_leaves(autojump_clock: Mock
     assert calls.index("post") < calls.index("order a")
     assert calls.index("withdraw a 0,2-3") < calls.index("order a")
     assert calls.index("withdraw b 1") < calls.index("order b")
-    assert recorder.saved[-1].originals.keys() == {"a" * 64, "b" * 64}
-    assert recorder.saved[-1].assignments.keys() == {"b" * 64}
+    assert recorder.saved[-1].originals.keys() == {docker("a" * 64), docker("b" * 64)}
+    assert recorder.saved[-1].assignments.keys() == {docker("b" * 64)}
 
 
 async def test_what_is_not_live_is_withdrawn_too(autojump_clock: MockClock, recorder: Recorder) -> None:
@@ -171,10 +173,10 @@ async def test_what_waits_is_one_burst(autojump_clock: MockClock, recorder: Reco
 async def test_no_news_is_not_written_down(autojump_clock: MockClock, recorder: Recorder) -> None:
     await recorder.take(READY, [ContainerSeen(view("a"), 2)])
     recorder.calls.clear()
-    await recorder.take([RetryDue("f" * 64, 1)])
+    await recorder.take([RetryDue(docker("f" * 64), 1)])
     assert recorder.calls == ["checkpoint"]  # once for a new allocator, to know that it can be written
     recorder.calls.clear()
-    await recorder.take([ContainerSeen(view("a"), 5)], [RetryDue("f" * 64, 1)])
+    await recorder.take([ContainerSeen(view("a"), 5)], [RetryDue(docker("f" * 64), 1)])
     assert recorder.calls == ["journal", "checkpoint", "post"]
 
 
@@ -204,7 +206,7 @@ async def test_books_that_are_kept_elsewhere_are_told_and_tried_again(
     said = "the books are not saved: disk full; they are kept in /spare meanwhile"
     assert recorder.problems == {"checkpoint": said}
     recorder.failing = set()
-    await recorder.take([RetryDue("f" * 64, 1)])
+    await recorder.take([RetryDue(docker("f" * 64), 1)])
     assert recorder.problems == {}
 
 
@@ -214,7 +216,7 @@ async def test_a_checkpoint_is_tried_again_though_nothing_changed(
     recorder.failing = {"checkpoint"}
     await recorder.take(READY)
     recorder.failing = set()
-    await recorder.take([RetryDue("f" * 64, 1)])
+    await recorder.take([RetryDue(docker("f" * 64), 1)])
     assert recorder.saved == [recorder.latest.state]
 
 
@@ -250,7 +252,7 @@ async def take_from_b(recorder: Recorder) -> list[str]:
     await recorder.take(READY, [ContainerSeen(grown, 2)])
     first = next(order for order in recorder.orders if isinstance(order, ApplyCpuset))
     assert first.update.cpus == everything
-    await recorder.take([CpusetApplied("b" * 64, first.number, everything, 3)])
+    await recorder.take([CpusetApplied(docker("b" * 64), first.number, everything, 3)])
     recorder.calls.clear()
     recorder.orders.clear()
     await recorder.take([ContainerSeen(view("c", exclusive=2), 4)])

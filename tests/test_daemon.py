@@ -22,6 +22,7 @@ from state.projection import Sharing, read
 from tests.fakes.host import Host
 from tests.support.engine.simulated import Fault
 from tests.support.engine.simulated_limits import Limits
+from tests.support.keys import docker
 
 GIGA = 10**9
 TWO = {"cpuset.exclusive": "2"}
@@ -49,7 +50,7 @@ async def test_from_label_to_exclusive_cpus(autojump_clock: MockClock, make_host
         assert (told.sharing, told.cpus, told.settled) == (Sharing.EXCLUSIVE, CPUSet.of(1, 2), True)
         assert (host.path / "cpus" / "by-id" / rt[:12] / "cpuset").read_text() == "1-2\n"
         assert (host.path / "cpus" / "by-id" / plain[:12] / "cpuset").read_text() == "0,3-7\n"
-        assert host.books().assignments[rt].cpus == CPUSet.of(1, 2)
+        assert host.books().assignments[docker(rt)].cpus == CPUSet.of(1, 2)
     assert host.broken == []
     assert (host.where(rt), host.where(plain)) == ("1-2", "0,3-7")
 
@@ -201,8 +202,8 @@ async def test_stopping_loses_nothing_and_moves_nobody(autojump_clock: MockClock
     assert len(host.engine.updates) == updates
     assert "stopping: containers stay as they are" in host.lines.getvalue()
     books = host.books()
-    assert books.assignments[rt].cpus == CPUSet.of(1, 2)
-    assert books.originals.keys() == {plain, rt}
+    assert books.assignments[docker(rt)].cpus == CPUSet.of(1, 2)
+    assert books.originals.keys() == {docker(plain), docker(rt)}
     async with host.running():
         await host.docker.start(rt)
         await host.settled(rt)

@@ -25,6 +25,7 @@ from sidecar.projection import projection_of as projection_of_module
 from sidecar.projection import teller
 from sidecar.projection.projections import Projections
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.projection import Projection
 from tests.decide.dynamic_faults import begins_no_grace_after_a_restart, gives_up_the_original_set
 from tests.support.engine.simulated_kernel import SimulatedKernel
@@ -44,7 +45,7 @@ def tells_after_the_grace_began(patch: Patch) -> None:
     """Whoever has time tells it, a moment later."""
     honest = Allocator._announce
 
-    def announce(self: Allocator, container: str, *, begins_grace: bool = False) -> None:
+    def announce(self: Allocator, container: ContainerKey, *, begins_grace: bool = False) -> None:
         if not begins_grace:
             honest(self, container)
 
@@ -54,7 +55,7 @@ def tells_after_the_grace_began(patch: Patch) -> None:
 def signals_before_it_tells(patch: Patch) -> None:
     honest = Allocator._announce
 
-    def announce(self: Allocator, container: str, *, begins_grace: bool = False) -> None:
+    def announce(self: Allocator, container: ContainerKey, *, begins_grace: bool = False) -> None:
         if begins_grace:
             honest(self, container, begins_grace=True)
 

@@ -15,6 +15,7 @@ from state.projection import Sharing
 from state.refusal import RefusalCode
 from state.topology import uniform
 from tests.fakes.host import Host
+from tests.support.keys import docker
 
 TWO = {"cpuset.exclusive": "2"}
 ONE = {"cpuset.exclusive": "1"}
@@ -147,13 +148,13 @@ async def test_a_boot_with_fewer_cpus_than_the_checkpoint_knows(
     async with host.running():
         await host.docker.start(third)
         await host.until(lambda: host.told(third) is not None)
-        assert host.books().assignments[first].cpus == CPUSet.of(1, 3)
+        assert host.books().assignments[docker(first)].cpus == CPUSet.of(1, 3)
         await host.docker.start(first)
         await host.settled(first)
         assert (host.where(first), host.where(third)) == ("1,3", "0")
         await host.docker.start(second)
-        await host.until(lambda: second in host.books().refusals)
-        assert host.books().refusals[second].refusal.code is RefusalCode.NOT_ENOUGH
+        await host.until(lambda: docker(second) in host.books().refusals)
+        assert host.books().refusals[docker(second)].refusal.code is RefusalCode.NOT_ENOUGH
     assert "first moved from CPUs 1-2 to 1,3" in host.lines.getvalue()
     assert "second lost its exclusive CPUs" in host.lines.getvalue()
     assert host.broken == []

@@ -17,6 +17,7 @@ from sidecar.words.changes import Line, new_moves
 from sidecar.words.refusals import sentence
 from state import codec
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.refusal import Refusal, RefusalCode
 
 T = TypeVar("T")
@@ -97,12 +98,12 @@ def found(world: World, wanted: str) -> ContainerView:
 
 def one(world: World, wanted: str, deadlines: Deadlines) -> ContainerStatus:
     """The part of the status document that is about this container. Declined."""
-    return container_status(world, world.containers[found(world, wanted).id], deadlines)
+    return container_status(world, world.containers[found(world, wanted).key], deadlines)
 
 
-def sizing(world: World, id: str, deadlines: Deadlines) -> Sizing:
+def sizing(world: World, key: ContainerKey, deadlines: Deadlines) -> Sizing:
     """What was decided about a container's size. Declined where it went in between."""
-    container, grant = world.containers.get(id), world.state.assignments.get(id)
+    container, grant = world.containers.get(key), world.state.assignments.get(key)
     if container is None or grant is None:
         raise Declined(409, "it gave its CPUs back in between")
     told = container_status(world, container, deadlines)
@@ -110,7 +111,7 @@ def sizing(world: World, id: str, deadlines: Deadlines) -> Sizing:
     if grant.ordered is not None and len(grant.cpus) < grant.ordered:
         short = f"{len(grant.cpus)} of {grant.ordered} CPUs are to be had now; it gets the others when they are spare"
     return Sizing(
-        container=id,
+        container=key.id,
         name=grant.name,
         cpus=container.place.seen,
         granted=grant.cpus,
@@ -124,10 +125,10 @@ def sizing(world: World, id: str, deadlines: Deadlines) -> Sizing:
 def defragmented(before: World, after: World) -> Defragmented:
     """The moves that were made between two worlds, of those who hold CPUs in both."""
     made: list[Exchange] = []
-    for id, now in after.state.assignments.items():
-        was = before.state.assignments.get(id)
+    for key, now in after.state.assignments.items():
+        was = before.state.assignments.get(key)
         made += (
-            Exchange(container=id, name=now.name, lost=move.lost, gained=move.gained, reason=why(move.cause))
+            Exchange(container=key.id, name=now.name, lost=move.lost, gained=move.gained, reason=why(move.cause))
             for move in (new_moves(was, now) if was else ())
             if move.lost and move.gained
         )

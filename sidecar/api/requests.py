@@ -17,6 +17,7 @@ from sidecar.decide.books.resize import objection
 from sidecar.decide.facts import DefragmentRequested, Fact, ResizeRequested, TakeAcknowledged
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
+from state.key import ContainerKey
 from state.model import Leaving
 from state.refusal import Refusal, RefusalCode, UnderPolicy
 
@@ -31,7 +32,7 @@ class Requests:
         self._board = board
         self._outbox = outbox
 
-    async def resize(self, container: str, cpus: int) -> World:
+    async def resize(self, container: ContainerKey, cpus: int) -> World:
         """Order a size; the World in which it was decided."""
         self._check_resize(self._ready(), container, cpus)
 
@@ -41,7 +42,7 @@ class Requests:
 
         return await self._decided(ResizeRequested(container, cpus), is_decided)
 
-    async def acknowledge(self, container: str, number: int | None) -> World:
+    async def acknowledge(self, container: ContainerKey, number: int | None) -> World:
         """Say on behalf of a workload that it has left what is being taken; the World that knows."""
         leaving = _waiting(self._ready(), container)
         name = self._board.latest.containers[container].view.name
@@ -72,7 +73,7 @@ class Requests:
             raise Declined(503, "the engine is not reached: nothing is decided before everything was looked at")
         return world
 
-    def _check_resize(self, world: World, container: str, cpus: int) -> None:
+    def _check_resize(self, world: World, container: ContainerKey, cpus: int) -> None:
         if refusal := objection(world, container, cpus):
             raise declined(refusal)
 
@@ -91,7 +92,7 @@ class Requests:
         raise Declined(504, f"not decided within {DECISION_SECONDS:g} s; it may be yet")
 
 
-def _waiting(world: World, container: str) -> Leaving | None:
+def _waiting(world: World, container: ContainerKey) -> Leaving | None:
     """The take that waits for this container's acknowledgement."""
     assignment = world.state.assignments.get(container)
     leaving = assignment.leaving if assignment else None

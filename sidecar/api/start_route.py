@@ -30,6 +30,7 @@ from sidecar.decide.world import Away
 from sidecar.failures import ContainerGone, EngineError
 from sidecar.held_starts import Desk
 from sidecar.ports import Tickets
+from state.key import ContainerKey
 
 ANSWER_SECONDS: Final = 30.0
 """How long a start is held at most. The runtime's side waits somewhat longer."""
@@ -146,10 +147,11 @@ class Starts:
     def _by_the_books(self, asked: StartBody, began: int) -> StartAnswer:
         """(3) As they are."""
         world = self._board.latest
-        known = world.containers.get(asked.id)
+        key = world.key_of(asked.id)
+        known = world.containers.get(key)
         if known is None and asked.name is None and not _ours(asked):
             raise Declined(503, "not started: the engine does not answer, and nobody else says who this container is")
-        answer = from_books(world, _with_limits(known.view if known else _named(asked), asked), began)
+        answer = from_books(world, _with_limits(known.view if known else _named(asked, key), asked), began)
         if answer is None:
             raise Declined(503, "not started: the engine does not answer, and in the books it holds no CPUs")
         return _answer(asked.id, answer)
@@ -167,7 +169,7 @@ class Starts:
                     trio.CancelScope(shield=True),
                     contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError),
                 ):
-                    await self._outbox.send(StartLetGo(view.id, waiting.number))
+                    await self._outbox.send(StartLetGo(view.key, waiting.number))
                 raise
 
     async def _view(self, asked: StartBody) -> ContainerView:
@@ -175,7 +177,9 @@ class Starts:
         that is not known cannot be placed, and one whose annotations say what it wants need not be.
         """
         while True:
-            if known := self._board.latest.containers.get(asked.id):
+            world = self._board.latest
+            key = world.key_of(asked.id)
+            if known := world.containers.get(key):
                 return known.view
             with trio.move_on_after(GLANCE_SECONDS), contextlib.suppress(EngineError):
                 try:
@@ -183,13 +187,15 @@ class Starts:
                 except ContainerGone:
                     raise Declined(409, f"not started: the engine knows no container {asked.id[:12]}") from None
             if asked.name is not None or _ours(asked):
-                return _with_limits(_named(asked), asked)
+                return _with_limits(_named(asked, key), asked)
             await trio.sleep(PAUSE_SECONDS)
 
 
-def _named(asked: StartBody) -> ContainerView:
+def _named(asked: StartBody, key: ContainerKey) -> ContainerView:
     """Who the runtime says it is."""
-    return ContainerView(id=asked.id, name=asked.name or asked.id[:12], phase=Phase.CREATED, labels=asked.labels)
+    return ContainerView(
+        engine=key.engine, id=key.id, name=asked.name or key.short, phase=Phase.CREATED, labels=asked.labels
+    )
 
 
 def _ours(asked: StartBody) -> dict[str, str]:

@@ -150,15 +150,15 @@ class Api:
 
     async def _resize(self, request: Request) -> Response:
         asked = parsed(await _body(request), ResizeBody)
-        id = found(self._board.latest, request.path_params["container"]).id
-        world = await self._requests.resize(id, asked.cpus)
-        return _json(sizing(world, id, self._deadlines.of(world)))
+        key = found(self._board.latest, request.path_params["container"]).key
+        world = await self._requests.resize(key, asked.cpus)
+        return _json(sizing(world, key, self._deadlines.of(world)))
 
     async def _ack(self, request: Request) -> Response:
         asked = parsed(await _body(request), AckBody)
-        id = found(self._board.latest, request.path_params["container"]).id
-        world = await self._requests.acknowledge(id, asked.number)
-        return _json(sizing(world, id, self._deadlines.of(world)))
+        key = found(self._board.latest, request.path_params["container"]).key
+        world = await self._requests.acknowledge(key, asked.number)
+        return _json(sizing(world, key, self._deadlines.of(world)))
 
     async def _defragment(self, request: Request) -> Response:
         parsed(await _body(request), _NoBody)

@@ -50,6 +50,7 @@ from sidecar.ports import Engine, Kernel, Tickets
 from sidecar.words.refusals import sentence
 from state.cpuset import CPUSet
 from state.errors import StateError
+from state.key import ContainerKey
 
 LAST_ANSWER_SECONDS: Final = 5.0
 """How long a shutdown waits for the answer to an order already sent. Starting a container blocks one for 0.2 s."""
@@ -73,7 +74,7 @@ class Executor:
         engine: Engine,
         kernel: Kernel,
         tickets: Tickets,
-        look: Callable[[str], None],
+        look: Callable[[ContainerKey], None],
         answer: Callable[[AnswerStart], None],
         rng: random.Random,
         log: Log,
@@ -88,7 +89,7 @@ class Executor:
         self._answer = answer
         self._rng = rng
         self._log = log
-        self._pauses: dict[str, Backoff] = {}
+        self._pauses: dict[ContainerKey, Backoff] = {}
         self._shields: set[trio.CancelScope] = set()
         self._unanswered: set[int] = set()
         self._is_stopping = False
@@ -155,7 +156,7 @@ class Executor:
 
     async def _outcome(self, order: ApplyCpuset) -> CpusetApplied | CpusetFailed:
         try:
-            await self._engine.update(order.container, order.update)
+            await self._engine.update(order.container.id, order.update)
         except EngineError as error:
             return CpusetFailed(order.container, order.number, _failure(error), str(error), self._tickets())
         effective = self._effective(order) if order.live else None
@@ -175,7 +176,7 @@ class Executor:
         container = self._board.latest.containers.get(order.container)
         return self._kernel.confinement(container.view, order.update.cpus) if container else ""
 
-    def _pause(self, container: str, failure: Failure) -> float:
+    def _pause(self, container: ContainerKey, failure: Failure) -> float:
         if failure is Failure.REFUSED:
             return REFUSED_PAUSE
         if container not in self._pauses:
@@ -186,7 +187,7 @@ class Executor:
         name = self._name(order.container)
         self._log.warning("stopping a container for want of CPUs", container=name, reason=sentence(order.refusal))
         try:
-            await self._engine.stop(order.container)
+            await self._engine.stop(order.container.id)
         except ContainerGone:
             return
         except EngineError as error:
@@ -198,7 +199,7 @@ class Executor:
 
     async def _signal(self, order: SendSignal) -> None:
         try:
-            await self._engine.signal(order.container, order.signal)
+            await self._engine.signal(order.container.id, order.signal)
         except ContainerGone:
             return
         except EngineError as error:
@@ -213,9 +214,9 @@ class Executor:
             return
         await self._outbox.send(TopologyRead(topology))
 
-    def _name(self, container: str) -> str:
+    def _name(self, container: ContainerKey) -> str:
         known = self._board.latest.containers.get(container)
-        return known.view.name if known else container[:12]
+        return known.view.name if known else container.short
 
 
 def _failure(error: EngineError) -> Failure:

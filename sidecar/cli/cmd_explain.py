@@ -71,7 +71,7 @@ def placement(found: ContainerStatus, status: Status, state: State, topology: To
         shared_min=status.shared_min,
     )
     world = imagined(state, topology, settings, pinned(status))
-    grant = world.state.assignments.get(found.id)
+    grant = world.state.assignments.get(world.key_of(found.id))
     if grant is None:
         return ()
     said = [f"They are {lie(topology, grant.cpus)}."] if lie(topology, grant.cpus) else []

@@ -17,7 +17,7 @@ from sidecar.cli.flags import add_config, add_json, config_of, print_json
 from sidecar.cli.machine_drawing import LETTERS, MORE, Paint, coloured, draw, plain
 from sidecar.config.config import Config
 from sidecar.decide.settings import PolicyName, Settings
-from sidecar.decide.whatif import asking, imagined
+from sidecar.decide.whatif import asking, imagined, requested
 from sidecar.decide.world import World
 from sidecar.failures import SidecarError
 from sidecar.host.machine.machine_file import machine_in
@@ -185,12 +185,13 @@ def _count(text: str) -> int:
 
 
 def _answer(world: World, name: str, asked: int) -> PlannedRequest:
-    wish = world.containers[name].wish
-    if grant := world.state.assignments.get(name):
+    key = requested(name)
+    wish = world.containers[key].wish
+    if grant := world.state.assignments.get(key):
         return PlannedRequest(
             asked=asked, cpus=grant.cpus, lie=lie(world.topology, grant.cpus), warnings=harmless(wish)
         )
-    refused = world.state.refusals.get(name)
+    refused = world.state.refusals.get(key)
     if refused is None:
         return PlannedRequest(asked=asked, reason="it asks for no CPUs of its own")
     why = refused.refusal

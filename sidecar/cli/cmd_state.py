@@ -149,14 +149,15 @@ def rendered(state: State) -> list[str]:
         ended = f"takes acknowledged {state.acknowledged}, forced {state.forced}"
         lines.append(f"changes    {state.takes} so far; {ended}")
     grants = sorted(state.assignments.values(), key=lambda each: each.since)
-    rows = [(a.name, a.container[:12], str(len(a.cpus)), str(a.cpus), str(a.original)) for a in grants]
+    rows = [(a.name, a.container.short, str(len(a.cpus)), str(a.cpus), str(a.original)) for a in grants]
     lines += ["", *table(("GRANTED", "ID", "CPUS", "NOW", "AT FIRST"), rows)] if rows else []
     lines += _elastic(grants)
     refused = [
-        (r.name, r.container[:12], r.refusal.code.value, sentence(r.refusal)) for _, r in sorted(state.refusals.items())
+        (r.name, r.container.short, r.refusal.code.value, sentence(r.refusal))
+        for _, r in sorted(state.refusals.items())
     ]
     lines += ["", *table(("REFUSED", "ID", "CODE", "REASON"), refused)] if refused else []
-    before = [(id[:12], _settings(originals)) for id, originals in sorted(state.originals.items())]
+    before = [(key.short, _settings(originals)) for key, originals in sorted(state.originals.items())]
     lines += ["", *table(("ID", "SETTINGS BEFORE"), before)] if before else []
     return lines
 

@@ -32,10 +32,11 @@ def drawn(after: World, made: Defragmented, *, paint: Paint = plain, width: int 
     marks = dict.fromkeys(after.topology.online, ".")
     marks.update(dict.fromkeys(state.reserved, "r"))
     letters = {move.container: LETTERS[n] if n < len(LETTERS) else MORE for n, move in enumerate(_last(made))}
-    for id, grant in state.assignments.items():
-        marks.update(dict.fromkeys(grant.cpus, letters.get(id, "x")))
+    for key, grant in state.assignments.items():
+        marks.update(dict.fromkeys(grant.cpus, letters.get(key.id, "x")))
     marks.update(dict.fromkeys(after.strangers & after.topology.online, "#"))
-    names = [f"{letters[id]} {printable(grant.name)}" for id, grant in state.assignments.items() if id in letters]
+    held = [(letters[key.id], grant.name) for key, grant in state.assignments.items() if key.id in letters]
+    names = [f"{letter} {printable(name)}" for letter, name in held]
     words = {".": ". shared", "r": "r reserved", "x": "x held, and not moved", "#": "# pinned by hand"}
     legend = [cut(each, 40) for each in names] + [words[mark] for mark in ".rx#" if mark in marks.values()]
     lines = [printable(line) for line in moves_of(made)]

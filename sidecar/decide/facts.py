@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from functools import cached_property
 
 import msgspec
 
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.topology import Topology
 
 
@@ -48,9 +50,10 @@ class Mount(msgspec.Struct, frozen=True, kw_only=True):
     subpath: str = ""
 
 
-class ContainerView(msgspec.Struct, frozen=True, kw_only=True):
+class ContainerView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One look at a container: what the engine configured, and where the kernel lets it run.
 
+    `engine` is the name of the engine whose it is, and `id` what that engine calls it: together they are its `key`.
     Labels are only those that matter here (`cpuset.*`, and those by which compose and Swarm say whose it is), each cut
     to a bounded length. `cpuset` and `mems` are the engine's configured text, verbatim. `nano_cpus` is in 1e-9 CPUs;
     `cpu_quota` and `cpu_period` in microseconds; `memory` and `memory_reservation` in bytes; 0 where nothing is set.
@@ -65,6 +68,7 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True):
     `exists_since` and `started_at` are the engine's time stamps, verbatim: equal text means the same start.
     """
 
+    engine: str = ""
     id: str
     name: str
     phase: Phase
@@ -89,6 +93,11 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True):
     started_at: str = ""
     mounts: tuple[Mount, ...] = ()
     effective: CPUSet | None = None
+
+    @cached_property
+    def key(self) -> ContainerKey:
+        """Which container it is, among those of all engines."""
+        return ContainerKey(self.engine, self.id)
 
 
 class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,7 +149,7 @@ class ContainerSeen(msgspec.Struct, frozen=True, tag=True):
 class ContainerRemoved(msgspec.Struct, frozen=True, tag=True):
     """The engine no longer knows this container."""
 
-    container: str
+    container: ContainerKey
     began: int
 
 
@@ -148,14 +157,14 @@ class InventoryTaken(msgspec.Struct, frozen=True, tag=True):
     """Everything was looked at: `seen` holds what differs from the latest World, `gone` what is in it no more."""
 
     seen: tuple[ContainerView, ...]
-    gone: tuple[str, ...]
+    gone: tuple[ContainerKey, ...]
     began: int
 
 
 class CpusetApplied(msgspec.Struct, frozen=True, tag=True):
     """An order took effect. `effective` is the kernel's word afterwards, None where it could not be read or is idle."""
 
-    container: str
+    container: ContainerKey
     order: int
     effective: CPUSet | None
     ended: int
@@ -179,7 +188,7 @@ class Failure(enum.StrEnum):
 class CpusetFailed(msgspec.Struct, frozen=True, tag=True):
     """An order failed, or its outcome is unknown. A `RetryDue` follows when it may be tried again."""
 
-    container: str
+    container: ContainerKey
     order: int
     failure: Failure
     reason: str
@@ -190,14 +199,14 @@ class CpusetFailed(msgspec.Struct, frozen=True, tag=True):
 class OrderDelayed(msgspec.Struct, frozen=True, tag=True):
     """An order is still not answered, long after it should be: something holds the container's lock."""
 
-    container: str
+    container: ContainerKey
     order: int
 
 
 class RetryDue(msgspec.Struct, frozen=True, tag=True):
     """The pause after the failed order of this number is over."""
 
-    container: str
+    container: ContainerKey
     order: int
 
 
@@ -215,7 +224,7 @@ class Purpose(enum.StrEnum):
 class TimerEnded(msgspec.Struct, frozen=True, tag=True):
     """A timer that was ordered by `StartTimer` is over."""
 
-    container: str
+    container: ContainerKey
     purpose: Purpose
     number: int
 
@@ -223,7 +232,7 @@ class TimerEnded(msgspec.Struct, frozen=True, tag=True):
 class TakeAcknowledged(msgspec.Struct, frozen=True, tag=True):
     """The workload has left the CPUs that take `number` takes from it, by its own word."""
 
-    container: str
+    container: ContainerKey
     number: int
 
 
@@ -234,7 +243,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     least once.
     """
 
-    container: str
+    container: ContainerKey
     cpus: int
     use: float
     peak: float
@@ -251,7 +260,7 @@ class LoadMeasured(msgspec.Struct, frozen=True, tag=True):
 class ResizeRequested(msgspec.Struct, frozen=True, tag=True):
     """Somebody ordered a container to have so many CPUs. What cannot be is not done: whoever asks is told before."""
 
-    container: str
+    container: ContainerKey
     cpus: int
 
 
@@ -274,14 +283,14 @@ class StartHeld(msgspec.Struct, frozen=True, tag=True):
 class StartLetGo(msgspec.Struct, frozen=True, tag=True):
     """Whoever asked about a start no longer waits for the answer."""
 
-    container: str
+    container: ContainerKey
     number: int
 
 
 class StopFailed(msgspec.Struct, frozen=True, tag=True):
     """A container that was to be stopped for want of CPUs was not."""
 
-    container: str
+    container: ContainerKey
     reason: str
 
 

@@ -6,6 +6,7 @@ import msgspec
 
 from sidecar.decide.facts import Purpose
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.refusal import Refusal
 
 
@@ -33,7 +34,7 @@ class ApplyCpuset(msgspec.Struct, frozen=True, tag=True):
     `live` says that it has processes, so that the kernel must confirm; otherwise it is a write of configuration.
     """
 
-    container: str
+    container: ContainerKey
     number: int
     update: Update
     live: bool
@@ -42,7 +43,7 @@ class ApplyCpuset(msgspec.Struct, frozen=True, tag=True):
 class StopContainer(msgspec.Struct, frozen=True, tag=True):
     """Stop it: its CPUs are not to be had, and that is what its label asks for."""
 
-    container: str
+    container: ContainerKey
     refusal: Refusal
 
 
@@ -51,7 +52,7 @@ class StartTimer(msgspec.Struct, frozen=True, tag=True):
     waited for; a later timer of the same purpose replaces it.
     """
 
-    container: str
+    container: ContainerKey
     purpose: Purpose
     number: int
     seconds: float
@@ -60,7 +61,7 @@ class StartTimer(msgspec.Struct, frozen=True, tag=True):
 class SendSignal(msgspec.Struct, frozen=True, tag=True):
     """Send a signal (`HUP`) to the first process of a container: what it is told has changed."""
 
-    container: str
+    container: ContainerKey
     signal: str
 
 
@@ -71,7 +72,7 @@ class AnswerStart(msgspec.Struct, frozen=True, tag=True):
     are its own.
     """
 
-    container: str
+    container: ContainerKey
     number: int
     update: Update | None = None
     exclusive: bool = False
@@ -81,7 +82,7 @@ class AnswerStart(msgspec.Struct, frozen=True, tag=True):
 class LookAgain(msgspec.Struct, frozen=True, tag=True):
     """Look at this container: what is known of it is in doubt."""
 
-    container: str
+    container: ContainerKey
 
 
 class ReadTopology(msgspec.Struct, frozen=True, tag=True):

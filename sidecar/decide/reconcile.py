@@ -22,7 +22,7 @@ def with_settings(world: World, settings: Settings) -> World:
     state, notes = refit(world.state, world.topology, settings, world.strangers)
     world = replace(world, state=state, settings=settings, notes=notes)
     containers = {
-        id: after(container, WishRead(wished_anew(world, container))) for id, container in world.containers.items()
+        key: after(container, WishRead(wished_anew(world, container))) for key, container in world.containers.items()
     }
     return replace(world, containers=containers)
 

@@ -14,13 +14,18 @@ from sidecar.decide.container.place import place_of
 from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.world import Connected, Ready, World, replace
+from state.key import ContainerKey
 
 
 def sighted(world: World, view: ContainerView, began: int) -> World:
     """The world after a look at one container; the same world if the look is old news, or a mere glance at one that is
     known.
+
+    The first engine that shows anything claims the books that name none.
     """
-    before = world.containers.get(view.id)
+    if world.engine is None:
+        world = world.named(view.engine)
+    before = world.containers.get(view.key)
     if began <= (before.known if before else world.horizon) or (before and view.is_glance):
         return world
     place = place_of(view, world.state.online)
@@ -42,22 +47,23 @@ def believed(world: World, view: ContainerView, began: int) -> World:
 
 def differs(world: World, view: ContainerView) -> bool:
     """Whether a look says anything that the world does not know yet."""
-    known = world.containers.get(view.id)
+    known = world.containers.get(view.key)
     if known is not None and view.is_glance:
         return False
     return known is None or known.view != view or known.is_doubtful
 
 
-def counted(world: World, gone: tuple[str, ...], began: int) -> World:
+def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:
     """The world after an inventory: who was not in it, and is not newer than it, no longer exists. It makes the world
     ready if it began after the engine was reached.
     """
-    for id in gone:
-        container = world.containers.get(id)
+    for key in gone:
+        container = world.containers.get(key)
         if container is None or container.known < began:
-            world = world.without_container(id, began)
-    for id in sorted({*world.state.assignments, *world.state.refusals, *world.state.originals} - set(world.containers)):
-        world = replace(world, state=world.state.forgetting(id))
+            world = world.without_container(key, began)
+    booked = {*world.state.assignments, *world.state.refusals, *world.state.originals}
+    for key in sorted(booked - set(world.containers)):
+        world = replace(world, state=world.state.forgetting(key))
     readiness = world.readiness
     if isinstance(readiness, Connected) and began > readiness.since:
         readiness = Ready(readiness.since)
@@ -80,5 +86,5 @@ def _wishes_the_same(before: ContainerView, view: ContainerView) -> bool:
 def _wish(world: World, view: ContainerView, before: ContainerView | None = None) -> Wish:
     """What it is; a cpuset that it has not had `before` is somebody's change, and no setting of its own."""
     first = view if before is None or before.is_glance else before
-    originals = world.state.originals.get(view.id) or originals_of(first)
+    originals = world.state.originals.get(view.key) or originals_of(first)
     return wish_of(view, world.settings, originals, world.state.online, world.topology.devices)

@@ -56,6 +56,7 @@ from sidecar.decide.settings import Settings
 from sidecar.decide.sightings import believed, counted, differs, sighted
 from sidecar.decide.world import Away, Connected, World, replace
 from state.codec import convert
+from state.key import ContainerKey
 
 
 def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]:
@@ -90,7 +91,7 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
             for view in fact.seen:
                 world, asked = _seen(world, view, fact.began)
                 doubts += asked
-                if view.id not in world.containers and not world.is_ready:
+                if view.key not in world.containers and not world.is_ready:
                     world = believed(world, view, fact.began)
             return counted(world, fact.gone, fact.began), tuple(doubts)
         case CpusetApplied():
@@ -114,19 +115,20 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
         case DefragmentRequested():
             return replace(world, is_defragmenting=world.is_ready), ()
         case StartHeld():
-            return interrupted(after_hold(world, fact), fact.view.id), ()
+            return interrupted(after_hold(world, fact), fact.view.key), ()
         case StartLetGo():
             return after_letting_go(world, fact), (LookAgain(fact.container),)
         case StopFailed():
             container = world.containers.get(fact.container)
             return world.with_container(after(container, news.NotStopped(fact.reason))) if container else world, ()
         case EngineConnected():
-            return replace(world, engine=fact.engine, readiness=Connected(fact.began)), ()
+            named = world.named(fact.engine.name)
+            return replace(named, engine=fact.engine, readiness=Connected(fact.began)), ()
         case EngineDisconnected():
             return replace(world, readiness=Away(fact.reason)), ()
         case TopologyRead():
             changed = with_topology(world, fact.topology)
-            return changed, () if changed is world else tuple(LookAgain(id) for id in changed.containers)
+            return changed, () if changed is world else tuple(LookAgain(key) for key in changed.containers)
         case SettingsChanged():
             return with_settings(world, convert(fact.settings, Settings)), ()
         case ReleaseRequested():
@@ -140,13 +142,13 @@ def _seen(world: World, view: ContainerView, began: int) -> tuple[World, tuple[O
     """
     seen = sighted(world, view, began)
     if seen is world:
-        return world, (LookAgain(view.id),) if differs(world, view) else ()
-    return interrupted(seen, view.id), ()
+        return world, (LookAgain(view.key),) if differs(world, view) else ()
+    return interrupted(seen, view.key), ()
 
 
-def _outstanding(world: World, id: str, number: int) -> Container | None:
+def _outstanding(world: World, key: ContainerKey, number: int) -> Container | None:
     """The container that this outcome is about, if it is the outcome that it waits for."""
-    container = world.containers.get(id)
+    container = world.containers.get(key)
     return container if container and container.order and container.order.number == number else None
 
 

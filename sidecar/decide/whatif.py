@@ -12,6 +12,7 @@ from sidecar.decide.settings import Settings
 from sidecar.decide.sightings import sighted
 from sidecar.decide.world import Ready, World, replace
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.model import Assignment, State
 from state.refusal import Refusal
 from state.topology import Topology
@@ -23,14 +24,19 @@ def imagined(state: State, topology: Topology, settings: Settings, strangers: Ma
     for grant in sorted(world.state.assignments.values(), key=lambda each: each.since):
         world = _with(world, grant.container, grant.name, {"cpuset.exclusive": str(grant.demand.cpus)}, str(grant.cpus))
     for name, cpus in sorted(strangers.items()):
-        world = _with(world, f"stranger {name}", name, {}, str(cpus))
+        world = _with(world, requested(f"stranger {name}"), name, {}, str(cpus))
     return world
+
+
+def requested(name: str) -> ContainerKey:
+    """Under what a request of this name stands in the world in which it asked: no engine has it."""
+    return ContainerKey("", name)
 
 
 def asking(world: World, requests: Iterable[tuple[str, Mapping[str, str]]]) -> World:
     """The world once these have asked, one after the other: names, and labels as on containers."""
     for name, labels in requests:
-        world = _with(world, name, name, labels, "")
+        world = _with(world, requested(name), name, labels, "")
         world = replace(world, state=policy_named(world.settings.policy).settle(world))
     return world
 
@@ -40,12 +46,13 @@ def placed_anew(world: World, grant: Assignment) -> CPUSet | Refusal:
     return place(world, world.state.released(grant.container), grant.demand, len(grant.cpus))
 
 
-def _with(world: World, id: str, name: str, labels: Mapping[str, str], cpuset: str) -> World:
+def _with(world: World, key: ContainerKey, name: str, labels: Mapping[str, str], cpuset: str) -> World:
     phase = Phase.RUNNING if cpuset else Phase.CREATED
     # What is held is no pin by hand: who has a grant was seen before it was given.
-    is_held = id in world.state.assignments
+    is_held = key in world.state.assignments
     view = ContainerView(
-        id=id,
+        engine=key.engine,
+        id=key.id,
         name=name,
         phase=phase,
         labels=labels,

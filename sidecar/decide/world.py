@@ -16,7 +16,9 @@ from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.footprint import Reach, reach_of
 from sidecar.decide.facts import EngineInfo, Load, Purpose, ViewKind
 from sidecar.decide.settings import Settings
+from state.claim import claimed
 from state.cpuset import EMPTY, CPUSet
+from state.key import ContainerKey
 from state.model import State
 from state.refusal import Refusal
 from state.topology import Topology
@@ -72,14 +74,14 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     state: State
     topology: Topology
     settings: Settings
-    containers: Mapping[str, Container] = {}
-    timers: Mapping[str, Mapping[Purpose, int]] = {}
+    containers: Mapping[ContainerKey, Container] = {}
+    timers: Mapping[ContainerKey, Mapping[Purpose, int]] = {}
     """The numbers of the timers that run, by container and by what they wait for."""
-    signalled: Mapping[str, Told] = {}
+    signalled: Mapping[ContainerKey, Told] = {}
     """By container, what it was last told by signal."""
-    stops: Mapping[str, str] = {}
+    stops: Mapping[ContainerKey, str] = {}
     """By container, `started_at` of the start that was ordered to be stopped."""
-    loads: Mapping[str, Load] = {}
+    loads: Mapping[ContainerKey, Load] = {}
     """By container, what it did last."""
     engine: EngineInfo | None = None
     readiness: Readiness = Away()
@@ -99,21 +101,35 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def with_container(self, container: Container) -> World:
         """The world with this container as it is now."""
-        return replace(self, containers={**self.containers, container.view.id: container})
+        return replace(self, containers={**self.containers, container.view.key: container})
 
-    def without_container(self, id: str, ticket: int) -> World:
+    def without_container(self, key: ContainerKey, ticket: int) -> World:
         """The world, and the books, without a container that no longer exists, as somebody found at `ticket`."""
         return replace(
             self,
-            containers=without(self.containers, id),
-            timers=without(self.timers, id),
-            signalled=without(self.signalled, id),
-            stops=without(self.stops, id),
-            loads=without(self.loads, id),
-            state=self.state.forgetting(id),
+            containers=without(self.containers, key),
+            timers=without(self.timers, key),
+            signalled=without(self.signalled, key),
+            stops=without(self.stops, key),
+            loads=without(self.loads, key),
+            state=self.state.forgetting(key),
             horizon=max(self.horizon, ticket),
-            is_defragmenting=self.is_defragmenting or id in self.state.assignments,
+            is_defragmenting=self.is_defragmenting or key in self.state.assignments,
         )
+
+    def named(self, engine: str) -> World:
+        """The world in which this engine has claimed the books that name none."""
+        state = claimed(self.state, engine)
+        return self if state is self.state else replace(self, state=state)
+
+    def key_of(self, id: str) -> ContainerKey:
+        """The key of a container that somebody knows by its id alone: as it is known or stands in the books, or else of
+        the engine that is connected.
+        """
+        for key in (*self.containers, *self.state.assignments, *self.state.originals):
+            if key.id == id:
+                return key
+        return ContainerKey(self.engine.name if self.engine else "", id)
 
     @cached_property
     def strangers(self) -> CPUSet:
@@ -138,11 +154,11 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         is_member = container.wish.standing is Standing.MEMBER
         return self.group.sure & (container.place.configured if is_member else container.sure)
 
-    def confined_by(self, id: str) -> tuple[str, ...]:
+    def confined_by(self, key: ContainerKey) -> tuple[ContainerKey, ...]:
         """Whose CPUs an order to this container changes: its own, and where it is the group those of all in it."""
-        if self.group is None or id != self.group.view.id:
-            return (id,)
-        return (id, *(id for id, each in self.containers.items() if each.view.in_shared_group))
+        if self.group is None or key != self.group.view.key:
+            return (key,)
+        return (key, *(member for member, each in self.containers.items() if each.view.in_shared_group))
 
     @cached_property
     def reach(self) -> Reach:
@@ -152,12 +168,12 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         assignments = self.state.assignments
         apart = (Standing.UNMANAGED, Standing.MEMBER)
         return reach_of(
-            (container.footprint, id in assignments)
-            for id, container in self.containers.items()
+            (container.footprint, key in assignments)
+            for key, container in self.containers.items()
             if container.wish.standing not in apart
         )
 
 
-def without(mapping: Mapping[str, T], id: str) -> Mapping[str, T]:
+def without(mapping: Mapping[ContainerKey, T], key: ContainerKey) -> Mapping[ContainerKey, T]:
     """The mapping without a container; the same one where it does not speak of it."""
-    return {key: value for key, value in mapping.items() if key != id} if id in mapping else mapping
+    return {each: value for each, value in mapping.items() if each != key} if key in mapping else mapping

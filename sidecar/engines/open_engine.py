@@ -42,6 +42,11 @@ class FoundEngine:
         self._machine = machine
         self._engine: DockerEngine | PodmanEngine | None = None
 
+    @property
+    def name(self) -> str:
+        """What the engine calls itself; "" before it was found."""
+        return "" if self._engine is None else self._engine.name
+
     async def info(self) -> EngineInfo:
         """Who answers, and what it can do. EngineUnavailable where it is not the engine that answered before."""
         kind = await self._kind()

@@ -72,6 +72,11 @@ class SlicedEngine:
         self._is_default: bool | None = None
         """Whether containers that name no parent are born in the group; None before the engine was asked who it is."""
 
+    @property
+    def name(self) -> str:
+        """What the engine calls itself; the group is one of its containers."""
+        return self._engine.name
+
     async def info(self) -> EngineInfo:
         """Who answers. EngineLacks, too, where the group cannot confine its containers."""
         info = await self._engine.info()
@@ -147,6 +152,7 @@ class SlicedEngine:
 
     async def _group_view(self) -> ContainerView:
         return ContainerView(
+            engine=self._engine.name,
             id=self._id,
             name=self._group.name,
             kind=ViewKind.GROUP,

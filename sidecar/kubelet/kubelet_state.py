@@ -27,6 +27,7 @@ from sidecar.kubelet import gojson
 from state.cpuset import EMPTY, MAX_CPU, CPUSet
 from state.errors import CheckpointCorrupt, CPUSetError, StateError
 from state.invariants import violations
+from state.key import ContainerKey
 from state.model import State
 from state.topology import topology
 
@@ -163,7 +164,7 @@ def exported(books: State) -> KubeletState:
     """
     if books.policy == "none":
         return KubeletState(policy="none")
-    held = {id: {grant.name: grant.cpus} for id, grant in books.assignments.items()}
+    held = {key.id: {grant.name: grant.cpus} for key, grant in books.assignments.items()}
     default = books.online - books.exclusive
     # The kubelet has no policy that moves CPUs: it takes what the dynamic one granted for static.
     return KubeletState(
@@ -183,29 +184,29 @@ def imported(kubelet: KubeletState, books: State) -> Imported:
     """
     if books.policy == "none":
         raise StateError("the books are those of the policy none, which grants nothing: run with another policy first")
-    wishes = {id: grant.demand for id, grant in books.assignments.items()}
-    wishes |= {id: refusal.demand for id, refusal in books.refusals.items() if refusal.demand}
+    wishes = {key: grant.demand for key, grant in books.assignments.items()}
+    wishes |= {key: refusal.demand for key, refusal in books.refusals.items() if refusal.demand}
     entries = [(pod, name, cpus) for pod, named in kubelet.assignments.items() for name, cpus in named.items()]
-    meant: dict[str, list[tuple[str, CPUSet]]] = {}
+    meant: dict[ContainerKey, list[tuple[str, CPUSet]]] = {}
     left = [f"pod {gojson.shown(pod)} as a whole holds {cpus}" for pod, cpus in sorted(kubelet.pod_assignments.items())]
     for pod, name, cpus in sorted(entries, key=lambda entry: entry[:2]):
         entry = f"container {gojson.shown(name)} of pod {gojson.shown(pod)} holds {cpus or 'no CPUs'}"
-        fitting = [id for id in wishes if len(pod) >= _SHORTEST_ID and id.startswith(pod)]
-        fitting = fitting or [id for id, wish in wishes.items() if wish.name == name]
+        fitting = [key for key in wishes if len(pod) >= _SHORTEST_ID and key.id.startswith(pod)]
+        fitting = fitting or [key for key, wish in wishes.items() if wish.name == name]
         if len(fitting) == 1:
             meant.setdefault(fitting[0], []).append((entry, cpus))
         else:
             left.append(f"{entry}: {'no container is' if not fitting else 'several containers are'} called so")
     made, taken = books, []
-    for id in sorted(meant):
-        entry, cpus = meant[id][0]
-        if len(meant[id]) > 1:
-            left += [f"{entry}: several entries mean {wishes[id].name}" for entry, _ in meant[id]]
-        elif len(cpus) != wishes[id].cpus:
-            left.append(f"{entry}: {wishes[id].name} asked for {wishes[id].cpus}")
-        elif id not in books.assignments or books.assignments[id].cpus != cpus:
-            made = made.granted(wishes[id], cpus)
-            taken.append(f"{wishes[id].name} ({id[:12]}) holds {cpus}")
+    for key in sorted(meant):
+        entry, cpus = meant[key][0]
+        if len(meant[key]) > 1:
+            left += [f"{entry}: several entries mean {wishes[key].name}" for entry, _ in meant[key]]
+        elif len(cpus) != wishes[key].cpus:
+            left.append(f"{entry}: {wishes[key].name} asked for {wishes[key].cpus}")
+        elif key not in books.assignments or books.assignments[key].cpus != cpus:
+            made = made.granted(wishes[key], cpus)
+            taken.append(f"{wishes[key].name} ({key.short}) holds {cpus}")
     # The laws ask a machine for nothing but the CPUs that are online.
     machine = topology(cores=[CPUSet.of(cpu) for cpu in books.online])
     before = violations(books, machine)

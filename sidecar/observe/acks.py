@@ -30,6 +30,7 @@ from state import ack, files
 from state.cpuset import CPUSet
 from state.errors import FileUnreadable
 from state.inotify import Deaf, Ears
+from state.key import ContainerKey
 
 SLOW_SECONDS: Final = 0.5
 """Between two looks where nothing is heard: a fraction of the usual grace of 2 s."""
@@ -67,7 +68,7 @@ class AckReader:
         self._projections = projections
         self._outbox = outbox
         self._log = log
-        self._waits: dict[str, _Wait] = {}
+        self._waits: dict[ContainerKey, _Wait] = {}
 
     async def run(self) -> None:
         """Listen for ever; at no cost while no take waits."""
@@ -79,39 +80,39 @@ class AckReader:
     async def _attend(self, ears: Ears | None) -> None:
         """Until no take waits any more."""
         changes = self._board.worlds()
-        due: frozenset[str] | None = None
+        due: frozenset[ContainerKey] | None = None
         while takes := _takes(self._board.latest):
             self._follow(takes, ears)
-            for id, wait in list(self._waits.items()):
-                if not wait.is_acknowledged and (due is None or id in due or wait.is_new):
-                    await self._look(id, wait, ears)
+            for key, wait in list(self._waits.items()):
+                if not wait.is_acknowledged and (due is None or key in due or wait.is_new):
+                    await self._look(key, wait, ears)
             await trio.sleep(PAUSE)
             due = await self._hear(changes, ears)
         self._follow({}, ears)
 
-    def _follow(self, takes: dict[str, int], ears: Ears | None) -> None:
+    def _follow(self, takes: dict[ContainerKey, int], ears: Ears | None) -> None:
         """Attend to each take that waits, and to no other."""
-        for id, wait in list(self._waits.items()):
-            if takes.get(id) != wait.number:
+        for key, wait in list(self._waits.items()):
+            if takes.get(key) != wait.number:
                 self._listen(wait, (), ears)
-                del self._waits[id]
-        for id, number in takes.items():
-            if id not in self._waits:
-                self._waits[id] = _Wait(number)
+                del self._waits[key]
+        for key, number in takes.items():
+            if key not in self._waits:
+                self._waits[key] = _Wait(number)
 
-    async def _look(self, id: str, wait: _Wait, ears: Ears | None) -> None:
+    async def _look(self, key: ContainerKey, wait: _Wait, ears: Ears | None) -> None:
         """Tell of it if it is acknowledged. What the files say and what the world says is read at one instant."""
         await trio.lowlevel.checkpoint()
         world = self._board.latest
-        if _take(world, id) != wait.number:
+        if _take(world, key) != wait.number:
             return
         wait.is_new = False
-        with self._projections.directories(id) as opened:
+        with self._projections.directories(key.id) as opened:
             self._listen(wait, opened, ears)
-            awaited = self._projections.awaited(id, _leaving(world, id))
-            wait.is_acknowledged = any(self._number(id, wait, at) in awaited for at in opened)
+            awaited = self._projections.awaited(key.id, _leaving(world, key))
+            wait.is_acknowledged = any(self._number(key, wait, at) in awaited for at in opened)
         if wait.is_acknowledged:
-            await self._outbox.send(TakeAcknowledged(id, wait.number))
+            await self._outbox.send(TakeAcknowledged(key, wait.number))
 
     def _listen(self, wait: _Wait, opened: Sequence[int], ears: Ears | None) -> None:
         """Listen to these directories for this take, and to no other."""
@@ -122,32 +123,32 @@ class AckReader:
             ears.leave(gone)
         wait.watches = watches
 
-    def _number(self, id: str, wait: _Wait, at: int) -> int | None:
+    def _number(self, key: ContainerKey, wait: _Wait, at: int) -> int | None:
         """What stands in this directory's acknowledgement; None where there is none, or no number."""
         try:
             content = files.read_bounded(at, ack.NAME, _BYTES)
         except FileUnreadable as error:
-            self._complain(id, wait, str(error))
+            self._complain(key, wait, str(error))
             return None
         if content is None:
             return None
         if not _NUMBER.fullmatch(content.strip()):
             # Nothing at all is what a writer leaves for an instant.
             if content.strip():
-                self._complain(id, wait, f"{content.decode('ascii', 'replace')!r} is not a number")
+                self._complain(key, wait, f"{content.decode('ascii', 'replace')!r} is not a number")
             return None
         return int(content)
 
-    def _complain(self, id: str, wait: _Wait, what: str) -> None:
+    def _complain(self, key: ContainerKey, wait: _Wait, what: str) -> None:
         """Once for each take: whoever writes it may do so a thousand times a second."""
         if what not in wait.complaints and len(wait.complaints) < _COMPLAINTS:
             wait.complaints.add(what)
-            known = self._board.latest.containers.get(id)
+            known = self._board.latest.containers.get(key)
             self._log.debug(
-                "an acknowledgement is ignored", container=known.view.name if known else id[:12], reason=what
+                "an acknowledgement is ignored", container=known.view.name if known else key.short, reason=what
             )
 
-    async def _hear(self, changes: AsyncIterator[World], ears: Ears | None) -> frozenset[str] | None:
+    async def _hear(self, changes: AsyncIterator[World], ears: Ears | None) -> frozenset[ContainerKey] | None:
         """Wait for something to do: whom to look at, None for everybody."""
         heard = changed = False
 
@@ -174,7 +175,7 @@ class AckReader:
             watches = ears.drain()
             if watches is None:
                 return None
-            return frozenset(id for id, wait in self._waits.items() if wait.watches & watches)
+            return frozenset(key for key, wait in self._waits.items() if wait.watches & watches)
         return frozenset() if changed else None
 
     @contextmanager
@@ -192,17 +193,17 @@ class AckReader:
             ears.close()
 
 
-def _takes(world: World) -> dict[str, int]:
+def _takes(world: World) -> dict[ContainerKey, int]:
     """The numbers of the takes that wait, by container."""
-    return {id: number for id in world.state.assignments if (number := _take(world, id)) is not None}
+    return {key: number for key in world.state.assignments if (number := _take(world, key)) is not None}
 
 
-def _take(world: World, id: str) -> int | None:
-    assignment = world.state.assignments.get(id)
+def _take(world: World, key: ContainerKey) -> int | None:
+    assignment = world.state.assignments.get(key)
     leaving = assignment.leaving if assignment else None
-    return leaving.number if leaving and not leaving.is_due and id in world.containers else None
+    return leaving.number if leaving and not leaving.is_due and key in world.containers else None
 
 
-def _leaving(world: World, id: str) -> CPUSet:
+def _leaving(world: World, key: ContainerKey) -> CPUSet:
     """The CPUs that its files should say are leaving."""
-    return told_of(world.containers[id], world.state.assignments[id]).leaving
+    return told_of(world.containers[key], world.state.assignments[key]).leaving

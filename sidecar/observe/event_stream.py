@@ -26,6 +26,7 @@ from sidecar.failures import EngineError
 from sidecar.log import Log
 from sidecar.observe.looks import Looker
 from sidecar.ports import Engine, EngineEvent, Tickets
+from state.key import ContainerKey
 
 REMOVED: Final = ("destroy", "remove")
 
@@ -53,7 +54,7 @@ async def follow_events(
                 with looker.while_answered():
                     async for event in events:
                         backoff.reset()
-                        _hear(event, board, looker)
+                        _hear(event, info.name, board, looker)
         except EngineError as error:
             board.report("engine", str(error))
             await outbox.send(EngineDisconnected(str(error)))
@@ -62,19 +63,20 @@ async def follow_events(
             await trio.sleep(pause)
 
 
-def _hear(event: EngineEvent, board: Board, looker: Looker) -> None:
+def _hear(event: EngineEvent, engine: str, board: Board, looker: Looker) -> None:
+    container = ContainerKey(engine, event.container)
     if event.is_gap:
         looker.look_at_everything()
     elif event.action in REMOVED:
-        looker.removed(event.container)
-    elif event.view is not None and event.container not in board.latest.containers:
+        looker.removed(container)
+    elif event.view is not None and container not in board.latest.containers:
         looker.seen(event.view)
-    elif event.action == "update" and _awaits_an_answer(board, event.container):
+    elif event.action == "update" and _awaits_an_answer(board, container):
         return
     else:
-        looker.look(event.container)
+        looker.look(container)
 
 
-def _awaits_an_answer(board: Board, container: str) -> bool:
+def _awaits_an_answer(board: Board, container: ContainerKey) -> bool:
     known = board.latest.containers.get(container)
     return known is not None and known.order is not None

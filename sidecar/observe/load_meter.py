@@ -20,6 +20,7 @@ from sidecar.decide.container.container import Container
 from sidecar.decide.facts import Fact, Load, LoadMeasured, Phase
 from sidecar.decide.world import World
 from sidecar.ports import Usages
+from state.key import ContainerKey
 
 AT_ONCE: Final = 16
 """Samples taken without letting others run: less than a millisecond."""
@@ -42,8 +43,8 @@ class LoadMeter:
         self._usages = usages
         self._period = period_seconds
         self._half_life = half_life_seconds
-        self._samples: dict[str, Sample] = {}
-        self._peaks: dict[str, Peak] = {}
+        self._samples: dict[ContainerKey, Sample] = {}
+        self._peaks: dict[ContainerKey, Peak] = {}
 
     async def run(self) -> None:
         """Measure every period, for ever."""
@@ -60,16 +61,16 @@ class LoadMeter:
     async def measure(self) -> int:
         """One round: take samples, and tell the loads that are news. How many containers were looked at."""
         world = self._board.latest
-        followed = [id for id in world.state.assignments if follows_load(world, id)]
-        running = [one for id in followed if (one := world.containers.get(id)) and one.view.phase is Phase.RUNNING]
-        self._usages.retain(followed)
-        self._peaks = {id: self._peaks[id] for id in followed if id in self._peaks}
+        followed = [key for key in world.state.assignments if follows_load(world, key)]
+        running = [one for key in followed if (one := world.containers.get(key)) and one.view.phase is Phase.RUNNING]
+        self._usages.retain({key.id for key in followed})
+        self._peaks = {key: self._peaks[key] for key in followed if key in self._peaks}
         before, self._samples = self._samples, {}
         loads: list[Load] = []
         for count, container in enumerate(running):
             if count % AT_ONCE == AT_ONCE - 1:
                 await trio.lowlevel.checkpoint()
-            if load := self._load(container, before.get(container.view.id)):
+            if load := self._load(container, before.get(container.view.key)):
                 loads.append(load)
         await self._tell(self._board.latest, loads)
         return len(running)
@@ -81,12 +82,12 @@ class LoadMeter:
         if usage is None:
             return None
         after = Sample(at, usage, len(container.place.seen), view.started_at)
-        self._samples[view.id] = after
+        self._samples[view.key] = after
         if before is None:
             return None
-        load = load_between(view.id, before, after, self._peaks.get(view.id, Peak()), self._half_life)
+        load = load_between(view.key, before, after, self._peaks.get(view.key, Peak()), self._half_life)
         if load:
-            self._peaks[view.id] = Peak(load.peak, at)
+            self._peaks[view.key] = Peak(load.peak, at)
         return load
 
     async def _tell(self, world: World, loads: list[Load]) -> None:

@@ -23,6 +23,7 @@ from sidecar.decide.sightings import differs
 from sidecar.failures import ContainerGone, EngineError, EngineSilent, EngineUnavailable
 from sidecar.log import Log
 from sidecar.ports import Engine, Kernel, Tickets
+from state.key import ContainerKey
 
 AT_ONCE: Final = 16
 """Looks side by side."""
@@ -50,13 +51,13 @@ class Looker:
         self._tickets = tickets
         self._log = log
         self._limit = trio.CapacityLimiter(AT_ONCE)
-        self._under_way: dict[str, bool] = {}
+        self._under_way: dict[ContainerKey, bool] = {}
         self._everything = trio.Event()
         self._following: trio.CancelScope | None = None
         self._silence: EngineUnavailable | None = None
-        self._unseen: dict[str, str] = {}
+        self._unseen: dict[ContainerKey, str] = {}
 
-    def look(self, container: str) -> None:
+    def look(self, container: ContainerKey) -> None:
         """Look at this container soon; if somebody is looking already, look once more after that."""
         if container in self._under_way:
             self._under_way[container] = True
@@ -68,7 +69,7 @@ class Looker:
         """The engine's adapter looked at a container that nobody has looked at before."""
         self._tell(ContainerSeen(self._complete(view), self._tickets()))
 
-    def removed(self, container: str) -> None:
+    def removed(self, container: ContainerKey) -> None:
         """The engine says that this container is gone."""
         self._tell(ContainerRemoved(container, self._tickets()))
 
@@ -124,20 +125,24 @@ class Looker:
     async def take_inventory(self) -> None:
         """Look at every container, and tell what differs from the latest world. EngineError: nothing is told."""
         began = self._tickets()
-        listed = await self._engine.containers()
+        listed = await self._listed()
         views = await self._views(listed)
         world = self._board.latest
         seen = tuple(sorted((view for view in views if differs(world, view)), key=_age))
-        gone = tuple(sorted(set(world.containers) - set(listed)))
+        gone = tuple(sorted({key for key in world.containers if key.engine == self._engine.name} - set(listed)))
         await self._outbox.send(InventoryTaken(seen, gone, began))
 
-    async def _views(self, containers: tuple[str, ...]) -> list[ContainerView]:
+    async def _listed(self) -> tuple[ContainerKey, ...]:
+        ids = await self._engine.containers()
+        return tuple(ContainerKey(self._engine.name, id) for id in ids)
+
+    async def _views(self, containers: tuple[ContainerKey, ...]) -> list[ContainerView]:
         """All containers side by side. An error waits until all have ended, so that it comes out as it is."""
         found: list[ContainerView] = []
         errors: list[EngineUnavailable] = []
-        unseen: dict[str, EngineError] = {}
+        unseen: dict[ContainerKey, EngineError] = {}
 
-        async def add(container: str) -> None:
+        async def add(container: ContainerKey) -> None:
             try:
                 found.append(await self._view(container))
             except ContainerGone:
@@ -163,10 +168,10 @@ class Looker:
             # Who exists and is not known yet must not be missing: the books would forget it.
             if container not in self._board.latest.containers:
                 with suppress(ContainerGone):
-                    found.append(self._complete(await self._engine.glance(container)))
+                    found.append(self._complete(await self._engine.glance(container.id)))
         return found
 
-    def _tell_unseen(self, unseen: dict[str, str]) -> None:
+    def _tell_unseen(self, unseen: dict[ContainerKey, str]) -> None:
         """One container that cannot be looked at must not hide all the others. Said once for each reason."""
         for container, reason in unseen.items():
             if self._unseen.get(container) != reason:
@@ -175,11 +180,11 @@ class Looker:
         names = ", ".join(self._name(container) for container in unseen)
         self._board.report("looks", f"these containers cannot be looked at: {names}" if names else None)
 
-    def _name(self, container: str) -> str:
+    def _name(self, container: ContainerKey) -> str:
         known = self._board.latest.containers.get(container)
-        return known.view.name if known else container[:12]
+        return known.view.name if known else container.short
 
-    async def _look_until_calm(self, container: str) -> None:
+    async def _look_until_calm(self, container: ContainerKey) -> None:
         try:
             while True:
                 self._under_way[container] = False
@@ -189,7 +194,7 @@ class Looker:
         finally:
             del self._under_way[container]
 
-    async def _look_once(self, container: str) -> None:
+    async def _look_once(self, container: ContainerKey) -> None:
         began = self._tickets()
         try:
             view = await self._view(container)
@@ -197,14 +202,14 @@ class Looker:
             await self._outbox.send(ContainerRemoved(container, began))
         except EngineError as error:
             # The inventory after the next connection will look.
-            self._log.debug("no look", container=container[:12], reason=error)
+            self._log.debug("no look", container=container.short, reason=error)
             self.look_at_everything()
         else:
             await self._outbox.send(ContainerSeen(view, began))
 
-    async def _view(self, container: str) -> ContainerView:
+    async def _view(self, container: ContainerKey) -> ContainerView:
         async with self._limit:
-            return self._complete(await self._engine.inspect(container))
+            return self._complete(await self._engine.inspect(container.id))
 
     def _complete(self, view: ContainerView) -> ContainerView:
         """The engine's view with the kernel's word, which is the last one about whether it runs."""

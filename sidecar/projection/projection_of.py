@@ -20,7 +20,7 @@ from state.projection import Projection, Sharing
 
 def projection_of(world: World, container: Container) -> Projection:
     """What this container is told now; number and time are the writer's."""
-    assignment = world.state.assignments.get(container.view.id)
+    assignment = world.state.assignments.get(container.view.key)
     sure = world.sure_of(container)
     wanted = assignment.cpus if assignment else _wanted(world, container)
     leaving = told_of(container, assignment).leaving if assignment else EMPTY

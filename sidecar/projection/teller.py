@@ -23,6 +23,7 @@ from sidecar.projection.projection_of import names_of, projection_of
 from sidecar.projection.projections import Projections
 from state.cpuset import CPUSet
 from state.errors import ProjectionError
+from state.key import ContainerKey
 from state.model import Assignment, Refused
 
 PAUSE: Final = 0.001
@@ -40,7 +41,7 @@ class Teller:
         self._board = board
         self._projections = projections
         self._report = report
-        self._known: dict[str, _Known | None] = {}
+        self._known: dict[ContainerKey, _Known | None] = {}
         """What each was told of; None for who could never be told in full, and may have directories all the same."""
         self._has_swept = False
 
@@ -65,34 +66,35 @@ class Teller:
         errors: list[str] = []
         if not self._has_swept:
             self._has_swept = True
-            self._attempt(errors, partial(self._projections.retain, world.containers))
-        for id in [id for id in self._known if id not in world.containers]:
-            if self._attempt(errors, partial(self._projections.remove, id)):
-                del self._known[id]
+            self._attempt(errors, partial(self._projections.retain, [key.id for key in world.containers]))
+        for key in [key for key in self._known if key not in world.containers]:
+            if self._attempt(errors, partial(self._projections.remove, key.id)):
+                del self._known[key]
         self._attempt(errors, self._forget_what_was_lost)
-        for id in list(world.containers):
-            self._tell_one(id, errors)
+        for key in list(world.containers):
+            self._tell_one(key, errors)
             await trio.lowlevel.checkpoint()
         self._report("projections", "; ".join(errors[:5]) or None)
 
-    def _tell_one(self, id: str, errors: list[str]) -> None:
+    def _tell_one(self, key: ContainerKey, errors: list[str]) -> None:
         """Tell one container what the world says *now*: what was withdrawn meanwhile must not be told again."""
         world = self._board.latest
-        container = world.containers.get(id)
+        container = world.containers.get(key)
         if container is None:
             return
-        known = _known(world, id, container)
-        if _is_same(self._known.get(id), known):
+        known = _known(world, key, container)
+        if _is_same(self._known.get(key), known):
             return
         projection, names = projection_of(world, container), names_of(world, container)
-        self._known.setdefault(id, None)
-        if self._attempt(errors, partial(self._projections.write, id, names, projection)):
-            self._known[id] = known
+        self._known.setdefault(key, None)
+        if self._attempt(errors, partial(self._projections.write, key.id, names, projection)):
+            self._known[key] = known
 
     def _forget_what_was_lost(self) -> None:
         """A volume that was mounted anew is empty; and people clean up."""
-        for id in self._projections.lost(self._known):
-            del self._known[id]
+        lost = set(self._projections.lost(key.id for key in self._known))
+        for key in [key for key in self._known if key.id in lost]:
+            del self._known[key]
 
     def _attempt(self, errors: list[str], write: Callable[[], None]) -> bool:
         try:
@@ -103,11 +105,11 @@ class Teller:
         return True
 
 
-def _known(world: World, id: str, container: Container) -> _Known:
-    assignment = world.state.assignments.get(id)
+def _known(world: World, key: ContainerKey, container: Container) -> _Known:
+    assignment = world.state.assignments.get(key)
     settled = assignment is not None and is_settled(world, container)
     confined = world.group if container.view.in_shared_group and world.group else container
-    return container, confined, assignment, world.state.shared, settled, world.state.refusals.get(id)
+    return container, confined, assignment, world.state.shared, settled, world.state.refusals.get(key)
 
 
 def _is_same(before: _Known | None, now: _Known) -> bool:

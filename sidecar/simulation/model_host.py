@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -18,8 +19,12 @@ from sidecar.decide.orders import Update
 from sidecar.failures import SidecarError
 from sidecar.simulation.simulated_use import SimulatedUse
 from state.cpuset import EMPTY, CPUSet
+from state.key import ContainerKey
 from state.projection import Projection
 from state.topology import Topology, with_online
+
+ENGINE: Final = "simulated"
+"""What the imagined engine calls itself."""
 
 
 class ScenarioError(SidecarError):
@@ -47,7 +52,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 class ModelContainer:
     """One container as it really is. `moves_in`: seconds from notice to acknowledgement, None where it never does."""
 
-    id: str
+    key: ContainerKey
     name: str
     labels: Mapping[str, str]
     use: SimulatedUse
@@ -81,7 +86,8 @@ class ModelContainer:
     def view(self) -> ContainerView:
         """What a look at it shows."""
         return ContainerView(
-            id=self.id,
+            engine=self.key.engine,
+            id=self.key.id,
             name=self.name,
             phase=self.phase,
             labels=self.labels,
@@ -101,7 +107,7 @@ class ModelContainer:
         """What it did since it was last measured; None the first time."""
         self.advance(now)
         before, self.sample = self.sample, Sample(now, self.use.usage(), len(self.effective or EMPTY), str(self.starts))
-        load = load_between(self.id, before, self.sample, self.peak, half_life) if before else None
+        load = load_between(self.key, before, self.sample, self.peak, half_life) if before else None
         if load:
             self.peak = Peak(load.peak, now)
         return load
@@ -113,7 +119,7 @@ class ModelHost:
     def __init__(self, machine: Topology) -> None:
         self.machine = machine
         self.online = machine.online
-        self.containers: dict[str, ModelContainer] = {}
+        self.containers: dict[ContainerKey, ModelContainer] = {}
         self._created = 0
 
     def named(self, name: str) -> ModelContainer:
@@ -129,8 +135,9 @@ class ModelHost:
         if any(each.name == name for each in self.containers.values()):
             raise ScenarioError(f"there is a container {name!r} already: remove it before it is created again")
         self._created += 1
-        made = ModelContainer(id=f"{self._created:064x}", name=name, labels=labels, use=SimulatedUse(demand, now))
-        self.containers[made.id] = made
+        key = ContainerKey(ENGINE, f"{self._created:064x}")
+        made = ModelContainer(key=key, name=name, labels=labels, use=SimulatedUse(demand, now))
+        self.containers[made.key] = made
         return made
 
     def start(self, real: ModelContainer, now: float) -> bool:
@@ -158,7 +165,7 @@ class ModelHost:
     def remove(self, real: ModelContainer, now: float) -> None:
         """It is gone."""
         self.stop(real, now)
-        del self.containers[real.id]
+        del self.containers[real.key]
 
     def is_possible(self, update: Update) -> bool:
         """Whether the engine would take an update: only of CPUs that are online."""

@@ -48,9 +48,10 @@ from sidecar.decide.world import World
 from sidecar.projection.projection_of import projection_of
 from sidecar.simulation.agenda import Action, Agenda
 from sidecar.simulation.happenings import Happening, What, told
-from sidecar.simulation.model_host import ModelContainer, ModelHost, Pace
+from sidecar.simulation.model_host import ENGINE, ModelContainer, ModelHost, Pace
 from state import codec
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.model import State
 
 REFUSED_PAUSE: Final = 30.0
@@ -83,7 +84,7 @@ class ModelSidecar:
         self._inbox: list[Fact] = []
         self._lives = 0
         self._tickets = 0
-        self._known: dict[str, tuple[object, ...]] = {}
+        self._known: dict[ContainerKey, tuple[object, ...]] = {}
         self.is_running = False
         self.world: World = begin(State(), host.machine, config.settings())
         self.is_new = False
@@ -114,10 +115,10 @@ class ModelSidecar:
         if self.is_running:
             self._inbox.append(fact)
 
-    def look_at(self, id: str) -> None:
+    def look_at(self, key: ContainerKey) -> None:
         """A container changed: look at it soon, when the engine is done with it."""
         if self.is_running:
-            self._in_this_life(self._pace.hint, partial(self._look, id))
+            self._in_this_life(self._pace.hint, partial(self._look, key))
 
     def read_topology(self) -> None:
         """The machine changed: read it soon."""
@@ -153,12 +154,12 @@ class ModelSidecar:
 
     # Looks.
 
-    def _look(self, id: str) -> None:
-        real = self._host.containers.get(id)
+    def _look(self, key: ContainerKey) -> None:
+        real = self._host.containers.get(key)
         if real is None:
-            self.hear(ContainerRemoved(id, self._ticket()))
+            self.hear(ContainerRemoved(key, self._ticket()))
         elif real.free_at > self._agenda.now:
-            self._in_this_life(real.free_at - self._agenda.now, partial(self._look, id))
+            self._in_this_life(real.free_at - self._agenda.now, partial(self._look, key))
         else:
             real.is_unseen = False
             self.hear(ContainerSeen(real.view(), self._ticket()))
@@ -168,17 +169,17 @@ class ModelSidecar:
         views = tuple(real.view() for real in self._host.containers.values())
         for real in self._host.containers.values():
             real.is_unseen = False
-        gone = tuple(id for id in known if id not in self._host.containers)
-        seen = tuple(view for view in views if view.id not in known or known[view.id].view != view)
+        gone = tuple(key for key in known if key not in self._host.containers)
+        seen = tuple(view for view in views if view.key not in known or known[view.key].view != view)
         if seen or gone or not self.world.is_ready:
             self.hear(InventoryTaken(seen, gone, began))
         self._in_this_life(self._config.reconcile_seconds, self._take_inventory)
 
     def _measure(self) -> None:
         loads = []
-        for id in self.world.state.assignments:
-            real = self._host.containers.get(id)
-            if real and real.phase is Phase.RUNNING and follows_load(self.world, id):
+        for key in self.world.state.assignments:
+            real = self._host.containers.get(key)
+            if real and real.phase is Phase.RUNNING and follows_load(self.world, key):
                 load = real.load(self._agenda.now, self._config.load_half_life_seconds)
                 if load and is_news(self.world, load):
                     loads.append(load)
@@ -190,14 +191,14 @@ class ModelSidecar:
 
     def _tell(self) -> None:
         """Projections are true at each instant: what an order takes away is not named from when it leaves on."""
-        for id, container in self.world.containers.items():
-            real = self._host.containers.get(id)
+        for key, container in self.world.containers.items():
+            real = self._host.containers.get(key)
             if real is None or not real.follows:
                 continue
-            known = (container, self.world.state.assignments.get(id))
-            if all(a is b for a, b in zip(self._known.get(id, (None, None)), known, strict=True)):
+            known = (container, self.world.state.assignments.get(key))
+            if all(a is b for a, b in zip(self._known.get(key, (None, None)), known, strict=True)):
                 continue
-            self._known[id] = known
+            self._known[key] = known
             real.advance(self._agenda.now)
             real.told = projection_of(self.world, container)
 
@@ -233,20 +234,20 @@ class ModelSidecar:
         self._in_this_life(real.moves_in, partial(self._acknowledge, real, real.starts, order.number))
 
     def _acknowledge(self, real: ModelContainer, start: int, number: int) -> None:
-        assignment = self.world.state.assignments.get(real.id)
+        assignment = self.world.state.assignments.get(real.key)
         leaving = assignment.leaving if assignment else None
         if leaving is None or leaving.number != number or leaving.is_due or real.starts != start or not real.effective:
             return
         now = self._agenda.now
         self._say(Happening(at=now, what=What.ACKNOWLEDGES, container=real.name, cpus=leaving.cpus))
-        self.hear(TakeAcknowledged(real.id, number))
+        self.hear(TakeAcknowledged(real.key, number))
 
-    def _stopped(self, id: str) -> None:
-        real = self._host.containers.get(id)
+    def _stopped(self, key: ContainerKey) -> None:
+        real = self._host.containers.get(key)
         if real and real.phase.is_live:
             self._host.stop(real, self._agenda.now)
             self._say(Happening(at=self._agenda.now, what=What.STOPPED, container=real.name, why="by the sidecar"))
-            self.look_at(id)
+            self.look_at(key)
 
     def _begin_apply(self, order: ApplyCpuset) -> None:
         real = self._host.containers.get(order.container)
@@ -283,4 +284,4 @@ def _runs(real: ModelContainer, before: CPUSet | None, now: float) -> Happening:
 
 
 def _with_cpus(online: CPUSet) -> EngineInfo:
-    return EngineInfo(name="simulated", version="1", api_version="1.41", ncpu=len(online), cgroup_version="2")
+    return EngineInfo(name=ENGINE, version="1", api_version="1.41", ncpu=len(online), cgroup_version="2")

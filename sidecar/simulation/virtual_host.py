@@ -27,6 +27,7 @@ from sidecar.simulation.model_sidecar import ModelSidecar
 from sidecar.words.refusals import sentence
 from state.cpuset import EMPTY, CPUSet
 from state.invariants import violations
+from state.key import ContainerKey
 from state.model import State
 from state.topology import Topology
 
@@ -54,8 +55,8 @@ class Simulation:
         self._host = ModelHost(machine)
         self._sidecar = ModelSidecar(self._host, self._agenda, config, self._pace, say=self.log.append, trace=trace)
         self._checked: State | None = None
-        self._granted: dict[str, CPUSet] = {}
-        self._waiting_since: dict[str, float] = {}
+        self._granted: dict[ContainerKey, CPUSet] = {}
+        self._waiting_since: dict[ContainerKey, float] = {}
         self._is_changed = True
         self._told = 0
         self.start_sidecar()
@@ -116,7 +117,7 @@ class Simulation:
         real.nano_cpus, real.cpuset = round((limit or 0) * 1e9), cpuset
         real.follows, real.moves_in = follows, moves_in
         self._say(What.CREATED, name)
-        self._sidecar.look_at(real.id)
+        self._sidecar.look_at(real.key)
 
     def start(self, name: str) -> None:
         """Start it; it runs a moment later. ScenarioError where there is no such container."""
@@ -124,8 +125,8 @@ class Simulation:
 
     def run(self, name: str) -> None:
         """Start it a moment after it was created, as `docker run` does. ScenarioError as `start`."""
-        id = self._host.named(name).id
-        self._agenda.after(self._pace.between, lambda: self.start(name) if id in self._host.containers else None)
+        key = self._host.named(name).key
+        self._agenda.after(self._pace.between, lambda: self.start(name) if key in self._host.containers else None)
 
     def stop(self, name: str) -> None:
         """Stop it; it has ended a moment later. ScenarioError."""
@@ -136,7 +137,7 @@ class Simulation:
         real = self._host.named(name)
         self._host.remove(real, self.now)
         self._say(What.REMOVED, name)
-        self._sidecar.look_at(real.id)
+        self._sidecar.look_at(real.key)
 
     def set_demand(self, name: str, cpus: float, *, is_said: bool = False) -> None:
         """How many CPUs it would use from now on if it had them; in the log if it `is_said`. ScenarioError."""
@@ -148,13 +149,13 @@ class Simulation:
 
     def resize(self, name: str, cpus: int) -> None:
         """Order a size, as `cpuset-sidecar resize` does; the log says where that cannot be. ScenarioError."""
-        id = self._host.named(name).id
+        key = self._host.named(name).key
         why = "" if self._sidecar.is_running else "the sidecar does not run"
-        if not why and (refusal := objection(self.world, id, cpus)):
+        if not why and (refusal := objection(self.world, key, cpus)):
             why = sentence(refusal)
         self._say(What.RESIZE, name, why=f"not done: {why}" if why else f"to {cpus} CPUs")
         if not why:
-            self._sidecar.hear(ResizeRequested(id, cpus))
+            self._sidecar.hear(ResizeRequested(key, cpus))
 
     def defragment(self) -> None:
         """Order CPUs to be exchanged for better ones."""
@@ -220,9 +221,9 @@ class Simulation:
         self._agenda.at(real.free_at, partial(self._if_there, real, then))
 
     def _if_there(self, real: ModelContainer, then: Callable[[ModelContainer], None]) -> None:
-        if real.id in self._host.containers:
+        if real.key in self._host.containers:
             then(real)
-            self._sidecar.look_at(real.id)
+            self._sidecar.look_at(real.key)
 
     def _started(self, real: ModelContainer) -> None:
         if real.phase.is_live:
@@ -248,18 +249,18 @@ class Simulation:
     def _note_who_is_in_place(self) -> None:
         """Say when somebody whose grant changed, or who started, runs on exactly that, alone."""
         world = self.world
-        for id in [id for id in self._granted if id not in world.state.assignments]:
-            del self._granted[id]
-            self._waiting_since.pop(id, None)
-        for id, assignment in world.state.assignments.items():
-            real, container = self._host.containers.get(id), world.containers.get(id)
-            if self._granted.get(id) != assignment.cpus:
-                self._granted[id] = assignment.cpus
-                self._waiting_since.setdefault(id, self.now)
-            if id not in self._waiting_since or real is None or container is None or real.effective != assignment.cpus:
+        for key in [key for key in self._granted if key not in world.state.assignments]:
+            del self._granted[key]
+            self._waiting_since.pop(key, None)
+        for key, assignment in world.state.assignments.items():
+            real, container = self._host.containers.get(key), world.containers.get(key)
+            if self._granted.get(key) != assignment.cpus:
+                self._granted[key] = assignment.cpus
+                self._waiting_since.setdefault(key, self.now)
+            if key not in self._waiting_since or real is None or container is None or real.effective != assignment.cpus:
                 continue
             if self._sidecar.is_running and is_settled(world, container):
-                waited = round(self.now - self._waiting_since.pop(id), 6)
+                waited = round(self.now - self._waiting_since.pop(key), 6)
                 self._say(What.IN_PLACE, real.name, cpus=assignment.cpus, seconds=waited)
 
     def _check(self) -> None:
@@ -276,16 +277,16 @@ class Simulation:
     def _intruders(self, world: World) -> list[str]:
         """Who runs where somebody else is settled, though the sidecar has looked at both."""
         found = []
-        seen = {id: each for id, each in self._host.containers.items() if not each.is_unseen and each.effective}
-        for id, assignment in world.state.assignments.items():
-            container, real = world.containers.get(id), seen.get(id)
+        seen = {key: each for key, each in self._host.containers.items() if not each.is_unseen and each.effective}
+        for key, assignment in world.state.assignments.items():
+            container, real = world.containers.get(key), seen.get(key)
             if container is None or real is None or not is_settled(world, container):
                 continue
             own = held(assignment, container)
             if real.effective != own:
                 found.append(f"{real.name} is settled on {own} and runs on {real.effective}")
-            for other_id, other in seen.items():
-                known = world.containers.get(other_id)
+            for other_key, other in seen.items():
+                known = world.containers.get(other_key)
                 if other is real or known is None or known.wish.standing is Standing.UNMANAGED:
                     continue
                 if both := (other.effective or EMPTY) & own:
@@ -295,8 +296,8 @@ class Simulation:
     def _frame(self) -> Frame:
         state = self.world.state
         holdings = []
-        for id, real in self._host.containers.items():
-            grant = state.assignments.get(id)
+        for key, real in self._host.containers.items():
+            grant = state.assignments.get(key)
             if grant is None and not real.effective:
                 continue
             leaving = grant.leaving.cpus if grant and grant.leaving else EMPTY

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.world import World
+from state.key import ContainerKey
 
 
 class Deadlines:
@@ -14,19 +15,19 @@ class Deadlines:
 
     def __init__(self, clock: Callable[[], datetime]) -> None:
         self._clock = clock
-        self._until: dict[tuple[str, int], str] = {}
+        self._until: dict[tuple[ContainerKey, int], str] = {}
 
-    def of(self, world: World) -> dict[tuple[str, int], str]:
+    def of(self, world: World) -> dict[tuple[ContainerKey, int], str]:
         """Until when each take of this world that is not due waits: RFC 3339, by container and number."""
         found = {}
-        for id, assignment in world.state.assignments.items():
+        for key, assignment in world.state.assignments.items():
             leaving = assignment.leaving
             if leaving is None or leaving.is_due:
                 continue
-            key = (id, leaving.number)
-            if key not in self._until:
+            take = (key, leaving.number)
+            if take not in self._until:
                 ends = self._clock() + timedelta(seconds=grace_of(world, assignment))
-                self._until[key] = ends.isoformat(timespec="milliseconds")
-            found[key] = self._until[key]
+                self._until[take] = ends.isoformat(timespec="milliseconds")
+            found[take] = self._until[take]
         self._until = found
         return found

@@ -25,11 +25,12 @@ from sidecar.words.explanations import explanation, waits_for
 from sidecar.words.refusals import sentence, warnings
 from sidecar.words.repairs import noted
 from state.cpuset import EMPTY, CPUSet
+from state.key import ContainerKey
 from state.model import Assignment, Demand, NumaRule
 
 VERSION: Final = 1
 
-Deadlines = Mapping[tuple[str, int], str]
+Deadlines = Mapping[tuple[ContainerKey, int], str]
 """Until when each take waits at most (RFC 3339, UTC), by container and number."""
 
 
@@ -182,13 +183,13 @@ def status_of(
 
 def container_status(world: World, container: Container, deadlines: Deadlines) -> ContainerStatus:
     """The part of the document that describes one container."""
-    id = container.view.id
-    assignment = world.state.assignments.get(id)
-    refused = world.state.refusals.get(id)
+    key = container.view.key
+    assignment = world.state.assignments.get(key)
+    refused = world.state.refusals.get(key)
     wanted = None if is_left_alone(world, container) else desired(world, container)
     demand = assignment.demand if assignment else container.wish.demand
     made = ContainerStatus(
-        id=id,
+        id=key.id,
         name=container.view.name,
         phase=container.view.phase.value,
         sharing=sharing_of(world, container),
@@ -198,7 +199,7 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
         pending=container.order.update.cpus if container.order else EMPTY,
         is_settled=is_where_it_should_be(world, container, assignment, wanted),
         is_quota_lifted=is_quota_lifted(world, container, assignment),
-        load=_load(world.loads.get(container.view.id)),
+        load=_load(world.loads.get(container.view.key)),
         waits_for=waits_for(world, container, assignment, wanted),
         refusal=sentence(refused.refusal) if refused else "",
         trouble=container.fault.text if container.fault else "",
@@ -231,7 +232,7 @@ def _with_grant(made: ContainerStatus, world: World, grant: Assignment, deadline
 
 def sharing_of(world: World, container: Container) -> SharingStatus:
     """With whom a container shares its CPUs."""
-    if container.view.id in world.state.assignments:
+    if container.view.key in world.state.assignments:
         return SharingStatus.EXCLUSIVE
     if container.wish.standing is Standing.STRANGER:
         return SharingStatus.STRANGER

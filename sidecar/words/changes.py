@@ -45,15 +45,15 @@ def news(before: World, now: World) -> Iterator[Line]:
 
 def _books(before: World, now: World) -> Iterator[Line]:
     old, new = before.state, now.state
-    for id, assignment in new.assignments.items():
-        was = old.assignments.get(id)
+    for key, assignment in new.assignments.items():
+        was = old.assignments.get(key)
         if was is None:
             yield Line(LogLevel.INFO, "granted", {"container": assignment.name, "cpus": assignment.cpus})
         elif was is not assignment:
             yield from _changes(was, assignment)
             yield from _takes(before, now, was, assignment)
-    for id, assignment in old.assignments.items():
-        if id not in new.assignments:
+    for key, assignment in old.assignments.items():
+        if key not in new.assignments:
             yield Line(LogLevel.INFO, "released", {"container": assignment.name, "cpus": assignment.cpus})
     for refused in new_refusals(old, new):
         yield Line(LogLevel.WARNING, "refused", {"container": refused.name, "reason": sentence(refused.refusal)})
@@ -61,8 +61,8 @@ def _books(before: World, now: World) -> Iterator[Line]:
 
 def new_refusals(before: State, now: State) -> Iterator[Refused]:
     """Who was refused between two states of the books. Only because others have the rest now it is not refused anew."""
-    for id, refused in now.refusals.items():
-        was = before.refusals.get(id)
+    for key, refused in now.refusals.items():
+        was = before.refusals.get(key)
         if was is None or was.demand != refused.demand or not was.refusal.is_like(refused.refusal):
             yield refused
 
@@ -118,8 +118,8 @@ def _take(assignment: Assignment, leaving: Leaving | None) -> dict[str, object]:
 
 
 def _warnings(before: World, now: World) -> Iterator[Line]:
-    for id, container in now.containers.items():
-        known = before.containers.get(id)
+    for key, container in now.containers.items():
+        known = before.containers.get(key)
         if known is container or (known is not None and known.wish == container.wish):
             continue
         name = container.view.name

@@ -40,9 +40,9 @@ def waits_for(world: World, container: Container, assignment: Assignment | None,
     candidates = world.containers if assignment else world.state.assignments
     others = [
         other
-        for id in (candidates if missing and not is_where_it_should_be(world, container, assignment, wanted) else ())
-        if (other := world.containers.get(id))
-        and id != container.view.id
+        for key in (candidates if missing and not is_where_it_should_be(world, container, assignment, wanted) else ())
+        if (other := world.containers.get(key))
+        and key != container.view.key
         and other.wish.standing is not Standing.UNMANAGED
         and other.footprint & missing.mask
     ]
@@ -51,7 +51,7 @@ def waits_for(world: World, container: Container, assignment: Assignment | None,
     notices = [
         grace_of(world, theirs)
         for other in others
-        if (theirs := world.state.assignments.get(other.view.id))
+        if (theirs := world.state.assignments.get(other.view.key))
         and theirs.leaving
         and not theirs.leaving.is_due
         and theirs.leaving.cpus.mask & missing.mask
@@ -80,7 +80,7 @@ def explanation(
     if assignment:
         said += _changes(assignment)
     if assignment and is_quota_lifted(world, container, assignment):
-        limit = cpu_limit(world.state.originals[container.view.id])
+        limit = cpu_limit(world.state.originals[container.view.key])
         said.append(
             f"Its limit of {limit:g} CPUs is lifted while it has CPUs of its own, and put back when it leaves them."
         )
@@ -151,7 +151,7 @@ def _size(world: World, container: Container, assignment: Assignment) -> str:
         case Scale.FILL:
             return f"{head}: it gets its share of all that is spare, by its weight of {demand.weight}."
         case Scale.LOAD:
-            load = world.loads.get(container.view.id)
+            load = world.loads.get(container.view.key)
             if load is None:
                 return f"{head}: what it uses decides, and nothing that would change it was measured yet."
             wish = wished(assignment, load, world.settings.band)

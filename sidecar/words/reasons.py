@@ -16,7 +16,7 @@ LEFT_ALONE: Final = "left alone, as asked"
 
 def reason_of(world: World, container: Container) -> str:
     """Why it has the CPUs that it has, as a sentence for people."""
-    id, wish = container.view.id, container.wish
+    key, wish = container.view.key, container.wish
     if world.is_releasing:
         return "everything is being given back: the sidecar leaves"
     match wish.standing:
@@ -30,11 +30,11 @@ def reason_of(world: World, container: Container) -> str:
             return f"in the shared pool: it lives in {world.settings.shared_slice}, which is confined to it"
         case Standing.MANAGED:
             pass
-    if assignment := world.state.assignments.get(id):
+    if assignment := world.state.assignments.get(key):
         if assignment.moves:
             return _moved(assignment.moves[-1])
         return f"granted {exclusive_cpus(len(assignment.cpus))}: {assignment.cpus}"
-    if refused := world.state.refusals.get(id):
+    if refused := world.state.refusals.get(key):
         return f"in the shared pool: {sentence(refused.refusal)}"
     if wish.refusal is not None:
         return f"in the shared pool: {sentence(wish.refusal)}"

@@ -31,6 +31,7 @@ from sidecar.decide.sightings import sighted
 from sidecar.log import Log
 from state.cpuset import CPUSet
 from state.errors import StateError
+from state.key import ContainerKey
 from state.model import State
 from state.refusal import Refusal, RefusalCode
 from state.topology import Topology, uniform
@@ -38,6 +39,7 @@ from tests.decide.stories import static
 from tests.fakes.host import inline
 from tests.support.engine.simulated import Fault, SimulatedEngine
 from tests.support.engine.simulated_docker import SimulatedDocker
+from tests.support.keys import docker
 
 NO_CPUS = Refusal(RefusalCode.NOT_ENOUGH)
 
@@ -53,7 +55,7 @@ class Bench:
         self.docker = SimulatedDocker(uniform(cores=4), chance=Random(1), cgroup_version=2)
         self.engine = SimulatedEngine(self.docker)
         self.board = Board(begin(State(), uniform(cores=4), static()))
-        self.looks: list[str] = []
+        self.looks: list[ContainerKey] = []
         self.answers: list[AnswerStart] = []
         self.lines = io.StringIO()
         self.outbox, self.inbox = trio.open_memory_channel[Fact](100)
@@ -78,7 +80,7 @@ class Bench:
         return made
 
     def order(self, container: str, cpus: CPUSet = ONE, *, number: int = 7) -> ApplyCpuset:
-        order = ApplyCpuset(container, number, Update(cpus=cpus), live=True)
+        order = ApplyCpuset(docker(container), number, Update(cpus=cpus), live=True)
         self.executor.start(order)
         return order
 
@@ -104,7 +106,7 @@ async def test_an_order_that_took_effect(autojump_clock: MockClock, bench: Bench
     before = bench.tickets()
     bench.order(one)
     fact = await bench.next()
-    assert fact == CpusetApplied(one, 7, ONE, before + 1)
+    assert fact == CpusetApplied(docker(one), 7, ONE, before + 1)
     assert bench.docker.effective(one) == ONE
 
 
@@ -128,10 +130,10 @@ async def test_an_order_that_failed_is_told_and_its_pause_ends_in_a_fact(
     bench.order(one)
     fact = await bench.outcome()
     assert isinstance(fact, CpusetFailed)
-    assert (fact.container, fact.order, fact.failure) == (one, 7, failure)
+    assert (fact.container, fact.order, fact.failure) == (docker(one), 7, failure)
     assert fact.reason
     began = trio.current_time()
-    assert await bench.next() == RetryDue(one, 7)
+    assert await bench.next() == RetryDue(docker(one), 7)
     paused = trio.current_time() - began
     low, high = (REFUSED_PAUSE, REFUSED_PAUSE) if failure is Failure.REFUSED else (0.1, 0.2)
     assert low <= round(paused, 6) <= high
@@ -193,7 +195,7 @@ async def test_a_slow_start_holds_up_its_own_update_and_no_other(autojump_clock:
         first, second = await bench.next(), await bench.next()
         assert isinstance(first, CpusetApplied)
         assert isinstance(second, CpusetApplied)
-        assert (first.container, second.container) == (two, one)
+        assert (first.container, second.container) == (docker(two), docker(one))
         assert trio.current_time() - began > bench.docker.pace.start
 
 
@@ -210,7 +212,7 @@ async def test_an_order_that_hangs_is_told_as_late(
 
     monkeypatch.setattr(bench.engine, "update", slow)
     order = bench.order(one)
-    assert await bench.next() == OrderDelayed(one, order.number)
+    assert await bench.next() == OrderDelayed(docker(one), order.number)
     assert isinstance(await bench.next(), CpusetApplied)
     monkeypatch.undo()
     bench.order(one)
@@ -222,15 +224,15 @@ async def test_an_order_that_hangs_is_told_as_late(
 async def test_the_other_orders(autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A look is asked for, a timer fires, the machine is read, a container is stopped."""
     one = await bench.run()
-    bench.executor.start(LookAgain(one))
-    assert bench.looks == [one]
+    bench.executor.start(LookAgain(docker(one)))
+    assert bench.looks == [docker(one)]
     began = trio.current_time()
-    bench.executor.start(StartTimer(one, Purpose.LINGER, 3, 7.5))
-    assert await bench.next() == TimerEnded(one, Purpose.LINGER, 3)
+    bench.executor.start(StartTimer(docker(one), Purpose.LINGER, 3, 7.5))
+    assert await bench.next() == TimerEnded(docker(one), Purpose.LINGER, 3)
     assert trio.current_time() - began == pytest.approx(7.5)
     bench.executor.start(ReadTopology())
     assert await bench.next() == TopologyRead(bench.docker.kernel.topology())
-    bench.executor.start(StopContainer(one, NO_CPUS))
+    bench.executor.start(StopContainer(docker(one), NO_CPUS))
     await trio.sleep(1)
     assert bench.docker.effective(one) is None
 
@@ -246,12 +248,12 @@ async def test_the_other_orders(autojump_clock: MockClock, bench: Bench, monkeyp
 async def test_a_stop_that_fails_is_told(autojump_clock: MockClock, bench: Bench) -> None:
     one = await bench.run()
     await bench.docker.go_down()
-    bench.executor.start(StopContainer(one, NO_CPUS))
+    bench.executor.start(StopContainer(docker(one), NO_CPUS))
     fact = await bench.next()
     assert isinstance(fact, StopFailed)
     assert "it could not be stopped" in fact.reason
     await bench.docker.come_up()
-    bench.executor.start(StopContainer("f" * 64, NO_CPUS))
+    bench.executor.start(StopContainer(docker("f" * 64), NO_CPUS))
     with trio.move_on_after(5) as scope:
         await bench.inbox.receive()
     assert scope.cancelled_caught

@@ -37,6 +37,7 @@ from state.codec import encode
 from state.cpuset import CPUSet
 from state.model import Demand, Scale, State
 from state.topology import uniform
+from tests.support.keys import docker
 
 FOLDER: Final = "cpuset-sidecar-bench"
 EACH: Final = 4
@@ -60,13 +61,19 @@ def world_of(ids: list[str]) -> World:
     state = State(policy="dynamic", online=machine.online, reserved=CPUSet.of(0))
     containers = {}
     for place, id in enumerate(ids, 1):
-        demand = Demand(container=id, name=id[:12], cpus=EACH, min_cpus=1, max_cpus=8, scale=Scale.LOAD)
+        demand = Demand(container=docker(id), name=id[:12], cpus=EACH, min_cpus=1, max_cpus=8, scale=Scale.LOAD)
         cpus = CPUSet(range(EACH * place, EACH * place + EACH))
         view = ContainerView(
-            id=id, name=id[:12], phase=Phase.RUNNING, cgroup_parent=f"/{FOLDER}", started_at="1", effective=cpus
+            engine="docker",
+            id=id,
+            name=id[:12],
+            phase=Phase.RUNNING,
+            cgroup_parent=f"/{FOLDER}",
+            started_at="1",
+            effective=cpus,
         )
         wish = Wish(standing=Standing.MANAGED, demand=demand)
-        containers[id] = first_seen(view, Place(cpus, cpus), wish, place, 1)
+        containers[view.key] = first_seen(view, Place(cpus, cpus), wish, place, 1)
         state = state.granted(demand, cpus)
     return World(state=state, topology=machine, settings=settings, containers=containers, readiness=Ready(0))
 
@@ -106,7 +113,7 @@ async def rounds_of(ids: list[str], rounds: int, *, busy: bool) -> float:
     """Milliseconds of CPU time a round, by median: all idle, which is no news once known; or all news, again and again,
     since the world never learns of it, though it is folded into one and written as the journal does.
     """
-    world = with_loads(world_of(ids), [Load(container=id, cpus=EACH, use=0.0, peak=0.0) for id in ids])
+    world = with_loads(world_of(ids), [Load(container=docker(id), cpus=EACH, use=0.0, peak=0.0) for id in ids])
     outbox, inbox = trio.open_memory_channel[Fact](1)
     real = HostUsages()
     counters = Busy(real) if busy else real

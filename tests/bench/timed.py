@@ -33,6 +33,11 @@ class TimedEngine:
         self._out = out
         self._created: dict[str, tuple[int, int]] = {}
 
+    @property
+    def name(self) -> str:
+        """As the engine."""
+        return self._engine.name
+
     async def info(self) -> EngineInfo:
         """As the engine."""
         return await self._engine.info()

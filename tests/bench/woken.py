@@ -187,7 +187,7 @@ async def telling(containers: int, root: Path) -> AsyncIterator[tuple[Timed, Cal
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(teller.run)
-        yield projections, post, last.id
+        yield projections, post, last.key.id
         nursery.cancel_scope.cancel()
 
 

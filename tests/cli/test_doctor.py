@@ -125,7 +125,7 @@ def test_containers_that_are_pinned_mounted_or_labelled_wrongly() -> None:
     stale = container("stale", mounts=(Mount(source="/run/cpuset-sidecar/by-id/x/cpuset", target="/c"),))
     odd = container("odd", labels={"cpuset.exclusiv": "2", "cpuset.mems": "fllw"})
     report = EngineReport(views=(ours, pinned, stale, odd))
-    found = told(check_containers(Config(), report, {ours.id: Originals()}, ALL))
+    found = told(check_containers(Config(), report, {ours.key: Originals()}, ALL))
     assert found == [
         ("pinned by hand", "warn", "pinned have a cpuset of their own"),
         ("mounts", "fail", "stale mount a single projected file, which stays stale for ever"),

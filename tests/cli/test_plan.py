@@ -19,6 +19,7 @@ from state.cpuset import CPUSet
 from state.model import Demand, State
 from state.topology import Topology, uniform
 from tests.cli.worlds import STATIC, container, world
+from tests.support.keys import docker
 
 MACHINE = uniform(packages=2, cores=4, threads=2)
 """Nodes 0 (0-3,8-11) and 1 (4-7,12-15)."""
@@ -165,7 +166,7 @@ def test_under_dynamic_a_plan_counts_what_others_have_above_their_floors(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A request that static would refuse, if as much were held for good, is served out of what is elastic."""
-    demand = Demand(container="a" * 64, name="batch", cpus=14, min_cpus=2, max_cpus=14)
+    demand = Demand(container=docker("a" * 64), name="batch", cpus=14, min_cpus=2, max_cpus=14)
     settings = Settings(policy=PolicyName.DYNAMIC, reserved_cpus=CPUSet.of(0))
     held = CPUSet.parse("1-14")
     books = begin(State(), MACHINE, settings).state.granted(demand, held, CPUSet.of(1, 9))
@@ -184,7 +185,7 @@ def fragmented(directory: Path, *, can_move: bool = True) -> Path:
     views = (container("first", exclusive=5), container("wide", exclusive=4, labels=labels))
     made = world(MACHINE, *views, settings=settings)
     books = CheckpointFile(directory)
-    books.save(made.state.released(views[0].id))
+    books.save(made.state.released(views[0].key))
     books.close()
     write_status(directory, status_of(made))
     return directory

@@ -23,6 +23,7 @@ from state.cpuset import CPUSet
 from state.model import State
 from state.topology import uniform
 from tests.cli.worlds import ENGINE, STATIC, container, world
+from tests.support.keys import by_id, docker
 
 BOOKS = world(uniform(cores=8), container("web", exclusive=2), container("db", exclusive=2)).state
 WEB, DB = (name.encode().hex().ljust(64, "0") for name in ("web", "db"))
@@ -152,10 +153,10 @@ def test_an_export_is_imported_back(
     )
     assert main(["state", "--import", left(tmp_path, kubelet_state.encode(swapped)), "--format", "kubelet"]) == 0
     assert kubelet_state.decode(capsysbinary.readouterr().out) == swapped
-    assert books_in(state_dir).assignments[WEB].cpus == CPUSet.of(3, 4)
+    assert books_in(state_dir).assignments[docker(WEB)].cpus == CPUSet.of(3, 4)
     assert main(["state", "--import", left(tmp_path, encode_checkpoint(BOOKS)), "--json"]) == 0
     assert len(json.loads(capsysbinary.readouterr().out)["taken"]) == 2
-    assert books_in(state_dir).assignments[WEB].cpus == CPUSet.of(1, 2)
+    assert books_in(state_dir).assignments[docker(WEB)].cpus == CPUSet.of(1, 2)
 
 
 def test_the_next_daemon_moves_what_was_imported() -> None:
@@ -169,17 +170,17 @@ def test_the_next_daemon_moves_what_was_imported() -> None:
     ]
     now, first = step(now, [InventoryTaken(tuple(views), (), 1)])
     orders = list(first)
-    runs = {view.id: view.effective for view in views}
+    runs = {view.key: view.effective for view in views}
     for ticket in range(2, 20):
         order = next((each for each in orders if isinstance(each, ApplyCpuset)), None)
         if order is None:
             break
-        others = [cpus for id, cpus in runs.items() if id != order.container and cpus]
+        others = [cpus for key, cpus in runs.items() if key != order.container and cpus]
         assert all(order.update.cpus.isdisjoint(cpus - now.state.reserved) for cpus in others)
         runs[order.container] = order.update.cpus
         now, more = step(now, [CpusetApplied(order.container, order.number, order.update.cpus, ticket)])
         orders = [each for each in orders if each is not order] + list(more)
-    assert runs == {WEB: CPUSet.of(3, 4), DB: CPUSet.of(1, 2)}
+    assert by_id(runs) == {WEB: CPUSet.of(3, 4), DB: CPUSet.of(1, 2)}
 
 
 def test_an_import_that_cannot_be_leaves_the_books(

@@ -58,7 +58,7 @@ class Elastic(Story):
 def test_top_shows_sizes_within_their_ranges() -> None:
     """Size, range, who decides, weight; use where it is known; the others as their number."""
     story = Elastic()
-    story.feed(LoadMeasured((Load(container=story.busy.id, cpus=1, use=0.9, peak=0.9, pressure=1.0),)))
+    story.feed(LoadMeasured((Load(container=story.busy.key, cpus=1, use=0.9, peak=0.9, pressure=1.0),)))
     story.settle()
     lines = rendered(story.told(), NOW + timedelta(seconds=1), is_running=True, width=120)
     rows = {line[3:9].strip(): line.split() for line in lines[4:8]}
@@ -99,7 +99,7 @@ def test_a_deadline_stays_what_it_was_first_told() -> None:
     assert deadlines.of(story.world) == {}
     story.take()
     [(key, until)] = deadlines.of(story.world).items()
-    assert (key[0], until) == (story.batch.id, "2026-03-04T05:06:09.000+00:00")
+    assert (key[0], until) == (story.batch.key, "2026-03-04T05:06:09.000+00:00")
     at[0] += timedelta(seconds=1)
     assert deadlines.of(story.world) == {key: until}
     acknowledge(story, 0)
@@ -166,7 +166,7 @@ def test_a_resize_that_was_ordered_is_in_the_books_and_the_status() -> None:
     story = Elastic()
     man = story.arrive("man", 1, labels={"cpuset.max": "2", "cpuset.scale": "manual"})
     story.settle()
-    story.feed(ResizeRequested(man.id, 2))
+    story.feed(ResizeRequested(man.key, 2))
     [told] = [each for each in story.told().containers if each.name == "man"]
     assert (told.ordered, told.floor, told.ceiling, told.scale, told.weight) == (2, 1, 2, "manual", 10)
     assert "It may have 1 to 2 CPUs: people decide, by `cpuset-sidecar resize`; 2 were ordered." in told.explanation

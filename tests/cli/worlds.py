@@ -30,7 +30,7 @@ def container(name: str, **fields: object) -> ContainerView:
     assert isinstance(given, Mapping)
     values: dict[str, object] = {"phase": Phase.RUNNING, "started_at": "1", **fields, "labels": {**labels, **given}}
     id = name.encode().hex().ljust(64, "0")[:64]
-    view: ContainerView = ContainerView(id=id, name=name, **values)  # type: ignore[arg-type] # spelled in keywords
+    view: ContainerView = ContainerView(engine=ENGINE.name, id=id, name=name, **values)  # type: ignore[arg-type] # spelled in keywords
     return view
 
 

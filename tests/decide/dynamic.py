@@ -30,7 +30,7 @@ class Dynamic(Story):
         return real
 
     def grant(self, real: Real) -> Assignment:
-        return self.world.state.assignments[real.id]
+        return self.world.state.assignments[real.key]
 
     def layout(self, *reals: Real) -> list[str]:
         """What each holds in the books."""
@@ -61,7 +61,7 @@ class Dynamic(Story):
 
     def over(self, purpose: Purpose, real: Real) -> None:
         """The time of that purpose is over for a container, the first of several, and what follows is answered."""
-        timer = next(each for each in self.waiting(purpose) if each.container == real.id)
+        timer = next(each for each in self.waiting(purpose) if each.container == real.key)
         self.time_out(self.timers.index(timer))
         self.settle()
 
@@ -69,18 +69,18 @@ class Dynamic(Story):
         """The workload says that it has left, and what follows is answered."""
         leaving = self.grant(real).leaving
         assert leaving is not None
-        self.feed(TakeAcknowledged(real.id, leaving.number))
+        self.feed(TakeAcknowledged(real.key, leaving.number))
         self.settle()
 
     def used(self, real: Real, use: float, **load: Any) -> None:
         """It is measured, and what follows is answered."""
         size = len(real.effective or CPUSet())
-        self.feed(LoadMeasured((Load(**{"container": real.id, "cpus": size, "use": use, "peak": use, **load}),)))
+        self.feed(LoadMeasured((Load(**{"container": real.key, "cpus": size, "use": use, "peak": use, **load}),)))
         self.settle()
 
     def resized(self, real: Real, cpus: int) -> None:
         """Somebody orders a size, and what follows is answered."""
-        self.feed(ResizeRequested(real.id, cpus))
+        self.feed(ResizeRequested(real.key, cpus))
         self.settle()
 
 
@@ -95,4 +95,4 @@ def elastic_labels(least: int | None, most: int | None, **labels: str) -> dict[s
 
 def signals_to(story: Dynamic, real: Real) -> list[str]:
     """The signals that were ordered for a container."""
-    return [order.signal for order in story.given if isinstance(order, SendSignal) and order.container == real.id]
+    return [order.signal for order in story.given if isinstance(order, SendSignal) and order.container == real.key]

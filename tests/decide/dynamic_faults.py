@@ -15,6 +15,7 @@ from sidecar.decide.settings import Band
 from sidecar.decide.world import World, replace
 from state.cause import Cause
 from state.cpuset import EMPTY, CPUSet
+from state.key import ContainerKey
 from state.model import Assignment, Demand, State
 from state.topology import Topology
 from tests.decide import laws
@@ -31,9 +32,11 @@ def takes_without_leaving(patch: pytest.MonkeyPatch) -> None:
     """What a grant loses is forgotten."""
     honest = takes.changed
 
-    def changed(state: State, id: str, cause: Cause, *, gained: CPUSet = EMPTY, lost: CPUSet = EMPTY) -> State:
-        made = honest(state, id, cause, gained=gained, lost=lost)
-        return made.holding(replace(made.assignments[id], leaving=None))
+    def changed(
+        state: State, key: ContainerKey, cause: Cause, *, gained: CPUSet = EMPTY, lost: CPUSet = EMPTY
+    ) -> State:
+        made = honest(state, key, cause, gained=gained, lost=lost)
+        return made.holding(replace(made.assignments[key], leaving=None))
 
     patch.setattr(dynamic, "changed", changed)
 
@@ -84,7 +87,7 @@ def lets_newcomers_onto_what_is_leaving(patch: pytest.MonkeyPatch) -> None:
 
     def desired(self: dynamic.DynamicPolicy, world: World, container: Container) -> CPUSet | None:
         found = honest(self, world, container)
-        return found if found is None or container.view.id in world.state.assignments else world.state.shared
+        return found if found is None or container.view.key in world.state.assignments else world.state.shared
 
     patch.setattr(dynamic.DynamicPolicy, "desired", desired)
 
@@ -132,7 +135,7 @@ def grows_onto_granted_cpus(patch: pytest.MonkeyPatch) -> None:
 def shares_out_by_arrival(patch: pytest.MonkeyPatch) -> None:
     """First come, first served, in place of a fair share."""
 
-    def greedy(capacity: int, claims: list[fair.Claim]) -> dict[str, int]:
+    def greedy(capacity: int, claims: list[fair.Claim]) -> dict[ContainerKey, int]:
         found = {claim.key: claim.lowest for claim in claims}
         left = capacity - sum(found.values())
         for claim in sorted(claims, key=lambda each: each.since):

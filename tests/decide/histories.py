@@ -197,10 +197,10 @@ def _create(reality: Reality, who: int, how: int) -> None:
     real.asks = how % 4 == 1
     real.is_member = reality.group is not None and how % 3 == 0
     if who % 4:
-        reality.begin_look(real.id)
+        reality.begin_look(real.key)
     if who % 3 == 0:
         _begin_start(reality, real)
-        reality.begin_look(real.id)
+        reality.begin_look(real.key)
 
 
 def _begin_start(reality: Reality, real: Real) -> None:
@@ -214,7 +214,7 @@ def _start(reality: Reality, who: int, how: int) -> None:
     if real := _someone(reality, who):
         _begin_start(reality, real)
         if how % 5:
-            reality.begin_look(real.id)
+            reality.begin_look(real.key)
 
 
 def _end_start(reality: Reality, who: int, how: int) -> None:
@@ -223,7 +223,7 @@ def _end_start(reality: Reality, who: int, how: int) -> None:
     if locked and (real := locked[who % len(locked)]).verdict:
         strictstarts.go_on(reality, real, fails=how % 6 == 0)
         if how % 5:
-            reality.begin_look(real.id)
+            reality.begin_look(real.key)
     elif locked and how % 3 == 0:
         strictstarts.let_go(reality, real)
 
@@ -232,21 +232,21 @@ def _stop(reality: Reality, who: int, how: int) -> None:
     if real := _someone(reality, who):
         reality.stop(real, restarts=how % 3 == 0)
         if how % 5:
-            reality.begin_look(real.id)
+            reality.begin_look(real.key)
 
 
 def _remove(reality: Reality, who: int, how: int) -> None:
     if real := _someone(reality, who):
         reality.remove(real, by_half=how % 7 == 0)
         if how % 5:
-            reality.begin_look(real.id)
+            reality.begin_look(real.key)
 
 
 def _tamper(reality: Reality, who: int, how: int) -> None:
     if real := _someone(reality, who):
         reality.tamper(real, CPUSet.from_mask(how % (1 << len(reality.present))) & reality.online)
         if how % 3:
-            reality.begin_look(real.id)
+            reality.begin_look(real.key)
 
 
 def _pick(
@@ -304,7 +304,7 @@ def _measure(reality: Reality, who: int, how: int) -> None:
 
 def _resize(reality: Reality, who: int, how: int) -> None:
     if real := _someone(reality, who):
-        reality.feed(ResizeRequested(real.id, 1 + how % len(reality.present)))
+        reality.feed(ResizeRequested(real.key, 1 + how % len(reality.present)))
 
 
 def _acknowledge(reality: Reality, who: int, how: int) -> None:

@@ -20,6 +20,7 @@ from sidecar.decide.world import World, replace
 from sidecar.projection.projection_of import projection_of
 from state.cpuset import EMPTY, CPUSet
 from state.invariants import violations
+from state.key import ContainerKey
 from tests.decide import restlaws, takelaws, waitlaws
 from tests.decide.real import Real
 from tests.decide.reality import Reality
@@ -102,7 +103,7 @@ def _footprints_are_honest(reality: Reality) -> list[str]:
 def _is_unseen(reality: Reality, real: Real) -> bool:
     """Whether something happened to it, or to the group that it lives in, that nobody has told yet."""
     group = reality.group if real.is_member else None
-    return real.is_dirty or reality.is_being_looked_at(real.id) or (group is not None and group.is_dirty)
+    return real.is_dirty or reality.is_being_looked_at(real.key) or (group is not None and group.is_dirty)
 
 
 def _orders_can_be_obeyed(reality: Reality) -> list[str]:
@@ -150,8 +151,8 @@ def _entered_when_vacated(reality: Reality) -> list[str]:
     return [words for order in reality.new_orders for words in _conflicts(world, order, _holds(world, order.container))]
 
 
-def _holds(world: World, id: str) -> CPUSet:
-    granted = world.state.assignments.get(id)
+def _holds(world: World, key: ContainerKey) -> CPUSet:
+    granted = world.state.assignments.get(key)
     return granted.cpus if granted else EMPTY
 
 
@@ -208,7 +209,7 @@ def _settled_means_alone(reality: Reality) -> list[str]:
         found += [
             f"{real.name} is settled on {granted}, and {other.name} runs on {other.reaches(reality.online)}"
             for other in _accounted(reality)
-            if other.id != id
+            if other.key != id
             and not (other.is_member and other.effective is None)
             and not other.reaches(reality.online).isdisjoint(granted)
         ]
@@ -221,8 +222,8 @@ def _accounted(reality: Reality) -> list[Real]:
         real
         for real in reality.containers.values()
         if not _is_unseen(reality, real)
-        and real.id in reality.world.containers
-        and reality.world.containers[real.id].wish.standing is not Standing.UNMANAGED
+        and real.key in reality.world.containers
+        and reality.world.containers[real.key].wish.standing is not Standing.UNMANAGED
     ]
 
 
@@ -232,7 +233,7 @@ def _projections_are_true(reality: Reality) -> list[str]:
         f"{real.name} is told {told} and has {real.effective}"
         for real in _accounted(reality)
         if real.effective is not None
-        and (container := reality.world.containers[real.id]).view.phase.is_live
+        and (container := reality.world.containers[real.key]).view.phase.is_live
         and (told := reality.world.sure_of(container))
         and not told & reality.online <= real.effective
     ]
@@ -240,7 +241,7 @@ def _projections_are_true(reality: Reality) -> list[str]:
 
 def _one_order_each(reality: Reality) -> list[str]:
     busy = [order.container for order in reality.flight if order.container in reality.containers]
-    return [f"{id[-4:]} has two orders outstanding" for id in set(busy) if busy.count(id) > 1]
+    return [f"{id.id[-4:]} has two orders outstanding" for id in set(busy) if busy.count(id) > 1]
 
 
 def _few_orders_at_once(reality: Reality) -> list[str]:
@@ -258,7 +259,7 @@ def _originals_are_remembered(reality: Reality) -> list[str]:
     """
     found = []
     for real in reality.containers.values():
-        known = reality.world.state.originals.get(real.id)
+        known = reality.world.state.originals.get(real.key)
         if not real.is_ours or real in reality.given_back:
             continue
         if known is None or (known.nano_cpus, known.cpu_quota) != real.limits:
@@ -271,7 +272,7 @@ def _given_back_before_forgotten(reality: Reality) -> list[str]:
     found, world = [], reality.world
     knowing = replace(world, state=replace(world.state, originals=reality.planned_from.state.originals))
     for real in reality.given_back:
-        container = world.containers.get(real.id)
+        container = world.containers.get(real.key)
         if container is None or real.phase in _GOING or real.is_tampered:
             continue
         had = released_to(knowing, container)
@@ -290,7 +291,7 @@ def _tasks_that_ended_hold_nothing(reality: Reality) -> list[str]:
     if not world.is_ready:
         return []
     over = [c.view for c in world.containers.values() if is_over(c.view) and c.is_idle]
-    return [f"{view.name} is a task that ended, and holds CPUs" for view in over if view.id in world.state.assignments]
+    return [f"{view.name} is a task that ended, and holds CPUs" for view in over if view.key in world.state.assignments]
 
 
 BOOKS = Law("the books are lawful", _books_are_lawful)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from sidecar.decide.facts import Phase, ViewKind
 from sidecar.decide.settings import shared_id
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.topology import Topology, with_online
-from tests.decide.real import Real
+from tests.decide.real import ENGINE, Real
 
 
 class Host:
@@ -17,25 +18,25 @@ class Host:
         self.present = machine.online
         self.online = machine.online
         self.engine_mems = CPUSet(machine.memory)
-        self.containers: dict[str, Real] = {}
+        self.containers: dict[ContainerKey, Real] = {}
         self.created = 0
         self.group: Real | None = None
         if shared_slice:
-            id = shared_id(shared_slice)
+            key = ContainerKey(ENGINE, shared_id(shared_slice))
             live = Phase.RUNNING
-            self.group = Real(id, shared_slice, {}, ViewKind.GROUP, phase=live, effective=machine.online)
-            self.containers[id] = self.group
+            self.group = Real(key, shared_slice, {}, ViewKind.GROUP, phase=live, effective=machine.online)
+            self.containers[key] = self.group
 
     def create(
         self, labels: dict[str, str], *, cpuset: str = "", nano_cpus: int = 0, quota: int = 0, mems: str = ""
     ) -> Real:
         """A new container, not started."""
         self.created += 1
-        id = f"{self.created:064x}"
-        real = Real(id=id, name=f"c{self.created}", labels=labels, cpuset=cpuset, nano_cpus=nano_cpus, cpu_quota=quota)
+        key = ContainerKey(ENGINE, f"{self.created:064x}")
+        real = Real(key, f"c{self.created}", labels, cpuset=cpuset, nano_cpus=nano_cpus, cpu_quota=quota)
         real.created, real.limits = self.created, (nano_cpus, quota)
         real.mems = real.memory_nodes = mems
-        self.containers[id] = real
+        self.containers[key] = real
         return real
 
     def start(self, real: Real) -> None:
@@ -80,7 +81,7 @@ class Host:
         if by_half:
             real.phase, real.effective = Phase.DEAD, None
         else:
-            del self.containers[real.id]
+            del self.containers[real.key]
 
     def tamper(self, real: Real, cpus: CPUSet) -> None:
         """Somebody else's `docker update --cpuset-cpus`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from sidecar.decide.facts import ContainerView
+from state.key import ContainerKey
 
 
 @dataclasses.dataclass
@@ -20,5 +21,5 @@ class Look:
     """A look under way: taken, not yet delivered."""
 
     view: ContainerView | None
-    container: str
+    container: ContainerKey
     began: int

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Final
 
 import msgspec
 
 from sidecar.decide.facts import ContainerView, Load, Phase, ViewKind
 from sidecar.decide.orders import AnswerStart
 from state.cpuset import EMPTY, CPUSet
+from state.key import ContainerKey
+
+ENGINE: Final = "reality"
+"""What the engine of all of them calls itself."""
 
 
 @dataclasses.dataclass
 class Real:
     """One container as it really is. `is_dirty`: it changed in a way that no look has shown yet."""
 
-    id: str
+    key: ContainerKey
     name: str
     labels: dict[str, str]
     kind: ViewKind = ViewKind.CONTAINER
@@ -79,7 +84,8 @@ class Real:
     def view(self) -> ContainerView:
         """What a look at it shows."""
         return ContainerView(
-            id=self.id,
+            engine=self.key.engine,
+            id=self.key.id,
             name=self.name,
             phase=self.phase,
             kind=self.kind,
@@ -108,4 +114,4 @@ class Real:
         size = len(self.effective or ())
         use = min(self.demand, float(size))
         pressure = 60.0 if self.demand > size else 0.0
-        return Load(container=self.id, cpus=size, use=use, peak=use, pressure=pressure, is_throttled=is_throttled)
+        return Load(container=self.key, cpus=size, use=use, peak=use, pressure=pressure, is_throttled=is_throttled)

@@ -43,11 +43,12 @@ from sidecar.decide.step import step
 from sidecar.decide.world import World, replace
 from state.codec import decode, encode, to_builtins
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.model import State
 from state.topology import Topology
 from tests.decide.modelhost import Host
 from tests.decide.news import Inventory, Look
-from tests.decide.real import Real
+from tests.decide.real import ENGINE, Real
 
 
 class Reality(Host):
@@ -66,8 +67,8 @@ class Reality(Host):
         self.timers: list[StartTimer] = []
         self.signals: list[SendSignal] = []
         self.stopping: list[StopContainer] = []
-        self.paused: dict[str, int] = {}
-        self.failed_with_memory: set[str] = set()
+        self.paused: dict[ContainerKey, int] = {}
+        self.failed_with_memory: set[ContainerKey] = set()
         self.checkpoint = State()
         self.bursts: list[tuple[Fact, ...]] = []
         self.first = self.world = begin(State(), machine, settings)
@@ -131,18 +132,18 @@ class Reality(Host):
 
     def unlock(self, real: Real) -> None:
         """A start is over: the engine answers whoever asked about the container meanwhile."""
-        for look in [each for each in self.blocked if each.container == real.id]:
+        for look in [each for each in self.blocked if each.container == real.key]:
             self.blocked.remove(look)
-            self.looks.append(Look(real.view(), real.id, look.began))
+            self.looks.append(Look(real.view(), real.key, look.began))
 
-    def is_being_looked_at(self, id: str) -> bool:
+    def is_being_looked_at(self, key: ContainerKey) -> bool:
         """Whether somebody looks who has not told yet; who looks at a group looks at its members."""
-        ids = {id} if self.group is None else {id, self.group.id}
-        return bool(self.inventories) or any(look.container in ids for look in [*self.looks, *self.blocked])
+        keys = {key} if self.group is None else {key, self.group.key}
+        return bool(self.inventories) or any(look.container in keys for look in [*self.looks, *self.blocked])
 
     # What the edges of the daemon do.
 
-    def begin_look(self, container: str) -> None:
+    def begin_look(self, container: ContainerKey) -> None:
         """Look at a container; the answer is delivered later, perhaps after others."""
         real = self.containers.get(container)
         if real and real.is_locked:
@@ -180,7 +181,7 @@ class Reality(Host):
     def deliver_inventory(self, index: int) -> None:
         """The allocator hears of an inventory."""
         taken = self.inventories.pop(index)
-        listed = {view.id for view in taken.views}
+        listed = {view.key for view in taken.views}
         gone = tuple(id for id in self.world.containers if id not in listed)
         self.feed(InventoryTaken(taken.views, gone, taken.began))
 
@@ -260,7 +261,7 @@ class Reality(Host):
         real.is_dirty = real.is_dirty and real.cpuset != str(order.update.cpus)
         self._failed(order, Failure.INEFFECTIVE, effective)
 
-    def _is_locked(self, container: str) -> bool:
+    def _is_locked(self, container: ContainerKey) -> bool:
         real = self.containers.get(container)
         return real is not None and real.is_locked
 
@@ -335,7 +336,7 @@ class Reality(Host):
             self.feed(StopFailed(order.container, "it could not be stopped"))
         else:
             self.stop(real)
-            self.begin_look(real.id)
+            self.begin_look(real.key)
 
     def retry(self, index: int) -> None:
         """A pause after a failure is over."""
@@ -357,7 +358,7 @@ class Reality(Host):
     def connect(self, *, is_slow: bool = False) -> None:
         """The engine is reached, and everything is looked at; other news may come before all of that is told."""
         self.is_reached, self.there_when_reached = True, frozenset(self.containers)
-        engine = EngineInfo(name="reality", version="1", api_version="1.41", ncpu=len(self.present))
+        engine = EngineInfo(name=ENGINE, version="1", api_version="1.41", ncpu=len(self.present))
         self.feed(EngineConnected(engine, self.ticket()))
         self.begin_inventory()
         if not is_slow:

@@ -52,9 +52,9 @@ def kept_for_nothing(reality: Reality) -> list[str]:
     """Grants of containers that do not run, and are not about to."""
     assignments = reality.world.state.assignments
     return [
-        f"{real.name} does not run and keeps CPUs {assignments[real.id].cpus} for ever"
+        f"{real.name} does not run and keeps CPUs {assignments[real.key].cpus} for ever"
         for container, real in _everybody(reality)
-        if container.is_idle and real.phase is not Phase.RESTARTING and real.id in assignments
+        if container.is_idle and real.phase is not Phase.RESTARTING and real.key in assignments
     ]
 
 
@@ -75,7 +75,7 @@ def never_settled(reality: Reality) -> list[str]:
     return [
         f"{real.name} never settled on {granted.cpus}"
         for container, real in _everybody(reality)
-        if (granted := assignments.get(real.id))
+        if (granted := assignments.get(real.key))
         and real.phase.is_live
         and granted.cpus.isdisjoint(strangers)
         and not projection_of(reality.world, container).settled
@@ -92,7 +92,7 @@ def among_the_exclusive(reality: Reality) -> Iterator[str]:
     world = reality.world
     for container, real in _everybody(reality):
         both = (real.effective or EMPTY) & world.state.exclusive
-        if not both or real.id in world.state.assignments:
+        if not both or real.key in world.state.assignments:
             continue
         if real.is_member or desired(world, container) is not None:
             yield f"{real.name} still runs on {both}, which is exclusive"
@@ -109,7 +109,7 @@ def lifted_for_nothing(reality: Reality) -> list[str]:
     return [
         f"{real.name} had limits {real.limits} and keeps {real.nano_cpus}, {real.cpu_quota}"
         for container, real in _ours(reality)
-        if real.id not in reality.world.state.assignments and not has_its_limits(real, reality.online)
+        if real.key not in reality.world.state.assignments and not has_its_limits(real, reality.online)
     ]
 
 
@@ -131,7 +131,7 @@ def wrong_memory(world: World, container: Container, real: Real) -> str:
     """How memory nodes do not follow the CPUs where that is asked, as long as the engine takes them, or are not as
     created elsewhere; "" if they are right.
     """
-    granted = world.state.assignments.get(real.id)
+    granted = world.state.assignments.get(real.key)
     follows = container.wish.demand is not None and container.wish.demand.mems is MemsRule.FOLLOW
     if granted and follows and not container.keeps_mems:
         nodes = {world.topology.node_of[cpu].id for cpu in granted.cpus} & set(world.topology.memory)
@@ -144,7 +144,7 @@ def wrong_memory(world: World, container: Container, real: Real) -> str:
 def not_given_back(reality: Reality) -> list[str]:
     """Containers that still have not what they had before the sidecar, though everything is to be given back."""
     world = reality.world
-    return [f"{id[-4:]} was never given back" for id in world.state.originals] if world.is_releasing else []
+    return [f"{id.id[-4:]} was never given back" for id in world.state.originals] if world.is_releasing else []
 
 
 def moved_again(reality: Reality) -> list[str]:

@@ -13,10 +13,11 @@ from sidecar.decide.settings import PolicyName, Settings
 from sidecar.words.refusals import sentence
 from state.codec import to_builtins
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.refusal import Refusal, RefusalCode
 from state.topology import Topology, uniform
 from tests.decide.laws import When, breaches
-from tests.decide.real import Real
+from tests.decide.real import ENGINE, Real
 from tests.decide.reality import Reality
 
 GIGA = 10**9
@@ -53,9 +54,9 @@ class Story(Reality):
     ) -> Real:
         """As a Reality does, with an id whose first twelve digits are its own."""
         real = super().create(labels, cpuset=cpuset, nano_cpus=nano_cpus, quota=quota, mems=mems)
-        del self.containers[real.id]
-        real.id = f"{self.created:012x}".ljust(64, "0")
-        self.containers[real.id] = real
+        del self.containers[real.key]
+        real.key = ContainerKey(ENGINE, f"{self.created:012x}".ljust(64, "0"))
+        self.containers[real.key] = real
         return real
 
     def arrive(self, name: str, exclusive: object = None, *, starts: bool = True, **fields: Any) -> Real:
@@ -79,7 +80,7 @@ class Story(Reality):
     def look(self, *reals: Real) -> None:
         """Looks at these, delivered at once."""
         for real in reals:
-            self.begin_look(real.id)
+            self.begin_look(real.key)
         while self.looks:
             self.deliver_look(0)
 
@@ -123,15 +124,15 @@ class Story(Reality):
     # What is true.
 
     def known(self, real: Real) -> Container:
-        return self.world.containers[real.id]
+        return self.world.containers[real.key]
 
     def granted(self, real: Real) -> str | None:
         """Its grant in the books."""
-        assignment = self.world.state.assignments.get(real.id)
+        assignment = self.world.state.assignments.get(real.key)
         return str(assignment.cpus) if assignment else None
 
     def refusal(self, real: Real) -> Refusal:
-        return self.world.state.refusals[real.id].refusal
+        return self.world.state.refusals[real.key].refusal
 
     def why_refused(self, real: Real) -> str:
         """Why it was refused, as people read it."""
@@ -147,7 +148,7 @@ class Story(Reality):
 
     def updates(self, real: Real) -> list[Update]:
         """All updates that were ordered for it."""
-        return [order.update for order in self.applied() if order.container == real.id]
+        return [order.update for order in self.applied() if order.container == real.key]
 
     def applied(self) -> list[ApplyCpuset]:
         return [order for order in self.given if isinstance(order, ApplyCpuset)]
@@ -156,7 +157,7 @@ class Story(Reality):
         """Names of those that were ordered to be stopped, in order."""
         return [self.containers[o.container].name for o in self.given if isinstance(o, StopContainer)]
 
-    def costs(self) -> Counter[str]:
+    def costs(self) -> Counter[ContainerKey]:
         """Updates by container."""
         return Counter(order.container for order in self.applied())
 

@@ -71,7 +71,7 @@ def never_answers_again_once_asked(patch: pytest.MonkeyPatch) -> None:
     honest = starts.after_hold
 
     def after(world: World, fact: StartHeld) -> World:
-        known = world.containers.get(fact.view.id)
+        known = world.containers.get(fact.view.key)
         return world if known and known.is_strict else honest(world, fact)
 
     patch.setattr(step, "after_hold", after)
@@ -101,7 +101,7 @@ def _leaves_the_group(patch: pytest.MonkeyPatch, policy: type[StaticPolicy | Dyn
     honest = policy.desired
 
     def desired(self: Any, world: World, container: Container) -> CPUSet | None:
-        is_group = world.group is not None and container.view.id == world.group.view.id
+        is_group = world.group is not None and container.view.key == world.group.view.key
         return None if is_group else honest(self, world, container)
 
     patch.setattr(policy, "desired", desired)

@@ -16,7 +16,7 @@ def hold(reality: Reality, real: Real) -> None:
     if real.is_locked or real.phase not in (Phase.CREATED, Phase.EXITED, Phase.RESTARTING):
         return
     real.held = number = reality.ticket()
-    known = reality.world.containers.get(real.id)
+    known = reality.world.containers.get(real.key)
     in_bundle = real.limits[1] or real.limits[0] // 10_000
     view = known.view if known else replace(real.glance(), cpuset=real.cpuset, mems=real.mems, cpu_quota=in_bundle)
     reality.feed(StartHeld(view, number, reality.ticket()))
@@ -26,7 +26,7 @@ def let_go(reality: Reality, real: Real) -> None:
     """Nobody answered in time: it does not start."""
     if real.held is not None:
         number, real.held = real.held, None
-        reality.feed(StartLetGo(real.id, number))
+        reality.feed(StartLetGo(real.key, number))
         reality.unlock(real)
 
 
@@ -47,7 +47,7 @@ def one_goes_on(reality: Reality) -> bool:
     for real in reality.containers.values():
         if real.verdict is not None:
             go_on(reality, real, fails=False)
-            reality.begin_look(real.id)
+            reality.begin_look(real.key)
             return True
     return False
 

@@ -11,6 +11,7 @@ from sidecar.decide.facts import Fact, Purpose, SettingsChanged, TakeAcknowledge
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet, union
+from state.key import ContainerKey
 from state.model import Assignment, NumaRule
 from tests.decide.reality import Reality
 
@@ -61,16 +62,17 @@ def _ordered_off_too_early(reality: Reality) -> Iterator[str]:
             continue
         seen = reality.world.containers[order.container].place.seen
         if lost := (leaving.waiting & seen) - order.update.cpus:
-            yield f"{order.container[-2:]} is ordered off {lost}, before it acknowledged and before its grace was over"
+            whose = order.container.id[-2:]
+            yield f"{whose} is ordered off {lost}, before it acknowledged and before its grace was over"
 
 
-def _ended(facts: Sequence[Fact], id: str) -> int:
+def _ended(facts: Sequence[Fact], key: ContainerKey) -> int:
     """The last of a container's takes of which these facts say that it is over; -1 for none."""
     said = [
         fact.number
         for fact in facts
         if (isinstance(fact, TakeAcknowledged) or (isinstance(fact, TimerEnded) and fact.purpose is Purpose.GRACE))
-        and fact.container == id
+        and fact.container == key
     ]
     return max(said, default=-1)
 

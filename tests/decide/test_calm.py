@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.decide.facts import Purpose
+from state.key import ContainerKey
 from tests.decide.histories import DYNAMIC, MACHINES, _do, random_history
 from tests.decide.reality import Reality
 from tests.decide.strictstarts import one_goes_on
@@ -55,7 +56,7 @@ def _goes_on(reality: Reality) -> bool:
     return reality.go_on() or measure_all(reality)
 
 
-def sizes(reality: Reality) -> dict[str, int]:
+def sizes(reality: Reality) -> dict[ContainerKey, int]:
     return {id: len(grant.cpus) for id, grant in reality.world.state.assignments.items()}
 
 

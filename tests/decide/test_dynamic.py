@@ -7,6 +7,7 @@ import pytest
 from sidecar.decide.books.resize import objection
 from sidecar.decide.facts import DefragmentRequested, Purpose, TakeAcknowledged
 from sidecar.decide.settings import PolicyName
+from state.key import ContainerKey
 from state.model import NumaRule
 from state.topology import uniform
 from tests.decide.dynamic import Dynamic, elastic_labels, signals_to
@@ -74,8 +75,8 @@ def test_an_acknowledgement_of_another_take_says_nothing() -> None:
     before = story.world.state
     leaving = story.grant(batch).leaving
     assert leaving is not None
-    story.feed(TakeAcknowledged(batch.id, leaving.number + 1))
-    story.feed(TakeAcknowledged("f" * 64, leaving.number))
+    story.feed(TakeAcknowledged(batch.key, leaving.number + 1))
+    story.feed(TakeAcknowledged(ContainerKey("docker", "f" * 64), leaving.number))
     assert story.world.state == before
 
 
@@ -251,7 +252,7 @@ def test_a_resize_is_obeyed_in_its_bounds_both_ways() -> None:
     assert where(batch) == "1"
     story.resized(batch, 6)
     assert where(batch) == "1"
-    assert "may have 1 to 5 CPUs" in told(objection(story.world, batch.id, 6))[1]
+    assert "may have 1 to 5 CPUs" in told(objection(story.world, batch.key, 6))[1]
 
 
 @pytest.mark.parametrize(
@@ -261,8 +262,8 @@ def test_a_resize_is_obeyed_in_its_bounds_both_ways() -> None:
 def test_a_resize_that_cannot_be_says_why(labels: dict[str, str], words: str) -> None:
     story = Dynamic()
     real = story.arrive("it", 2, labels=labels)
-    assert words in told(objection(story.world, real.id, 3))[1]
-    assert "no such container" in told(objection(story.world, "f" * 64, 3))[1]
+    assert words in told(objection(story.world, real.key, 3))[1]
+    assert "no such container" in told(objection(story.world, ContainerKey("docker", "f" * 64), 3))[1]
 
 
 def test_a_load_that_rises_and_falls_is_followed_with_calm() -> None:

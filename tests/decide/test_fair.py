@@ -10,6 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.decide.books.fair import Claim, fair
+from state.key import ContainerKey
+
+
+def named(id: str) -> ContainerKey:
+    return ContainerKey("docker", id)
 
 
 @st.composite
@@ -20,7 +25,7 @@ def claims(draw: st.DrawFn, most: int = 4, span: int = 5) -> list[Claim]:
         lowest = floor + draw(st.sampled_from((0, 0, 1)))
         found.append(
             Claim(
-                key=f"c{number}",
+                key=named(f"c{number}"),
                 floor=floor,
                 lowest=lowest,
                 highest=lowest + draw(st.integers(0, span)),
@@ -90,15 +95,15 @@ def test_one_cpu_more_to_share_takes_nothing_from_anybody(room: int, asked: list
 
 
 def test_whole_units_are_given_where_they_fit_and_the_rest_to_others() -> None:
-    cores = Claim(key="cores", floor=2, lowest=2, highest=8, unit=2)
-    single = Claim(key="single", floor=1, lowest=1, highest=8, since=1)
-    assert fair(8, [cores, single]) == {"cores": 4, "single": 4}
-    assert fair(4, [cores, single]) == {"cores": 2, "single": 2}
+    cores = Claim(key=named("cores"), floor=2, lowest=2, highest=8, unit=2)
+    single = Claim(key=named("single"), floor=1, lowest=1, highest=8, since=1)
+    assert fair(8, [cores, single]) == {named("cores"): 4, named("single"): 4}
+    assert fair(4, [cores, single]) == {named("cores"): 2, named("single"): 2}
 
 
 def test_ties_go_to_who_has_stayed_longest_and_then_by_name() -> None:
-    old = Claim(key="old", floor=1, lowest=1, highest=9, since=1, name="z")
-    new = Claim(key="new", floor=1, lowest=1, highest=9, since=2, name="a")
-    twin = Claim(key="twin", floor=1, lowest=1, highest=9, since=2, name="b")
-    assert fair(3, [new, old]) == {"new": 1, "old": 2}
-    assert fair(3, [twin, new]) == {"new": 2, "twin": 1}
+    old = Claim(key=named("old"), floor=1, lowest=1, highest=9, since=1, name="z")
+    new = Claim(key=named("new"), floor=1, lowest=1, highest=9, since=2, name="a")
+    twin = Claim(key=named("twin"), floor=1, lowest=1, highest=9, since=2, name="b")
+    assert fair(3, [new, old]) == {named("new"): 1, named("old"): 2}
+    assert fair(3, [twin, new]) == {named("new"): 2, named("twin"): 1}

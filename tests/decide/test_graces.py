@@ -12,7 +12,7 @@ def test_a_grace_of_its_own_is_what_it_gets() -> None:
     short = story.elastic("short", 1, 1, 4, grace="500ms")
     long = story.elastic("long", 1, 1, 4)
     story.elastic("web", 3)
-    assert {timer.container: timer.seconds for timer in story.waiting(Purpose.GRACE)} == {short.id: 0.5, long.id: 5}
+    assert {timer.container: timer.seconds for timer in story.waiting(Purpose.GRACE)} == {short.key: 0.5, long.key: 5}
 
 
 def test_the_grace_of_what_is_only_just_coming_begins_when_it_can_be_told() -> None:
@@ -20,9 +20,9 @@ def test_the_grace_of_what_is_only_just_coming_begins_when_it_can_be_told() -> N
     leaving, and only then is their time counted."""
     story = Dynamic(cooldown_seconds=0)
     batch = story.elastic("batch", 1, 1, 4, scale="manual")
-    story.feed(ResizeRequested(batch.id, 4))
+    story.feed(ResizeRequested(batch.key, 4))
     [grown] = story.flight
-    story.feed(ResizeRequested(batch.id, 1))
+    story.feed(ResizeRequested(batch.key, 1))
     assert story.flight == [grown]
     assert (str(story.told(batch).cpus), str(story.told(batch).leaving)) == ("1", "")
     assert story.waiting(Purpose.GRACE) == []
@@ -38,9 +38,9 @@ def test_a_later_take_does_not_overtake_one_that_cannot_be_told_yet() -> None:
     story = Dynamic(cooldown_seconds=0)
     batch = story.elastic("batch", 1, 1, 5, scale="manual")
     story.resized(batch, 3)
-    story.feed(ResizeRequested(batch.id, 5))
-    story.feed(ResizeRequested(batch.id, 3))
-    story.feed(ResizeRequested(batch.id, 2))
+    story.feed(ResizeRequested(batch.key, 5))
+    story.feed(ResizeRequested(batch.key, 3))
+    story.feed(ResizeRequested(batch.key, 2))
     assert (story.leaving(batch), str(story.told(batch).leaving)) == ("3-5", "3")
     assert story.waiting(Purpose.GRACE) == []
     story.settle()
@@ -57,7 +57,7 @@ def test_nobody_is_settled_on_more_than_it_is_told() -> None:
     is told is not called settled."""
     story = Dynamic(cooldown_seconds=0)
     batch = story.elastic("batch", 1, 1, 4, scale="manual")
-    story.feed(ResizeRequested(batch.id, 4))
+    story.feed(ResizeRequested(batch.key, 4))
     story.look(batch)
     story.deliver(0, "ok")
     told = story.told(batch)

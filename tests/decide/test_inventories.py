@@ -18,24 +18,26 @@ from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.step import step
 from sidecar.decide.world import Away, World
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.model import Demand, Originals, State
 from state.topology import uniform
 
-ID = "a" * 64
-OTHER = "b" * 64
+ID = ContainerKey("docker", "a" * 64)
+OTHER = ContainerKey("docker", "b" * 64)
 ENGINE = EngineConnected(EngineInfo(name="docker", version="26.1.5", api_version="1.45", ncpu=4), 0)
 
 
-def _view(id: str, **fields: object) -> ContainerView:
+def _view(key: ContainerKey, **fields: object) -> ContainerView:
     labels = {"cpuset.exclusive": "1"}
-    return ContainerView(id=id, name=id[:4], phase=Phase.RUNNING, labels=labels, **fields)  # type: ignore[arg-type]
+    who = {"engine": key.engine, "id": key.id, "name": key.id[:4]}
+    return ContainerView(**who, phase=Phase.RUNNING, labels=labels, **fields)  # type: ignore[arg-type]
 
 
 def _world_with_books() -> World:
     """Just started, with the books of an earlier run: a container that holds CPU 1, and was not pinned before."""
     settings = Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0))
     state = State(policy="static", online=CPUSet.parse("0-3"), reserved=CPUSet.of(0))
-    state = state.granted(Demand(container=ID, name=ID[:4], cpus=1), CPUSet.of(1)).remembering(ID, Originals())
+    state = state.granted(Demand(container=ID, name=ID.id[:4], cpus=1), CPUSet.of(1)).remembering(ID, Originals())
     return begin(state, uniform(cores=4), settings)
 
 

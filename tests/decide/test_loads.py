@@ -18,12 +18,14 @@ from sidecar.decide.facts import ContainerView, Load, Phase
 from sidecar.decide.settings import Band, PolicyName, Settings
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.model import Assignment, Demand, Move, Scale, State
 from state.refusal import Said
 from state.topology import uniform
 
 MOST = 64
-A = "a" * 64
+A = ContainerKey("docker", "a" * 64)
+B = ContainerKey("docker", "b" * 64)
 
 
 @st.composite
@@ -235,7 +237,7 @@ def test_until_it_is_known_it_keeps_what_it_has() -> None:
 def test_whose_load_matters() -> None:
     """Elastic by load, under the policy that changes sizes."""
     assert follows_load(world_of(), A)
-    assert not follows_load(world_of(), "b" * 64)
+    assert not follows_load(world_of(), B)
     assert not follows_load(world_of(policy=PolicyName.STATIC), A)
     assert not follows_load(world_of(of=demand(1, 8, 4, Scale.FILL)), A)
     assert not follows_load(world_of(of=demand(4, 4, 4)), A)
@@ -243,7 +245,7 @@ def test_whose_load_matters() -> None:
 
 def known(world: World, *loads_of_it: Load) -> World:
     """The world with a running container, and what was told of its load."""
-    view = ContainerView(id=A, name="a", phase=Phase.RUNNING)
+    view = ContainerView(engine=A.engine, id=A.id, name="a", phase=Phase.RUNNING)
     wish = Wish(standing=Standing.MANAGED, demand=world.state.assignments[A].demand)
     cpus = world.state.assignments[A].cpus
     container = first_seen(view, Place(cpus, cpus), wish, 0, 1)
@@ -264,7 +266,7 @@ def test_news_is_what_asks_for_something_else() -> None:
 
 def test_a_load_of_somebody_unknown_changes_nothing() -> None:
     world = known(world_of(), load(4.0))
-    assert with_loads(world, [replace(load(1.0), container="b" * 64)]) == world
+    assert with_loads(world, [replace(load(1.0), container=B)]) == world
     assert with_loads(world, [load(1.0)]).loads[A] == load(1.0)
 
 

@@ -10,13 +10,13 @@ def test_a_limit_that_a_lost_order_would_bring_back_is_lifted_again() -> None:
     story = Story()
     real = story.create({"cpuset.exclusive": "2"}, quota=200_000)
     story.start(real)
-    story.begin_look(real.id)
+    story.begin_look(real.key)
     while story.go_on():
         pass
     assert (real.effective, real.cpu_quota) == (cpus("1-2"), -1)
     # Somebody moves it, so that an order is due; that is lost, and lands late.
     story.tamper(real, cpus("0-7"))
-    story.begin_look(real.id)
+    story.begin_look(real.key)
     story.deliver_look(0)
     story.deliver(0, "lost-late")
     assert story.late[0].update.cpu_quota is None
@@ -32,11 +32,11 @@ def test_a_limit_in_cpus_is_said_again_too() -> None:
     story = Story()
     real = story.create({"cpuset.exclusive": "2"}, nano_cpus=2 * GIGA)
     story.start(real)
-    story.begin_look(real.id)
+    story.begin_look(real.key)
     while story.go_on():
         pass
     story.tamper(real, cpus("0-7"))
-    story.begin_look(real.id)
+    story.begin_look(real.key)
     story.deliver_look(0)
     story.deliver(0, "lost-late")
     while story.go_on():

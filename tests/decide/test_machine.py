@@ -36,7 +36,7 @@ from state.cpuset import CPUSet
 EVERYWHERE, MINE, OTHER = CPUSet.parse("0-3"), CPUSet.parse("1-2"), CPUSet.of(3)
 VIEW = ContainerView(id="a" * 64, name="rt", phase=Phase.RUNNING, started_at="1")
 WISH = Wish(standing=Standing.MANAGED)
-ORDER = ApplyCpuset("a" * 64, 7, Update(cpus=MINE), live=True)
+ORDER = ApplyCpuset(VIEW.key, 7, Update(cpus=MINE), live=True)
 STRICT = ContainerView(id="a" * 64, name="rt", phase=Phase.CREATED, runtime="cpuset")
 
 

@@ -88,8 +88,8 @@ def test_an_order_without_effect_is_tried_again_without_memory() -> None:
     host.look(rt)
     order = host.flight.pop()
     rt.cpuset = str(order.update.cpus)
-    host.feed(CpusetFailed(rt.id, order.number, Failure.INEFFECTIVE, "confined", host.ticket(), cpus("0-7")))
-    host.feed(RetryDue(rt.id, order.number))
+    host.feed(CpusetFailed(rt.key, order.number, Failure.INEFFECTIVE, "confined", host.ticket(), cpus("0-7")))
+    host.feed(RetryDue(rt.key, order.number))
     host.settle()
     assert [(str(update.cpus), update.mems) for update in host.updates(rt)] == [("4-7", "1"), ("4-7", None)]
 

@@ -35,7 +35,7 @@ def test_it_is_settled_only_when_the_last_one_has_left() -> None:
     plain = story.arrive("plain")
     rt = story.unseen("rt", 2)
     story.look(rt)
-    story.deliver([order.container for order in story.flight].index(rt.id), "ok")
+    story.deliver([order.container for order in story.flight].index(rt.key), "ok")
     assert where(rt) == "1-2"
     assert not story.is_settled(rt)
     story.settle()
@@ -160,17 +160,17 @@ def test_a_burst_of_arrivals_costs_each_shared_container_at_most_two_updates(arr
     assert story.applied() == []
     exclusive = [story.unseen(f"rt{number}", 1, starts=False) for number in range(arrivals)]
     for real in exclusive:
-        story.begin_look(real.id)
+        story.begin_look(real.key)
     while story.looks:
         story.deliver_look(0)
     for real in exclusive:
         story.start(real)
-        story.begin_look(real.id)
+        story.begin_look(real.key)
     story.settle()
     costs = story.costs()
     assert all(story.is_settled(real) for real in exclusive)
-    assert max(costs[real.id] for real in shared) <= 2
-    assert sum(costs[real.id] for real in shared) <= 50 + (0 if arrivals == 1 else SLOTS)
+    assert max(costs[real.key] for real in shared) <= 2
+    assert sum(costs[real.key] for real in shared) <= 50 + (0 if arrivals == 1 else SLOTS)
     assert {where(real) for real in shared} == {str(CPUSet(range(32)) - CPUSet(range(1, arrivals + 1)))}
 
 
@@ -180,7 +180,7 @@ def test_a_failure_leaves_both_sides_in_the_footprint() -> None:
     plain = story.arrive("plain")
     rt = story.unseen("rt", 2, cpuset="")
     story.look(rt)
-    story.deliver([order.container for order in story.flight].index(plain.id), "lost-late")
+    story.deliver([order.container for order in story.flight].index(plain.key), "lost-late")
     known = story.known(plain)
     assert CPUSet.from_mask(known.footprint) == cpus("0-7")
     assert known.sure == cpus("0,3-7")
@@ -191,13 +191,13 @@ def test_a_refused_update_is_not_repeated_until_its_pause_is_over() -> None:
     story = Story()
     rt = story.arrive("rt", 2, starts=False)
     order = story.flight.pop()
-    story.feed(CpusetFailed(rt.id, order.number, Failure.REFUSED, "Requested CPUs are not available", story.ticket()))
+    story.feed(CpusetFailed(rt.key, order.number, Failure.REFUSED, "Requested CPUs are not available", story.ticket()))
     story.look(rt)
     story.take_inventory()
     assert story.flight == []
     assert len(story.updates(rt)) == 1
     assert fault_of(story, rt) == "Requested CPUs are not available"
-    story.retries.append(RetryDue(rt.id, order.number))
+    story.retries.append(RetryDue(rt.key, order.number))
     story.retry(0)
     assert len(story.updates(rt)) == 2
     story.settle()
@@ -209,22 +209,22 @@ def test_the_pause_of_one_order_does_not_end_that_of_another() -> None:
     story = Story()
     rt = story.arrive("rt", 2, starts=False)
     refused = story.flight.pop()
-    story.feed(CpusetFailed(rt.id, refused.number, Failure.REFUSED, "no", story.ticket()))
+    story.feed(CpusetFailed(rt.key, refused.number, Failure.REFUSED, "no", story.ticket()))
     story.again(rt)
     failed = story.flight.pop()
-    story.feed(CpusetFailed(rt.id, failed.number, Failure.FAILED, "500", story.ticket()))
+    story.feed(CpusetFailed(rt.key, failed.number, Failure.FAILED, "500", story.ticket()))
     story.look(rt)
-    story.feed(RetryDue(rt.id, refused.number))
+    story.feed(RetryDue(rt.key, refused.number))
     assert story.flight == []
-    story.feed(RetryDue(rt.id, failed.number))
-    assert [order.container for order in story.flight] == [rt.id]
+    story.feed(RetryDue(rt.key, failed.number))
+    assert [order.container for order in story.flight] == [rt.key]
 
 
 def test_a_refused_update_is_asked_again_at_a_new_start() -> None:
     story = Story()
     rt = story.arrive("rt", 2, starts=False)
     order = story.flight.pop()
-    story.feed(CpusetFailed(rt.id, order.number, Failure.REFUSED, "no", story.ticket()))
+    story.feed(CpusetFailed(rt.key, order.number, Failure.REFUSED, "no", story.ticket()))
     story.again(rt)
     assert len(story.updates(rt)) == 2
 
@@ -236,14 +236,14 @@ def test_an_update_without_effect_waits_and_is_tried_again() -> None:
     story.look(rt)
     order = story.flight.pop()
     rt.cpuset = str(order.update.cpus)
-    outcome = CpusetFailed(rt.id, order.number, Failure.INEFFECTIVE, "confined", story.ticket(), cpus("0-7"))
+    outcome = CpusetFailed(rt.key, order.number, Failure.INEFFECTIVE, "confined", story.ticket(), cpus("0-7"))
     story.feed(outcome)
     assert story.known(rt).place.seen == cpus("0-7")
     assert story.known(rt).place.configured == cpus("1-2")
     assert story.flight == []
     assert not story.is_settled(rt)
     assert fault_of(story, rt) == "confined"
-    story.retries.append(RetryDue(rt.id, order.number))
+    story.retries.append(RetryDue(rt.key, order.number))
     story.retry(0)
     story.settle()
     assert story.is_settled(rt)
@@ -257,7 +257,7 @@ def test_what_made_itself_good_is_no_trouble_any_more() -> None:
     story.look(rt)
     order = story.flight.pop()
     rt.cpuset = str(order.update.cpus)
-    story.feed(CpusetFailed(rt.id, order.number, Failure.INEFFECTIVE, "confined", story.ticket(), cpus("0-7")))
+    story.feed(CpusetFailed(rt.key, order.number, Failure.INEFFECTIVE, "confined", story.ticket(), cpus("0-7")))
     rt.effective = order.update.cpus
     story.look(rt)
     assert story.known(rt).fault is None
@@ -283,7 +283,7 @@ def test_a_limit_is_lifted_and_put_back(
     rt = story.arrive("rt", 2, nano_cpus=nano, quota=quota)
     story.settle()
     assert story.updates(rt) == [Update(cpus=cpus("1-2"), nano_cpus=lifted[0], cpu_quota=lifted[1])]
-    assert story.world.state.originals[rt.id].nano_cpus == nano
+    assert story.world.state.originals[rt.key].nano_cpus == nano
     story.end(rt)
     story.time_out(-1)
     story.settle()
@@ -307,9 +307,9 @@ def test_a_limit_that_somebody_changed_since_is_theirs() -> None:
     story.time_out(-1)
     rt.nano_cpus = 3 * GIGA
     order = story.flight.pop()
-    story.feed(CpusetFailed(rt.id, order.number, Failure.FAILED, "500", story.ticket()))
+    story.feed(CpusetFailed(rt.key, order.number, Failure.FAILED, "500", story.ticket()))
     story.look(rt)
-    story.retries.append(RetryDue(rt.id, order.number))
+    story.retries.append(RetryDue(rt.key, order.number))
     story.retry(0)
     story.settle()
     assert (where(rt), rt.nano_cpus) == ("stopped 0-7", 3 * GIGA)

@@ -25,6 +25,7 @@ from sidecar.decide.settings import Settings
 from sidecar.decide.world import Ready, World, replace
 from sidecar.projection import projection_of
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.model import State
 from tests.decide import dynamic_faults, laws, strict_faults
 from tests.decide.faults import Fault
@@ -93,7 +94,7 @@ def believes_old_looks(patch: pytest.MonkeyPatch) -> None:
 
 def calls_crowded_cpus_settled(patch: pytest.MonkeyPatch) -> None:
     def is_settled(world: World, container: Container) -> bool:
-        assignment = world.state.assignments.get(container.view.id)
+        assignment = world.state.assignments.get(container.view.key)
         return assignment is not None and not container.is_idle and container.place.seen == assignment.cpus
 
     patch.setattr(projection_of, "is_settled", is_settled)
@@ -163,7 +164,7 @@ def lets_the_shared_pool_overlap(patch: pytest.MonkeyPatch) -> None:
 
     def desired(self: static.StaticPolicy, world: World, container: Container) -> CPUSet | None:
         found = honest(self, world, container)
-        return found if container.view.id in world.state.assignments or found is None else world.state.online
+        return found if container.view.key in world.state.assignments or found is None else world.state.online
 
     patch.setattr(static.StaticPolicy, "desired", desired)
 
@@ -196,7 +197,7 @@ def forgets_who_was_seen_before_a_removal(patch: pytest.MonkeyPatch) -> None:
 def is_ready_by_any_inventory(patch: pytest.MonkeyPatch) -> None:
     honest = sightings.counted
 
-    def counted(world: World, gone: tuple[str, ...], began: int) -> World:
+    def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:
         return replace(honest(world, gone, began), readiness=Ready(0))
 
     patch.setattr(step, "counted", counted)
@@ -210,7 +211,7 @@ def never_gives_memory_back(patch: pytest.MonkeyPatch) -> None:
     honest = limits.memory_for
 
     def memory(world: World, container: Container) -> CPUSet:
-        return honest(world, container) if container.view.id in world.state.assignments else CPUSet()
+        return honest(world, container) if container.view.key in world.state.assignments else CPUSet()
 
     patch.setattr(limits, "memory_for", memory)
 

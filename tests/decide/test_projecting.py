@@ -20,7 +20,7 @@ def test_an_exclusive_container_that_is_settled() -> None:
     rt = story.arrive("rt", 2)
     story.settle()
     assert told(story, rt) == Projection(
-        container=rt.id,
+        container=rt.key.id,
         name="rt",
         policy="static",
         sharing=Sharing.EXCLUSIVE,

@@ -59,9 +59,9 @@ def test_an_engine_that_forgets_says_nothing_of_who_runs() -> None:
     story.settle()
     view = msgspec.structs.replace(rt.view(), cpuset="", forgets_updates=True)
     world = sighted(begin(story.world.state, story.world.topology, story.world.settings), view, began=1)
-    assert world.containers[rt.id].place == Place(cpus("1-2"), cpus("1-2"))
+    assert world.containers[rt.key].place == Place(cpus("1-2"), cpus("1-2"))
     stopped = msgspec.structs.replace(view, phase=Phase.EXITED, effective=None)
-    assert sighted(world, stopped, began=2).containers[rt.id].place.configured == cpus("0-7")
+    assert sighted(world, stopped, began=2).containers[rt.key].place.configured == cpus("0-7")
 
 
 def test_a_stopped_container_that_somebody_changed_is_put_back() -> None:
@@ -95,7 +95,7 @@ def test_what_an_inventory_need_not_tell() -> None:
     assert differs(story.world, replace(plain.view(), name="renamed"))
     assert differs(story.world, replace(plain.view(), id="f" * 64))
     story.arrive("rt", 2)
-    story.deliver([order.container for order in story.flight].index(plain.id), "failed")
+    story.deliver([order.container for order in story.flight].index(plain.key), "failed")
     assert differs(story.world, plain.view())
 
 
@@ -113,7 +113,7 @@ def test_who_came_after_the_inventory_began_is_not_gone() -> None:
     story = Story()
     began = story.ticket()
     rt = story.arrive("rt", 2)
-    story.feed(InventoryTaken((), (rt.id,), began))
+    story.feed(InventoryTaken((), (rt.key,), began))
     assert story.granted(rt) == "1-2"
 
 
@@ -139,7 +139,7 @@ def test_books_of_containers_that_are_gone_are_closed_at_the_first_inventory() -
     story.crash([True])
     story.settle()
     assert where(plain) == "0-7"
-    assert (story.world.state.assignments, rt.id in story.world.state.originals) == ({}, False)
+    assert (story.world.state.assignments, rt.key in story.world.state.originals) == ({}, False)
 
 
 def test_a_crash_changes_nothing_for_those_that_are_settled() -> None:
@@ -169,7 +169,7 @@ def test_a_grant_that_loses_a_cpu_gets_another() -> None:
     assert (where(rt), where(plain)) == ("1,3", "0,4-7")
     assert story.is_settled(rt)
     assert [noted(each) for each in story.world.notes] == ["rt moved from CPUs 1-2 to 1,3"]
-    assert story.world.state.assignments[rt.id].original == cpus("1")
+    assert story.world.state.assignments[rt.key].original == cpus("1")
 
 
 def test_a_grant_that_cannot_be_made_whole_is_refused() -> None:

@@ -21,8 +21,11 @@ from sidecar.decide.moves.plan import plan
 from sidecar.decide.orders import LookAgain, ReadTopology
 from sidecar.decide.step import step
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.topology import uniform
 from tests.decide.stories import Story, cpus, where
+
+OTHER = ContainerKey("docker", "f" * 64)
 
 
 def test_a_burst_is_decided_on_once() -> None:
@@ -52,12 +55,12 @@ def test_an_old_look_is_not_believed_but_asks_for_a_fresh_one() -> None:
     story = Story()
     rt = story.arrive("rt", 2, starts=False)
     story.start(rt)
-    story.begin_look(rt.id)
+    story.begin_look(rt.key)
     story.deliver(0, "ok")
     assert story.known(rt).is_idle
     story.deliver_look(0)
     assert story.known(rt).is_idle
-    assert story.given[-1] == LookAgain(rt.id)
+    assert story.given[-1] == LookAgain(rt.key)
     story.settle()
     assert not story.known(rt).is_idle
     assert story.is_settled(rt)
@@ -78,7 +81,7 @@ def test_an_old_inventory_asks_for_a_look_at_who_differs() -> None:
     began, views = story.ticket(), (rt.view(),)
     story.deliver(0, "ok")
     story.feed(InventoryTaken(views, (), began))
-    assert story.given[-1] == LookAgain(rt.id)
+    assert story.given[-1] == LookAgain(rt.key)
     story.settle()
     assert story.is_settled(rt)
 
@@ -90,8 +93,8 @@ def test_an_old_look_at_somebody_unknown_proves_nothing() -> None:
     view, began = rt.view(), story.ticket()
     story.away(rt)
     story.feed(ContainerSeen(view, began))
-    assert rt.id not in story.world.containers
-    assert story.given[-1] == LookAgain(rt.id)
+    assert rt.key not in story.world.containers
+    assert story.given[-1] == LookAgain(rt.key)
     story.settle()
     assert story.world.containers == {}
 
@@ -100,9 +103,9 @@ def test_an_old_removal_is_not_believed_but_looked_at() -> None:
     story = Story()
     rt = story.arrive("rt", 2)
     story.settle()
-    story.feed(ContainerRemoved(rt.id, 0))
+    story.feed(ContainerRemoved(rt.key, 0))
     assert story.granted(rt) == "1-2"
-    assert story.given[-1] == LookAgain(rt.id)
+    assert story.given[-1] == LookAgain(rt.key)
     story.settle()
     assert story.granted(rt) == "1-2"
 
@@ -111,17 +114,17 @@ def test_an_answer_to_another_order_is_ignored() -> None:
     story = Story()
     plain = story.arrive("plain")
     story.arrive("rt", 2)
-    order = next(order for order in story.flight if order.container == plain.id)
+    order = next(order for order in story.flight if order.container == plain.key)
     world = story.world
     for stranger in (
-        CpusetApplied(plain.id, order.number + 99, cpus("7"), story.ticket()),
-        CpusetFailed(plain.id, order.number + 99, Failure.FAILED, "no", story.ticket()),
-        CpusetApplied("f" * 64, order.number, None, story.ticket()),
-        CpusetFailed("f" * 64, order.number, Failure.LOST, "no", story.ticket()),
-        RetryDue("f" * 64, 1),
-        TimerEnded("f" * 64, Purpose.LINGER, 1),
-        TimerEnded(plain.id, Purpose.LINGER, 77),
-        StopFailed("f" * 64, "no"),
+        CpusetApplied(plain.key, order.number + 99, cpus("7"), story.ticket()),
+        CpusetFailed(plain.key, order.number + 99, Failure.FAILED, "no", story.ticket()),
+        CpusetApplied(OTHER, order.number, None, story.ticket()),
+        CpusetFailed(OTHER, order.number, Failure.LOST, "no", story.ticket()),
+        RetryDue(OTHER, 1),
+        TimerEnded(OTHER, Purpose.LINGER, 1),
+        TimerEnded(plain.key, Purpose.LINGER, 77),
+        StopFailed(OTHER, "no"),
     ):
         assert step(world, [stranger]) == (world, ())
 
@@ -131,7 +134,7 @@ def test_a_lost_order_keeps_both_sides_until_a_later_one_is_answered() -> None:
     story = Story()
     plain = story.arrive("plain")
     story.arrive("rt", 2)
-    story.deliver([order.container for order in story.flight].index(plain.id), "lost-late")
+    story.deliver([order.container for order in story.flight].index(plain.key), "lost-late")
     for _ in range(2):
         known = story.known(plain)
         assert CPUSet.from_mask(known.footprint) == cpus("0-7")
@@ -148,8 +151,8 @@ def test_a_failed_order_keeps_both_sides_until_somebody_looked() -> None:
     story = Story()
     plain = story.arrive("plain")
     story.arrive("rt", 2)
-    story.deliver([order.container for order in story.flight].index(plain.id), "failed-after")
-    assert story.given[-1] == LookAgain(plain.id)
+    story.deliver([order.container for order in story.flight].index(plain.key), "failed-after")
+    assert story.given[-1] == LookAgain(plain.key)
     assert story.known(plain).sure == cpus("0,3-7")
     story.look(plain)
     assert story.known(plain).place.seen == cpus("0,3-7")
@@ -165,8 +168,8 @@ def test_a_refused_order_asks_for_the_machine_and_a_look() -> None:
     story = Story()
     rt = story.arrive("rt", 2, starts=False)
     order = story.flight.pop()
-    story.feed(CpusetFailed(rt.id, order.number, Failure.REFUSED, "no", story.ticket()))
-    assert story.given[-2:] == [ReadTopology(), LookAgain(rt.id)]
+    story.feed(CpusetFailed(rt.key, order.number, Failure.REFUSED, "no", story.ticket()))
+    assert story.given[-2:] == [ReadTopology(), LookAgain(rt.key)]
 
 
 def test_an_order_of_a_container_that_is_gone_forgets_it() -> None:
@@ -175,12 +178,12 @@ def test_an_order_of_a_container_that_is_gone_forgets_it() -> None:
     story.settle()
     story.end(rt)
     story.time_out(-1)
-    order = next(order for order in story.flight if order.container == rt.id)
+    order = next(order for order in story.flight if order.container == rt.key)
     story.remove(rt)
     story.flight.remove(order)
-    story.feed(CpusetFailed(rt.id, order.number, Failure.GONE, "No such container", story.ticket()))
+    story.feed(CpusetFailed(rt.key, order.number, Failure.GONE, "No such container", story.ticket()))
     story.settle()
-    assert rt.id not in story.world.containers
+    assert rt.key not in story.world.containers
     assert where(plain) == "0-7"
 
 
@@ -195,9 +198,9 @@ def test_an_order_whose_look_contradicts_it_is_doubted() -> None:
     order = story.flight.pop()
     story.tamper(rt, cpus("5"))
     story.look(rt)
-    story.feed(CpusetApplied(rt.id, order.number, order.update.cpus, story.ticket()))
+    story.feed(CpusetApplied(rt.key, order.number, order.update.cpus, story.ticket()))
     assert story.known(rt).doubts == (Doubt(cpus("5"), Ends.LOOK),)
-    assert story.given[-1] == LookAgain(rt.id)
+    assert story.given[-1] == LookAgain(rt.key)
     story.settle()
     assert where(rt) == "1-2"
 
@@ -206,7 +209,7 @@ def test_a_stop_that_failed_is_told() -> None:
     story = Story()
     story.arrive("first", 7)
     second = story.arrive("second", 1, labels={"cpuset.on-shortage": "stop"})
-    story.feed(StopFailed(second.id, "it could not be stopped: 500"))
+    story.feed(StopFailed(second.key, "it could not be stopped: 500"))
     assert story.known(second).fault == Fault(FaultKind.NOT_STOPPED, "it could not be stopped: 500")
 
 

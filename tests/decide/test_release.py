@@ -40,7 +40,7 @@ def test_a_container_that_is_back_already_is_forgotten_too() -> None:
     story.away(rt)
     story.settle()
     assert where(plain) == "0-7"
-    assert plain.id in story.world.state.originals
+    assert plain.key in story.world.state.originals
     story.release()
     story.settle()
     assert story.world.state.originals == {}
@@ -93,10 +93,10 @@ def test_a_failure_is_remembered_and_tried_again() -> None:
     story.settle()
     story.release()
     order = story.flight.pop()
-    story.feed(CpusetFailed(rt.id, order.number, Failure.FAILED, "500", story.ticket()))
+    story.feed(CpusetFailed(rt.key, order.number, Failure.FAILED, "500", story.ticket()))
     story.settle()
-    assert rt.id in story.world.state.originals
-    story.retries.append(RetryDue(rt.id, order.number))
+    assert rt.key in story.world.state.originals
+    story.retries.append(RetryDue(rt.key, order.number))
     story.retry(0)
     story.settle()
     assert where(rt) == "0-7"
@@ -109,7 +109,7 @@ def test_a_release_under_the_policy_none_restores_what_static_changed() -> None:
     story.settle()
     story.settings = type(story.settings)()
     story.crash([True])
-    assert story.world.state.originals.keys() == {plain.id, rt.id}
+    assert story.world.state.originals.keys() == {plain.key, rt.key}
     story.release()
     story.settle()
     assert (where(plain), where(rt)) == ("0-7", "0-7")
@@ -138,4 +138,4 @@ def test_a_release_waits_for_a_look_at_what_was_only_glanced_at() -> None:
     story.crash([True])
     assert story.known(real).view.is_glance
     story.release()
-    assert real.id in story.world.state.originals
+    assert real.key in story.world.state.originals

@@ -11,6 +11,7 @@ from sidecar.decide.placement.reserve import reserve
 from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
 from sidecar.decide.world import replace
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.model import Demand, State
 from state.topology import Kind, Topology, topology, uniform, with_online
 from tests.state.strategies import topologies
@@ -29,7 +30,7 @@ def without(machine: Topology, offline: str) -> Topology:
 
 
 def held(text: str) -> State:
-    demand = Demand(container="a", name="a", cpus=len(cpus(text)))
+    demand = Demand(container=ContainerKey("docker", "a"), name="a", cpus=len(cpus(text)))
     return State(online=SMT.online, reserved=cpus("0,4")).granted(demand, cpus(text))
 
 

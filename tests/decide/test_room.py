@@ -20,10 +20,13 @@ from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.whatif import imagined
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
+from state.key import ContainerKey
 from state.model import Demand, State
 from state.refusal import RefusalCode
 from state.topology import Kind, Topology, topology, uniform
 from tests.decide.stories import cpus, static, told
+
+C = ContainerKey("docker", "c")
 
 MACHINES = {
     "threads": replace(uniform(cores=4, threads=2), isolated=cpus("2,6")),
@@ -98,7 +101,7 @@ def test_the_objection_is_the_rule_and_granting_asks_it(machine: Topology, optio
         for wanted in sets_of(singles(room.givable)):
             allowed = room.objection(wanted) is None
             assert allowed == is_enough(world, world.state.shared - wanted)
-            demand = Demand(container="c", name="c", cpus=len(wanted), options=())
+            demand = Demand(container=C, name="c", cpus=len(wanted), options=())
             assert may_hold(world, world.state, demand, wanted) == allowed
 
 
@@ -121,8 +124,8 @@ def test_what_is_advertised_and_what_is_shared_out_is_as_much(machine: Topology,
         room = room_in(world, world.state)
         by_node = whole(machine, room.givable) if FULL_PCPUS_ONLY in options else singles(room.givable)
         assert capacity(world) == free(world) == largest(room, by_node)
-        anybody = Demand(container="c", name="c", cpus=64, min_cpus=1, options=())
-        assert sizes(world, world.state, {}, anybody) == {"c": max(1, largest(room, singles(room.givable)))}
+        anybody = Demand(container=C, name="c", cpus=64, min_cpus=1, options=())
+        assert sizes(world, world.state, {}, anybody) == {C: max(1, largest(room, singles(room.givable)))}
 
 
 @on_every_node
@@ -131,10 +134,10 @@ def test_what_is_held_is_kept_under_the_same_rule(machine: Topology, options: tu
     for world in nodes(machine, options):
         room = room_in(world, world.state)
         for held in sets_of(singles(room.givable))[1:]:
-            demand = Demand(container="c", name="c", cpus=len(held))
+            demand = Demand(container=C, name="c", cpus=len(held))
             books = State(policy="static", online=machine.online).granted(demand, held)
             fitted, _ = refit(books, machine, world.settings, world.strangers)
-            assert ("c" in fitted.assignments) == (room.objection(held) is None)
+            assert (C in fitted.assignments) == (room.objection(held) is None)
 
 
 @on_every_node
@@ -142,7 +145,7 @@ def test_beside_grants_it_is_the_same(machine: Topology, options: tuple[str, ...
     """What is spare goes besides them, and `most` is with them, wherever they might lie."""
     for world in nodes(machine, options):
         for held in (world.state.assignable - world.strangers - cpus("1"), cpus("7")):
-            books = world.state.granted(Demand(container="c", name="c", cpus=len(held)), held)
+            books = world.state.granted(Demand(container=C, name="c", cpus=len(held)), held)
             room, idle = room_in(world, books), room_in(world, world.state)
             for by_cores, units in ((False, singles), (True, lambda given: whole(machine, given))):
                 assert len(room.spare(by_cores=by_cores)) == largest(room, units(room.givable))

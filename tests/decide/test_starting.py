@@ -28,14 +28,14 @@ def test_a_start_waits_until_its_whole_grant_is_free() -> None:
     story = Story()
     plain = story.create({})
     story.start(plain)
-    story.begin_look(plain.id)
+    story.begin_look(plain.key)
     story.deliver_look(0)
     while story.flight:
         story.deliver(0, "ok")
     real = strict(story, exclusive=2, quota=200_000)
     strictstarts.hold(story, real)
     assert answered(story) == []
-    assert [order.container for order in story.flight] == [plain.id]
+    assert [order.container for order in story.flight] == [plain.key]
     story.deliver(0, "ok")
     (answer,) = answered(story)
     assert answer.update is not None
@@ -70,10 +70,10 @@ def test_a_start_that_takes_long_does_not_lose_its_cpus_meanwhile() -> None:
     lingering = [order for order in story.given if isinstance(order, StartTimer) and order.purpose is Purpose.LINGER]
     assert lingering == []
     strictstarts.go_on(story, real, fails=True)
-    story.begin_look(real.id)
+    story.begin_look(real.key)
     while story.go_on():
         pass
-    assert real.id not in story.world.state.assignments
+    assert real.key not in story.world.state.assignments
     assert [order.purpose for order in story.given if isinstance(order, StartTimer)] == [Purpose.LINGER]
 
 
@@ -91,7 +91,7 @@ def test_nothing_is_ordered_while_a_start_is_held() -> None:
     story = Story()
     plain = story.create({})
     story.start(plain)
-    story.begin_look(plain.id)
+    story.begin_look(plain.key)
     story.deliver_look(0)
     while story.flight:
         story.deliver(0, "ok")
@@ -99,7 +99,7 @@ def test_nothing_is_ordered_while_a_start_is_held() -> None:
     strictstarts.hold(story, real)
     story.take_inventory()
     orders = [order for order in story.given if isinstance(order, ApplyCpuset)]
-    assert real.id not in {order.container for order in orders}
+    assert real.key not in {order.container for order in orders}
     assert story.known(real).view.phase is Phase.CREATED
 
 
@@ -108,7 +108,7 @@ def test_a_start_that_is_let_go_is_forgotten() -> None:
     story = Story()
     plain = story.create({}, cpuset="1")
     story.start(plain)
-    story.begin_look(plain.id)
+    story.begin_look(plain.key)
     story.deliver_look(0)
     real = strict(story, exclusive=1)
     strictstarts.hold(story, real)
@@ -131,11 +131,11 @@ def test_a_lost_order_does_not_keep_a_container_from_lingering() -> None:
     story.tamper(real, cpus("5"))
     story.look(real)
     (order,) = story.flight
-    assert order.container == real.id
+    assert order.container == real.key
     story.deliver(0, "lost-before")
     story.end(real)
     assert story.known(real).may_change_unseen
-    assert [order.container for order in story.given if isinstance(order, StartTimer)] == [real.id]
+    assert [order.container for order in story.given if isinstance(order, StartTimer)] == [real.key]
 
 
 def test_an_order_that_waited_for_a_held_start_tells_of_no_start() -> None:
@@ -152,7 +152,7 @@ def test_an_order_that_waited_for_a_held_start_tells_of_no_start() -> None:
     assert story.known(real).is_idle
     assert Doubt(order.update.cpus, Ends.LOOK) in story.known(real).doubts
     assert CPUSet.from_mask(story.known(real).footprint) == order.update.cpus == real.effective
-    assert story.given[-1] == LookAgain(real.id)
+    assert story.given[-1] == LookAgain(real.key)
     assert not story.is_settled(real)
     story.settle()
     assert not story.known(real).is_idle
@@ -171,7 +171,7 @@ def test_one_that_died_before_its_answered_start_gives_its_cpus_back() -> None:
     story.settle()
     while story.timers:
         story.time_out(0)
-    assert real.id not in story.world.state.assignments
+    assert real.key not in story.world.state.assignments
 
 
 def test_what_a_strict_container_was_ordered_onto_without_effect_is_in_its_footprint() -> None:

@@ -74,7 +74,7 @@ def test_who_shares_asks_anew_at_its_next_start() -> None:
     story.settle()
     story.away(first)
     story.end(sharing)
-    assert sharing.id not in story.world.state.refusals
+    assert sharing.key not in story.world.state.refusals
     story.again(sharing)
     story.settle()
     assert where(sharing) == "1-2"
@@ -157,7 +157,7 @@ def test_a_stopped_container_keeps_its_cpus_for_as_long_as_it_may_linger() -> No
     story.settle()
     story.end(rt)
     story.settle()
-    assert story.given[-1] == StartTimer(rt.id, Purpose.LINGER, story.timers[-1].number, 7.5)
+    assert story.given[-1] == StartTimer(rt.key, Purpose.LINGER, story.timers[-1].number, 7.5)
     assert (story.granted(rt), where(plain)) == ("1-2", "0,3-7")
     story.time_out(-1)
     story.settle()
@@ -214,7 +214,7 @@ def test_a_removed_container_gives_back_its_cpus_at_once() -> None:
     story.away(rt)
     story.settle()
     assert where(plain) == "0-7"
-    assert rt.id not in story.world.state.originals
+    assert rt.key not in story.world.state.originals
 
 
 def test_a_restart_policy_keeps_the_cpus_for_as_long_as_it_takes() -> None:

@@ -9,8 +9,9 @@ from sidecar.decide.facts import Phase, Purpose
 from sidecar.decide.orders import StartTimer
 from sidecar.decide.settings import PolicyName
 from sidecar.words.label_mistakes import sentence
+from state.key import ContainerKey
 from state.topology import uniform
-from tests.decide.real import Real
+from tests.decide.real import ENGINE, Real
 from tests.decide.stories import Story, where
 
 TASK = {TASK_LABEL: "z5z4ui7c3t20p5yutsvhuy4x0"}
@@ -59,7 +60,7 @@ def test_a_task_that_is_not_started_yet_has_all_its_time() -> None:
     task = story.arrive("web.1.new", 1, labels=TASK, starts=False)
     story.settle()
     assert (story.granted(task), where(task)) == ("1", "stopped 1")
-    assert [each.container for each in lingers(story)] == [task.id]
+    assert [each.container for each in lingers(story)] == [task.key]
 
 
 def test_any_other_container_that_stops_is_waited_for() -> None:
@@ -75,7 +76,7 @@ def test_any_other_container_that_stops_is_waited_for() -> None:
 
 def test_a_task_is_over_only_once_it_ran() -> None:
     """By its phase, whatever else is known of it."""
-    task = Real(id="0" * 64, name="web.1.x", labels=dict(TASK))
+    task = Real(key=ContainerKey(ENGINE, "0" * 64), name="web.1.x", labels=dict(TASK))
     over = []
     for phase in Phase:
         task.phase = phase

@@ -26,10 +26,10 @@ def test_a_rest_without_a_grant_is_not_timed() -> None:
     """A reservation that grew took its CPUs: a timer that still ends means nothing."""
     story = Story()
     real = rested(story)
-    assert Purpose.LINGER in story.world.timers[real.id]
+    assert Purpose.LINGER in story.world.timers[real.key]
     story.change_settings(reserved_cpus=cpus("0-6"))
     assert story.granted(real) is None
-    assert real.id not in story.world.timers
+    assert real.key not in story.world.timers
     story.time_out(0)
     assert not story.known(real).is_lapsed
 

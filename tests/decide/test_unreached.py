@@ -21,8 +21,8 @@ def test_who_holds_cpus_starts_on_them_without_its_quota() -> None:
     one = story.arrive("one", 2)
     story.settle()
     story.feed(EngineDisconnected("gone"))
-    held = story.world.state.assignments[one.id].cpus
-    known = replace(story.world.containers[one.id].view, cpu_quota=200_000)
+    held = story.world.state.assignments[one.key].cpus
+    known = replace(story.world.containers[one.key].view, cpu_quota=200_000)
     before = story.world
     answer = from_books(before, known, 10_000)
     assert answer is not None
@@ -44,7 +44,7 @@ def test_who_asks_for_none_starts_in_the_pool() -> None:
     assert answer is not None
     assert answer.update is not None
     assert answer.update.cpus == story.world.state.shared
-    assert answer.update.cpus.isdisjoint(story.world.state.assignments[one.id].cpus)
+    assert answer.update.cpus.isdisjoint(story.world.state.assignments[one.key].cpus)
     assert not answer.exclusive
 
 

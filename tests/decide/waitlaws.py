@@ -46,4 +46,4 @@ def untimed(reality: Reality) -> list[str]:
 
 def waited_for_nothing(reality: Reality) -> list[str]:
     """Timers that run in the world though all have ended."""
-    return [f"{id[-4:]} is waited for: {dict(running)}" for id, running in reality.world.timers.items()]
+    return [f"{id.id[-4:]} is waited for: {dict(running)}" for id, running in reality.world.timers.items()]

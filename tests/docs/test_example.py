@@ -25,12 +25,15 @@ from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.step import step
 from sidecar.decide.world import World
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.model import State
 from state.topology import uniform
 from tests.docs.pages import ROOT, rows, section
 
-WEB = ContainerView(id="a" * 64, name="web", phase=Phase.RUNNING, effective=CPUSet.parse("0-3"), started_at="1")
-DB = ContainerView(id="b" * 64, name="db", phase=Phase.CREATED, labels={"cpuset.exclusive": "2"})
+WEB = ContainerView(
+    engine="docker", id="a" * 64, name="web", phase=Phase.RUNNING, effective=CPUSet.parse("0-3"), started_at="1"
+)
+DB = ContainerView(engine="docker", id="b" * 64, name="db", phase=Phase.CREATED, labels={"cpuset.exclusive": "2"})
 
 
 class Story:
@@ -39,7 +42,7 @@ class Story:
     def __init__(self) -> None:
         settings = Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0))
         self.world: World = begin(State(), uniform(cores=4), settings)
-        self.orders: dict[str, ApplyCpuset] = {}
+        self.orders: dict[ContainerKey, ApplyCpuset] = {}
         self.timers: list[int] = []
         self.tickets = 0
 
@@ -56,10 +59,10 @@ class Story:
 
     def answer(self, view: ContainerView, effective: str | None) -> tuple[str, str, str]:
         seen = CPUSet.parse(effective) if effective else None
-        return self.tell(CpusetApplied(view.id, self.orders[view.id].number, seen, self.ticket()))
+        return self.tell(CpusetApplied(view.key, self.orders[view.key].number, seen, self.ticket()))
 
     def is_settled(self) -> bool:
-        return is_settled(self.world, self.world.containers[DB.id])
+        return is_settled(self.world, self.world.containers[DB.key])
 
     def _remember(self, orders: Sequence[Order]) -> None:
         for order in orders:
@@ -68,11 +71,11 @@ class Story:
             elif isinstance(order, StartTimer):
                 self.timers.append(order.number)
 
-    def _name(self, id: str) -> str:
-        return self.world.containers[id].view.name
+    def _name(self, key: ContainerKey) -> str:
+        return self.world.containers[key].view.name
 
     def _footprint(self, view: ContainerView) -> str:
-        return str(CPUSet.from_mask(self.world.containers[view.id].footprint))
+        return str(CPUSet.from_mask(self.world.containers[view.key].footprint))
 
 
 def test_the_worked_example_is_what_happens() -> None:
@@ -93,7 +96,7 @@ def test_the_worked_example_is_what_happens() -> None:
     assert story.is_settled()
     found.append(story.tell(ContainerSeen(stopped, story.ticket())))
     assert [orders for _, _, orders in found] == ["db to 1-2, web to 0,3", "", "", "", ""]
-    final = story.tell(TimerEnded(DB.id, Purpose.LINGER, story.timers[-1]))
+    final = story.tell(TimerEnded(DB.key, Purpose.LINGER, story.timers[-1]))
     assert sorted(final[2].split(", ")) == ["db to 0-3", "web to 0-3"]
 
     table = rows(section(ROOT / "docs/architecture.md", "The heart: vacate before occupy"))

@@ -33,7 +33,6 @@ class Told(SimulatedEngine):
         super().__init__(docker)
         self.parents: dict[str, str] = {}
         self.paths: dict[str, str] = {}
-        self.name = "docker"
 
     async def info(self) -> EngineInfo:
         return msgspec.structs.replace(await super().info(), name=self.name)
@@ -68,6 +67,7 @@ async def test_the_group_is_one_container_more(
     one = await docker.run("one")
     assert await sliced.containers() == (GROUP, one)
     expected = ContainerView(
+        engine="docker",
         id=GROUP,
         name="pool.slice",
         kind=ViewKind.GROUP,

@@ -17,6 +17,7 @@ from tests.fakes.host import Host
 from tests.support.engine.simulated import Fault
 from tests.support.engine.simulated_events import Rates
 from tests.support.engine.simulated_limits import Limits
+from tests.support.keys import by_id, docker
 
 MOST = 9
 """Containers at a time."""
@@ -187,11 +188,11 @@ def unfinished(host: Host) -> list[str]:
         for id in ids
         if (told := host.told(id)) and told.sharing is Sharing.UNMANAGED
     )
-    found += [f"{id[:4]} is in the books and gone" for id in {*books.assignments, *books.originals} - ids]
+    found += [f"{id[:4]} is in the books and gone" for id in {*by_id(books.assignments), *by_id(books.originals)} - ids]
     for id in ids:
         one = host.docker.container(id)
         told, effective = host.told(id), host.docker.kernel.effective(id)
-        granted = books.assignments.get(id)
+        granted = books.assignments.get(docker(id))
         if told is None:
             found.append(f"{one.name} is told nothing")
             continue

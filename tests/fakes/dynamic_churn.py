@@ -15,6 +15,7 @@ from tests.decide.takelaws import unfair
 from tests.fakes.churn import MOST, Churn, _quietly, unfinished
 from tests.fakes.elastic import ElasticHost
 from tests.support.engine.simulated_limits import Limits
+from tests.support.keys import docker
 
 FADING_SECONDS = 240
 """Eight half-lives of a peak: a load of 8 CPUs counts as less than a twentieth of one."""
@@ -114,7 +115,7 @@ class DynamicChurn(Churn):
         async def order(id: str) -> None:
             if self.host.requests:
                 with suppress(Declined):
-                    await self.host.requests.resize(id, cpus)
+                    await self.host.requests.resize(docker(id), cpus)
 
         self._act(nursery, order)
 
@@ -130,8 +131,8 @@ class DynamicChurn(Churn):
         """By the API's door, for somebody from whom something is being taken."""
         board = self.host.board
         waiting = [
-            id
-            for id, grant in (board.latest.state.assignments.items() if board else ())
+            key.id
+            for key, grant in (board.latest.state.assignments.items() if board else ())
             if grant.leaving and not grant.leaving.is_due
         ]
         if not waiting or not self.host.requests:
@@ -141,7 +142,7 @@ class DynamicChurn(Churn):
 
         async def say() -> None:
             with suppress(Declined):
-                await requests.acknowledge(id, None)
+                await requests.acknowledge(docker(id), None)
 
         nursery.start_soon(_quietly, say)
 
@@ -183,7 +184,7 @@ def _books(host: ElasticHost) -> list[str]:
     found = [] if books == host.board.latest.state else ["the books on disk are not those of the daemon"]
     strangers = host.board.latest.strangers
     for grant in books.assignments.values():
-        told = host.told(grant.container)
+        told = host.told(grant.container.id)
         # It cannot enter what a stranger is on.
         arriving = told.arriving - strangers if told else None
         if grant.leaving or arriving or (told and (told.leaving or told.deadline_seconds is not None)):
@@ -205,8 +206,9 @@ def _sizes(host: ElasticHost) -> list[str]:
     found = [] if host.surprised else unfair(world)
     if world.settings.options:
         return found
-    for id, grant in world.state.assignments.items():
-        if not follows_load(world, id) or kernel.effective(id) is None or id in host.surprised:
+    for key, grant in world.state.assignments.items():
+        id = key.id
+        if not follows_load(world, key) or kernel.effective(id) is None or id in host.surprised:
             continue
         wanted = kernel._uses[id].wanted if id in kernel._uses else 0.0
         used, size = min(wanted, len(grant.cpus)), len(grant.cpus)

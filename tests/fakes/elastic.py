@@ -35,6 +35,7 @@ from tests.fakes.notices import Terms, Witness
 from tests.fakes.workload import Ack, Workload
 from tests.support.engine.simulated import SimulatedEngine
 from tests.support.engine.simulated_docker import SimulatedDocker
+from tests.support.keys import by_id, docker
 
 ALONE_SECONDS = 0.3
 """How long files may say `settled` while somebody runs there of whom the daemon knows: generously."""
@@ -77,7 +78,7 @@ class ElasticHost(Host):
 
     def knows(self, id: str) -> bool:
         """Whether the daemon knows that this container runs, since this very start."""
-        one, container = self.docker._containers[id], self.board and self.board.latest.containers.get(id)
+        one, container = self.docker._containers[id], self.board and self.board.latest.containers.get(docker(id))
         return bool(container and container.view.phase.is_live and container.view.started_at == one.started_at)
 
     def acknowledge_by_hand(self, id: str) -> None:
@@ -139,7 +140,7 @@ class ElasticHost(Host):
     def decided(self, before: World, after: World) -> None:
         """After each decision. One that fits the books to another machine may take CPUs without notice."""
         if before.topology != after.topology:
-            self.surprised.update(before.state.assignments)
+            self.surprised.update(by_id(before.state.assignments))
         self.witness.decided(before, after, heard_since=self.listens_since, excused=self.surprised)
 
     def replayed(self) -> World:

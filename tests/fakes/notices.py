@@ -26,6 +26,7 @@ from sidecar.decide.world import Told, World
 from state.cpuset import EMPTY, CPUSet
 from state.projection import Projection, Sharing
 from tests.fakes.workload import Ack
+from tests.support.keys import by_id, docker
 
 SLACK = 1e-6
 """Seconds. Sums of floating point seconds; files give milliseconds, and round."""
@@ -200,14 +201,14 @@ class Witness:
 
     def decided(self, before: World, after: World, *, heard_since: float, excused: set[str]) -> None:
         """Rule 4, after each decision. `heard_since`: how long the daemon has been listening."""
-        for id, grant in before.state.assignments.items():
-            if id not in excused and (now := after.state.assignments.get(id)) and now.forced > grant.forced:
-                self._see_forced(id, heard_since)
+        for key, grant in before.state.assignments.items():
+            if key.id not in excused and (now := after.state.assignments.get(key)) and now.forced > grant.forced:
+                self._see_forced(key.id, heard_since)
         self.forced += after.state.forced - before.state.forced
         count = after.state.acknowledged - before.state.acknowledged
         self.acknowledged += count
-        said = [id for id in before.state.assignments if count and self._may_have_said(id, before)]
-        if len(said) < count and excused.isdisjoint(before.state.assignments):
+        said = [key for key in before.state.assignments if count and self._may_have_said(key.id, before)]
+        if len(said) < count and excused.isdisjoint(by_id(before.state.assignments)):
             self._breaks(f"{count} takes count as acknowledged, and {len(said)} were")
 
     def _see_forced(self, id: str, heard_since: float) -> None:
@@ -227,15 +228,15 @@ class Witness:
             self._breaks(f"{self._name(id)} acknowledged {now - at:.2f} s ago, and the take was forced")
 
     def _may_have_said(self, id: str, before: World) -> bool:
-        grant, run = before.state.assignments[id], self._runs.get(id)
-        if grant.leaving is None or grant.leaving.is_due or id not in before.containers:
+        grant, run = before.state.assignments[docker(id)], self._runs.get(id)
+        if grant.leaving is None or grant.leaving.is_due or docker(id) not in before.containers:
             return False
         if run is None:
             # It has just ended; it may have, before.
             return bool(self._acks(id))
         if trio.current_time() - self._said.get(id, -HEARING) < HEARING:
             return True
-        leaving = told_of(before.containers[id], grant).leaving
+        leaving = told_of(before.containers[docker(id)], grant).leaving
         if leaving and leaving.isdisjoint(CPUSet(run.notices)):
             # Told before its present start.
             return bool(self._acks(id))
@@ -243,7 +244,7 @@ class Witness:
 
     def signalled(self, id: str, told: Projection | None, world: World) -> None:
         """Rule 5, at the moment in which the signal leaves."""
-        grant, container = world.state.assignments.get(id), world.containers.get(id)
+        grant, container = world.state.assignments.get(docker(id)), world.containers.get(docker(id))
         if grant is None or container is None:
             return
         if told is None or Told(told.cpus, told.leaving) != told_of(container, grant):

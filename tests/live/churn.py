@@ -45,6 +45,7 @@ from tests.live.stage import FOUR, ask
 from tests.live.users import ELASTIC_KINDS, KINDS, Kind, User
 from tests.live.waiting import PATIENCE, eventually
 from tests.live.watcher import Watcher
+from tests.support.keys import by_id
 
 _USERS = 3
 _REST_SECONDS = 30.0
@@ -270,7 +271,7 @@ class Churn:
         if status.shared | status.exclusive != online():
             found.append(f"CPUs are lost: shared {status.shared}, exclusive {status.exclusive}")
         for each in known:
-            grant = books.assignments.get(each.id)
+            grant = by_id(books.assignments).get(each.id)
             wanted = grant.cpus if grant else status.shared
             runs = kernel.allowed(each.id)
             told = self.sidecar.projection(each.id)
@@ -283,7 +284,10 @@ class Churn:
             found.append(f"the engine and the sidecar know different containers: {sorted(missing)}")
         # A half-removed container is dead for good, but it is there.
         there = {each.id for each in status.containers}
-        found += [f"{id[:12]} stands in the books and is gone" for id in {*books.assignments, *books.originals} - there]
+        found += [
+            f"{id[:12]} stands in the books and is gone"
+            for id in {*by_id(books.assignments), *by_id(books.originals)} - there
+        ]
         return found
 
     def _release(self) -> None:

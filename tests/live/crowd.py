@@ -109,7 +109,7 @@ def traces(sidecar: SidecarProcess, prefix: str) -> list[str]:
     books = sidecar.books()
     found = [each.name for each in sidecar.status().containers if each.name.startswith(prefix)]
     found += [
-        f"in the books: {id[:12]}" for id in {*books.assignments, *books.originals, *books.refusals, *books.lifts}
+        f"in the books: {key.short}" for key in {*books.assignments, *books.originals, *books.refusals, *books.lifts}
     ]
     for place in ("by-id", "by-name/crowd/by-id"):
         folder = sidecar.projections / place

@@ -12,6 +12,7 @@ from tests.live.kernelview import KernelView, online
 from tests.live.sidecarfixtures import Ground
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.waiting import eventually, stays
+from tests.support.keys import by_id
 
 pytestmark = pytest.mark.live
 
@@ -69,7 +70,7 @@ def test_what_happened_while_no_sidecar_ran_is_made_up_for(
     running.until_quiet()
     assert kernel.allowed(successor) == LAST
     assert kernel.allowed(newcomer) == REST
-    assert set(running.books().assignments) == {successor}
+    assert set(by_id(running.books().assignments)) == {successor}
     assert running.projection(first) is None
 
 
@@ -155,7 +156,7 @@ def test_a_corrupt_checkpoint_is_set_aside_and_rebuilt(
     assert kernel.allowed(neighbour) == REST
     aside = [file for file in running.state_dir.glob("checkpoint*") if file.name not in (NAME, *names)]
     assert any(file.read_bytes() == content for file in aside)
-    assert running.books().assignments[id].cpus == LAST
+    assert by_id(running.books().assignments)[id].cpus == LAST
 
 
 def test_a_cpuset_that_somebody_else_changed_is_repaired(

@@ -11,6 +11,7 @@ from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.waiting import eventually
 from tests.live.watching import NANO, ONE, WAITING, given_back, problems, until_alone, until_shared, watched
+from tests.support.keys import by_id
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -48,7 +49,7 @@ def test_who_died_while_the_engine_was_dead_is_succeeded(
         until_shared(sidecar, neighbour)
     assert (kernel.allowed(heir), kernel.allowed(neighbour)) == (LAST, REST)
     assert kernel.processes(neighbour)[0].pid == before
-    assert set(sidecar.books().assignments) == {heir}
+    assert set(by_id(sidecar.books().assignments)) == {heir}
     given_back(sidecar, workloads, {owner: LIMITED, heir: LIMITED, neighbour: {}})
 
 
@@ -97,6 +98,6 @@ def test_who_died_and_was_removed_before_the_sidecar_is_back_is_forgotten(
     until_alone(sidecar, newcomer)
     until_shared(sidecar, neighbour)
     assert (kernel.allowed(newcomer), kernel.allowed(neighbour)) == (LAST, REST)
-    assert set(sidecar.books().assignments) == {newcomer}
+    assert set(by_id(sidecar.books().assignments)) == {newcomer}
     assert sidecar.projection(owner) is None
     given_back(sidecar, workloads, {newcomer: LIMITED, neighbour: {}})

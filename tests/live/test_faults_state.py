@@ -21,6 +21,7 @@ from tests.live.smalldisk import SmallDisk, breaking_disk, small_disk
 from tests.live.stage import ask
 from tests.live.waiting import eventually
 from tests.live.watching import NANO, ONE, given_back, reasons, until_alone, until_shared, watched
+from tests.support.keys import by_id
 
 pytestmark = pytest.mark.live
 
@@ -61,14 +62,14 @@ def test_books_that_find_no_room_are_said_and_made_up_for(
         for what in ("the books are not saved: cannot write checkpoint.json", "cannot write the journal"):
             eventually(lambda what=what: f"{what}: {FULL}" in told(sidecar), f"said: {what}")  # type: ignore[misc]
             assert sidecar.has_logged(f"{what}: ")
-        assert set(sidecar.books().assignments) == {first}
+        assert set(by_id(sidecar.books().assignments)) == {first}
         disk.free()
         eventually(lambda: not told(sidecar), "all is well again")
         until_alone(sidecar, second)
         until_shared(sidecar, neighbour)
     until_shared(sidecar, late)
     assert (kernel.allowed(second), kernel.allowed(neighbour), kernel.allowed(late)) == (LAST, REST, REST)
-    eventually(lambda: set(sidecar.books().assignments) == {second}, "the books are written")
+    eventually(lambda: set(by_id(sidecar.books().assignments)) == {second}, "the books are written")
     assert sidecar.journal()
     given_back(sidecar, workloads, {second: LIMITED, neighbour: {}, late: {}})
 
@@ -89,7 +90,7 @@ def test_who_came_while_the_disk_was_full_is_known_to_the_next_sidecar(
     sidecar.start()
     until_alone(sidecar, owner)
     assert sidecar.has_logged("the books were found in")
-    assert set(sidecar.books().originals) == {neighbour, owner, late}
+    assert set(by_id(sidecar.books().originals)) == {neighbour, owner, late}
     assert not (sidecar.projections / ".books").exists()
     given_back(sidecar, workloads, {owner: LIMITED, neighbour: {}, late: {}})
 
@@ -159,13 +160,13 @@ def test_a_directory_that_is_deleted_is_made_anew_and_the_sidecar_ends(
         shutil.rmtree(running.state_dir)
         eventually(lambda: not running.is_running, "it ended")
         assert "was deleted or replaced while the sidecar ran" in running.log()
-        assert set(running.books().assignments) == {owner}
-        assert set(running.books().originals) == {owner, neighbour}
+        assert set(by_id(running.books().assignments)) == {owner}
+        assert set(by_id(running.books().originals)) == {owner, neighbour}
         running.start()
         late = workloads.run("late")
         until_shared(running, late)
         until_alone(running, owner)
-    assert set(running.books().originals) == {owner, neighbour, late}
+    assert set(by_id(running.books().originals)) == {owner, neighbour, late}
     assert running.state_dir.stat().st_mode & 0o777 == 0o700
     assert (kernel.allowed(owner), kernel.allowed(neighbour)) == (LAST, REST)
     given_back(running, workloads, {owner: LIMITED, neighbour: {}, late: {}})
@@ -189,7 +190,7 @@ def test_a_directory_that_is_not_ours_to_write_is_said(
     second = workloads.run("second", labels=ONE)
     until_alone(sidecar, second)
     eventually(lambda: not told(sidecar), "all is well again")
-    assert set(sidecar.books().assignments) == {second}
+    assert set(by_id(sidecar.books().assignments)) == {second}
     sidecar.kill()
     os.chown(sidecar.state_dir, 65534, 65534)
     refused = sidecar.command("run")

@@ -14,6 +14,7 @@ from tests.live.kernelview import KernelView, online
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.waiting import eventually
 from tests.live.watching import ONE, WAITING, given_back, problems, until_alone, until_shared
+from tests.support.keys import by_id
 
 pytestmark = pytest.mark.live
 
@@ -112,6 +113,6 @@ def test_a_workload_that_may_write_everything_spoils_no_books(
         eventually(lambda id=id, cpus=cpus: (t := running.projection(id)) and t.cpus == cpus, "told again")  # type: ignore[misc]
         assert kernel.allowed(id) == cpus
     assert (root / ".staging").stat().st_mode & 0o777 == 0o700
-    assert set(running.books().assignments) == {owner}
+    assert set(by_id(running.books().assignments)) == {owner}
     workloads.api.remove(owner)
     eventually(lambda: kernel.allowed(neighbour) == online(), "the pool is whole again")

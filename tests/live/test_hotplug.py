@@ -20,6 +20,7 @@ from tests.live.kernelview import KernelView, online
 from tests.live.rights import MAY_OFFLINE, bring_online, take_offline
 from tests.live.sidecarprocess import SidecarProcess
 from tests.live.waiting import eventually
+from tests.support.keys import by_id
 
 pytestmark = [
     pytest.mark.live,
@@ -145,7 +146,10 @@ def test_too_few_are_left_for_everybody(watching: SidecarProcess, workloads: Con
     take_offline(gone)
     shared = watching.until(second, lambda it: it.sharing is SharingStatus.SHARED and it.is_settled, "it shares")
     assert shared.refusal
-    assert watching.books().refusals[second].refusal.code in (RefusalCode.NOT_ENOUGH, RefusalCode.POOL_WOULD_BE_EMPTY)
+    assert by_id(watching.books().refusals)[second].refusal.code in (
+        RefusalCode.NOT_ENOUGH,
+        RefusalCode.POOL_WOULD_BE_EMPTY,
+    )
     eventually(lambda: story.kernel.allowed(story.owner) == story.granted, "the first keeps its own")
     eventually(lambda: story.kernel.allowed(second).isdisjoint(story.granted), "the second is elsewhere")
     bring_online(gone)

@@ -10,6 +10,7 @@ from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, allowed_of, online
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.waiting import eventually, stays
+from tests.support.keys import by_id
 
 pytestmark = pytest.mark.live
 
@@ -170,12 +171,12 @@ def test_a_restart_keeps_the_cpus(sidecar: SidecarProcess, workloads: Containers
     sidecar.start()
     id = workloads.run("restarts", labels=ONE)
     until_alone(sidecar, id)
-    grant = sidecar.books().assignments[id].since
+    grant = by_id(sidecar.books().assignments)[id].since
     for _ in range(2):
         workloads.api.act(id, "restart", t="0")
         assert started_on(workloads, kernel, id, LAST)
     until_alone(sidecar, id)
-    assert sidecar.books().assignments[id].since == grant
+    assert by_id(sidecar.books().assignments)[id].since == grant
 
 
 def test_a_restart_policy_keeps_the_cpus(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
@@ -199,7 +200,7 @@ def test_a_container_that_removes_itself_gives_back_at_once(
     until_alone(running, id)
     kernel.end(id)
     eventually(lambda: kernel.allowed(neighbour) == online(), "the pool is whole again")
-    eventually(lambda: id not in running.books().originals, "forgotten")
+    eventually(lambda: id not in by_id(running.books().originals), "forgotten")
     eventually(lambda: running.projection(id) is None, "told no more")
     eventually(lambda: running.container(id) is None, "gone from the status")
 

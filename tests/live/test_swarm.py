@@ -14,6 +14,7 @@ from tests.live.privateengine import NoPrivateEngine
 from tests.live.sidecarprocess import LAST, SidecarProcess
 from tests.live.swarmnodes import Node, Swarm, a_swarm
 from tests.live.waiting import eventually, stays
+from tests.support.keys import by_id
 
 pytestmark = pytest.mark.live
 
@@ -130,7 +131,7 @@ def test_a_task_that_fails_is_replaced_and_its_replacement_is_alone(fleet: Fleet
     node = fleet.swarm.nodes[0]
     dead = [id for id in node.tasks(running_only=False) if id != after["node1"]]
     assert before["node1"] in dead
-    eventually(lambda: [*fleet.sidecars["node1"].books().assignments] == [after["node1"]], "the books say so")
+    eventually(lambda: [*by_id(fleet.sidecars["node1"].books().assignments)] == [after["node1"]], "the books say so")
 
 
 def test_a_drained_node_loses_its_task_to_one_that_has_a_cpu(fleet: Fleet, service: str) -> None:

@@ -24,6 +24,7 @@ from sidecar.projection.projections import Projections
 from state import ack
 from state.cpuset import CPUSet
 from state.inotify import Deaf, Ears
+from state.key import ContainerKey
 from state.model import Leaving
 from state.refusal import Said
 from tests.decide.stories import Story
@@ -55,21 +56,21 @@ class Bench:
 
     @property
     def by_id(self) -> Path:
-        return self.root / "by-id" / self.voice.id[:12]
+        return self.root / "by-id" / self.voice.key.short
 
-    async def take(self, number: int, leaving: CPUSet = FAR, id: str = "") -> int:
+    async def take(self, number: int, leaving: CPUSet = FAR, whose: ContainerKey | None = None) -> int:
         """A take begins, and is announced; the generation that tells of it. The reader has looked once."""
-        id = id or self.voice.id
+        key = whose or self.voice.key
         world = self.board.latest
-        was = world.state.assignments[id]
+        was = world.state.assignments[key]
         cpus = (was.cpus | (was.leaving.cpus if was.leaving else CPUSet())) - leaving
         made = replace(was, cpus=cpus, leaving=Leaving(cpus=leaving, number=number, cause=Said("x")))
         self.post(replace(world, state=world.state.holding(made)))
-        known = self.board.latest.containers[id]
+        known = self.board.latest.containers[key]
         names, projection = names_of(self.board.latest, known), projection_of(self.board.latest, known)
-        self.projections.announce(id, names, projection, begins_grace=True)
+        self.projections.announce(key.id, names, projection, begins_grace=True)
         await trio.sleep(2 * acks.PAUSE)
-        return self.projections.awaited(id, leaving)[-1]
+        return self.projections.awaited(key.id, leaving)[-1]
 
     def post(self, world: World) -> None:
         self.board.post(world)
@@ -77,7 +78,7 @@ class Bench:
     def end(self) -> None:
         """The take is over."""
         world = self.board.latest
-        made = replace(world.state.assignments[self.voice.id], leaving=None)
+        made = replace(world.state.assignments[self.voice.key], leaving=None)
         self.post(replace(world, state=world.state.holding(made)))
 
     async def heard(self, seconds: float = 3) -> list[Fact]:
@@ -89,7 +90,7 @@ class Bench:
         return facts
 
     def told(self, number: int) -> list[TakeAcknowledged]:
-        return [TakeAcknowledged(self.voice.id, number)]
+        return [TakeAcknowledged(self.voice.key, number)]
 
 
 @pytest.fixture
@@ -100,7 +101,7 @@ def bench(nursery: trio.Nursery, tmp_path: Path) -> Bench:
 @pytest.mark.parametrize("place", ["by-id", "by-name", "by-name/by-id"])
 async def test_it_is_told_once_wherever_it_is_written(autojump_clock: MockClock, bench: Bench, place: str) -> None:
     generation = await bench.take(7)
-    short = bench.voice.id[:12]
+    short = bench.voice.key.short
     where = {"by-id": bench.by_id, "by-name": bench.by_name, "by-name/by-id": bench.by_name / "by-id" / short}[place]
     ack.write(where, generation)
     assert await bench.heard() == bench.told(7)
@@ -156,9 +157,9 @@ async def test_however_it_is_written(autojump_clock: MockClock, bench: Bench, wa
 
 async def test_one_that_stands_before_the_reader_looks_counts(autojump_clock: MockClock, bench: Bench) -> None:
     """A container that acknowledged while no daemon ran."""
-    ids = bench.voice.id
-    known = bench.board.latest.containers[ids]
-    bench.projections.write(ids, ["voice"], projection_of(bench.board.latest, known))
+    key = bench.voice.key
+    known = bench.board.latest.containers[key]
+    bench.projections.write(key.id, ["voice"], projection_of(bench.board.latest, known))
     (bench.by_id / "ack").write_text("2\n")
     assert await bench.take(7) == 2
     assert await bench.heard() == bench.told(7)
@@ -168,10 +169,10 @@ async def test_a_rewriting_of_the_files_makes_it_no_older(autojump_clock: MockCl
     """Another container arrives in the middle: the shared pool is told, and the number grows."""
     generation = await bench.take(7)
     world = bench.board.latest
-    known = world.containers[bench.voice.id]
+    known = world.containers[bench.voice.key]
     changed = msgspec.structs.replace(projection_of(world, known), shared_pool=CPUSet.of(0))
-    bench.projections.write(bench.voice.id, ["voice"], changed)
-    assert bench.projections.awaited(bench.voice.id, FAR)[-1] == generation + 1
+    bench.projections.write(bench.voice.key.id, ["voice"], changed)
+    assert bench.projections.awaited(bench.voice.key.id, FAR)[-1] == generation + 1
     ack.write(bench.by_name, generation)
     assert await bench.heard() == bench.told(7)
 
@@ -201,7 +202,7 @@ async def test_a_take_that_could_not_be_told_is_not_acknowledged_by_an_older_wor
 ) -> None:
     generation = await bench.take(7, CPUSet.of(4))
     world = bench.board.latest
-    was = world.state.assignments[bench.voice.id]
+    was = world.state.assignments[bench.voice.key]
     made = replace(was, cpus=was.cpus - FAR, leaving=Leaving(cpus=FAR, number=8, cause=Said("x")))
     bench.post(replace(world, state=world.state.holding(made)))
     ack.write(bench.by_name, generation)
@@ -229,7 +230,7 @@ async def test_what_is_planted_is_not_read(
             (tmp_path / "elsewhere").write_text(f"{generation}\n")
             file.symlink_to(tmp_path / "elsewhere")
         case "link to a directory":
-            file.symlink_to(bench.root / "by-id" / bench.other.id[:12])
+            file.symlink_to(bench.root / "by-id" / bench.other.key.short)
         case "pipe":
             os.mkfifo(file)
         case "device":
@@ -262,7 +263,7 @@ async def test_directories_that_are_links_are_neither_read_nor_listened_to(
     generation = await bench.take(7)
     below = bench.by_name / "by-id"
     below.rename(bench.by_name / "kept")
-    planted = tmp_path / "planted" / bench.voice.id[:12]
+    planted = tmp_path / "planted" / bench.voice.key.short
     planted.mkdir(parents=True)
     below.symlink_to(planted.parent)
     ack.write(planted, generation)
@@ -272,11 +273,11 @@ async def test_directories_that_are_links_are_neither_read_nor_listened_to(
 async def test_a_word_for_another_is_not_heard(autojump_clock: MockClock, bench: Bench) -> None:
     """What a container writes into its own directory is about itself."""
     generation = await bench.take(7)
-    other = await bench.take(8, CPUSet.of(6), bench.other.id)
+    other = await bench.take(8, CPUSet.of(6), bench.other.key)
     for number in (generation, other, 7):
-        ack.write(bench.root / "by-id" / bench.other.id[:12], number)
+        ack.write(bench.root / "by-id" / bench.other.key.short, number)
         await trio.sleep(1)
-    assert TakeAcknowledged(bench.voice.id, 7) not in await bench.heard()
+    assert TakeAcknowledged(bench.voice.key, 7) not in await bench.heard()
 
 
 async def test_whoever_writes_without_end_costs_little(
@@ -338,7 +339,7 @@ async def test_who_waits_no_more_is_not_listened_to(
     monkeypatch.setattr(Recorded, "left", set())
     await bench.take(7)
     ours = set(Recorded.listened)
-    await bench.take(8, CPUSet.of(6), bench.other.id)
+    await bench.take(8, CPUSet.of(6), bench.other.key)
     assert Recorded.left == set()
     bench.end()
     await trio.sleep(1)

@@ -21,21 +21,25 @@ from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.world import World, replace
 from sidecar.observe.load_meter import LoadMeter
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.model import Demand, Scale, State
 from state.topology import uniform
+from tests.support.keys import docker
 
-A, B = "a" * 64, "b" * 64
+A, B = docker("a" * 64), docker("b" * 64)
 HALF_LIFE = 30.0
 
 
-def world_of(*ids: str, cpus: str = "0-3", scale: Scale = Scale.LOAD, policy: PolicyName = PolicyName.DYNAMIC) -> World:
+def world_of(
+    *keys: ContainerKey, cpus: str = "0-3", scale: Scale = Scale.LOAD, policy: PolicyName = PolicyName.DYNAMIC
+) -> World:
     """A world in which these containers have these CPUs, in turn."""
     world = World(state=State(), topology=uniform(cores=16), settings=Settings(policy=policy))
-    for place, id in enumerate(ids):
-        demand = Demand(container=id, name=id[:3], cpus=4, min_cpus=1, max_cpus=8, scale=scale)
+    for place, key in enumerate(keys):
+        demand = Demand(container=key, name=key.id[:3], cpus=4, min_cpus=1, max_cpus=8, scale=scale)
         mine = CPUSet(cpu + 4 * place for cpu in CPUSet.parse(cpus))
         container = Container(
-            view=ContainerView(id=id, name=id[:3], phase=Phase.RUNNING, started_at="1"),
+            view=ContainerView(engine=key.engine, id=key.id, name=key.id[:3], phase=Phase.RUNNING, started_at="1"),
             wish=Wish(standing=Standing.MANAGED, demand=demand),
             arrival=place,
             known=1,
@@ -45,8 +49,8 @@ def world_of(*ids: str, cpus: str = "0-3", scale: Scale = Scale.LOAD, policy: Po
     return world
 
 
-def in_phase(world: World, id: str, phase: Phase, started_at: str = "1") -> World:
-    container = world.containers[id]
+def in_phase(world: World, key: ContainerKey, phase: Phase, started_at: str = "1") -> World:
+    container = world.containers[key]
     view = replace(container.view, phase=phase, started_at=started_at)
     return world.with_container(replace(container, view=view))
 
@@ -55,31 +59,31 @@ class Kernel:
     """Counters that rise by what each container uses, in CPUs; and how often they were read."""
 
     def __init__(self) -> None:
-        self.uses: dict[str, float] = {}
-        self.base: dict[str, float] = {}
-        self.since: dict[str, float] = {}
+        self.uses: dict[ContainerKey, float] = {}
+        self.base: dict[ContainerKey, float] = {}
+        self.since: dict[ContainerKey, float] = {}
         self.reads = 0
         self.retained: set[str] = set()
 
-    def use(self, id: str, cpus: float) -> None:
+    def use(self, key: ContainerKey, cpus: float) -> None:
         now = trio.current_time()
-        self.base[id] = self._seconds(id, now)
-        self.uses[id], self.since[id] = cpus, now
+        self.base[key] = self._seconds(key, now)
+        self.uses[key], self.since[key] = cpus, now
 
-    def restart(self, id: str) -> None:
-        self.base[id], self.since[id] = 0.0, trio.current_time()
+    def restart(self, key: ContainerKey) -> None:
+        self.base[key], self.since[key] = 0.0, trio.current_time()
 
     def usage(self, view: ContainerView) -> Usage | None:
         self.reads += 1
-        if view.id not in self.uses:
+        if view.key not in self.uses:
             return None
-        return Usage(cpu_nanoseconds=round(self._seconds(view.id, trio.current_time()) * 1e9))
+        return Usage(cpu_nanoseconds=round(self._seconds(view.key, trio.current_time()) * 1e9))
 
     def retain(self, containers: Collection[str]) -> None:
         self.retained = set(containers)
 
-    def _seconds(self, id: str, now: float) -> float:
-        return self.base.get(id, 0.0) + self.uses.get(id, 0.0) * (now - self.since.get(id, now))
+    def _seconds(self, key: ContainerKey, now: float) -> float:
+        return self.base.get(key, 0.0) + self.uses.get(key, 0.0) * (now - self.since.get(key, now))
 
 
 class Measured:
@@ -108,8 +112,8 @@ class Measured:
             self.told += [(trio.current_time(), load) for load in fact.loads]
             self.board.post(with_loads(self.board.latest, fact.loads))
 
-    def uses(self, id: str = A) -> Sequence[float]:
-        return [round(load.use, 6) for _, load in self.told if load.container == id]
+    def uses(self, key: ContainerKey = A) -> Sequence[float]:
+        return [round(load.use, 6) for _, load in self.told if load.container == key]
 
 
 @pytest.mark.trio
@@ -241,7 +245,7 @@ async def test_nothing_to_measure_is_no_work(autojump_clock: MockClock, world: W
         measured.board.post(world_of(A))
         await trio.sleep(2.1)
         assert measured.uses() == [4.0]
-        assert measured.kernel.retained == {A}
+        assert measured.kernel.retained == {A.id}
         measured.board.post(world)
         reads = measured.kernel.reads
         await trio.sleep(1000)

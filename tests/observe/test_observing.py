@@ -39,6 +39,7 @@ from tests.decide.stories import static
 from tests.support.engine.simulated import SimulatedEngine
 from tests.support.engine.simulated_docker import SimulatedDocker
 from tests.support.engine.simulated_events import Subscription
+from tests.support.keys import by_id, docker
 
 pytestmark = pytest.mark.trio
 
@@ -100,7 +101,7 @@ def bench(nursery: trio.Nursery) -> Bench:
 
 async def test_a_look_is_the_engines_view_and_the_kernels_word(autojump_clock: MockClock, bench: Bench) -> None:
     one = await bench.docker.run("one")
-    bench.looker.look(one)
+    bench.looker.look(docker(one))
     fact = await bench.next()
     assert isinstance(fact, ContainerSeen)
     assert (fact.view.name, fact.view.phase, fact.view.effective) == ("one", Phase.RUNNING, CPUSet.of(0, 1, 2, 3))
@@ -111,23 +112,23 @@ async def test_the_kernel_knows_better_who_runs(autojump_clock: MockClock, bench
     one = await bench.docker.run("one")
     await bench.docker.kill(one)
     bench.docker.kernel.enter(one, CPUSet.of(2))
-    bench.looker.look(one)
+    bench.looker.look(docker(one))
     fact = await bench.next()
     assert isinstance(fact, ContainerSeen)
     assert (fact.view.phase, fact.view.effective) == (Phase.RUNNING, CPUSet.of(2))
 
 
 async def test_a_look_at_nobody_is_a_removal(autojump_clock: MockClock, bench: Bench) -> None:
-    bench.looker.look("f" * 64)
-    assert await bench.next() == ContainerRemoved("f" * 64, 1)
+    bench.looker.look(docker("f" * 64))
+    assert await bench.next() == ContainerRemoved(docker("f" * 64), 1)
 
 
 async def test_hints_that_come_during_a_look_are_one_more_look(autojump_clock: MockClock, bench: Bench) -> None:
     one = await bench.docker.run("one")
-    bench.looker.look(one)
+    bench.looker.look(docker(one))
     await wait_all_tasks_blocked()
     for _ in range(10):
-        bench.looker.look(one)
+        bench.looker.look(docker(one))
     assert isinstance(await bench.next(), ContainerSeen)
     assert isinstance(await bench.next(), ContainerSeen)
     assert await bench.silence(1)
@@ -138,8 +139,8 @@ async def test_a_look_that_waits_for_a_start_holds_up_no_other(autojump_clock: M
     async with trio.open_nursery() as nursery:
         nursery.start_soon(bench.docker.start, one)
         await trio.sleep(0.001)
-        bench.looker.look(one)
-        bench.looker.look(two)
+        bench.looker.look(docker(one))
+        bench.looker.look(docker(two))
         names = []
         for _ in range(2):
             fact = await bench.next()
@@ -153,7 +154,7 @@ async def test_a_look_that_fails_asks_for_an_inventory(autojump_clock: MockClock
     bench.nursery.start_soon(bench.looker.keep_inventory, 1000.0)
     await trio.sleep(1)
     await bench.docker.go_down()
-    bench.looker.look(one)
+    bench.looker.look(docker(one))
     assert await bench.silence(1)
     await bench.docker.come_up()
     bench.looker.look_at_everything()
@@ -178,7 +179,7 @@ async def test_an_inventory_tells_what_differs(autojump_clock: MockClock, bench:
     fact = await bench.next()
     assert isinstance(fact, InventoryTaken)
     assert [view.name for view in fact.seen] == ["renamed"]
-    assert fact.gone == (one,)
+    assert fact.gone == (docker(one),)
 
 
 async def test_an_inventory_is_taken_every_period_and_when_asked(autojump_clock: MockClock, bench: Bench) -> None:
@@ -236,7 +237,8 @@ async def test_a_container_that_hangs_hides_no_other(
         fact = await bench.next()
         assert isinstance(fact, InventoryTaken)
         assert fact.gone == ()
-    assert {id: each.view.is_glance for id, each in bench.board.latest.containers.items()} == {one: True, two: False}
+    known = by_id(bench.board.latest.containers)
+    assert {id: each.view.is_glance for id, each in known.items()} == {one: True, two: False}
     assert bench.lines.getvalue().count("a container cannot be looked at") == 1
     assert bench.board.problems == {"looks": "these containers cannot be looked at: one"}
     monkeypatch.undo()
@@ -314,7 +316,7 @@ async def test_a_connection_is_told_and_everything_looked_at(autojump_clock: Moc
     while not (bench.board.latest.is_ready and bench.board.latest.engine):
         facts.append(await bench.next())
     assert any(isinstance(fact, EngineConnected) for fact in facts)
-    assert bench.board.latest.containers.keys() == {one}
+    assert by_id(bench.board.latest.containers).keys() == {one}
     assert len(bench.docker.bus._subscriptions) == 1
 
 
@@ -341,8 +343,8 @@ async def test_the_echo_of_an_own_order_is_not_looked_at(autojump_clock: MockClo
     """While the order is outstanding its answer tells; somebody else's update is looked at."""
     one = await bench.docker.run("one")
     await drained(bench)
-    known = bench.board.latest.containers[one]
-    order = ApplyCpuset(one, 1, Update(cpus=CPUSet.of(1)), live=True)
+    known = bench.board.latest.containers[docker(one)]
+    order = ApplyCpuset(docker(one), 1, Update(cpus=CPUSet.of(1)), live=True)
     quiet = bench.board.latest
     bench.board.post(quiet.with_container(replace(known, line=Sent(order))))
     await bench.engine.update(one, order.update)
@@ -389,5 +391,5 @@ async def test_a_full_inbox_makes_senders_wait_and_loses_nothing(
     await trio.sleep(1)
     assert bench.inbox.statistics().current_buffer_used == 1
     assert not bench.docker.bus._subscriptions[0]._waiting
-    while bench.board.latest.containers.keys() != set(made):
+    while by_id(bench.board.latest.containers).keys() != set(made):
         await bench.next(1)

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.trio
 
 def leaving(story: Story, real: Real) -> CPUSet:
     """What is being taken from it, by the books."""
-    take = story.world.state.assignments[real.id].leaving
+    take = story.world.state.assignments[real.key].leaving
     assert take is not None
     return take.cpus
 
@@ -49,7 +49,7 @@ async def test_what_is_is_answered_from_the_world(rig: Rig) -> None:
         assert status.updated_at == "2026-03-04T05:06:07.000+00:00"
         machine = codec.convert((await rig.ask("GET", "/v1/topology"))[1], WholeMachine)
         assert machine == whole_machine_of(world.topology)
-        for wanted in ("man", story.man.id, story.man.id[:12]):
+        for wanted in ("man", story.man.key.id, story.man.key.short):
             code, told = await rig.ask("GET", f"/v1/containers/{wanted}")
             assert (code, codec.convert(told, ContainerStatus).name) == (200, "man")
         assert await rig.ask("GET", "/healthz") == (200, {"status": "ok", "problems": []})
@@ -81,7 +81,7 @@ async def test_a_resize_is_answered_with_what_was_decided(rig: Rig) -> None:
             "notice_seconds": 2.0,
             "until": "2026-03-04T05:06:09.000+00:00",
         }
-        assert rig.asked == [ResizeRequested(story.man.id, 3)]
+        assert rig.asked == [ResizeRequested(story.man.key, 3)]
 
 
 async def test_the_answer_waits_for_the_decision(rig: Rig) -> None:
@@ -182,7 +182,7 @@ async def test_a_defragmentation_says_what_it_moved(tmp_path: Path) -> None:
         rig.tell()
         code, told = await rig.ask("POST", "/v1/defragment")
         reason = "moved together: on 1 core instead of 2"
-        move = {"container": torn.id, "name": "torn", "lost": "6", "gained": "1", "reason": reason}
+        move = {"container": torn.key.id, "name": "torn", "lost": "6", "gained": "1", "reason": reason}
         assert (code, told) == (200, {"moves": [move], "notes": []})
 
 

@@ -30,12 +30,17 @@ from sidecar.failures import StateUnwritable
 from state.cpuset import CPUSet
 from state.errors import StateError
 from state.topology import uniform
+from tests.support.keys import docker
+
+SEEN = ContainerView(engine="docker", id="a" * 64, name="voice", phase=Phase.RUNNING, effective=CPUSet.parse("0-3"))
 
 FACTS: tuple[Fact, ...] = (
     TopologyRead(uniform(packages=2, cores=4, threads=2)),
-    ContainerSeen(ContainerView(id="a" * 64, name="voice", phase=Phase.RUNNING, effective=CPUSet.parse("0-3")), 4),
-    CpusetApplied("a" * 64, 3, CPUSet.of(2), 9),
-    CpusetFailed("a" * 64, 3, Failure.LOST, "too slow", 9),
+    ContainerSeen(
+        ContainerView(engine="docker", id="a" * 64, name="voice", phase=Phase.RUNNING, effective=CPUSet.parse("0-3")), 4
+    ),
+    CpusetApplied(docker("a" * 64), 3, CPUSet.of(2), 9),
+    CpusetFailed(docker("a" * 64), 3, Failure.LOST, "too slow", 9),
     EngineDisconnected("the daemon said goodbye"),
     SettingsChanged({"policy": "dynamic", "reserved_count": 1, "options": ["full-pcpus-only"], "band": {"low": 0.5}}),
 )
@@ -64,7 +69,7 @@ def journal(tmp_path: Path, worlds: Worlds) -> Iterator[Journal]:
 
 
 def due(number: int) -> RetryDue:
-    return RetryDue(f"{number:064x}", number)
+    return RetryDue(docker(f"{number:064x}"), number)
 
 
 def world(seen: int) -> WorldLine:

@@ -27,10 +27,13 @@ from sidecar.failures import ContainerGone, EngineUnavailable
 from sidecar.held_starts import Desk
 from sidecar.log import Log
 from sidecar.status.deadlines import Deadlines
+from state.key import ContainerKey
+from tests.decide.real import ENGINE
 from tests.decide.stories import Story
 from tests.publish.apirig import NOW, _blocking
 
 ID = "0123456789ab" + "c" * 52
+KEY = ContainerKey(ENGINE, ID)
 
 
 class Counter:
@@ -88,7 +91,9 @@ class Counter:
     def glance(self, id: str = ID, **labels: str) -> None:
         """The engine knows this container."""
         named = {key.replace("_", "."): value for key, value in labels.items()}
-        self.glances[id] = ContainerView(id=id, name="strict", phase=Phase.CREATED, labels=named, is_glance=True)
+        self.glances[id] = ContainerView(
+            engine=ENGINE, id=id, name="strict", phase=Phase.CREATED, labels=named, is_glance=True
+        )
 
 
 async def until(is_so: Callable[[], object]) -> None:
@@ -111,13 +116,13 @@ async def test_an_exclusive_container_is_answered_with_its_grant(counter: Counte
     async with counter.serving():
         status, answer = await counter.ask(cpus="", quota=200_000, period=100_000, memory=1 << 20)
     assert status == 200
-    granted = counter.board.latest.state.assignments[ID]
+    granted = counter.board.latest.state.assignments[KEY]
     assert answer == {
         "update": {"cpus": str(granted.cpus), "mems": None, "quota": -1},
         "exclusive": True,
         "projection": {"directory": f"by-id/{ID[:12]}", "destination": "/run/cpuset-sidecar"},
     }
-    view = counter.board.latest.containers[ID].view
+    view = counter.board.latest.containers[KEY].view
     assert (view.name, view.cpu_quota, view.cpu_period, view.memory) == ("strict", 200_000, 100_000, 1 << 20)
 
 
@@ -164,8 +169,8 @@ async def test_annotations_count_where_the_engine_tells_no_labels(counter: Count
         second = await counter.ask(id=other, annotations=annotations)
     assert [answer["exclusive"] for _, answer in (first, second)] == [True, True]
     granted = counter.board.latest.state.assignments
-    assert (len(granted[ID].cpus), len(granted[other].cpus)) == (1, 3)
-    assert "other" not in counter.board.latest.containers[other].view.labels
+    assert (len(granted[KEY].cpus), len(granted[ContainerKey(ENGINE, other)].cpus)) == (1, 3)
+    assert "other" not in counter.board.latest.containers[ContainerKey(ENGINE, other)].view.labels
 
 
 @pytest.mark.trio
@@ -183,7 +188,7 @@ async def test_an_engine_that_gives_no_glance_is_not_needed_where_the_runtime_kn
     async with counter.serving():
         status, answer = await counter.ask(name="voice", labels={"cpuset.exclusive": "1"})
     assert (status, answer["exclusive"]) == (200, True)
-    assert counter.board.latest.containers[ID].view.name == "voice"
+    assert counter.board.latest.containers[KEY].view.name == "voice"
 
 
 @pytest.mark.trio
@@ -201,7 +206,7 @@ async def test_an_answer_that_takes_too_long_is_a_refusal_and_nobody_is_waited_f
         await until(lambda: len(counter.asked) == 2)
     held, gone = counter.asked
     assert isinstance(held, StartHeld)
-    assert gone == StartLetGo(ID, held.number)
+    assert gone == StartLetGo(KEY, held.number)
     assert counter.desk._waiting == {}
 
 

@@ -21,6 +21,7 @@ from state.cpuset import CPUSet
 from state.errors import StateError
 from state.topology import topology, uniform
 from tests.cli.worlds import STATIC, container, world
+from tests.support.keys import docker
 
 FOUR = uniform(cores=4)
 
@@ -61,8 +62,8 @@ def test_who_waits_says_for_whom() -> None:
     settled = status_of(world(FOUR, *views))
     assert one(settled, "web").is_settled
     half = world(FOUR, *views, answers=0)
-    id = one(status, "web").id
-    half = half.with_container(replace(half.containers[id], line=Free(), place=Place(CPUSet.of(1), CPUSet.of(1))))
+    key = docker(one(status, "web").id)
+    half = half.with_container(replace(half.containers[key], line=Free(), place=Place(CPUSet.of(1), CPUSet.of(1))))
     assert one(status_of(half), "web").waits_for == "noisy to leave 1-2"
     assert (
         "It runs on 1 now and should run on 1-2; it waits for noisy to leave 1-2."
@@ -113,7 +114,7 @@ def test_a_lifted_quota_is_told() -> None:
     """What was changed beside the CPUs, and that it is put back."""
     before = container("web", exclusive=2, nano_cpus=2_000_000_000)
     made = world(FOUR, before)
-    held = made.containers[before.id]
+    held = made.containers[before.key]
     made = made.with_container(replace(held, view=replace(held.view, nano_cpus=8_000_000_000)))
     web = one(status_of(made), "web")
     assert web.is_quota_lifted
@@ -136,7 +137,7 @@ def test_problems_warnings_and_troubles_are_told() -> None:
     """What the daemon cannot do, what labels nobody understands, and the last failure."""
     odd = container("odd", labels={"cpuset.exclusiv": "1"})
     made = world(FOUR, odd)
-    made = made.with_container(replace(made.containers[odd.id], fault=Fault(FaultKind.FAILED, "no space")))
+    made = made.with_container(replace(made.containers[odd.key], fault=Fault(FaultKind.FAILED, "no space")))
     status = status_of(made, problems=("the checkpoint cannot be written",))
     assert status.problems == ("the checkpoint cannot be written",)
     told = one(status, "odd").explanation

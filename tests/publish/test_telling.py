@@ -62,7 +62,7 @@ class Bench:
         return self.projections.written
 
     def told(self, real: Real) -> Projection:
-        return read(self.path / "by-id" / real.id[:12])
+        return read(self.path / "by-id" / real.key.short)
 
 
 async def test_everybody_is_told(autojump_clock: MockClock, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ async def test_a_new_reason_is_told(autojump_clock: MockClock, tmp_path: Path) -
     third = bench.story.unseen("third", 3, cpuset="1-3")
     tickets = bench.story.ticket(), bench.story.ticket()
     # In one burst, and onto the same CPUs: neither the pool nor the container that waits changes.
-    bench.story.feed(ContainerRemoved(first.id, tickets[0]), ContainerSeen(third.view(), tickets[1]))
+    bench.story.feed(ContainerRemoved(first.key, tickets[0]), ContainerSeen(third.view(), tickets[1]))
     await bench.tell()
     assert "held by second, third" in bench.told(waiting).reason
 
@@ -114,7 +114,7 @@ async def test_what_changes_in_a_grant_alone_is_told(autojump_clock: MockClock, 
     bench.story.settle()
     await bench.tell()
     state = bench.story.world.state
-    was = state.assignments[rt.id]
+    was = state.assignments[rt.key]
     leaving = Leaving(cpus=CPUSet.of(3), number=1, cause=Said("arrival of other took 1"))
     taken = replace(was, cpus=was.cpus - leaving.cpus, leaving=leaving)
     # The CPU is in nobody's pool yet, so that only the grant differs.
@@ -156,10 +156,10 @@ async def test_a_directory_in_error_is_told_of_and_tried_again(autojump_clock: M
     bench = Bench(tmp_path)
     plain, rt = bench.story.arrive("plain"), bench.story.arrive("rt", 2)
     bench.story.settle()
-    bench.projections.failing = {plain.id}
+    bench.projections.failing = {plain.key.id}
     await bench.tell()
     assert bench.told(rt).settled
-    assert bench.problems == [f"by-id/{plain.id[:12]}: disk full"]
+    assert bench.problems == [f"by-id/{plain.key.short}: disk full"]
     bench.projections.failing = set()
     assert await bench.tell() == ["plain"]
     assert bench.problems[-1] is None
@@ -178,7 +178,7 @@ async def test_who_could_never_be_told_in_full_is_forgotten_all_the_same(
     assert bench.told(rt).cpus
     bench.story.away(rt)
     await bench.tell()
-    assert not (tmp_path / "by-id" / rt.id[:12]).exists()
+    assert not (tmp_path / "by-id" / rt.key.short).exists()
 
 
 @pytest.mark.parametrize("what", ["", "by-id", "by-name", "by-name/game"])

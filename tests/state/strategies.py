@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from state.cpuset import MAX_CPU, CPUSet
+from state.key import ContainerKey
 from state.model import Demand, Originals, QuotaRule, Refused, Shortage, State
 from state.refusal import Lost, Neighbours, Part, Refusal, RefusalCode, Said, TooFew
 from state.topology import Topology, topology
@@ -18,7 +19,9 @@ cpu_sets = st.one_of(
 )
 
 names = st.text("abcdefghijklmnopqrstuvwxyz-_.é", min_size=1, max_size=12)
-container_ids = st.integers(0, 40).map(lambda number: f"{number:064x}")
+ENGINES = ("docker", "podman")
+
+keys = st.integers(0, 40).map(lambda number: ContainerKey(ENGINES[number % 2], f"{number:064x}"))
 
 
 @st.composite
@@ -44,7 +47,7 @@ def topologies(draw: st.DrawFn) -> Topology:
 
 demands = st.builds(
     Demand,
-    container=container_ids,
+    container=keys,
     name=names,
     cpus=st.integers(1, 64),
     shortage=st.sampled_from(Shortage),

@@ -25,12 +25,17 @@ from state.checkpoint import (
 )
 from state.cpuset import CPUSet
 from state.errors import CheckpointCorrupt, CheckpointTooNew, FileUnreadable, FileUnwritable
+from state.key import ContainerKey
 from state.model import Demand, Originals, State
+from tests.support.keys import docker
 
 FORMATS = Path(__file__).parent.parent / "data" / "checkpoints"
 
 
-def books(policy: str = "static", container: str = "a" * 64) -> State:
+VOICE = docker("a" * 64)
+
+
+def books(policy: str = "static", container: ContainerKey = VOICE) -> State:
     state = State(policy=policy, online=CPUSet.parse("0-7"), reserved=CPUSet.of(0))
     state = state.granted(Demand(container=container, name="voice", cpus=2), CPUSet.parse("2-3"))
     return state.remembering(container, Originals(cpuset="", nano_cpus=2_000_000_000))
@@ -65,7 +70,7 @@ def test_the_file_is_plain_json_with_a_version(tmp_path: Path) -> None:
     content = json.loads((tmp_path / NAME).read_bytes())
     assert list(content) == ["version", "checksum", "state"]
     assert content["version"] == VERSION
-    assert content["state"]["assignments"]["a" * 64]["cpus"] == "2-3"
+    assert content["state"]["assignments"]["docker:" + "a" * 64]["cpus"] == "2-3"
 
 
 @pytest.mark.parametrize("path", sorted(FORMATS.glob("v*.json")), ids=lambda path: path.stem)

@@ -15,6 +15,7 @@ from state.errors import CheckpointCorrupt, CPUSetError, StateError
 from state.model import Demand, Refused, State
 from state.refusal import Refusal, RefusalCode
 from tests.state.strategies import cpu_sets, states
+from tests.support.keys import docker
 
 cpus = CPUSet.parse
 
@@ -266,7 +267,7 @@ def test_lists_that_it_refuses(text: str) -> None:
 
 
 def wish(name: str, number: int, count: int = 2) -> Demand:
-    return Demand(container=f"{number:064x}", name=name, cpus=count)
+    return Demand(container=docker(f"{number:064x}"), name=name, cpus=count)
 
 
 BOOKS = State(policy="static", online=cpus("0-15"), reserved=cpus("0")).granted(wish("web", 1), cpus("1-2"))
@@ -284,7 +285,7 @@ def test_a_kubelet_could_start_from_our_books(books: State, strict: bool) -> Non
     for each in held:
         every |= each
     assert every == (books.online - books.reserved if strict else books.online)
-    assert kubelet.assignments == {id: {grant.name: grant.cpus} for id, grant in books.assignments.items()}
+    assert kubelet.assignments == {key.id: {grant.name: grant.cpus} for key, grant in books.assignments.items()}
     assert exported(State(policy="none", online=books.online)) == KubeletState(policy="none")
 
 

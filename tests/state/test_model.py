@@ -6,20 +6,22 @@ from hypothesis import given
 
 from state.cpuset import EMPTY, CPUSet
 from state.invariants import violations
+from state.key import ContainerKey
 from state.model import Demand, Originals, Refused, State
 from state.refusal import Refusal, RefusalCode
 from state.topology import topology
 from tests.state.strategies import demands, originals, states
+from tests.support.keys import docker
 
 EMPTY_BOOKS = State(policy="static", online=CPUSet.parse("0-7"), reserved=CPUSet.of(0))
-A, B = "a" * 64, "b" * 64
+A, B = docker("a" * 64), docker("b" * 64)
 
 
-def wish(container: str = A, cpus: int = 2) -> Demand:
+def wish(container: ContainerKey = A, cpus: int = 2) -> Demand:
     return Demand(container=container, name="voice", cpus=cpus)
 
 
-def no(container: str = A) -> Refused:
+def no(container: ContainerKey = A) -> Refused:
     return Refused(container=container, name="voice", refusal=Refusal(RefusalCode.NOT_ENOUGH))
 
 

@@ -10,11 +10,12 @@ from sidecar.commit.fallback_books import SparedCheckpoint
 from state.checkpoint import NAME, CheckpointFile
 from state.errors import FileUnwritable
 from state.model import Originals, State
+from tests.support.keys import docker
 
 
 def books(number: int) -> State:
     """Books that differ by number."""
-    return State().remembering(f"{number:064x}", Originals(cpuset="", nano_cpus=number))
+    return State().remembering(docker(f"{number:064x}"), Originals(cpuset="", nano_cpus=number))
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ from state.invariants import violations
 from state.model import Assignment, Demand, State
 from state.refusal import Refusal, RefusalCode
 from state.topology import Topology
+from tests.support.keys import docker
 from tests.vectors.bubble import allocate_pod
 from tests.vectors.hints import shown
 from tests.vectors.node import Node, containers_of
@@ -163,7 +164,9 @@ class _Run:
         """Ours are always carried over: unchanged where the kubelet starts, lawfully where it does not."""
         # Containers of one pod may share CPUs (a later one reuses those of an init container): a pod is one grant here.
         grants = {
-            pod: Assignment(demand=Demand(container=pod, name=pod, cpus=len(cpus)), cpus=cpus, original=cpus, since=n)
+            docker(pod): Assignment(
+                demand=Demand(container=docker(pod), name=pod, cpus=len(cpus)), cpus=cpus, original=cpus, since=n
+            )
             for n, (pod, held) in enumerate(assignments.items())
             if (cpus := union(held.values()))
         }

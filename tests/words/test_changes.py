@@ -77,7 +77,7 @@ def test_a_replacement_is_never_taken_from_a_container_pinned_by_hand() -> None:
     story.settle()
     story.change_settings(reserved_cpus=cpus("1"))
     story.settle()
-    assert story.world.state.assignments[voice.id].cpus == cpus("2")
+    assert story.world.state.assignments[voice.key].cpus == cpus("2")
 
 
 def test_a_single_file_mount_is_warned_of() -> None:
@@ -171,8 +171,8 @@ def test_a_refusal_is_news_unless_only_its_neighbours_are_others() -> None:
     story = Story()
     late = story.arrive("late", 9)
     state = story.world.state
-    refused = state.refusals[late.id]
-    assert [each.name for each in new_refusals(story.world.state.released(late.id), state)] == ["late"]
+    refused = state.refusals[late.key]
+    assert [each.name for each in new_refusals(story.world.state.released(late.key), state)] == ["late"]
     changes: tuple[tuple[dict[str, Any], list[str]], ...] = (
         ({"neighbours": None}, []),
         ({"would_fit": (1,)}, ["late"]),

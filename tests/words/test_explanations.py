@@ -35,7 +35,7 @@ def test_who_decides_how_many_is_said() -> None:
     )
     assert not [sentence for sentence in sentences(story, "fixed") if "It may have" in sentence]
     assert told(story, "busy").load is None
-    story.feed(LoadMeasured((Load(container=busy.id, cpus=1, use=0.9, peak=0.95, pressure=3.0),)))
+    story.feed(LoadMeasured((Load(container=busy.key, cpus=1, use=0.9, peak=0.95, pressure=3.0),)))
     assert told(story, "busy").load == LoadStatus(use=0.9, peak=0.95, pressure=3.0)
     assert "it used 0.9 when that last mattered" in " ".join(sentences(story, "busy"))
 

@@ -37,6 +37,7 @@ from sidecar.host.install.daemon_json import DAEMON_JSON, read_daemon_json
 from sidecar.log import printable
 from sidecar.ports import Engine, Kernel
 from sidecar.status.status_file import is_daemon_running
+from state.claim import claimed
 from state.cpuset import EMPTY, CPUSet
 from state.errors import StateError
 from state.model import State
@@ -108,6 +109,8 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
         books = read_books(config.state_dir)
     except StateError:
         books = State()  # No books yet, which is no fault; unreadable ones are the daemon's to tell.
+    if report.engine:
+        books = claimed(books, report.engine.name)
     is_running = is_daemon_running(config.state_dir)
     return [
         *findings,

@@ -25,6 +25,7 @@ from sidecar.failures import ConfigError
 from sidecar.host.cgroup.places import Hierarchy
 from sidecar.words.refusals import warnings as warnings_of
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.model import Originals
 from state.topology import Topology
 
@@ -151,12 +152,12 @@ def check_config(config: Config, topology: Topology | None) -> Iterator[Finding]
 
 
 def check_containers(
-    config: Config, report: EngineReport, originals: Mapping[str, Originals], online: CPUSet
+    config: Config, report: EngineReport, originals: Mapping[ContainerKey, Originals], online: CPUSet
 ) -> Iterator[Finding]:
     """Are there containers that the sidecar must work around, or that work around it?"""
     settings = config.settings()
     wishes = [
-        (view, wish_of(view, settings, originals.get(view.id) or originals_of(view), online)) for view in report.views
+        (view, wish_of(view, settings, originals.get(view.key) or originals_of(view), online)) for view in report.views
     ]
     if pinned := [view for view, wish in wishes if wish.standing is Standing.STRANGER]:
         cure = "they are never moved, and nobody gets their CPUs; to change that, make them anew without cpuset"

@@ -36,6 +36,7 @@ from sidecar.decide.placement.shortfall import with_facts
 from sidecar.decide.world import World, replace
 from state.cause import TakenOver
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.model import Demand, State
 from state.refusal import Refusal
 from state.topology import Topology
@@ -50,12 +51,12 @@ class DynamicPolicy:
         """The books after the four rules above."""
         # 1. Departures.
         state = without_ended_takes(world, departures(world))
-        was_released = any(id not in state.assignments for id in world.state.assignments)
+        was_released = any(key not in state.assignments for key in world.state.assignments)
         # 2. Arrivals.
         arrived: list[Demand] = []
         for container in askers(world, state):
             state = _answer(world, state, container)
-            if container.wish.demand and container.view.id in state.assignments:
+            if container.wish.demand and container.view.key in state.assignments:
                 arrived.append(container.wish.demand)
         # 3. Fair sizes.
         state = _shared_out(world, state, Events(arrived=tuple(each.name for each in arrived)))
@@ -68,7 +69,7 @@ class DynamicPolicy:
         """Its grant and what it may still stay on, or what of the shared pool nobody is leaving."""
         if container.wish.standing is not Standing.MANAGED:
             return None
-        assignment = world.state.assignments.get(container.view.id)
+        assignment = world.state.assignments.get(container.view.key)
         if assignment:
             return held(assignment, container)
         return (world.state.shared - world.state.leaving) or world.state.reserved
@@ -96,14 +97,14 @@ def _answer(world: World, state: State, container: Container) -> State:
 
 
 def _trials(
-    topology: Topology, state: State, fair: dict[str, int], counts: Iterable[int]
+    topology: Topology, state: State, fair: dict[ContainerKey, int], counts: Iterable[int]
 ) -> Iterator[tuple[int, State]]:
     """What to try for an arrival, in order: so many CPUs, out of these books. The last count is its floor."""
     counts = list(counts)
     for count in counts:
         yield count, state
         yield count, _shrunk_to(topology, state, fair)
-    yield counts[-1], _shrunk_to(topology, state, {id: each.demand.floor for id, each in state.assignments.items()})
+    yield counts[-1], _shrunk_to(topology, state, {key: each.demand.floor for key, each in state.assignments.items()})
 
 
 def _granted(topology: Topology, state: State, demand: Demand, cpus: CPUSet) -> State:
@@ -113,17 +114,17 @@ def _granted(topology: Topology, state: State, demand: Demand, cpus: CPUSet) -> 
 
 def _without(state: State, cpus: CPUSet, demand: Demand) -> State:
     """The books once whoever holds any of these CPUs has given them up for somebody who arrived."""
-    for id, each in sorted(state.assignments.items(), key=lambda item: item[1].since):
+    for key, each in sorted(state.assignments.items(), key=lambda item: item[1].since):
         if lost := each.cpus & cpus:
             cause = TakenOver(name=each.name, count=len(lost), floor=each.demand.floor, arrived=demand.name)
-            state = changed(state, id, cause, lost=lost)
+            state = changed(state, key, cause, lost=lost)
     return state
 
 
-def _shrunk_to(topology: Topology, state: State, targets: dict[str, int]) -> State:
+def _shrunk_to(topology: Topology, state: State, targets: dict[ContainerKey, int]) -> State:
     """The books with whoever is above its target at its target. Only for looking: nobody is told why."""
-    for id, each in state.assignments.items():
-        if (surplus := len(each.cpus) - targets[id]) > 0:
+    for key, each in state.assignments.items():
+        if (surplus := len(each.cpus) - targets[key]) > 0:
             state = state.holding(replace(each, cpus=each.cpus - given_up(topology, each, surplus)))
     return state
 
@@ -134,12 +135,12 @@ def _shared_out(world: World, state: State, events: Events) -> State:
     Who could not be given what is fair, for want of CPUs of the right kind, is capped at what it got, and the sizes are
     computed anew: so nobody gives up CPUs that nobody can use.
     """
-    caps: dict[str, int] = {}
+    caps: dict[ContainerKey, int] = {}
     while True:
         targets = sizes(world, state, caps)
         growing = [each for each in state.assignments.values() if targets[each.container] > len(each.cpus)]
         trial = _all_shrunk(world, state, targets, replace(events, grew=tuple(each.name for each in growing)))
-        short: dict[str, int] = {}
+        short: dict[ContainerKey, int] = {}
         # Those who can use few CPUs choose before those who can use any.
         for each in sorted(growing, key=lambda a: (not is_bound(world, a), a.since, a.name)):
             extra = gained(world, trial, each, targets[each.container] - len(each.cpus))
@@ -152,7 +153,7 @@ def _shared_out(world: World, state: State, events: Events) -> State:
         caps.update(short)
 
 
-def _all_shrunk(world: World, state: State, targets: dict[str, int], events: Events) -> State:
+def _all_shrunk(world: World, state: State, targets: dict[ContainerKey, int], events: Events) -> State:
     shrinking = [each for each in state.assignments.values() if targets[each.container] < len(each.cpus)]
     for each in sorted(shrinking, key=lambda each: each.since):
         lost = given_up(world.topology, each, len(each.cpus) - targets[each.container])

@@ -23,6 +23,7 @@ from sidecar.decide.placement.tiers import around, beside
 from sidecar.decide.world import World
 from state.cause import Cause, ForOthers, Level, Together
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.model import Assignment, State
 from state.topology import Topology
 
@@ -85,11 +86,13 @@ def _candidates(world: World, state: State, assignment: Assignment) -> Iterator[
                 yield chosen
 
 
-def score(topology: Topology, state: State, container: str = "", instead: CPUSet | None = None) -> Score:
+def score(
+    topology: Topology, state: State, container: ContainerKey | None = None, instead: CPUSet | None = None
+) -> Score:
     """The score of the books, with this container on other CPUs `instead`."""
     across_nodes = across_caches = split_cores = 0
-    for id, each in state.assignments.items():
-        cpus = instead if id == container and instead is not None else each.cpus
+    for key, each in state.assignments.items():
+        cpus = instead if key == container and instead is not None else each.cpus
         across_nodes += sum(1 for node in topology.nodes if not node.cpus.isdisjoint(cpus)) > 1
         across_caches += sum(1 for cache in topology.caches if not cache.cpus.isdisjoint(cpus)) > 1
         split_cores += sum(1 for core in topology.cores if not core.cpus.isdisjoint(cpus) and not core.cpus <= cpus)

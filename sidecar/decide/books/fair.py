@@ -15,11 +15,13 @@ from math import lcm
 
 import msgspec
 
+from state.key import ContainerKey
+
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """Whose, between what sizes in CPUs, above which floor it counts as more than its due, and in units of how many."""
 
-    key: str
+    key: ContainerKey
     floor: int
     lowest: int
     highest: int
@@ -29,7 +31,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
 
 
-def fair(capacity: int, claims: Sequence[Claim]) -> dict[str, int]:
+def fair(capacity: int, claims: Sequence[Claim]) -> dict[ContainerKey, int]:
     """The size of each claim. Their sum is at most `capacity`, unless the lowest sizes alone are more."""
     # 1. What they have anyway.
     sizes = {claim.key: claim.lowest for claim in claims}

@@ -46,12 +46,12 @@ def departures(world: World) -> State:
     time at all. A refusal ends when its container stops: its next start asks anew.
     """
     state = world.state
-    for id in [*state.assignments, *state.refusals]:
-        container = world.containers.get(id)
+    for key in [*state.assignments, *state.refusals]:
+        container = world.containers.get(key)
         if container is None:
-            state = state.forgetting(id)
-        elif _has_ended(container, is_granted=id in state.assignments):
-            state = state.released(id)
+            state = state.forgetting(key)
+        elif _has_ended(container, is_granted=key in state.assignments):
+            state = state.released(key)
     return state
 
 
@@ -70,9 +70,9 @@ def askers(world: World, state: State) -> list[Container]:
         for container in world.containers.values()
         if (container.wish.demand is not None or container.wish.refusal is not None)
         and container.wish.standing is not Standing.UNMANAGED
-        and container.view.id not in state.assignments
+        and container.view.key not in state.assignments
         and _is_coming(container)
-        and (container.view.id not in state.refusals or _waits(state.refusals[container.view.id]))
+        and (container.view.key not in state.refusals or _waits(state.refusals[container.view.key]))
     ]
     # Those that keep what they have come first: they ran before the sidecar did. Then the order of arrival.
     return sorted(waiting, key=lambda each: (not keeps(world, state, each), each.arrival))
@@ -82,7 +82,7 @@ def misunderstood(state: State, container: Container) -> State:
     """The books once a container was refused whose labels cannot be understood."""
     wish, view = container.wish, container.view
     refusal = wish.refusal or Refusal(RefusalCode.BAD_LABEL)
-    return state.refused(Refused(container=view.id, name=view.name, refusal=refusal))
+    return state.refused(Refused(container=view.key, name=view.name, refusal=refusal))
 
 
 def fallen_short(state: State, demand: Demand, refusal: Refusal) -> State:
@@ -98,7 +98,7 @@ def unless_only_told_anew(before: State, after: State) -> State:
     """
     if after.refusals is before.refusals or after.refusals.keys() != before.refusals.keys():
         return after
-    if not all(_is_like(each, before.refusals[id]) for id, each in after.refusals.items()):
+    if not all(_is_like(each, before.refusals[key]) for key, each in after.refusals.items()):
         return after
     return before if replace(after, refusals=before.refusals) == before else after
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from sidecar.decide.facts import Load
+from state.key import ContainerKey
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +53,7 @@ class Peak(NamedTuple):
         return float(self.use * 0.5 ** (seconds / half_life))
 
 
-def load_between(container: str, before: Sample, after: Sample, peak: Peak, half_life: float) -> Load | None:
+def load_between(container: ContainerKey, before: Sample, after: Sample, peak: Peak, half_life: float) -> Load | None:
     """The load between two samples; None where they have nothing to do with each other."""
     seconds = after.at - before.at
     used = after.usage.cpu_nanoseconds - before.usage.cpu_nanoseconds

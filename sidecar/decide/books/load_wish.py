@@ -25,6 +25,7 @@ from typing import Final
 from sidecar.decide.facts import Load
 from sidecar.decide.settings import Band, PolicyName
 from sidecar.decide.world import World, replace
+from state.key import ContainerKey
 from state.model import Assignment, Demand, Scale
 
 _BUSY: Final = 0.95
@@ -60,7 +61,7 @@ def wished(assignment: Assignment, load: Load | None, band: Band) -> int:
     return wish_of(load, len(assignment.cpus), assignment.demand, band)
 
 
-def follows_load(world: World, container: str) -> bool:
+def follows_load(world: World, container: ContainerKey) -> bool:
     """Whether a container's load matters."""
     assignment = world.state.assignments.get(container)
     if assignment is None or world.settings.policy is not PolicyName.DYNAMIC:

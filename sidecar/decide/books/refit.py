@@ -77,7 +77,7 @@ def _in_order(state: State) -> list[Assignment]:
 
 def _refused(state: State, fitted: State) -> list[RefusalCode]:
     """Why those who held CPUs in the books hold none in the fitted ones."""
-    return [refused.refusal.code for id, refused in fitted.refusals.items() if id in state.assignments]
+    return [refused.refusal.code for key, refused in fitted.refusals.items() if key in state.assignments]
 
 
 def _fitted(state: State, fit: _Fit) -> State:

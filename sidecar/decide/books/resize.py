@@ -5,11 +5,12 @@ from __future__ import annotations
 from sidecar.decide.facts import ResizeRequested
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
+from state.key import ContainerKey
 from state.model import Scale
 from state.refusal import Fixed, Named, Range, Refusal, RefusalCode, Scaled, UnderPolicy
 
 
-def objection(world: World, container: str, cpus: int) -> Refusal | None:
+def objection(world: World, container: ContainerKey, cpus: int) -> Refusal | None:
     """Why this container cannot be ordered to have so many CPUs; None if it can."""
     assignment, known = world.state.assignments.get(container), world.containers.get(container)
     if known is None:

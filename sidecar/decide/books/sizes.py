@@ -23,10 +23,13 @@ from sidecar.decide.books.load_wish import wished
 from sidecar.decide.books.room import room_in
 from sidecar.decide.placement.options import FULL_PCPUS_ONLY
 from sidecar.decide.world import World, replace
+from state.key import ContainerKey
 from state.model import Assignment, Demand, Scale, State
 
 
-def sizes(world: World, state: State, caps: Mapping[str, int], arrival: Demand | None = None) -> dict[str, int]:
+def sizes(
+    world: World, state: State, caps: Mapping[ContainerKey, int], arrival: Demand | None = None
+) -> dict[ContainerKey, int]:
     """The size that each grant should have, by container. `caps` are sizes above which some cannot be served; `arrival`
     is one that would be granted besides: it claims from its floor up to what it asks for.
     """
@@ -92,7 +95,7 @@ def _in_units(world: World, demand: Demand, lowest: int, highest: int, since: in
     )
 
 
-def _calmed(state: State, room: int, claims: Sequence[Claim], fills: Collection[str]) -> list[Claim]:
+def _calmed(state: State, room: int, claims: Sequence[Claim], fills: Collection[ContainerKey]) -> list[Claim]:
     """The claims of those who are left in peace, and of those whom they have to give way to."""
     kept = {claim.key: _kept(state, claim) for claim in claims}
     needs = [claim if claim.key in fills else _at_least(claim, kept[claim.key]) for claim in claims]
@@ -122,14 +125,15 @@ def _kept(state: State, claim: Claim) -> int:
     return max(claim.lowest, min(len(grant.cpus), grant.demand.ceiling))
 
 
-def _without_small_changes(world: World, state: State, room: int, claims: Sequence[Claim]) -> dict[str, int]:
+def _without_small_changes(world: World, state: State, room: int, claims: Sequence[Claim]) -> dict[ContainerKey, int]:
     found = fair(room, claims)
-    pinned: set[str] = set()
+    pinned: set[ContainerKey] = set()
     while True:
         small = {
-            id
-            for id, each in state.assignments.items()
-            if 0 < abs(found[id] - len(each.cpus)) < world.settings.min_change and each.demand.scale is not Scale.MANUAL
+            key
+            for key, each in state.assignments.items()
+            if 0 < abs(found[key] - len(each.cpus)) < world.settings.min_change
+            and each.demand.scale is not Scale.MANUAL
         } - pinned
         if not small:
             return found

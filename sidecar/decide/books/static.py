@@ -42,7 +42,7 @@ class StaticPolicy:
         """Its grant, or the shared pool."""
         if container.wish.standing is not Standing.MANAGED:
             return None
-        assignment = world.state.assignments.get(container.view.id)
+        assignment = world.state.assignments.get(container.view.key)
         return assignment.cpus if assignment else world.state.shared
 
 

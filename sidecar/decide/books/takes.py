@@ -19,6 +19,7 @@ from sidecar.decide.facts import TakeAcknowledged
 from sidecar.decide.world import World, replace
 from state.cause import Cause
 from state.cpuset import EMPTY, CPUSet
+from state.key import ContainerKey
 from state.model import KEPT_MOVES, Assignment, Leaving, Move, State
 
 
@@ -33,9 +34,9 @@ def held(assignment: Assignment, container: Container) -> CPUSet:
     return assignment.cpus | (leaving.waiting & container.place.seen)
 
 
-def changed(state: State, id: str, cause: Cause, *, gained: CPUSet = EMPTY, lost: CPUSet = EMPTY) -> State:
+def changed(state: State, key: ContainerKey, cause: Cause, *, gained: CPUSet = EMPTY, lost: CPUSet = EMPTY) -> State:
     """The books after a grant gained and lost CPUs. What it loses is leaving; what it gains may have been."""
-    was = state.assignments[id]
+    was = state.assignments[key]
     # 4. What is gained is not leaving any more.
     leaving = was.leaving.within(was.leaving.cpus - gained) if was.leaving else None
     if lost:
@@ -54,18 +55,18 @@ def changed(state: State, id: str, cause: Cause, *, gained: CPUSet = EMPTY, lost
     return replace(state.holding(made), takes=state.takes + 1)
 
 
-def exchanged(state: State, id: str, cpus: CPUSet, original: CPUSet, cause: Cause) -> State:
+def exchanged(state: State, key: ContainerKey, cpus: CPUSet, original: CPUSet, cause: Cause) -> State:
     """The books after a grant moved to other CPUs, as many, its original set too."""
-    gained, lost = cpus - state.assignments[id].cpus, state.assignments[id].cpus - cpus
-    state = changed(state, id, cause, gained=gained, lost=lost)
+    gained, lost = cpus - state.assignments[key].cpus, state.assignments[key].cpus - cpus
+    state = changed(state, key, cause, gained=gained, lost=lost)
     rest = cpus - original
-    return state.holding(replace(state.assignments[id], original=original, layers=(rest,) if rest else ()))
+    return state.holding(replace(state.assignments[key], original=original, layers=(rest,) if rest else ()))
 
 
 def without_ended_takes(world: World, state: State) -> State:
     """The books in which nothing is leaving that was left; and what nobody can be told of is due."""
-    for id, assignment in state.assignments.items():
-        leaving, container = assignment.leaving, world.containers.get(id)
+    for key, assignment in state.assignments.items():
+        leaving, container = assignment.leaving, world.containers.get(key)
         if leaving is None or container is None:
             continue
         # 3. What it is off.
@@ -89,9 +90,9 @@ def after_acknowledgement(world: World, fact: TakeAcknowledged) -> World:
     return replace(world, state=replace(state, acknowledged=state.acknowledged + 1))
 
 
-def grace_over(world: World, id: str, number: int) -> World:
+def grace_over(world: World, key: ContainerKey, number: int) -> World:
     """The world once the grace of a take is over; of another take than those that are waited for, it says nothing."""
-    assignment = world.state.assignments.get(id)
+    assignment = world.state.assignments.get(key)
     leaving = assignment.leaving if assignment else None
     if assignment is None or leaving is None or number not in [each.number for each in leaving.batches]:
         return world

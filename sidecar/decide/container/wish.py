@@ -172,7 +172,7 @@ def _code_of(mistake: Mistake) -> RefusalCode:
 
 def _demand(view: ContainerView, settings: Settings, said: Values, count: int) -> Demand:
     return Demand(
-        container=view.id,
+        container=view.key,
         name=view.name,
         cpus=count,
         shortage=own_or(said.on_shortage, settings.shortage),

@@ -53,12 +53,12 @@ def memory_of(topology: Topology, cpus: CPUSet) -> CPUSet:
 def _limits(world: World, container: Container) -> tuple[int, int]:
     """The CPU limit that a container should be given now, as (nano CPUs, quota); 0 where there is nothing to do."""
     view = container.view
-    before = world.state.originals.get(view.id) or originals_of(view)
+    before = world.state.originals.get(view.key) or originals_of(view)
     most = _ceiling(world) * NANO
-    assignment = world.state.assignments.get(view.id)
+    assignment = world.state.assignments.get(view.key)
     if assignment is not None and assignment.demand.quota is QuotaRule.LIFT:
         return most if before.nano_cpus > 0 else 0, -1 if before.cpu_quota > 0 else 0
-    lifts = world.state.lifts.get(view.id, ())
+    lifts = world.state.lifts.get(view.key, ())
     is_ours = view.nano_cpus in lifts or (
         container.may_change_unseen and bool(lifts) and view.nano_cpus == before.nano_cpus
     )
@@ -77,10 +77,10 @@ def memory_for(world: World, container: Container) -> CPUSet:
     view = container.view
     if container.wish.mems is not MemsRule.FOLLOW or container.keeps_mems:
         return EMPTY
-    assignment = world.state.assignments.get(view.id)
+    assignment = world.state.assignments.get(view.key)
     if assignment is not None:
         return memory_of(world.topology, assignment.cpus)
-    before = world.state.originals.get(view.id)
+    before = world.state.originals.get(view.key)
     if before is None or not view.mems:
         return EMPTY
     return cpus_of(before.mems, EMPTY) or CPUSet(world.topology.memory)

@@ -69,7 +69,7 @@ def target(world: World, container: Container, desired: CPUSet, reached: Reach) 
     """Where a container may be sent now. Never empty."""
     wanted, seen, reserved = desired.mask, container.place.seen.mask, world.state.reserved.mask
     footprint = container.footprint
-    is_exclusive = container.view.id in world.state.assignments
+    is_exclusive = container.view.key in world.state.assignments
     if container.is_idle:
         # 4. It runs nothing yet.
         allowed = wanted & ~(reached.other_exclusive(footprint) & ~reserved) if is_exclusive else wanted
@@ -99,7 +99,7 @@ def plan(world: World) -> tuple[World, tuple[Order, ...]]:
 def changes(world: World) -> Iterator[Change]:
     """Every container that an order would bring nearer to where it should be."""
     reached = world.reach
-    for id, container in world.containers.items():
+    for key, container in world.containers.items():
         if not may_order(container):
             continue
         wanted = desired(world, container)
@@ -107,7 +107,7 @@ def changes(world: World) -> Iterator[Change]:
             continue
         cpus = target(world, container, wanted, reached)
         has_arrived = is_there(container, cpus)
-        if has_arrived and id not in world.state.originals and id not in world.state.assignments:
+        if has_arrived and key not in world.state.originals and key not in world.state.assignments:
             # Never changed and granted nothing: its limits are still its own.
             continue
         update = update_to(world, container, cpus)
@@ -133,11 +133,11 @@ def _updates(world: World) -> tuple[World, tuple[ApplyCpuset, ...]]:
         if busy >= (SLOTS if change.urgency == 0 else SWEEP_SLOTS):
             break
         view, update = change.container.view, change.update
-        order = ApplyCpuset(view.id, number, update, live=not change.container.is_idle)
-        state = state.remembering(view.id, originals_of(view))
-        if update.nano_cpus not in (None, state.originals[view.id].nano_cpus):
-            state = state.lifting(view.id, update.nano_cpus)
-        containers[view.id] = after(change.container, OrderSent(order))
+        order = ApplyCpuset(view.key, number, update, live=not change.container.is_idle)
+        state = state.remembering(view.key, originals_of(view))
+        if update.nano_cpus not in (None, state.originals[view.key].nano_cpus):
+            state = state.lifting(view.key, update.nano_cpus)
+        containers[view.key] = after(change.container, OrderSent(order))
         orders.append(order)
         busy, number = busy + 1, number + 1
     if orders:
@@ -164,13 +164,13 @@ def _asks_first(world: World, container: Container) -> bool:
 def _without_the_restored(world: World) -> World:
     """While everything is given back: who is back already, or is just going, needs no order and no remembering."""
     state = world.state
-    for id in state.originals:
-        container = world.containers.get(id)
+    for key in state.originals:
+        container = world.containers.get(key)
         wanted = released_to(world, container) if container and container.order is None else None
         if container is None or wanted is None:
             continue
         if has_all_back(world, container, wanted) or container.view.phase in _HOPELESS:
-            state = state.forgetting(id)
+            state = state.forgetting(key)
     return world if state is world.state else replace(world, state=state)
 
 

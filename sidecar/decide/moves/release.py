@@ -6,6 +6,7 @@ from sidecar.decide.container.container import Container
 from sidecar.decide.container.place import cpus_of
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 
 
 def start_releasing(world: World) -> World:
@@ -19,14 +20,14 @@ def released_to(world: World, container: Container) -> CPUSet | None:
 
     An engine cannot clear a cpuset: all CPUs, written out, is what "none" can be restored to.
     """
-    originals = world.state.originals.get(container.view.id)
+    originals = world.state.originals.get(container.view.key)
     if originals is None:
         return None
     online = world.state.online
     return (cpus_of(originals.cpuset, online) & online) or online
 
 
-def after_release(world: World, container: str) -> World:
+def after_release(world: World, container: ContainerKey) -> World:
     """The world once a container's original settings are back: nothing need be remembered of it.
 
     An order that was given before the release does not bring them back.

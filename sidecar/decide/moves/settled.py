@@ -33,7 +33,7 @@ def is_settled(world: World, container: Container) -> bool:
     """Whether an exclusive container runs exactly on its grant, with nothing outstanding, and truly alone. What is
     leaving it is its own for as long as it may stay there.
     """
-    assignment = world.state.assignments.get(container.view.id)
+    assignment = world.state.assignments.get(container.view.key)
     if assignment is None or container.is_idle or not world.is_ready:
         return False
     return (
@@ -63,6 +63,6 @@ def is_where_it_should_be(
 
 def is_quota_lifted(world: World, container: Container, assignment: Assignment | None) -> bool:
     """Whether its CPU limit is another now than it was created with."""
-    before = world.state.originals.get(container.view.id)
+    before = world.state.originals.get(container.view.key)
     now = container.view
     return bool(assignment and before and (now.nano_cpus, now.cpu_quota) != (before.nano_cpus, before.cpu_quota))

@@ -17,34 +17,34 @@ def signals(world: World) -> tuple[World, tuple[SendSignal, ...]]:
     """A signal for each change of what a workload is told, from the first time on that it runs where it should."""
     orders: list[SendSignal] = []
     signalled = dict(world.signalled)
-    for id, assignment in sorted(world.state.assignments.items(), key=lambda item: item[1].since):
-        container = world.containers[id]
+    for key, assignment in sorted(world.state.assignments.items(), key=lambda item: item[1].since):
+        container = world.containers[key]
         if not assignment.demand.signal:
             continue
         if container.is_idle:
-            signalled.pop(id, None)
+            signalled.pop(key, None)
             continue
         told = told_of(container, assignment)
-        if not told.cpus or told == signalled.get(id):
+        if not told.cpus or told == signalled.get(key):
             continue
-        if id in signalled:
-            orders.append(SendSignal(id, assignment.demand.signal))
+        if key in signalled:
+            orders.append(SendSignal(key, assignment.demand.signal))
         elif container.place.seen != held(assignment, container):
             continue
-        signalled[id] = told
+        signalled[key] = told
     return (world if signalled == world.signalled else replace(world, signalled=signalled)), tuple(orders)
 
 
 def stops(world: World) -> tuple[World, tuple[StopContainer, ...]]:
     """The containers to be stopped now: refused, live, and asking for that; once for each start of theirs."""
     orders: list[StopContainer] = []
-    for id, refused in world.state.refusals.items():
-        container = world.containers.get(id)
+    for key, refused in world.state.refusals.items():
+        container = world.containers.get(key)
         if refused.demand is None or refused.demand.shortage is not Shortage.STOP or container is None:
             continue
-        if not container.is_idle and world.stops.get(id) != container.view.started_at:
-            orders.append(StopContainer(id, refused.refusal))
-            world = replace(world, stops={**world.stops, id: container.view.started_at})
+        if not container.is_idle and world.stops.get(key) != container.view.started_at:
+            orders.append(StopContainer(key, refused.refusal))
+            world = replace(world, stops={**world.stops, key: container.view.started_at})
     return world, tuple(orders)
 
 

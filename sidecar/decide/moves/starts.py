@@ -43,13 +43,13 @@ def after_hold(world: World, fact: StartHeld) -> World:
     """The world once a runtime asked about a start: whatever ran of the container before runs no more, and older looks
     at it are old news.
     """
-    id = fact.view.id
-    if id not in world.containers:
+    key = fact.view.key
+    if key not in world.containers:
         world = believed(world, fact.view, fact.began)
-    container = world.containers[id]
-    if id in world.state.refusals:
+    container = world.containers[key]
+    if key in world.state.refusals:
         # Of an earlier start: this one asks anew.
-        world = replace(world, state=world.state.released(id))
+        world = replace(world, state=world.state.released(key))
     return world.with_container(after(container, news.HoldBegan(fact.number, fact.began)))
 
 
@@ -78,25 +78,25 @@ def answers(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
 
 def answer_to(world: World, container: Container, number: int) -> AnswerStart | None:
     """The answer to the held start of this number; None where it has to wait."""
-    id, settings = container.view.id, world.settings
+    key, settings = container.view.key, world.settings
     is_ours = container.wish.standing is Standing.MANAGED and settings.policy is not PolicyName.NONE
     if world.is_releasing or (not is_ours and container.wish.refusal is None):
         # 5. Not ours to place.
-        return AnswerStart(id, number)
+        return AnswerStart(key, number)
     if not world.is_ready:
         return None
-    if refused := world.state.refusals.get(id):
+    if refused := world.state.refusals.get(key):
         # 4. Refused.
-        return AnswerStart(id, number, refusal=refused.refusal)
+        return AnswerStart(key, number, refusal=refused.refusal)
     wanted = policy_named(settings.policy).desired(world, container)
     if wanted is None:
-        return AnswerStart(id, number)
+        return AnswerStart(key, number)
     reached, reserved = world.reach, world.state.reserved.mask
-    is_exclusive = id in world.state.assignments
+    is_exclusive = key in world.state.assignments
     if is_exclusive:
         # 2. All of it, and alone.
         if taken := wanted & world.strangers:
-            return AnswerStart(id, number, refusal=Refusal(RefusalCode.TAKEN_BY_STRANGER, Taken(taken)))
+            return AnswerStart(key, number, refusal=Refusal(RefusalCode.TAKEN_BY_STRANGER, Taken(taken)))
         if reached.others(container.footprint) & wanted.mask & ~reserved:
             return None
         cpus = wanted
@@ -106,7 +106,7 @@ def answer_to(world: World, container: Container, number: int) -> AnswerStart | 
     else:
         # 3. The pool.
         cpus = CPUSet.from_mask(wanted.mask & ~(reached.exclusive & ~reserved) or reserved)
-    return AnswerStart(id, number, update=_bundle(world, container, cpus), exclusive=is_exclusive)
+    return AnswerStart(key, number, update=_bundle(world, container, cpus), exclusive=is_exclusive)
 
 
 def _bundle(world: World, container: Container, cpus: CPUSet) -> Update:
@@ -114,7 +114,7 @@ def _bundle(world: World, container: Container, cpus: CPUSet) -> Update:
     in CPUs.
     """
     update = update_to(world, container, cpus)
-    assignment = world.state.assignments.get(container.view.id)
+    assignment = world.state.assignments.get(container.view.key)
     view = container.view
     quota = update.cpu_quota
     if assignment is not None and assignment.demand.quota is QuotaRule.LIFT and (view.nano_cpus or view.cpu_quota):

@@ -23,17 +23,17 @@ from state.model import QuotaRule
 
 def from_books(world: World, view: ContainerView, began: int) -> AnswerStart | None:
     """The answer to a start that nothing decided, of number 0; None where it has to wait. Changes nothing."""
-    id, settings = view.id, world.settings
-    known = world if id in world.containers else believed(world, view, began)
-    wish = known.containers[id].wish
+    key, settings = view.key, world.settings
+    known = world if key in world.containers else believed(world, view, began)
+    wish = known.containers[key].wish
     is_ours = wish.standing is Standing.MANAGED and settings.policy is not PolicyName.NONE
     if world.is_releasing or (not is_ours and wish.refusal is None):
-        return AnswerStart(id, 0)  # 3.
-    if assignment := world.state.assignments.get(id):
+        return AnswerStart(key, 0)  # 3.
+    if assignment := world.state.assignments.get(key):
         lifts = assignment.demand.quota is QuotaRule.LIFT and view.cpu_quota > 0
-        return AnswerStart(id, 0, update=_update(assignment.cpus, -1 if lifts else None), exclusive=True)  # 1.
+        return AnswerStart(key, 0, update=_update(assignment.cpus, -1 if lifts else None), exclusive=True)  # 1.
     if wish.demand is None:
-        return AnswerStart(id, 0, update=_update(world.state.shared))  # 2.
+        return AnswerStart(key, 0, update=_update(world.state.shared))  # 2.
     return None  # 4.
 
 

@@ -20,6 +20,7 @@ from sidecar.decide.container.start import Answered, Held
 from sidecar.decide.facts import Purpose, TimerEnded
 from sidecar.decide.orders import StartTimer
 from sidecar.decide.world import World, replace, without
+from state.key import ContainerKey
 from state.model import Assignment, Batch, Leaving
 
 NOTHING_BEGUN: Final = -1
@@ -29,26 +30,26 @@ NOTHING_BEGUN: Final = -1
 def timers(world: World) -> tuple[World, tuple[StartTimer, ...]]:
     """The timers to start now, and the world in which those run that it wants, and no others."""
     orders: list[StartTimer] = []
-    running: dict[str, Mapping[Purpose, int]] = {}
-    for id, assignment in sorted(world.state.assignments.items(), key=lambda item: item[1].since):
-        container, before, now = world.containers[id], world.timers.get(id, {}), dict[Purpose, int]()
+    running: dict[ContainerKey, Mapping[Purpose, int]] = {}
+    for key, assignment in sorted(world.state.assignments.items(), key=lambda item: item[1].since):
+        container, before, now = world.containers[key], world.timers.get(key, {}), dict[Purpose, int]()
         if is_resting(container):
             now[Purpose.LINGER] = number = before.get(Purpose.LINGER, world.numbers)
             if number == world.numbers:
-                orders.append(StartTimer(id, Purpose.LINGER, number, world.settings.linger_seconds))
+                orders.append(StartTimer(key, Purpose.LINGER, number, world.settings.linger_seconds))
                 world = replace(world, numbers=number + 1)
         if assignment.leaving and assignment.leaving.batches:
             begun = before.get(Purpose.GRACE, NOTHING_BEGUN)
             for batch in _that_begin(container, assignment.leaving, begun):
-                orders.append(StartTimer(id, Purpose.GRACE, batch.number, grace_of(world, assignment)))
+                orders.append(StartTimer(key, Purpose.GRACE, batch.number, grace_of(world, assignment)))
                 begun = batch.number
             now[Purpose.GRACE] = begun
         if assignment.cooling is not None:
             now[Purpose.COOLDOWN] = assignment.cooling
             if before.get(Purpose.COOLDOWN) != assignment.cooling:
-                orders.append(StartTimer(id, Purpose.COOLDOWN, assignment.cooling, world.settings.cooldown_seconds))
+                orders.append(StartTimer(key, Purpose.COOLDOWN, assignment.cooling, world.settings.cooldown_seconds))
         if now:
-            running[id] = now
+            running[key] = now
     return (world if running == world.timers else replace(world, timers=running)), tuple(orders)
 
 
@@ -71,12 +72,12 @@ def after_timer(world: World, fact: TimerEnded) -> World:
             return replace(world, state=world.state.holding(replace(assignment, cooling=None)))
 
 
-def interrupted(world: World, id: str) -> World:
+def interrupted(world: World, key: ContainerKey) -> World:
     """The world after news of a container that ended a rest of it, if there was any: the next one begins anew."""
-    container, running = world.containers.get(id), world.timers.get(id, {})
+    container, running = world.containers.get(key), world.timers.get(key, {})
     if container is None or Purpose.LINGER not in running or (rests(container.view) and not container.is_held):
         return world
-    return _with(world, id, {purpose: number for purpose, number in running.items() if purpose is not Purpose.LINGER})
+    return _with(world, key, {purpose: number for purpose, number in running.items() if purpose is not Purpose.LINGER})
 
 
 def grace_of(world: World, assignment: Assignment) -> float:
@@ -104,5 +105,5 @@ def _that_begin(container: Container, leaving: Leaving, begun: int) -> Iterator[
             yield batch
 
 
-def _with(world: World, id: str, running: Mapping[Purpose, int]) -> World:
-    return replace(world, timers={**world.timers, id: running} if running else without(world.timers, id))
+def _with(world: World, key: ContainerKey, running: Mapping[Purpose, int]) -> World:
+    return replace(world, timers={**world.timers, key: running} if running else without(world.timers, key))

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
+import msgspec
 import trio
 
 from sidecar.decide.facts import ContainerView, EngineInfo
@@ -25,6 +26,10 @@ _NOBODY: Final = "0" * 64
 """A container that does not exist: to see whether the update route does."""
 
 
+NAME: Final = "docker"
+"""What Docker calls itself."""
+
+
 class DockerEngine:
     """A Docker engine. Made by `open_docker`; every call is bounded in time."""
 
@@ -34,6 +39,11 @@ class DockerEngine:
         self._client = client
         self._patience = patience
         self._home = ""
+
+    @property
+    def name(self) -> str:
+        """What the engine calls itself."""
+        return NAME
 
     async def info(self) -> EngineInfo:
         """Who answers. EngineLacks where the update route or the cpuset controller is missing, EngineUnavailable where
@@ -75,7 +85,7 @@ class DockerEngine:
         """Who a container is, while a start holds its lock, too."""
         params = docker_glance.params_of(container)
         answer = await self._ask("GET", "containers/json", most=INSPECT_BYTES, params=params)
-        return docker_glance.glance_of(answer, container, self._labels)
+        return msgspec.structs.replace(docker_glance.glance_of(answer, container, self._labels), engine=NAME)
 
     async def update(self, container: str, update: Update) -> None:
         """Change CPUs and quota in one call."""
@@ -114,7 +124,8 @@ class DockerEngine:
 
     async def _inspect_from_the_room(self, container: str) -> ContainerView:
         path, seconds = f"{path_of(container)}/json", self._patience.look
-        return docker_wire.view_of(await self._client.ask("GET", path, seconds, most=INSPECT_BYTES), self._labels)
+        view = docker_wire.view_of(await self._client.ask("GET", path, seconds, most=INSPECT_BYTES), self._labels)
+        return msgspec.structs.replace(view, engine=NAME)
 
     async def _ask(
         self,

@@ -53,6 +53,10 @@ class LiveMachine(Protocol):
         """The machine as it is now. StateError."""
 
 
+NAME: Final = "podman"
+"""What Podman calls itself."""
+
+
 class PodmanEngine:
     """Podman, 4.3 or later. Made by `open_engine`; every call is bounded in time."""
 
@@ -70,6 +74,11 @@ class PodmanEngine:
         self._home = ""
         self._socket: Socket | None = None
         self._info: EngineInfo | None = None
+
+    @property
+    def name(self) -> str:
+        """What the engine calls itself."""
+        return NAME
 
     async def info(self) -> EngineInfo:
         """Who answers. EngineLacks where it has no cpuset controller, keeps no events, or is older than 4.3."""
@@ -208,7 +217,7 @@ class PodmanEngine:
         except ContainerGone:
             self._remembered.forget(container)
             raise
-        view = docker_wire.view_of(answer, self._labels)
+        view = msgspec.structs.replace(docker_wire.view_of(answer, self._labels), engine=NAME)
         return view, self._remembered.looked(view, keeps_updates=keeps)
 
     async def _glance(self, container: str) -> ContainerView:
@@ -221,7 +230,7 @@ class PodmanEngine:
             raise EngineUnavailable(
                 f"nothing is known of container {container[:12]} yet, and Podman answers no look at it while it starts"
             )
-        return libpod_wire.stripped(view)
+        return msgspec.structs.replace(libpod_wire.stripped(view), engine=NAME)
 
     async def _read_history(self, container: str) -> None:
         """Remember what Podman's own record of events says of a container: that needs no lock."""

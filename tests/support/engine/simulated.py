@@ -17,6 +17,7 @@ from sidecar.failures import EngineFailed, EngineRefused, EngineUnavailable
 from sidecar.ports import EngineEvent
 from tests.support.engine.simulated_docker import SimulatedDocker
 from tests.support.engine.simulated_limits import Limits
+from tests.support.keys import ENGINE
 
 _OVERLAP_NANO: Final = 2_000_000_000
 """How far back a new stream begins, as with the real adapter."""
@@ -48,6 +49,8 @@ class SimulatedEngine:
     def __init__(self, docker: SimulatedDocker, *, inspect_waits: bool = True) -> None:
         """`inspect_waits`: an inspect waits for the container's lock, which a start holds (Docker 20.10)."""
         self.docker = docker
+        self.name = ENGINE
+        """What it calls itself."""
         self.inspect_waits = inspect_waits
         self.updates: list[tuple[str, Update]] = []
         """Every update that was asked for, in order."""
@@ -61,7 +64,7 @@ class SimulatedEngine:
         """Who answers."""
         await self._look()
         return EngineInfo(
-            name="docker",
+            name=self.name,
             version="20.10.24",
             api_version="1.41",
             ncpu=self.docker.present().ncpu,
@@ -91,7 +94,13 @@ class SimulatedEngine:
         await self._look()
         one = self.docker.container(container).view()
         return ContainerView(
-            id=one.id, name=one.name, phase=one.phase, labels=one.labels, mounts=one.mounts, is_glance=True
+            engine=ENGINE,
+            id=one.id,
+            name=one.name,
+            phase=one.phase,
+            labels=one.labels,
+            mounts=one.mounts,
+            is_glance=True,
         )
 
     async def update(self, container: str, update: Update) -> None:

@@ -2,10 +2,8 @@
 
 A container has one lock, as in dockerd: a start holds it from the reading of the configuration until the process runs,
 and an update of the same container waits for it. So an update either lands before a start and holds from the first
-instruction, or lands right after it. Work takes the time that `EnginePace` says, on trio's clock, which tests make
-virtual.
-
-Deterministic: chance comes only from the given `Random`. Errors are those of the port, in the engine's own words.
+instruction, or lands right after it. Work takes the time that `EnginePace` says, on trio's clock. Deterministic: chance
+comes only from the given `Random`. Errors are those of the port, in the engine's own words.
 """
 
 from __future__ import annotations
@@ -27,6 +25,7 @@ from state.topology import Topology
 from tests.support.engine.simulated_events import NOISE, EventBus, EventFaults
 from tests.support.engine.simulated_kernel import Denied, SimulatedKernel
 from tests.support.engine.simulated_limits import Limits, Present, check, merged, quota_after, quota_at_start
+from tests.support.keys import ENGINE
 
 _EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _NEVER: Final = "0001-01-01T00:00:00Z"
@@ -77,6 +76,7 @@ class SimContainer:
     def view(self) -> ContainerView:
         """As the inspect route would tell it."""
         return ContainerView(
+            engine=ENGINE,
             id=self.id,
             name=self.name,
             phase=self.phase,

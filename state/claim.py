@@ -1,0 +1,51 @@
+"""Claiming: the books of releases that knew one engine only become those of the engine that the daemon finds.
+
+Containers stood there under their ids alone. Which engine they are of nobody wrote down, but there was one: so the
+first that answers is theirs. Nothing may be forgotten before that, since their original settings are nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+
+from state.key import ContainerKey
+from state.model import Assignment, Demand, Refused, State
+
+T = TypeVar("T")
+
+replace = msgspec.structs.replace
+
+
+def claimed(state: State, engine: str) -> State:
+    """The books in which all that stands under an id alone stands under this engine's key; the same books where nothing
+    does. What has that key already is newer, and stays.
+    """
+    if not engine or all(key.engine for key in (*state.assignments, *state.refusals, *state.originals, *state.lifts)):
+        return state
+    return replace(
+        state,
+        assignments={key: _granted(each, key) for key, each in _by_key(state.assignments, engine).items()},
+        refusals={key: _refused(each, key) for key, each in _by_key(state.refusals, engine).items()},
+        originals=_by_key(state.originals, engine),
+        lifts=_by_key(state.lifts, engine),
+    )
+
+
+def _by_key(mapping: Mapping[ContainerKey, T], engine: str) -> dict[ContainerKey, T]:
+    named = {key: key if key.engine else ContainerKey(engine, key.id) for key in mapping}
+    return {named[key]: each for key, each in mapping.items() if named[key] == key or named[key] not in mapping}
+
+
+def _granted(assignment: Assignment, key: ContainerKey) -> Assignment:
+    return replace(assignment, demand=_asked(assignment.demand, key))
+
+
+def _refused(refused: Refused, key: ContainerKey) -> Refused:
+    return replace(refused, container=key, demand=_asked(refused.demand, key) if refused.demand else None)
+
+
+def _asked(demand: Demand, key: ContainerKey) -> Demand:
+    return replace(demand, container=key)
