@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from sidecar.decide.books.grants import options_of
 from sidecar.decide.books.room import room_in
 from sidecar.decide.books.sizes import unit_of
-from sidecar.decide.container.terms import terms_of
+from sidecar.decide.container.terms import Terms
 from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.tiers import around, beside
 from sidecar.decide.settings import IsolatedRule
@@ -75,7 +75,7 @@ def _eligible(world: World, state: State, assignment: Assignment, unit: int) -> 
 
 def is_bound(world: World, assignment: Assignment) -> bool:
     """Whether a NUMA rule keeps a grant on the nodes that it has."""
-    return terms_of(world.settings, assignment.demand).numa in (NumaRule.RESTRICTED, NumaRule.SINGLE)
+    return Terms(world.settings, assignment.demand).numa in (NumaRule.RESTRICTED, NumaRule.SINGLE)
 
 
 def _in_turn(world: World, free: CPUSet, assignment: Assignment) -> Iterator[CPUSet]:

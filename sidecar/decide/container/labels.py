@@ -148,9 +148,10 @@ def read_labels(labels: Mapping[str, str], cpus: int | None = None) -> Labels:
     values: dict[str, Any] = {}
     mistakes: list[Mistake] = []
     for label in LABELS:
-        if (text := labels.get(label.name)) is None:
+        if label.name not in labels:
             continue
-        read = _SIZED[label.name](cpus) if label.name in _SIZED else label.read
+        text = labels[label.name]
+        read = _BOUNDS[label.name](cpus) if label.name in _BOUNDS else label.read
         found = read(text)
         if isinstance(found, AnyFlaw):
             mistakes.append(mistake(label.name, text, found))
@@ -233,7 +234,9 @@ def _ceiling(cpus: int | None) -> Reader[int, FromCount]:
     return read
 
 
-_SIZED: Final = {"cpuset.min": _floor, "cpuset.max": _ceiling}
+_BOUNDS: Final = {"cpuset.min": _floor, "cpuset.max": _ceiling}
+
+SIZED: Final = frozenset(_BOUNDS)
 """Labels whose bounds are the count of `cpuset.exclusive`, so that they are read once more when that is known."""
 
 LABELS: Final = (

@@ -64,9 +64,9 @@ def after_letting_go(world: World, fact: StartLetGo) -> World:
 def answers(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
     """What can be answered now, and the world in which it was."""
     given: list[AnswerStart] = []
-    for container in world.containers.values():
-        start = container.start
-        answer = answer_to(world, container, start.number) if isinstance(start, Held) else None
+    for container in [each for each in world.containers.values() if each.is_held]:
+        assert isinstance(container.start, Held)
+        answer = answer_to(world, container, container.start.number)
         if answer is None:
             continue
         given.append(answer)
