@@ -99,7 +99,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def may_change_unseen(self) -> bool:
         """Whether something that was lost, or answered, may still take effect: a look ends no doubt of that."""
-        return isinstance(self.start, Answered) or any(doubt.ends is Ends.ANSWER for doubt in self.doubts)
+        return isinstance(self.start, Answered) or any(doubt.ends is Ends.ORDER for doubt in self.doubts)
 
     @property
     def is_doubtful(self) -> bool:
