@@ -51,7 +51,7 @@ def _last_of(topology: Topology, cpus: CPUSet, count: int) -> CPUSet:
 def gained(world: World, state: State, assignment: Assignment, count: int) -> CPUSet:
     """Up to `count` CPUs that a grant can have besides, as many as there are."""
     unit = unit_of(world, assignment.demand)
-    tiers = _in_turn(world, _eligible(world, state, assignment, unit), assignment)
+    tiers = _in_turn(world, eligible(world, state, assignment, unit), assignment)
     chosen = beside(world.topology, tiers, count, options_of(world, assignment.demand), unit=unit)
     room = room_in(world, state)
     while chosen and room.objection(chosen) is not None:
@@ -59,7 +59,8 @@ def gained(world: World, state: State, assignment: Assignment, count: int) -> CP
     return chosen
 
 
-def _eligible(world: World, state: State, assignment: Assignment, unit: int) -> CPUSet:
+def eligible(world: World, state: State, assignment: Assignment, unit: int) -> CPUSet:
+    """The CPUs that a grant could grow by, in whole units: free, of the kind that it has, and where its rule binds it."""
     topology = world.topology
     free = state.assignable - world.strangers
     if world.settings.isolated is IsolatedRule.ONLY:

@@ -50,12 +50,12 @@ def departures(world: World) -> State:
         container = world.containers.get(id)
         if container is None:
             state = state.forgetting(id)
-        elif _has_ended(container, is_granted=id in state.assignments):
+        elif has_ended(container, is_granted=id in state.assignments):
             state = state.released(id)
     return state
 
 
-def _has_ended(container: Container, *, is_granted: bool) -> bool:
+def has_ended(container: Container, *, is_granted: bool) -> bool:
     """Whether a grant or a refusal is over although its container exists."""
     if is_granted:
         is_let_go = container.is_lapsed or is_over(container.view)
