@@ -101,11 +101,11 @@ class Allocator:
         for order in orders:
             match order:
                 case ApplyCpuset():
-                    self._withdraw(order)
+                    self.withdraw(order)
                 case StartTimer(purpose=Purpose.GRACE):
-                    self._announce(order.container, begins_grace=True)
+                    self.announce(order.container, begins_grace=True)
                 case SendSignal():
-                    self._announce(order.container)
+                    self.announce(order.container)
                 case _:
                     pass
             self._start_order(order)
@@ -131,15 +131,19 @@ class Allocator:
             self._saved = state
             self._board.report("checkpoint", None)
 
-    def _withdraw(self, order: ApplyCpuset) -> None:
+    def withdraw(self, order: ApplyCpuset) -> None:
+        """Before it leaves: tell no more of what the order takes, to its container or to all that it confines."""
         for key in self._board.latest.confined_by(order.container):
             try:
                 self._projections.withdraw(key.id, order.update.cpus)
             except StateError as error:
                 self._report("projections", str(error))
 
-    def _announce(self, container: ContainerKey, *, begins_grace: bool = False) -> None:
-        """Where it cannot be told the time begins all the same: a full disk must not keep others' CPUs from them."""
+    def announce(self, container: ContainerKey, *, begins_grace: bool = False) -> None:
+        """Tell a workload, before its grace begins or its signal is sent, what is leaving it.
+
+        Where it cannot be told the time begins all the same: a full disk must not keep others' CPUs from them.
+        """
         world = self._board.latest
         known = world.containers.get(container)
         if known is None:

@@ -1,4 +1,4 @@
-"""The laws that every State obeys, as sentences: `violations` returns those that are broken, and should return none.
+"""The laws that every State obeys: `violations` returns how they are broken, and should return nothing.
 
 The books balance by construction (the shared pool is what nobody holds), so what is left to check is that grants are
 real, apart from each other, and leave something for everybody else.
@@ -6,34 +6,65 @@ real, apart from each other, and leave something for everybody else.
 
 from __future__ import annotations
 
+import enum
+
+import msgspec
+
 from state.cpuset import CPUSet, union
 from state.model import State
 from state.topology import Topology
 
 
-def violations(state: State, topology: Topology) -> list[str]:
-    """Every law that `state` breaks on this machine, as sentences for people; empty when it is lawful.
+class BookLaw(enum.StrEnum):
+    """What is true of all books."""
 
-    1. A grant holds CPUs, as many as were asked for: between floor and ceiling under the policy dynamic.
-    2. No CPU is granted twice.
-    3. No reserved CPU is granted.
-    4. Only CPUs of this machine that are online are granted, reserved or shared.
-    5. The shared pool is not empty.
-    6. Nobody is both granted and refused.
-    7. Under dynamic, an original set holds as many CPUs as the floor, and layers hold the rest; what is leaving is held
-       no more.
+    SIZES = "sizes"
+    """A grant holds CPUs, as many as were asked for: between floor and ceiling under the policy dynamic."""
+    APART = "apart"
+    """No CPU is granted twice."""
+    RESERVED = "reserved"
+    """No reserved CPU is granted."""
+    ONLINE = "online"
+    """Only CPUs of this machine that are online are granted, reserved or shared."""
+    COMPLETE = "complete"
+    """Each CPU that is online is in the books."""
+    POOL = "pool"
+    """The shared pool is not empty."""
+    ANSWERED = "answered"
+    """Nobody is both granted and refused."""
+    LAYERS = "layers"
+    """Under dynamic, an original set holds as many CPUs as the floor, and layers hold the rest; what is leaving is held
+    no more.
     """
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """One way in which a law is broken; `text` is for people."""
+
+    law: BookLaw
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def violations(state: State, topology: Topology) -> list[Violation]:
+    """Every way in which `state` breaks a law on this machine; empty when it is lawful."""
     if state.policy == "none":
         return []
-    return [
-        *_bad_grants(state),
-        *(_bad_layers(state) if state.policy == "dynamic" else ()),
-        *_shared_grants(state),
-        *_reserved_grants(state),
-        *_foreign_cpus(state, topology),
-        *([] if state.shared else ["the shared pool is empty"]),
-        *(f"{name} is both granted and refused" for name in sorted(set(state.assignments) & set(state.refusals))),
-    ]
+    broken = {
+        BookLaw.SIZES: _bad_grants(state),
+        BookLaw.LAYERS: _bad_layers(state) if state.policy == "dynamic" else [],
+        BookLaw.APART: _shared_grants(state),
+        BookLaw.RESERVED: _reserved_grants(state),
+        BookLaw.ONLINE: _foreign_cpus(state, topology),
+        BookLaw.COMPLETE: _missing_cpus(state, topology),
+        BookLaw.POOL: [] if state.shared else ["the shared pool is empty"],
+        BookLaw.ANSWERED: [
+            f"{name} is both granted and refused" for name in sorted(set(state.assignments) & set(state.refusals))
+        ],
+    }
+    return [Violation(law, text) for law, texts in broken.items() for text in texts]
 
 
 def _bad_grants(state: State) -> list[str]:
@@ -85,9 +116,12 @@ def _foreign_cpus(state: State, topology: Topology) -> list[str]:
     found = []
     if foreign := state.online - topology.online:
         found.append(f"the books use CPUs {foreign}, which are not online")
-    if missing := topology.online - state.online:
-        found.append(f"CPUs {missing} are online and in no book")
     for what, cpus in (("granted", state.exclusive), ("reserved", state.reserved)):
         if foreign := cpus - topology.online:
             found.append(f"CPUs {foreign} are {what}, but not online")
     return found
+
+
+def _missing_cpus(state: State, topology: Topology) -> list[str]:
+    missing = topology.online - state.online
+    return [f"CPUs {missing} are online and in no book"] if missing else []

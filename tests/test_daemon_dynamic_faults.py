@@ -43,23 +43,23 @@ Plant = Callable[[Patch], None]
 
 def tells_after_the_grace_began(patch: Patch) -> None:
     """Whoever has time tells it, a moment later."""
-    honest = Allocator._announce
+    honest = Allocator.announce
 
     def announce(self: Allocator, container: ContainerKey, *, begins_grace: bool = False) -> None:
         if not begins_grace:
             honest(self, container)
 
-    patch.setattr(Allocator, "_announce", announce)
+    patch.setattr(Allocator, "announce", announce)
 
 
 def signals_before_it_tells(patch: Patch) -> None:
-    honest = Allocator._announce
+    honest = Allocator.announce
 
     def announce(self: Allocator, container: ContainerKey, *, begins_grace: bool = False) -> None:
         if begins_grace:
             honest(self, container, begins_grace=True)
 
-    patch.setattr(Allocator, "_announce", announce)
+    patch.setattr(Allocator, "announce", announce)
 
 
 def hears_any_number(patch: Patch) -> None:
@@ -84,17 +84,17 @@ def hears_nobody(patch: Patch) -> None:
 
 def says_the_whole_grace_again(patch: Patch) -> None:
     """Each rewriting of the file promises all of it."""
-    patch.setattr(Projections, "_left", lambda self, short, projection: projection.deadline_seconds)
+    patch.setattr(Projections, "seconds_left", lambda self, short, projection: projection.deadline_seconds)
 
 
 def waits_half_the_grace(patch: Patch) -> None:
-    honest = Executor._wait
+    honest = Executor.wait
 
     async def wait(self: Executor, order: StartTimer) -> None:
         is_grace = order.purpose is Purpose.GRACE
         await honest(self, replace(order, seconds=order.seconds / 2) if is_grace else order)
 
-    patch.setattr(Executor, "_wait", wait)
+    patch.setattr(Executor, "wait", wait)
 
 
 def measures_somebody_else(patch: Patch) -> None:
@@ -116,7 +116,7 @@ def orders_before_it_withdraws(patch: Patch) -> None:
     def withdraw(self: Allocator, order: ApplyCpuset) -> None:
         del self, order
 
-    patch.setattr(Allocator, "_withdraw", withdraw)
+    patch.setattr(Allocator, "withdraw", withdraw)
 
 
 def tells_what_is_to_come(patch: Patch) -> None:

@@ -112,7 +112,7 @@ class Executor:
             case StopContainer():
                 self._nursery.start_soon(self._stop, order)
             case StartTimer():
-                self._nursery.start_soon(self._wait, order)
+                self._nursery.start_soon(self.wait, order)
             case SendSignal():
                 self._nursery.start_soon(self._signal, order)
             case AnswerStart():
@@ -193,7 +193,8 @@ class Executor:
         except EngineError as error:
             await self._outbox.send(StopFailed(order.container, f"it could not be stopped: {error}"))
 
-    async def _wait(self, order: StartTimer) -> None:
+    async def wait(self, order: StartTimer) -> None:
+        """Let the timer run out, and say so."""
         await trio.sleep(order.seconds)
         await self._outbox.send(TimerEnded(order.container, order.purpose, order.number))
 

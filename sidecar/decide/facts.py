@@ -103,6 +103,7 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What the engine says of itself. `ncpu` is its own ceiling for CPU limits, not the machine's count.
 
+    `has_default_parent` is false where no cgroup parent can be set for all containers that name none (Podman).
     `keeps_updates` is false where an update is forgotten at the next start of the container (Podman before 5.1).
     `in_swarm`: it is a node of a swarm; `advertised` is how many exclusive CPUs it offers to a swarm's scheduler as a
     generic resource, None where that is not said. `notes` are what people must know of it, as sentences: what it lacks,
@@ -119,6 +120,7 @@ class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
     live_restore: bool = False
     is_rootless: bool = False
     keeps_updates: bool = True
+    has_default_parent: bool = True
     in_swarm: bool = False
     advertised: int | None = None
     notes: tuple[str, ...] = ()

@@ -211,7 +211,7 @@ def imported(kubelet: KubeletState, books: State) -> Imported:
     machine = topology(cores=[CPUSet.of(cpu) for cpu in books.online])
     before = violations(books, machine)
     if broken := [law for law in violations(made, machine) if law not in before]:
-        raise StateError("the import would break the books: " + "; ".join(broken))
+        raise StateError("the import would break the books: " + "; ".join(map(str, broken)))
     return Imported(books=made, taken=tuple(taken), left=tuple(left))
 
 

@@ -250,7 +250,7 @@ class Projections:
         ):
             return last, last.generation if since is None and last.leaving else since
         stamped = projection.stamped(highest + 1, _time_text(self._clock()))
-        stamped = msgspec.structs.replace(stamped, deadline_seconds=self._left(short, projection))
+        stamped = msgspec.structs.replace(stamped, deadline_seconds=self.seconds_left(short, projection))
         if not stamped.leaving:
             return stamped, None
         return stamped, highest + 1 if since is None else since
@@ -264,7 +264,7 @@ class Projections:
             return _attempt(partial(tree.remove_since, short))
         return _attempt(partial(tree.put_since, short, since, leaving))
 
-    def _left(self, short: str, projection: Projection) -> float | None:
+    def seconds_left(self, short: str, projection: Projection) -> float | None:
         """Rule 6, in seconds: until the first of the graces that are not over. What is due has no time left, whatever
         of its grace was not used.
         """

@@ -265,7 +265,7 @@ class Simulation:
 
     def _check(self) -> None:
         world = self.world
-        found = [] if world.state is self._checked else violations(world.state, world.topology)
+        found = [] if world.state is self._checked else [str(each) for each in violations(world.state, world.topology)]
         self._checked = world.state
         if self._sidecar.is_running and world.is_ready:
             found += self._intruders(world)

@@ -124,12 +124,12 @@ def grows_above_the_ceiling(patch: pytest.MonkeyPatch) -> None:
 
 def grows_onto_granted_cpus(patch: pytest.MonkeyPatch) -> None:
     """What others hold is taken for free."""
-    honest = gains_and_losses._eligible
+    honest = gains_and_losses.eligible
 
     def eligible(world: World, state: State, assignment: Assignment, unit: int) -> CPUSet:
         return honest(world, state, assignment, unit) | (state.exclusive - assignment.cpus)
 
-    patch.setattr(gains_and_losses, "_eligible", eligible)
+    patch.setattr(gains_and_losses, "eligible", eligible)
 
 
 def shares_out_by_arrival(patch: pytest.MonkeyPatch) -> None:

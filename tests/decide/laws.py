@@ -63,7 +63,7 @@ def breaches(reality: Reality, when: When) -> list[Breach]:
 
 
 def _books_are_lawful(reality: Reality) -> list[str]:
-    return violations(reality.world.state, reality.world.topology)
+    return [str(each) for each in violations(reality.world.state, reality.world.topology)]
 
 
 def _pool_is_kept(reality: Reality) -> list[str]:

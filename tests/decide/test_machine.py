@@ -74,7 +74,7 @@ def test_a_container_has_twelve_fields() -> None:
         (OrderApplied(MINE, 9), Free(), (), None),
         (OrderRefused("no", 9), Free(), (), FaultKind.REFUSED),
         (OrderFailed("500", 9), Paused(7), (Doubt(MINE, Ends.LOOK),), FaultKind.FAILED),
-        (OrderLost("late", 9), Paused(7), (Doubt(MINE, Ends.ANSWER),), FaultKind.LOST),
+        (OrderLost("late", 9), Paused(7), (Doubt(MINE, Ends.ORDER),), FaultKind.LOST),
         (OrderIneffective(OTHER, OTHER, "other", 9), Paused(7), (), FaultKind.INEFFECTIVE),
     ],
     ids=lambda value: type(value).__name__,
@@ -97,7 +97,7 @@ def test_only_a_look_ends_what_a_look_ends() -> None:
     """What was lost may still happen: its doubt survives looks; of another order meanwhile, a look says what became."""
     failed, lost = (seen(VIEW, OrderSent(ORDER), news) for news in (OrderFailed("500", 9), OrderLost("late", 9)))
     assert after(failed, looked(EVERYWHERE)).doubts == ()
-    assert after(lost, looked(EVERYWHERE)).doubts == (Doubt(MINE, Ends.ANSWER),)
+    assert after(lost, looked(EVERYWHERE)).doubts == (Doubt(MINE, Ends.ORDER),)
     again = after(after(lost, PauseEnded(7)), OrderSent(ORDER))
     assert after(again, OrderRefused("no", 9)).doubts == lost.doubts
     other = after(after(lost, PauseEnded(7)), OrderSent(replace(ORDER, update=Update(cpus=OTHER))))
@@ -153,7 +153,7 @@ def test_a_held_start_that_is_not_answered_with_cpus(news: News, start: Start, r
 def test_a_start_that_was_answered_may_still_come_while_the_next_is_held() -> None:
     container = seen(STRICT, HoldBegan(3, 2), HoldAnswered(Update(cpus=MINE), is_refused=False), HoldBegan(4, 3))
     assert container.start == Held(4)
-    assert container.doubts == (Doubt(MINE, Ends.ANSWER),)
+    assert container.doubts == (Doubt(MINE, Ends.ORDER),)
 
 
 def test_the_dead_never_start() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sidecar.decide.container.terms import Terms, own_or, terms_of
+from sidecar.decide.container.terms import Terms, own_or
 from sidecar.decide.settings import Settings
 from state.key import ContainerKey
 from state.model import Demand, NumaRule
@@ -12,12 +12,13 @@ NODE = Settings(options=("full-pcpus-only",), numa=NumaRule.RESTRICTED, grace_se
 
 
 def test_the_nodes_words_hold_where_a_container_has_none() -> None:
-    terms = terms_of(NODE, Demand(container=A, name="a", cpus=1))
-    assert terms == Terms(options=("full-pcpus-only",), numa=NumaRule.RESTRICTED, grace_seconds=7.0)
+    terms = Terms(NODE, Demand(container=A, name="a", cpus=1))
+    assert (terms.options, terms.numa, terms.grace_seconds) == (("full-pcpus-only",), NumaRule.RESTRICTED, 7.0)
 
 
 def test_a_containers_own_words_go_before_the_nodes() -> None:
     """Those that say nothing of something, too: no options, no rule, no notice."""
     own = Demand(container=A, name="a", cpus=1, options=(), numa=NumaRule.NONE, grace_seconds=0.0)
-    assert terms_of(NODE, own) == Terms(options=(), numa=NumaRule.NONE, grace_seconds=0.0)
+    terms = Terms(NODE, own)
+    assert (terms.options, terms.numa, terms.grace_seconds) == ((), NumaRule.NONE, 0.0)
     assert (own_or(0, 5), own_or(None, 5)) == (0, 5)

@@ -33,9 +33,10 @@ class Told(SimulatedEngine):
         super().__init__(docker)
         self.parents: dict[str, str] = {}
         self.paths: dict[str, str] = {}
+        self.has_default_parent = True
 
     async def info(self) -> EngineInfo:
-        return msgspec.structs.replace(await super().info(), name=self.name)
+        return msgspec.structs.replace(await super().info(), has_default_parent=self.has_default_parent)
 
     async def inspect(self, container: str) -> ContainerView:
         view = await super().inspect(container)
@@ -149,13 +150,13 @@ async def test_a_running_container_is_a_member_by_where_it_is(
 
 @pytest.mark.trio
 @pytest.mark.parametrize(
-    ("parent", "engine_name", "is_member"),
+    ("parent", "has_default", "is_member"),
     [
-        ("", "docker", True),
-        ("", "podman", False),
-        ("pool.slice", "podman", True),
-        ("pool.slice/deeper", "docker", True),
-        ("other.slice", "docker", False),
+        ("", True, True),
+        ("", False, False),
+        ("pool.slice", False, True),
+        ("pool.slice/deeper", True, True),
+        ("other.slice", True, False),
     ],
 )
 async def test_one_that_does_not_run_is_a_member_if_it_would_be_born_there(
@@ -164,12 +165,12 @@ async def test_one_that_does_not_run_is_a_member_if_it_would_be_born_there(
     group: FakeGroup,
     autojump_clock: MockClock,
     parent: str,
-    engine_name: str,
+    has_default: bool,
     is_member: bool,
 ) -> None:
     """By its cgroup parent, or the default one, which Podman cannot be told."""
     one = await docker.create("one")
-    engine.parents[one], engine.name = parent, engine_name
+    engine.parents[one], engine.has_default_parent = parent, has_default
     assert (await SlicedEngine(engine, group).inspect(one)).in_shared_group is is_member
 
 
@@ -179,7 +180,7 @@ async def test_a_stopped_one_whose_engine_tells_a_path_in_the_group_is_a_member(
 ) -> None:
     """A quadlet's container names no parent: it lies below its service."""
     one = await docker.create("one")
-    engine.name, engine.paths[one] = "podman", "/pool.slice/x.service/libpod-payload-1"
+    engine.has_default_parent, engine.paths[one] = False, "/pool.slice/x.service/libpod-payload-1"
     assert (await SlicedEngine(engine, group).inspect(one)).in_shared_group
 
 

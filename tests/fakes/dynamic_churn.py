@@ -11,6 +11,7 @@ from sidecar.api.documents import Declined
 from sidecar.decide.books.load_wish import follows_load
 from state.checkpoint import CheckpointFile
 from state.cpuset import CPUSet
+from state.invariants import BookLaw
 from tests.decide.takelaws import unfair
 from tests.fakes.churn import MOST, Churn, _quietly, unfinished
 from tests.fakes.elastic import ElasticHost
@@ -163,7 +164,7 @@ class DynamicChurn(Churn):
 async def at_rest(host: ElasticHost) -> list[str]:
     """What is not as it should be at rest; and what changed after that."""
     # Nobody tells of a CPU that comes online.
-    found = [law for law in unfinished(host) if "online and in no book" not in law]
+    found = unfinished(host, spared=(BookLaw.ONLINE, BookLaw.COMPLETE))
     found += [*_books(host), *_sizes(host)]
     before = _picture(host)
     await trio.sleep(QUIET_SECONDS)

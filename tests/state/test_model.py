@@ -105,5 +105,5 @@ def test_every_broken_law_is_a_sentence() -> None:
         ),
     }
     for sentence, state in broken.items():
-        assert any(sentence in found for found in violations(state, machine)), sentence
+        assert any(sentence in found.text for found in violations(state, machine)), sentence
     assert violations(State(), machine) == []

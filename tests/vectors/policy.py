@@ -172,7 +172,7 @@ class _Run:
         }
         carried, notes = refit(State(assignments=grants), self.topology, settings)
         if broken := violations(carried, self.topology):
-            raise _Differs(f"{at}: the books that were carried over break laws: {broken}")
+            raise _Differs(f"{at}: the books that were carried over break laws: {'; '.join(map(str, broken))}")
         if "start_error" in answer:
             self._deviate(f"{at}: starts, expected {answer['start_error']!r}", REPAIRED)
             return

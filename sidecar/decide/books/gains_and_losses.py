@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from sidecar.decide.books.grants import options_of
 from sidecar.decide.books.room import room_in
 from sidecar.decide.books.sizes import unit_of
-from sidecar.decide.container.terms import terms_of
+from sidecar.decide.container.terms import Terms
 from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.tiers import around, beside
 from sidecar.decide.settings import IsolatedRule
@@ -51,7 +51,7 @@ def _last_of(topology: Topology, cpus: CPUSet, count: int) -> CPUSet:
 def gained(world: World, state: State, assignment: Assignment, count: int) -> CPUSet:
     """Up to `count` CPUs that a grant can have besides, as many as there are."""
     unit = unit_of(world, assignment.demand)
-    tiers = _in_turn(world, _eligible(world, state, assignment, unit), assignment)
+    tiers = _in_turn(world, eligible(world, state, assignment, unit), assignment)
     chosen = beside(world.topology, tiers, count, options_of(world, assignment.demand), unit=unit)
     room = room_in(world, state)
     while chosen and room.objection(chosen) is not None:
@@ -59,7 +59,8 @@ def gained(world: World, state: State, assignment: Assignment, count: int) -> CP
     return chosen
 
 
-def _eligible(world: World, state: State, assignment: Assignment, unit: int) -> CPUSet:
+def eligible(world: World, state: State, assignment: Assignment, unit: int) -> CPUSet:
+    """The CPUs that a grant could grow by, in whole units: free, of its own kind, and where its rule binds it."""
     topology = world.topology
     free = state.assignable - world.strangers
     if world.settings.isolated is IsolatedRule.ONLY:
@@ -75,7 +76,7 @@ def _eligible(world: World, state: State, assignment: Assignment, unit: int) -> 
 
 def is_bound(world: World, assignment: Assignment) -> bool:
     """Whether a NUMA rule keeps a grant on the nodes that it has."""
-    return terms_of(world.settings, assignment.demand).numa in (NumaRule.RESTRICTED, NumaRule.SINGLE)
+    return Terms(world.settings, assignment.demand).numa in (NumaRule.RESTRICTED, NumaRule.SINGLE)
 
 
 def _in_turn(world: World, free: CPUSet, assignment: Assignment) -> Iterator[CPUSet]:

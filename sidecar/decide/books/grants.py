@@ -7,7 +7,7 @@ from typing import Final
 from sidecar.decide.books.room import room_in
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.swarm_task import is_over
-from sidecar.decide.container.terms import terms_of
+from sidecar.decide.container.terms import Terms
 from sidecar.decide.facts import Phase
 from sidecar.decide.placement.choose import Ask, choose
 from sidecar.decide.placement.options import FULL_PCPUS_ONLY
@@ -50,12 +50,12 @@ def departures(world: World) -> State:
         container = world.containers.get(key)
         if container is None:
             state = state.forgetting(key)
-        elif _has_ended(container, is_granted=key in state.assignments):
+        elif has_ended(container, is_granted=key in state.assignments):
             state = state.released(key)
     return state
 
 
-def _has_ended(container: Container, *, is_granted: bool) -> bool:
+def has_ended(container: Container, *, is_granted: bool) -> bool:
     """Whether a grant or a refusal is over although its container exists."""
     if is_granted:
         is_let_go = container.is_lapsed or is_over(container.view)
@@ -124,7 +124,7 @@ def place(world: World, state: State, demand: Demand, count: int) -> CPUSet | Re
 
 def ask_of(world: World, demand: Demand, count: int) -> Ask:
     """How so many CPUs for a demand should lie on this node: by its own options and rules, or the node's."""
-    terms = terms_of(world.settings, demand)
+    terms = Terms(world.settings, demand)
     return Ask(
         count=count,
         options=terms.options,
@@ -167,4 +167,4 @@ def _waits(refused: Refused) -> bool:
 
 def options_of(world: World, demand: Demand) -> tuple[str, ...]:
     """The placement options of a demand: its own, or the node's."""
-    return terms_of(world.settings, demand).options
+    return Terms(world.settings, demand).options

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from sidecar.decide.books.room import room
-from sidecar.decide.container.terms import terms_of
+from sidecar.decide.container.terms import Terms
 from sidecar.decide.placement.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION
 from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.reserve import reserve
@@ -177,7 +177,7 @@ def _replacement(fit: _Fit, grant: Assignment, source: CPUSet, kept: CPUSet, cou
 
 
 def _options(fit: _Fit, grant: Assignment) -> tuple[str, ...]:
-    return terms_of(fit.settings, grant.demand).options
+    return Terms(fit.settings, grant.demand).options
 
 
 def _lying_on(fit: _Fit, grant: Assignment, cpus: CPUSet) -> Assignment:

@@ -81,25 +81,25 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The order that is not answered yet."""
         return self.line.order if isinstance(self.line, Sent) else None
 
-    @property
+    @cached_property
     def is_strict(self) -> bool:
         """Whether it never starts unseen, nor where the engine's configuration says: its runtime asks first."""
         return not isinstance(self.start, Plain)
 
-    @property
+    @cached_property
     def is_held(self) -> bool:
         """Whether a start of it waits for an answer."""
         return isinstance(self.start, Held)
 
-    @property
+    @cached_property
     def is_idle(self) -> bool:
         """Whether it runs nothing now, though it may start at any moment."""
         return not self.view.phase.is_live
 
-    @property
+    @cached_property
     def may_change_unseen(self) -> bool:
         """Whether something that was lost, or answered, may still take effect: a look ends no doubt of that."""
-        return isinstance(self.start, Answered) or any(doubt.ends is Ends.ANSWER for doubt in self.doubts)
+        return isinstance(self.start, Answered) or any(doubt.ends is Ends.ORDER for doubt in self.doubts)
 
     @property
     def is_doubtful(self) -> bool:

@@ -46,9 +46,11 @@ class Ends(enum.StrEnum):
     """What ends a doubt."""
 
     LOOK = "look"
-    """The next look, or an answer."""
-    ANSWER = "answer"
-    """The answer to a later order: until then what was lost may still happen. The engine does one thing at a time."""
+    """The next look, or an order that is carried out."""
+    ORDER = "order"
+    """An order that is carried out: until then what was lost may still happen. The engine does one thing at a time, but
+    it may refuse before it begins.
+    """
 
 
 class Doubt(msgspec.Struct, frozen=True):

@@ -11,17 +11,17 @@ say that nothing changes, and docs/architecture.md prints them. A rule is a pure
 docstring is what the documentation prints.
 
 1. A **fresh look** is believed, but for what may still happen: CPUs of an order that was lost, or of a start that was
-   answered, stay in doubt until a later order is answered.
+   answered, stay in doubt until a later order is carried out.
 2. A look that **overlaps** an order is not the last word, nor is the answer: where they differ, both places are in
    doubt until the next look.
-3. An order that **failed** leaves its CPUs in doubt until a look, one that was **lost** until an answer; one that had
-   no effect leaves none, since its outcome says where the container is.
+3. An order that **failed** leaves its CPUs in doubt until a look, one that was **lost** until a later one is carried
+   out; one that had no effect leaves none, since its outcome says where the container is.
 4. An order that was **refused** changed nothing. It is barred: not repeated in this run of the container before its
    pause is over.
 5. An order that **waited for a start** tells nothing of that start: its CPUs stay in doubt until a look.
 
 Rules for changing this file: a rule reads the container and the news, and nothing else; a new kind of news gets a row
-in a table, all of it; a doubt is only ever ended by a look or an answer, as its kind says.
+in a table, all of it; a doubt is only ever ended by a look or an order, as its kind says.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _looked(container: Container, news: Looked) -> Container:
         wish=news.wish,
         known=news.began,
         place=place,
-        doubts=tuple(doubt for doubt in container.doubts if doubt.ends is Ends.ANSWER),
+        doubts=tuple(doubt for doubt in container.doubts if doubt.ends is Ends.ORDER),
         barred=container.barred if is_same_run else None,
         fault=None if is_made_good else container.fault,
         is_lapsed=container.is_lapsed and rests(view),
@@ -174,8 +174,8 @@ def _failed(container: Container, news: OrderFailed) -> Container:
 
 
 def _lost(container: Container, news: OrderLost) -> Container:
-    """A pause; the order's CPUs are in doubt until an answer."""
-    return _doubted(container, Ends.ANSWER, Fault(FaultKind.LOST, news.text), news.ended)
+    """A pause; the order's CPUs are in doubt until an order is carried out."""
+    return _doubted(container, Ends.ORDER, Fault(FaultKind.LOST, news.text), news.ended)
 
 
 def _doubted(container: Container, ends: Ends, fault: Fault, ended: int) -> Container:
@@ -197,7 +197,7 @@ def _ineffective(container: Container, news: OrderIneffective) -> Container:
     """
     assert isinstance(container.line, Sent)
     order = container.line.order
-    doubts = (Doubt(order.update.cpus, Ends.ANSWER),) if container.is_strict and not container.is_idle else ()
+    doubts = (Doubt(order.update.cpus, Ends.ORDER),) if container.is_strict and not container.is_idle else ()
     return _made(
         container,
         view=_view_after(container.line, container.view, news.effective),
@@ -271,7 +271,7 @@ def _held(container: Container, news: HoldBegan) -> Container:
     start = container.start
     doubts = container.doubts
     if isinstance(start, Answered):
-        doubts = _with(doubts, Doubt(start.cpus, Ends.ANSWER))
+        doubts = _with(doubts, Doubt(start.cpus, Ends.ORDER))
     return _made(
         container,
         view=_made(container.view, phase=Phase.CREATED, effective=None),

@@ -31,7 +31,7 @@ class Held(msgspec.Struct, frozen=True, tag="held"):
 
 
 class Answered(msgspec.Struct, frozen=True, tag="answered"):
-    """A start was answered with these CPUs. It may be still to come, or have failed, until an order was answered."""
+    """A start was answered with these CPUs. It may be still to come, or have failed, until an order was carried out."""
 
     cpus: CPUSet
 

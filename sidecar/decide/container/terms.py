@@ -12,21 +12,26 @@ from state.model import Demand, NumaRule
 T = TypeVar("T")
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """Placement options, NUMA rule, and seconds of notice before CPUs are taken: all of them known."""
+class Terms(msgspec.Struct, frozen=True):
+    """What a demand is served by under these settings. Each term is known, and read when it is asked for."""
 
-    options: tuple[str, ...]
-    numa: NumaRule
-    grace_seconds: float
+    settings: Settings
+    demand: Demand
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Its placement options."""
+        return own_or(self.demand.options, self.settings.options)
 
-def terms_of(settings: Settings, demand: Demand) -> Terms:
-    """The terms of a demand under these settings."""
-    return Terms(
-        options=own_or(demand.options, settings.options),
-        numa=own_or(demand.numa, settings.numa),
-        grace_seconds=own_or(demand.grace_seconds, settings.grace_seconds),
-    )
+    @property
+    def numa(self) -> NumaRule:
+        """How its CPUs must lie to NUMA nodes."""
+        return own_or(self.demand.numa, self.settings.numa)
+
+    @property
+    def grace_seconds(self) -> float:
+        """Seconds of notice before CPUs are taken from it."""
+        return own_or(self.demand.grace_seconds, self.settings.grace_seconds)
 
 
 def own_or(own: T | None, node: T) -> T:

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from sidecar.decide.container.container import Standing, Wish
-from sidecar.decide.container.labels import FROM_LIMIT, Labels, Values, mistake, read_labels, unheeded
+from sidecar.decide.container.labels import FROM_LIMIT, SIZED, Labels, Values, mistake, read_labels, unheeded
 from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.container.place import cpus_of
 from sidecar.decide.container.swarm_task import mismatch
@@ -38,8 +38,6 @@ from state.mistakes import (
 )
 from state.model import Demand, Originals
 from state.refusal import Mistakes, Refusal, RefusalCode
-
-replace = msgspec.structs.replace
 
 _COUNT: Final = "cpuset.exclusive"
 _NEAR: Final = "cpuset.near"
@@ -76,23 +74,22 @@ def wish_of(
         return Wish(standing=Standing.STRANGER if originals.cpuset else Standing.UNMANAGED)
     # 4. How many.
     count = _count(view, settings, originals, labels)
-    if isinstance(count, int) and count:
+    if isinstance(count, int) and count and not SIZED.isdisjoint(view.labels):
         labels = read_labels(view.labels, count)
-    wish = Wish(
-        standing=_standing(view, originals, online),
-        mems=labels.values.mems,
-        warnings=(*unheeded(view.labels, settings.policy), *labels.harmless),
-    )
+    standing, mems = _standing(view, originals, online), labels.values.mems
+    warnings = (*unheeded(view.labels, settings.policy), *labels.harmless)
     if count == 0:
         # What would refuse it stands in nobody's way, and was meant to say something all the same.
-        return _warned(wish, *labels.refusing, mismatch(view, 0))
+        warnings = _warned(warnings, *labels.refusing, mismatch(view, 0))
+        return Wish(standing=standing, mems=mems, warnings=warnings)
     # 5. Refused.
     mistakes = tuple(_mistakes(view, settings, originals, labels, count))
     if mistakes or isinstance(count, Mistake):
-        return replace(wish, refusal=Refusal(_code_of(mistakes[0]), Mistakes(mistakes)))
+        refusal = Refusal(_code_of(mistakes[0]), Mistakes(mistakes))
+        return Wish(standing=standing, mems=mems, warnings=warnings, refusal=refusal)
     demand = _demand(view, settings, labels.values, count)
-    wish = _warned(wish, mismatch(view, count), _missing(demand, devices or {}))
-    return replace(wish, standing=Standing.MANAGED, demand=demand)
+    warnings = _warned(warnings, mismatch(view, count), _missing(demand, devices or {}))
+    return Wish(standing=Standing.MANAGED, demand=demand, mems=mems, warnings=warnings)
 
 
 def label_keys(patterns: tuple[str, ...]) -> frozenset[str]:
@@ -198,5 +195,5 @@ def _missing(demand: Demand, devices: Mapping[str, CPUSet]) -> Mistake | None:
     return mistake(_NEAR, demand.near, NoSuchDevice(closest(demand.near, devices)))
 
 
-def _warned(wish: Wish, *doubts: Mistake | None) -> Wish:
-    return replace(wish, warnings=(*wish.warnings, *(doubt for doubt in doubts if doubt is not None)))
+def _warned(warnings: tuple[Mistake, ...], *more: Mistake | None) -> tuple[Mistake, ...]:
+    return (*warnings, *(each for each in more if each))

@@ -23,7 +23,8 @@ fault in tests/decide/test_planted_faults.py that they catch.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from heapq import nsmallest
+from typing import Final
 
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
@@ -34,11 +35,11 @@ from sidecar.decide.container.originals import originals_of
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.limits import update_to
 from sidecar.decide.moves.release import released_to
-from sidecar.decide.moves.settled import desired, is_there
+from sidecar.decide.moves.settled import desires, is_there
 from sidecar.decide.moves.signals import signals, stops
 from sidecar.decide.moves.starts import answers
 from sidecar.decide.moves.timers import timers
-from sidecar.decide.orders import ApplyCpuset, Order, Update
+from sidecar.decide.orders import ApplyCpuset, Order
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
@@ -56,13 +57,11 @@ _SETTLING: Final = (Phase.CREATED, Phase.RESTARTING)
 _HOPELESS: Final = (Phase.REMOVING, Phase.DEAD)
 
 
-class Change(NamedTuple):
-    """A container that is not where it may be, or not limited as it should be, and the update that mends it."""
-
-    urgency: int
-    """0 newcomers, 1 who must leave CPUs, 2 who gains, 3 who only might start one day."""
-    container: Container
-    update: Update
+Change = tuple[int, int, Container, CPUSet]
+"""A container that is not where it may be, or not limited as it should be, and where to send it; in front how urgent
+that is (0 newcomers, 1 who must leave CPUs, 2 who gains, 3 who only might start one day) and when it arrived, by which
+changes are put in order: no two containers arrived at once.
+"""
 
 
 def target(world: World, container: Container, desired: CPUSet, reached: Reach) -> CPUSet:
@@ -98,46 +97,49 @@ def plan(world: World) -> tuple[World, tuple[Order, ...]]:
 
 def changes(world: World) -> Iterator[Change]:
     """Every container that an order would bring nearer to where it should be."""
-    reached = world.reach
+    reached, where = world.reach, desires(world)
     for key, container in world.containers.items():
-        if not may_order(container):
-            continue
-        wanted = desired(world, container)
-        if wanted is None:
+        if not may_order(container) or (wanted := where(container)) is None:
             continue
         cpus = target(world, container, wanted, reached)
         has_arrived = is_there(container, cpus)
         if has_arrived and key not in world.state.originals and key not in world.state.assignments:
             # Never changed and granted nothing: its limits are still its own.
             continue
-        update = update_to(world, container, cpus)
-        is_barred = container.barred is not None and container.barred.update == update
-        if is_barred or (update.leaves_limits and (has_arrived or _asks_first(world, container))):
-            continue
-        yield Change(_urgency(container, cpus), container, update)
+        if has_arrived or container.barred or container.is_strict:
+            # Only here: of those that are merely elsewhere, most find no slot.
+            update = update_to(world, container, cpus)
+            is_barred = container.barred is not None and container.barred.update == update
+            if is_barred or (update.leaves_limits and (has_arrived or _asks_first(world, container))):
+                continue
+        yield _urgency(container, cpus), container.arrival, container, cpus
 
 
 def may_order(container: Container) -> bool:
     """Whether an order may be given to it: none is outstanding or paused, no start is held, and it was looked at."""
-    is_reached = not container.is_held and not container.view.is_glance and container.view.phase not in _HOPELESS
-    return isinstance(container.line, Free) and is_reached
+    if container.is_held or not isinstance(container.line, Free):
+        return False
+    view = container.view
+    return not view.is_glance and view.phase not in _HOPELESS
 
 
 def _updates(world: World) -> tuple[World, tuple[ApplyCpuset, ...]]:
     """The most urgent changes, as many as there are slots for."""
     orders: list[ApplyCpuset] = []
     busy = _busy(world)
+    if busy >= SLOTS:
+        return world, ()
     containers = dict(world.containers)
     state, number = world.state, world.numbers
-    for change in sorted(changes(world), key=lambda change: (change.urgency, change.container.arrival)):
-        if busy >= (SLOTS if change.urgency == 0 else SWEEP_SLOTS):
+    for urgency, _, container, cpus in nsmallest(SLOTS - busy, changes(world)):
+        if busy >= (SLOTS if urgency == 0 else SWEEP_SLOTS):
             break
-        view, update = change.container.view, change.update
-        order = ApplyCpuset(view.key, number, update, live=not change.container.is_idle)
+        view, update = container.view, update_to(world, container, cpus)
+        order = ApplyCpuset(view.key, number, update, live=not container.is_idle)
         state = state.remembering(view.key, originals_of(view))
         if update.nano_cpus not in (None, state.originals[view.key].nano_cpus):
             state = state.lifting(view.key, update.nano_cpus)
-        containers[view.key] = after(change.container, OrderSent(order))
+        containers[view.key] = after(container, OrderSent(order))
         orders.append(order)
         busy, number = busy + 1, number + 1
     if orders:
@@ -149,9 +151,12 @@ def _busy(world: World) -> int:
     """How many slots are taken. An order that is late, or may wait for the end of a start that waits for others, takes
     none from them, up to a limit.
     """
-    lines = [(each.line, each.is_strict and each.is_idle) for each in world.containers.values()]
-    sent = [line.is_late or may_wait for line, may_wait in lines if isinstance(line, Sent)]
-    return len(sent) - min(sum(sent), LATE_SLOTS)
+    late = [
+        line.is_late or (each.is_strict and each.is_idle)
+        for each in world.containers.values()
+        if isinstance(line := each.line, Sent)
+    ]
+    return len(late) - min(sum(late), LATE_SLOTS)
 
 
 def _asks_first(world: World, container: Container) -> bool:

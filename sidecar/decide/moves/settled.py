@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from sidecar.decide.books.policy import policy_named
@@ -17,11 +19,15 @@ from state.model import Assignment
 _GOING: Final = (Phase.REMOVING, Phase.DEAD)
 
 
+def desires(world: World) -> Callable[[Container], CPUSet | None]:
+    """Where each container should run, by the policy or because all is being given back; None: not ours to say."""
+    settle = released_to if world.is_releasing else policy_named(world.settings.policy).desired
+    return partial(settle, world)
+
+
 def desired(world: World, container: Container) -> CPUSet | None:
-    """Where a container should run, by the policy or because everything is being given back; None: not ours to say."""
-    if world.is_releasing:
-        return released_to(world, container)
-    return policy_named(world.settings.policy).desired(world, container)
+    """Where a container should run; None: not ours to say."""
+    return desires(world)(container)
 
 
 def is_there(container: Container, cpus: CPUSet) -> bool:

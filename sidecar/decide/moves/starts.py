@@ -9,8 +9,8 @@ A runtime that asks (`StartHeld`) starts nothing until it is answered, and then 
 4. One that was refused does not start, whatever its label says to a shortage: who wants it to share chooses another
    runtime.
 5. Who is not the sidecar's to place is let go as it is.
-6. From its answer until an order to it was answered, the container is in doubt: its start may be still to come, or may
-   have failed. The engine does one thing at a time for a container, so that order ends the doubt (`machine`).
+6. From its answer until an order to it was carried out, the container is in doubt: its start may be still to come, or
+   may have failed. The engine does one thing at a time for a container, so that order ends the doubt (`machine`).
 
 While a start is held the engine answers neither looks nor orders of the container: none are given.
 """
@@ -64,9 +64,9 @@ def after_letting_go(world: World, fact: StartLetGo) -> World:
 def answers(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
     """What can be answered now, and the world in which it was."""
     given: list[AnswerStart] = []
-    for container in world.containers.values():
-        start = container.start
-        answer = answer_to(world, container, start.number) if isinstance(start, Held) else None
+    for container in [each for each in world.containers.values() if each.is_held]:
+        assert isinstance(container.start, Held)
+        answer = answer_to(world, container, container.start.number)
         if answer is None:
             continue
         given.append(answer)

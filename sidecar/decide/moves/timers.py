@@ -9,7 +9,7 @@ Only this module and the removal of a container write `World.timers`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from sidecar.decide.books.takes import grace_over
@@ -21,7 +21,7 @@ from sidecar.decide.facts import Purpose, TimerEnded
 from sidecar.decide.orders import StartTimer
 from sidecar.decide.world import World, replace, without
 from state.key import ContainerKey
-from state.model import Assignment, Batch, Leaving
+from state.model import Assignment, Batch
 
 NOTHING_BEGUN: Final = -1
 """Stands for the number of a take before all takes, which are numbered from 0."""
@@ -32,22 +32,27 @@ def timers(world: World) -> tuple[World, tuple[StartTimer, ...]]:
     orders: list[StartTimer] = []
     running: dict[ContainerKey, Mapping[Purpose, int]] = {}
     for key, assignment in sorted(world.state.assignments.items(), key=lambda item: item[1].since):
-        container, before, now = world.containers[key], world.timers.get(key, {}), dict[Purpose, int]()
-        if is_resting(container):
+        container, leaving, cooling = world.containers[key], assignment.leaving, assignment.cooling
+        rests_now = is_resting(container)
+        if not rests_now and leaving is None and cooling is None:
+            continue
+        before, now = world.timers.get(key, {}), dict[Purpose, int]()
+        if rests_now:
             now[Purpose.LINGER] = number = before.get(Purpose.LINGER, world.numbers)
             if number == world.numbers:
                 orders.append(StartTimer(key, Purpose.LINGER, number, world.settings.linger_seconds))
                 world = replace(world, numbers=number + 1)
-        if assignment.leaving and assignment.leaving.batches:
+        if leaving is not None and (batches := leaving.batches):
             begun = before.get(Purpose.GRACE, NOTHING_BEGUN)
-            for batch in _that_begin(container, assignment.leaving, begun):
+            for batch in _that_begin(container, batches, begun):
                 orders.append(StartTimer(key, Purpose.GRACE, batch.number, grace_of(world, assignment)))
                 begun = batch.number
-            now[Purpose.GRACE] = begun
-        if assignment.cooling is not None:
-            now[Purpose.COOLDOWN] = assignment.cooling
-            if before.get(Purpose.COOLDOWN) != assignment.cooling:
-                orders.append(StartTimer(key, Purpose.COOLDOWN, assignment.cooling, world.settings.cooldown_seconds))
+            if begun != NOTHING_BEGUN:
+                now[Purpose.GRACE] = begun
+        if cooling is not None:
+            now[Purpose.COOLDOWN] = cooling
+            if before.get(Purpose.COOLDOWN) != cooling:
+                orders.append(StartTimer(key, Purpose.COOLDOWN, cooling, world.settings.cooldown_seconds))
         if now:
             running[key] = now
     return (world if running == world.timers else replace(world, timers=running)), tuple(orders)
@@ -93,12 +98,12 @@ def is_resting(container: Container) -> bool:
     return rests(container.view) and not container.is_lapsed and not isinstance(container.start, Held | Answered)
 
 
-def _that_begin(container: Container, leaving: Leaving, begun: int) -> Iterator[Batch]:
+def _that_begin(container: Container, batches: Sequence[Batch], begun: int) -> Iterator[Batch]:
     """The takes whose grace may begin, in their order. Not while CPUs that are to leave again are only just coming:
     they are not told before that is certain, and notice of them would begin before it is given. Nor any after such a
     one, since a grace that is over ends all before it.
     """
-    for batch in leaving.batches:
+    for batch in batches:
         if batch.cpus.mask & container.coming & ~container.sure.mask:
             return
         if batch.number > begun:

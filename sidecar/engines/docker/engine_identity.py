@@ -77,7 +77,7 @@ def engine_info_of(info: bytes | bytearray, version: bytes | bytearray) -> Engin
     about, said = decoded(info, _Info), decoded(version, _Version)
     is_rootless = any(option.partition(",")[0] == "name=rootless" for option in about.security_options or [])
     return EngineInfo(
-        name="podman" if is_podman(version) else "docker",
+        name="podman" if (theirs := is_podman(version)) else "docker",
         version=(said.version or "")[:STAMP_LENGTH],
         api_version=(said.api_version or "")[:STAMP_LENGTH],
         ncpu=about.ncpu or 0,
@@ -86,6 +86,7 @@ def engine_info_of(info: bytes | bytearray, version: bytes | bytearray) -> Engin
         has_cpuset=about.cpu_set is not False,
         live_restore=about.live_restore_enabled or False,
         is_rootless=is_rootless,
+        has_default_parent=not theirs,
         in_swarm=about.swarm is not None and about.swarm.local_node_state == "active",
         advertised=_advertised(about.generic_resources or []),
         notes=(ROOTLESS_NOTE,) if is_rootless else (),

@@ -218,6 +218,7 @@ def engine_info_of(info: bytes | bytearray, version: str) -> EngineInfo:
         cgroup_driver=host.cgroup_manager or "",
         is_rootless=is_rootless,
         keeps_updates=number >= KEEPS_UPDATES,
+        has_default_parent=False,
         notes=tuple(_notes(number, is_rootless=is_rootless)),
     )
 
