@@ -10,6 +10,7 @@ import trio
 from sidecar.decide.facts import Phase
 from sidecar.failures import ContainerGone
 from sidecar.ports import EngineEvent
+from state.key import ContainerKey
 from tests.contract.conftest import OpenWorld
 from tests.contract.worlds import World
 from tests.support.engine.simulated_limits import Limits
@@ -44,6 +45,7 @@ async def test_the_engine_says_who_it_is(open_world: OpenWorld) -> None:
     assert info.cgroup_version in ("1", "2")
     assert info.version
     assert info.has_cpuset
+    assert world.engine.name == info.name
 
 
 @pytest.mark.trio
@@ -54,7 +56,7 @@ async def test_a_created_container_is_listed_and_described(open_world: OpenWorld
         one = await world.create("one", limits, labels={"cpuset.exclusive": "2"})
         assert one in await world.engine.containers()
         view = await world.engine.inspect(one)
-    assert view.id == one
+    assert (view.engine, view.id) == (world.engine.name, one)
     assert view.name.endswith("one")
     assert view.phase is Phase.CREATED
     assert view.labels == {"cpuset.exclusive": "2"}
@@ -180,7 +182,7 @@ async def test_a_glance_tells_who_a_container_is_and_nothing_of_its_limits(open_
         if world.traits.glances_from_memory:
             await world.engine.inspect(one)
         running = await world.engine.glance(one)
-    assert created.id == one
+    assert created.key == running.key == ContainerKey(world.engine.name, one)
     assert created.name.endswith("one")
     assert (created.phase, running.phase) == (Phase.CREATED, Phase.RUNNING)
     assert created.labels == {"cpuset.exclusive": "2"}

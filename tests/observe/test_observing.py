@@ -7,6 +7,7 @@ import itertools
 from random import Random
 from typing import NoReturn
 
+import msgspec
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -25,6 +26,7 @@ from sidecar.decide.facts import (
 )
 from sidecar.decide.orders import ApplyCpuset, Update
 from sidecar.decide.reconcile import begin
+from sidecar.decide.sightings import sighted
 from sidecar.decide.step import step
 from sidecar.decide.world import Ready, replace
 from sidecar.failures import EngineFailed, EngineSilent, EngineUnavailable
@@ -33,6 +35,7 @@ from sidecar.observe.event_stream import follow_events
 from sidecar.observe.looks import Looker
 from sidecar.ports import EngineEvent
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.model import State
 from state.topology import uniform
 from tests.decide.stories import static
@@ -180,6 +183,20 @@ async def test_an_inventory_tells_what_differs(autojump_clock: MockClock, bench:
     assert isinstance(fact, InventoryTaken)
     assert [view.name for view in fact.seen] == ["renamed"]
     assert fact.gone == (docker(one),)
+
+
+async def test_an_inventory_counts_the_containers_of_its_own_engine(autojump_clock: MockClock, bench: Bench) -> None:
+    """What another engine has is not gone for not being in it, though it had the same id."""
+    one = await bench.docker.run("one")
+    for engine in ("docker", "podman"):
+        view = msgspec.structs.replace(bench.docker.container(one).view(), engine=engine)
+        bench.board.post(sighted(bench.board.latest, view, bench.tickets()))
+    await bench.docker.remove(one)
+    await bench.looker.take_inventory()
+    fact = await bench.next()
+    assert isinstance(fact, InventoryTaken)
+    assert fact.gone == (docker(one),)
+    assert bench.board.latest.containers.keys() == {ContainerKey("podman", one)}
 
 
 async def test_an_inventory_is_taken_every_period_and_when_asked(autojump_clock: MockClock, bench: Bench) -> None:
