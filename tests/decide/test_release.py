@@ -143,7 +143,7 @@ def test_a_release_waits_for_a_look_at_what_was_only_glanced_at() -> None:
 
 
 def test_an_order_from_before_the_release_brings_no_limits_back() -> None:
-    """It leaves the container where it would be anyway, on the only CPU there is, and its limit lifted: not yet back."""
+    """It leaves the container where it would be anyway, on the only CPU there is; its limit is lifted, not yet back."""
     story = Story(uniform(cores=2))
     rt = story.arrive("rt", 1, quota=100_000, starts=False)
     (order,) = story.flight
