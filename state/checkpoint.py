@@ -66,7 +66,7 @@ def decode_checkpoint(content: bytes) -> State:
     """The books in a checkpoint file's content. CheckpointCorrupt, CheckpointTooNew."""
     try:
         envelope = msgspec.json.decode(content, type=_Envelope)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise CheckpointCorrupt(f"it is not a checkpoint: {error}") from error
     body = bytes(envelope.state)
     if _framed(envelope.version, body) != content:
@@ -80,7 +80,7 @@ def decode_checkpoint(content: bytes) -> State:
         for version in range(envelope.version, VERSION):
             values = _MIGRATIONS[version](values)
         return codec.convert(values, State)
-    except (msgspec.MsgspecError, KeyError, TypeError, AttributeError) as error:
+    except (msgspec.MsgspecError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointCorrupt(f"its content is not that of format {envelope.version}: {error}") from error
 
 

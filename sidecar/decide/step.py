@@ -47,7 +47,7 @@ from sidecar.decide.facts import (
     TopologyRead,
 )
 from sidecar.decide.moves.plan import plan
-from sidecar.decide.moves.release import after_release, start_releasing
+from sidecar.decide.moves.release import start_releasing
 from sidecar.decide.moves.starts import after_hold, after_letting_go
 from sidecar.decide.moves.timers import after_timer, interrupted
 from sidecar.decide.orders import LookAgain, Order, ReadTopology
@@ -161,7 +161,6 @@ def _applied(world: World, fact: CpusetApplied) -> tuple[World, tuple[Order, ...
     if originals and container.order.update.nano_cpus == originals.nano_cpus:
         world = replace(world, state=world.state.put_back(fact.container))
     world = world.with_container(after(container, news.OrderApplied(fact.effective, fact.ended)))
-    world = after_release(world, fact.container)
     return world, (LookAgain(fact.container),) if is_unsure else ()
 
 

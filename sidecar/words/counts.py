@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from state.cpuset import CPUSet
+
 
 def cpus(count: int) -> str:
     """`1 CPU`, `2 CPUs`."""
@@ -13,6 +15,11 @@ def cpus(count: int) -> str:
 def exclusive_cpus(count: int) -> str:
     """`1 exclusive CPU`, `2 exclusive CPUs`."""
     return counted(count, "exclusive CPU")
+
+
+def named(cpus: CPUSet) -> str:
+    """`CPU 3`, `CPUs 3-4`."""
+    return f"CPU {cpus}" if len(cpus) == 1 else f"CPUs {cpus}"
 
 
 def counted(count: int, what: str) -> str:

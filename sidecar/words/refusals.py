@@ -6,7 +6,7 @@ from typing import Final, assert_never
 
 from sidecar.decide.container.container import Wish
 from sidecar.words import label_mistakes
-from sidecar.words.counts import some
+from sidecar.words.counts import named, some
 from state.cpuset import union
 from state.model import NumaRule
 from state.refusal import (
@@ -102,9 +102,10 @@ def _told(detail: Detail) -> str:
             head = f"{detail.option} needs no fewer NUMA nodes than sockets"
             return f"{head}, and this machine has {detail.sockets} and {detail.nodes}"
         case Lost():
-            return f"it held CPUs {detail.cpus}, and the machine no longer has {detail.wanted} for it"
+            return f"it held {named(detail.cpus)}, and the machine no longer has {detail.wanted} for it"
         case Taken():
-            return f"CPUs {detail.cpus} were granted to it, and a container pinned by hand is on them now"
+            were = "was" if len(detail.cpus) == 1 else "were"
+            return f"{named(detail.cpus)} {were} granted to it, and a container pinned by hand is there now"
         case Named():
             return f"{detail.name} has no exclusive CPUs"
         case UnderPolicy():
@@ -122,7 +123,7 @@ def _told(detail: Detail) -> str:
 
 
 def _asked(detail: Asked) -> str:
-    asked = f"it held CPUs {detail.had}; " if detail.had else ""
+    asked = f"it held {named(detail.had)}; " if detail.had else ""
     asked += "1 exclusive CPU asked for" if detail.count == 1 else f"{detail.count} exclusive CPUs asked for"
     match detail:
         case TooFew():
@@ -139,7 +140,8 @@ def _asked(detail: Asked) -> str:
             return f"{asked} on {most} (cpuset.numa {detail.numa}), {_free(detail.free)}"
         case PoolEmptied():
             kept = "a whole core" if detail.by_cores else str(detail.keep)
-            return f"{asked}; {detail.shared} are shared, and {kept} must stay so"
+            is_shared = "is" if detail.shared == 1 else "are"
+            return f"{asked}; {detail.shared} {is_shared} shared, and {kept} must stay so"
         case _:
             return asked
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.decide.books.refit import refit
+from sidecar.decide.facts import Purpose
 from sidecar.decide.settings import PolicyName
 from sidecar.words.repairs import noted
 from state.cpuset import CPUSet
@@ -76,7 +77,7 @@ def test_who_waits_gets_its_cpus_back_with_the_old_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "left"), [({"options": BY_CORES}, "1,5"), ({"shared_min": 3}, "1-2,5")], ids=lambda value: str(value)
+    ("fields", "left"), [({"options": BY_CORES}, "1,5"), ({"shared_min": 3}, "1,5-6")], ids=lambda value: str(value)
 )
 def test_whoever_can_be_smaller_gives_way_before_anybody_loses_all(fields: dict[str, Any], left: str) -> None:
     """Under `dynamic`: the first holds what was spare, and the later one its floor. What is left is where it was."""
@@ -102,6 +103,24 @@ def test_a_cpu_that_goes_is_taken_from_what_somebody_has_above_its_floor() -> No
     story.settle()
     assert story.granted(rt) == "1-5"
     assert story.is_settled(rt)
+
+
+def test_a_neighbours_cpu_that_goes_is_replaced_with_notice_to_whoever_shrinks() -> None:
+    """What nobody holds replaces it at once; what an elastic container gives up for the pool's sake leaves it first."""
+    story = Story(policy=PolicyName.DYNAMIC, shared_min=2)
+    elastic = story.arrive("elastic", 4, labels={"cpuset.min": "1"})
+    fixed = story.arrive("fixed", 2)
+    story.settle()
+    assert granted(story, [elastic, fixed]) == ["1-4", "5-6"]
+    story.toggle_cpu(5)
+    story.read_topology()
+    story.settle()
+    assert granted(story, [elastic, fixed]) == ["1-3", "6-7"]
+    leaving = story.world.state.assignments[elastic.key].leaving
+    assert leaving is not None
+    assert (str(leaving.cpus), str(leaving.due)) == ("4", "")
+    assert str(elastic.effective) == "1-4"
+    assert [timer.container for timer in story.timers if timer.purpose is Purpose.GRACE] == [elastic.key]
 
 
 @settings(max_examples=400, deadline=None)

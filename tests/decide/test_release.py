@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sidecar.decide.facts import CpusetFailed, Failure, Phase, RetryDue
+from state.topology import uniform
 from tests.decide import strictstarts
 from tests.decide.stories import GIGA, Story, where
 from tests.decide.test_starting import strict
@@ -139,3 +140,19 @@ def test_a_release_waits_for_a_look_at_what_was_only_glanced_at() -> None:
     assert story.known(real).view.is_glance
     story.release()
     assert real.key in story.world.state.originals
+
+
+def test_an_order_from_before_the_release_brings_no_limits_back() -> None:
+    """It leaves the container where it would be anyway, on the only CPU there is; its limit is lifted, not yet back."""
+    story = Story(uniform(cores=2))
+    rt = story.arrive("rt", 1, quota=100_000, starts=False)
+    (order,) = story.flight
+    assert (str(order.update.cpus), order.update.cpu_quota) == ("1", -1)
+    story.toggle_cpu(0)
+    story.read_topology()
+    story.release()
+    story.deliver(0, "ok")
+    assert rt.key in story.world.state.originals
+    story.settle()
+    assert rt.cpu_quota == 100_000
+    assert rt.key not in story.world.state.originals

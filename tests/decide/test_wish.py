@@ -171,10 +171,10 @@ def test_all_mistakes_are_one_refusal() -> None:
     assert [said.partition(":")[0] for said in why(found).split("; ")] == [
         "cpuset.exclusive asks for 2 CPUs, but the limit is 3",
         "cpuset.quota is 'drop'",
+        "cpuset.min is '3'",
         "cpuset.weight is '0'",
         "it lives in , which confines the shared pool, and can have no CPUs outside it",
     ]
-    # Bounds are those of a count that holds.
     assert "'3': write a whole number from 1 to the 2 of" in why(wish({**labels, "cpuset.quota": "keep"}))
 
 

@@ -10,7 +10,9 @@ orders, and of each container the footprint and the CPUs that it surely has. Sen
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import io
+import json
 import re
 import subprocess
 import sys
@@ -26,11 +28,13 @@ import pytest
 
 from sidecar.decide.facts import Fact
 from sidecar.decide.orders import Order
-from state.codec import encode, to_builtins
+from state.codec import encode
+from state.key import MARK, ContainerKey
 from tests.decide import histories
 from tests.decide.histories import Broken
 from tests.decide.laws import Breach, Law
 from tests.decide.long_run import history
+from tests.decide.real import ENGINE
 from tests.decide.reality import Reality
 
 ROOT: Final = Path(__file__).parents[2]
@@ -38,6 +42,9 @@ ROOT: Final = Path(__file__).parents[2]
 _PACKAGES: Final = ("state", "sidecar")
 _PREFIX: Final = "then_"
 _IMPORT: Final = re.compile(r"^(\s*(?:from|import) )(state|sidecar)\b", re.MULTILINE)
+
+_ENGINES: Final = b'"' + ENGINE.encode() + MARK.encode()
+"""How each key begins in JSON."""
 
 _PROSE: Final = frozenset(("reason", "refusal", "detail", "code"))
 """Fields that hold sentences, or did in some revision."""
@@ -58,10 +65,20 @@ class Then:
         self.topology: Any = importlib.import_module(f"{_PREFIX}state.topology").Topology
         self.state: Any = importlib.import_module(f"{_PREFIX}state.model").State
         self.codec: Any = importlib.import_module(f"{_PREFIX}state.codec")
+        self.has_keys = importlib.util.find_spec(f"{_PREFIX}state.key") is not None
 
     def translated(self, value: object, wanted: Any) -> Any:
         """One of this tree's values as the other revision's, by its JSON."""
-        return self.codec.decode(encode(value, keeps_order=True), wanted)
+        return self.codec.decode(self.told(value), wanted)
+
+    def told(self, value: object) -> bytes:
+        """The JSON of one of this tree's values; containers by their ids alone where that revision has no keys."""
+        content = encode(value, keeps_order=True)
+        return content if self.has_keys else content.replace(_ENGINES, b'"')
+
+    def key(self, key: ContainerKey) -> str:
+        """A container's key as the other revision writes it."""
+        return str(key) if self.has_keys else key.id
 
 
 class Twin(Reality):
@@ -95,25 +112,28 @@ class Twin(Reality):
 
     def _compare(self, facts: tuple[Fact, ...]) -> None:
         ours, theirs = self.world, self._their_world
-        _equal("books", _shape(to_builtins(ours.state)), _shape(self.then.codec.to_builtins(theirs.state)), facts)
-        _equal(
-            "orders", _orders(self.last_orders, to_builtins), _orders(self._theirs, self.then.codec.to_builtins), facts
-        )
+        told, they_told = self.then.told, self.then.codec.encode
+        _equal("books", _shape(told(ours.state)), _shape(they_told(theirs.state)), facts)
+        _equal("orders", _orders(self.last_orders, told), _orders(self._theirs, they_told), facts)
         _equal("numbers", ours.numbers, theirs.numbers, facts)
-        _equal("containers", list(ours.containers), list(theirs.containers), facts)
-        for id, container in ours.containers.items():
-            other = theirs.containers[id]
+        known = {str(key): container for key, container in theirs.containers.items()}
+        _equal("containers", [self.then.key(key) for key in ours.containers], list(known), facts)
+        for key, container in ours.containers.items():
+            other = known[self.then.key(key)]
             _equal(f"footprint of {container.view.name}", container.footprint, other.footprint, facts)
             _equal(f"sure of {container.view.name}", container.sure.mask, other.sure.mask, facts)
 
 
-def _orders(orders: tuple[Order, ...] | tuple[Any, ...], plain: Callable[[object], Any]) -> object:
+def _orders(orders: tuple[Order, ...] | tuple[Any, ...], told: Callable[[object], bytes]) -> object:
     """As they were given, those of each kind together: nothing follows from the order of kinds."""
-    return _shape(sorted((plain(order) for order in orders), key=lambda order: str(order["type"])))
+    plain = [_shape(told(order)) for order in orders]
+    return sorted(plain, key=lambda order: str(order["type"]))
 
 
 def _shape(value: Any) -> Any:
-    """The same without sentences: whether there was one remains. What is empty is left out."""
+    """JSON, or what it says, without sentences: whether there was one remains. What is empty is left out."""
+    if isinstance(value, bytes):
+        return _shape(json.loads(value))
     if isinstance(value, Mapping):
         said = {key: bool(each) if key in _PROSE else _shape(each) for key, each in value.items()}
         return {key: each for key, each in said.items() if each not in (None, False, {}, [], "")}

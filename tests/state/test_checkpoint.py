@@ -272,3 +272,9 @@ def saved_with_power_for(directory: Path, state: State, calls: int) -> bool:
         finally:
             checkpoint.close()
     return True
+
+
+def test_brackets_without_end_are_a_corrupt_checkpoint() -> None:
+    """Whatever the reader of JSON makes of them: it is set aside like any other."""
+    with pytest.raises(CheckpointCorrupt):
+        decode_checkpoint(b"[" * 100_000)

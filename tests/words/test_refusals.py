@@ -102,12 +102,12 @@ DETAILS: tuple[tuple[Detail, str], ...] = (
     (
         PoolEmptied(count=2, shared=2, keep=1, by_cores=True, had=CPUSet.of(3), at_floors=True),
         (
-            "it held CPUs 3; 2 exclusive CPUs asked for; 2 are shared, and a whole core must stay so; that is with "
+            "it held CPU 3; 2 exclusive CPUs asked for; 2 are shared, and a whole core must stay so; that is with "
             "everybody at their floors"
         ),
     ),
-    (Lost(CPUSet.of(1), 2), "it held CPUs 1, and the machine no longer has 2 for it"),
-    (Taken(CPUSet.of(1)), "CPUs 1 were granted to it, and a container pinned by hand is on them now"),
+    (Lost(CPUSet.of(1), 2), "it held CPU 1, and the machine no longer has 2 for it"),
+    (Taken(CPUSet.of(1)), "CPU 1 was granted to it, and a container pinned by hand is there now"),
     (Named("web"), "web has no exclusive CPUs"),
     (
         UnderPolicy("static"),

@@ -60,7 +60,7 @@ def gained(world: World, state: State, assignment: Assignment, count: int) -> CP
 
 
 def eligible(world: World, state: State, assignment: Assignment, unit: int) -> CPUSet:
-    """The CPUs that a grant could grow by, in whole units: free, of its own kind, and where its rule binds it."""
+    """The CPUs that a grant could grow by: free, of the kind that it has, where its rule binds it; by whole units."""
     topology = world.topology
     free = state.assignable - world.strangers
     if world.settings.isolated is IsolatedRule.ONLY:

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from sidecar.decide.books.gains_and_losses import given_up
 from sidecar.decide.books.room import room
+from sidecar.decide.books.takes import changed
 from sidecar.decide.container.terms import Terms
 from sidecar.decide.placement.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION
 from sidecar.decide.placement.order.packed import packed
@@ -20,6 +22,7 @@ from sidecar.decide.placement.shortfall import with_facts
 from sidecar.decide.placement.tiers import around, beside
 from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
 from sidecar.decide.world import Note
+from state.cause import FewerToShare
 from state.cpuset import EMPTY, CPUSet, union
 from state.model import Assignment, Refused, State
 from state.refusal import Lost, Refusal, RefusalCode
@@ -29,14 +32,15 @@ replace = msgspec.structs.replace
 
 
 class _Fit(msgspec.Struct, frozen=True):
-    """What books are fitted to. The CPUs of `strangers`, containers pinned by hand, replace nobody's. `at_floors`,
-    everybody is to have the fewest CPUs that it may.
+    """What books are fitted to. The CPUs of `strangers`, containers pinned by hand, replace nobody's. `at_floors`:
+    everybody is to have the fewest CPUs that it may; where this `gives_notice`, what somebody holds replaces nobody's.
     """
 
     topology: Topology
     settings: Settings
     strangers: CPUSet
     at_floors: bool = False
+    gives_notice: bool = False
 
     @property
     def is_dynamic(self) -> bool:
@@ -44,11 +48,17 @@ class _Fit(msgspec.Struct, frozen=True):
 
 
 def refit(
-    state: State, topology: Topology, settings: Settings, strangers: CPUSet = EMPTY
+    state: State,
+    topology: Topology,
+    settings: Settings,
+    strangers: CPUSet = EMPTY,
+    *,
+    gives_notice: bool = False,
 ) -> tuple[State, tuple[Note, ...]]:
     """Make books that are lawful on this machine under these settings, and say what had to change.
 
-    Replacements are never taken from `strangers`, the CPUs of containers pinned by hand.
+    Replacements are never taken from `strangers`, the CPUs of containers pinned by hand. `gives_notice`: what step 5
+    takes is leaving, as in any take; where settings change, it goes at once.
 
     1. Under the policy none the books stand still, but for the machine.
     2. The reservation is the settings'; it wins over grants.
@@ -61,13 +71,15 @@ def refit(
     # 1. Nobody decides anything.
     if settings.policy is PolicyName.NONE:
         return replace(state, policy=settings.policy.value, online=topology.online), ()
-    fit = _Fit(topology, settings, strangers)
+    fit = _Fit(topology, settings, strangers, gives_notice=gives_notice)
     fitted = _fitted(state, fit)
     # 5. Smaller, rather than not at all.
     if fit.is_dynamic and RefusalCode.POOL_WOULD_BE_EMPTY in _refused(state, fitted):
         smaller = _fitted(state, replace(fit, at_floors=True))
         if len(_refused(state, smaller)) < len(_refused(state, fitted)):
             fitted = _filled_up(state, smaller, fit)
+            if gives_notice:
+                fitted = _with_notice(state, fitted)
     return fitted, tuple(_notes(state, fitted))
 
 
@@ -87,7 +99,7 @@ def _fitted(state: State, fit: _Fit) -> State:
     # 3. Grant by grant.
     for grant in _in_order(state):
         # 4. Whole, or not at all.
-        made = _made_anew(fitted, fit, grant, _held_later(state, grant))
+        made = _made_anew(fitted, fit, grant, _spared(state, fit, grant))
         fitted = fitted.refused(made) if isinstance(made, Refused) else fitted.holding(made)
     return fitted
 
@@ -99,7 +111,23 @@ def _filled_up(state: State, fitted: State, fit: _Fit) -> State:
             left = room(fit.topology, fit.settings, fitted, fit.strangers)
             own = replace(left, givable=left.givable & grant.cpus)
             kept = own.spare(by_cores=FULL_PCPUS_ONLY in _options(fit, grant))
+            # What came last goes first, where that leaves as much.
+            had = _lying_on(fit, grant, now.cpus | own.givable)
+            first = own.givable - given_up(fit.topology, had, len(own.givable) - len(kept))
+            if len(first) == len(kept) and left.objection(first) is None:
+                kept = first
             fitted = fitted.holding(_lying_on(fit, grant, now.cpus | kept))
+    return fitted
+
+
+def _with_notice(state: State, fitted: State) -> State:
+    """The fitted books in which what a grant lost, and is there, is leaving it; but for what is reserved now."""
+    for id, grant in state.assignments.items():
+        now = fitted.assignments.get(id)
+        lost = (grant.cpus & fitted.online) - fitted.reserved - now.cpus if now else EMPTY
+        if now and lost:
+            cause = FewerToShare(name=grant.name, count=len(lost), floor=grant.demand.floor)
+            fitted = changed(fitted.holding(replace(now, cpus=now.cpus | lost)), id, cause, lost=lost)
     return fitted
 
 
@@ -116,9 +144,13 @@ def _without_grants(state: State, fit: _Fit) -> State:
     )
 
 
-def _held_later(state: State, grant: Assignment) -> CPUSet:
-    """CPUs that grants after this one hold: a replacement is not taken from them while there is any other."""
-    return union(each.cpus for each in state.assignments.values() if each.since > grant.since)
+def _spared(state: State, fit: _Fit, grant: Assignment) -> CPUSet:
+    """CPUs that a replacement is not taken from while there is any other: those that grants after this one hold, or all
+    others where these are to have notice.
+    """
+    is_spared = fit.at_floors and fit.gives_notice
+    others = (each for each in state.assignments.values() if each is not grant)
+    return union(each.cpus for each in others if is_spared or each.since > grant.since)
 
 
 def _made_anew(fitted: State, fit: _Fit, grant: Assignment, later: CPUSet) -> Assignment | Refused:
@@ -142,8 +174,9 @@ def _trials(fit: _Fit, grant: Assignment, free: CPUSet, later: CPUSet) -> Iterat
     size, fewest = _sizes(fit, grant)
     yield size, free - later
     yield fewest, free - later
-    # What others hold is taken for no more than the fewest that it may have.
-    yield fewest, free
+    if not (fit.at_floors and fit.gives_notice):
+        # What others hold is taken for no more than the fewest that it may have.
+        yield fewest, free
 
 
 def _sizes(fit: _Fit, grant: Assignment) -> tuple[int, int]:

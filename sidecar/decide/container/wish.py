@@ -74,10 +74,11 @@ def wish_of(
         return Wish(standing=Standing.STRANGER if originals.cpuset else Standing.UNMANAGED)
     # 4. How many.
     count = _count(view, settings, originals, labels)
-    if isinstance(count, int) and count and not SIZED.isdisjoint(view.labels):
-        labels = read_labels(view.labels, count)
+    size = _size(count, labels)
+    if size and not SIZED.isdisjoint(view.labels):
+        labels = read_labels(view.labels, size)
     standing, mems = _standing(view, originals, online), labels.values.mems
-    warnings = (*unheeded(view.labels, settings.policy), *labels.harmless)
+    warnings = (*unheeded(view.labels, settings.policy), *labels.harmless, *_missing(labels.values.near, devices or {}))
     if count == 0:
         # What would refuse it stands in nobody's way, and was meant to say something all the same.
         warnings = _warned(warnings, *labels.refusing, mismatch(view, 0))
@@ -88,7 +89,7 @@ def wish_of(
         refusal = Refusal(_code_of(mistakes[0]), Mistakes(mistakes))
         return Wish(standing=standing, mems=mems, warnings=warnings, refusal=refusal)
     demand = _demand(view, settings, labels.values, count)
-    warnings = _warned(warnings, mismatch(view, count), _missing(demand, devices or {}))
+    warnings = _warned(warnings, mismatch(view, count))
     return Wish(standing=Standing.MANAGED, demand=demand, mems=mems, warnings=warnings)
 
 
@@ -136,6 +137,14 @@ def _count(view: ContainerView, settings: Settings, originals: Originals, labels
     return mistake(_COUNT, view.labels[_COUNT].strip(), flaw)
 
 
+def _size(count: int | Mistake, labels: Labels) -> int:
+    """The number that its bounds and its pin are held to: the one that it asks for, though that may be refused."""
+    if isinstance(count, int):
+        return count
+    asked = labels.values.exclusive
+    return asked if isinstance(asked, int) else 0
+
+
 def _is_guaranteed(view: ContainerView, limit: float) -> bool:
     """The kubelet's Guaranteed: CPU and memory limits, equal to the requests, and a whole number of CPUs."""
     return limit >= 1 and limit == int(limit) and view.memory > 0 and view.memory_reservation in (0, view.memory)
@@ -147,8 +156,8 @@ def _mistakes(
     """Everything for which it cannot have CPUs of its own: its count first, then the other labels, then where it is."""
     if isinstance(count, Mistake):
         yield count
-    elif originals.cpuset and len(cpus_of(originals.cpuset, EMPTY)) != count:
-        yield Mistake(_COUNT, str(count), OtherPin(count, originals.cpuset[:_PIN_LENGTH]))
+    if (size := _size(count, labels)) and originals.cpuset and len(cpus_of(originals.cpuset, EMPTY)) != size:
+        yield Mistake(_COUNT, str(size), OtherPin(size, originals.cpuset[:_PIN_LENGTH]))
     yield from (each for each in labels.refusing if each.label != _COUNT)
     if view.in_shared_group:
         shared = settings.shared_slice
@@ -188,11 +197,10 @@ def _demand(view: ContainerView, settings: Settings, said: Values, count: int) -
     )
 
 
-def _missing(demand: Demand, devices: Mapping[str, CPUSet]) -> Mistake | None:
+def _missing(near: str, devices: Mapping[str, CPUSet]) -> Iterator[Mistake]:
     """The device that it wants to be near, where the machine has none of that name."""
-    if not demand.near or demand.near in devices:
-        return None
-    return mistake(_NEAR, demand.near, NoSuchDevice(closest(demand.near, devices)))
+    if near and near not in devices:
+        yield mistake(_NEAR, near, NoSuchDevice(closest(near, devices)))
 
 
 def _warned(warnings: tuple[Mistake, ...], *more: Mistake | None) -> tuple[Mistake, ...]:

@@ -6,7 +6,6 @@ from sidecar.decide.container.container import Container
 from sidecar.decide.container.place import cpus_of
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
-from state.key import ContainerKey
 
 
 def start_releasing(world: World) -> World:
@@ -25,14 +24,3 @@ def released_to(world: World, container: Container) -> CPUSet | None:
         return None
     online = world.state.online
     return (cpus_of(originals.cpuset, online) & online) or online
-
-
-def after_release(world: World, container: ContainerKey) -> World:
-    """The world once a container's original settings are back: nothing need be remembered of it.
-
-    An order that was given before the release does not bring them back.
-    """
-    known = world.containers.get(container)
-    if not world.is_releasing or known is None or known.place.configured != released_to(world, known):
-        return world
-    return replace(world, state=world.state.forgetting(container))
