@@ -21,8 +21,9 @@ from state.topology import Topology
 class EngineEvent(msgspec.Struct, frozen=True, kw_only=True):
     """A hint that a container changed; what it is now must be looked up.
 
-    `action` is in Docker's words (create, start, die, pause, unpause, update, rename, destroy, ...); `time_nano` is the
-    engine's clock in nanoseconds. `is_gap` marks the one event that says: some were lost here; look at everything.
+    `container` is the engine's full id. `action` is in Docker's words (create, start, die, pause, unpause, update,
+    rename, destroy, ...); `time_nano` is the engine's clock in nanoseconds. `is_gap` marks the one event that says:
+    some were lost here; look at everything.
     `view` comes with a `create` where the adapter looked at once: a container that is about to be started is locked
     within milliseconds, and a look that comes later waits for the whole start.
     """
@@ -35,7 +36,10 @@ class EngineEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Engine(Protocol):
-    """A container engine. Every method may raise EngineUnavailable; each is bounded in time by the adapter."""
+    """A container engine. Every method may raise EngineUnavailable; each is bounded in time by the adapter.
+
+    It goes by its own ids: what it shows says whose they are.
+    """
 
     @property
     def name(self) -> str:
@@ -124,7 +128,9 @@ class Journals(Protocol):
 
 
 class Telling(Protocol):
-    """The part of the projections that comes before an order. Both are local writes, and raise StateError."""
+    """The part of the projections that comes before an order, by containers' ids. Both are local writes, and raise
+    StateError.
+    """
 
     def withdraw(self, container: str, cpus: CPUSet) -> None:
         """Let a container's files name no CPU outside `cpus`."""
@@ -136,7 +142,7 @@ class Telling(Protocol):
 
 
 class Acknowledgeable(Protocol):
-    """The part of the projections in which workloads answer."""
+    """The part of the projections in which workloads answer, by containers' ids."""
 
     def awaited(self, container: str, leaving: CPUSet) -> range:
         """Any of these generations acknowledges that the container left these CPUs; none if it was not told of them."""

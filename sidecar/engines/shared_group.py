@@ -151,6 +151,9 @@ class SlicedEngine:
         return path.startswith(f"{self._group.path}/")
 
     async def _group_view(self) -> ContainerView:
+        if not self._engine.name:
+            # Whose it is has to be asked first.
+            await self._engine.info()
         return ContainerView(
             engine=self._engine.name,
             id=self._id,

@@ -16,6 +16,7 @@ from sidecar.decide.settings import shared_id
 from sidecar.engines.shared_group import ALWAYS, SlicedEngine
 from sidecar.failures import ContainerGone, EngineLacks, EngineRefused
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.topology import uniform
 from tests.fakes.group import FakeGroup
 from tests.support.engine.simulated import SimulatedEngine
@@ -57,6 +58,29 @@ def engine(docker: SimulatedDocker) -> Told:
 @pytest.fixture
 def group() -> FakeGroup:
     return FakeGroup()
+
+
+class Unasked(SimulatedEngine):
+    """A simulated engine that nobody has spoken to yet."""
+
+    def __init__(self, docker: SimulatedDocker) -> None:
+        super().__init__(docker)
+        self.name = ""
+
+    async def info(self) -> EngineInfo:
+        self.name = "docker"
+        return await super().info()
+
+
+@pytest.mark.trio
+async def test_the_group_is_its_engines_though_that_was_never_asked(
+    docker: SimulatedDocker, group: FakeGroup, autojump_clock: MockClock
+) -> None:
+    """Under one key from the first look on."""
+    sliced = SlicedEngine(Unasked(docker), group)
+    first = await sliced.inspect(GROUP)
+    assert first.key == (await sliced.glance(GROUP)).key == ContainerKey("docker", GROUP)
+    assert sliced.name == "docker"
 
 
 @pytest.mark.trio
