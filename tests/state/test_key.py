@@ -6,7 +6,6 @@ import pickle
 from collections.abc import Mapping
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,7 +43,7 @@ def test_keys_stand_in_files_by_their_text(a: ContainerKey, b: ContainerKey) -> 
 @given(keys, keys)
 def test_two_keys_are_one_only_with_engine_and_id(a: ContainerKey, b: ContainerKey) -> None:
     assert (a == b) == ((a.engine, a.id) == (b.engine, b.id))
-    assert (a < b, b < a) == ((a.engine, a.id) < (b.engine, b.id), (b.engine, b.id) < (a.engine, a.id))
+    assert (hash(a) == hash(b)) or a != b
 
 
 def test_a_key_reads_as_people_would_say_it() -> None:
@@ -55,12 +54,6 @@ def test_a_key_reads_as_people_would_say_it() -> None:
     assert ContainerKey("podman", "0123456789abcdef").short == "0123456789ab"
 
 
-def test_a_key_is_no_text_and_does_not_change() -> None:
-    """So that neither stands for the other by mistake."""
-    key = ContainerKey("docker", "6f0c")
-    assert key != "docker:6f0c"
-    assert key not in {"docker:6f0c", "6f0c"}
-    with pytest.raises(AttributeError, match="does not change"):
-        key.engine = "podman"
-    with pytest.raises(AttributeError, match="does not change"):
-        del key.id
+def test_a_key_is_no_id() -> None:
+    """The engine's own name of a container does not stand for it in the books."""
+    assert ContainerKey("docker", "6f0c") not in {"6f0c", ContainerKey("podman", "6f0c")}
