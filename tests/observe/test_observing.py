@@ -1,10 +1,7 @@
-"""Looks, inventories and the event stream, on the simulated engine: what becomes a fact, and what only asks for one."""
+"""Looks and inventories, on the simulated engine: what becomes a fact, and what only asks for one."""
 
 from __future__ import annotations
 
-import io
-import itertools
-from random import Random
 from typing import NoReturn
 
 import msgspec
@@ -12,86 +9,23 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from sidecar.board import Board
-from sidecar.decide.container.line import Sent
 from sidecar.decide.facts import (
     ContainerRemoved,
     ContainerSeen,
     ContainerView,
-    EngineConnected,
     EngineDisconnected,
-    Fact,
     InventoryTaken,
     Phase,
 )
-from sidecar.decide.orders import ApplyCpuset, Update
-from sidecar.decide.reconcile import begin
 from sidecar.decide.sightings import sighted
-from sidecar.decide.step import step
 from sidecar.decide.world import Ready, replace
 from sidecar.failures import EngineFailed, EngineSilent, EngineUnavailable
-from sidecar.log import Log, LogLevel
-from sidecar.observe.event_stream import follow_events
-from sidecar.observe.looks import Looker
-from sidecar.ports import EngineEvent
 from state.cpuset import CPUSet
 from state.key import ContainerKey
-from state.model import State
-from state.topology import uniform
-from tests.decide.stories import static
-from tests.support.engine.simulated import SimulatedEngine
-from tests.support.engine.simulated_docker import SimulatedDocker
-from tests.support.engine.simulated_events import Subscription
+from tests.observe.bench import Bench, drained
 from tests.support.keys import by_id, docker
 
 pytestmark = pytest.mark.trio
-
-
-class Bench:
-    """A looker and the stream on a simulated engine; facts come out of `inbox` and are folded into the board."""
-
-    def __init__(self, nursery: trio.Nursery, *, inbox: int = 100) -> None:
-        self.nursery = nursery
-        self.docker = SimulatedDocker(uniform(cores=4), chance=Random(1))
-        self.engine = SimulatedEngine(self.docker)
-        self.board = Board(begin(State(), uniform(cores=4), static()))
-        self.lines = io.StringIO()
-        self.log = Log(self.lines, level=LogLevel.DEBUG)
-        self.outbox, self.inbox = trio.open_memory_channel[Fact](inbox)
-        self.tickets = itertools.count(1).__next__
-        self.looker = Looker(
-            nursery,
-            self.board,
-            self.outbox,
-            engine=self.engine,
-            kernel=self.docker.kernel,
-            tickets=self.tickets,
-            log=self.log,
-        )
-
-    def follow(self) -> None:
-        """Start the stream, and the inventories that it asks for."""
-        self.nursery.start_soon(self.looker.keep_inventory, 1000.0)
-        self.nursery.start_soon(self._follow)
-
-    async def _follow(self) -> None:
-        await follow_events(
-            self.engine, self.board, self.looker, self.outbox, tickets=self.tickets, rng=Random(1), log=self.log
-        )
-
-    async def next(self, seconds: float = 50) -> Fact:
-        """The next fact, folded."""
-        with trio.fail_after(seconds):
-            fact = await self.inbox.receive()
-        self.board.post(step(self.board.latest, [fact])[0])
-        return fact
-
-    async def silence(self, seconds: float) -> bool:
-        """Whether nothing is told for so long."""
-        with trio.move_on_after(seconds):
-            await self.inbox.receive()
-            return False
-        return True
 
 
 @pytest.fixture
@@ -323,90 +257,3 @@ async def test_an_inventory_that_is_refused_is_said_and_disconnects_nobody(
 
 
 # The stream.
-
-
-async def test_a_connection_is_told_and_everything_looked_at(autojump_clock: MockClock, bench: Bench) -> None:
-    """The subscription stands before the list is taken, so that nothing falls between."""
-    one = await bench.docker.run("one")
-    bench.follow()
-    facts: list[Fact] = []
-    while not (bench.board.latest.is_ready and bench.board.latest.engine):
-        facts.append(await bench.next())
-    assert any(isinstance(fact, EngineConnected) for fact in facts)
-    assert by_id(bench.board.latest.containers).keys() == {one}
-    assert len(bench.docker.bus._subscriptions) == 1
-
-
-async def drained(bench: Bench) -> None:
-    bench.follow()
-    while bench.inbox.statistics().current_buffer_used or not bench.board.latest.is_ready:
-        await bench.next()
-    await trio.sleep(0.1)
-    while bench.inbox.statistics().current_buffer_used:
-        await bench.next()
-
-
-async def test_an_event_is_a_hint_to_look(autojump_clock: MockClock, bench: Bench) -> None:
-    await drained(bench)
-    one = await bench.docker.create("one")
-    fact = await bench.next(0.1)
-    assert isinstance(fact, ContainerSeen)
-    assert (fact.view.id, fact.view.phase) == (one, Phase.CREATED)
-    await bench.docker.remove(one)
-    assert isinstance(await bench.next(0.1), ContainerRemoved)
-
-
-async def test_the_echo_of_an_own_order_is_not_looked_at(autojump_clock: MockClock, bench: Bench) -> None:
-    """While the order is outstanding its answer tells; somebody else's update is looked at."""
-    one = await bench.docker.run("one")
-    await drained(bench)
-    known = bench.board.latest.containers[docker(one)]
-    order = ApplyCpuset(docker(one), 1, Update(cpus=CPUSet.of(1)), live=True)
-    quiet = bench.board.latest
-    bench.board.post(quiet.with_container(replace(known, line=Sent(order))))
-    await bench.engine.update(one, order.update)
-    assert await bench.silence(1)
-    bench.board.post(quiet)
-    await bench.engine.update(one, Update(cpus=CPUSet.of(2)))
-    assert isinstance(await bench.next(0.1), ContainerSeen)
-
-
-async def test_a_lost_connection_is_a_fact_and_is_made_anew(autojump_clock: MockClock, bench: Bench) -> None:
-    """With pauses that grow while nobody answers, and a full inventory after that."""
-    one = await bench.docker.run("one")
-    await drained(bench)
-    await bench.docker.go_down()
-    began = trio.current_time()
-    tries = 0
-    while trio.current_time() - began < 20:
-        assert isinstance(await bench.next(), EngineDisconnected)
-        tries += 1
-    assert 5 <= tries <= 12
-    await bench.docker.come_up()
-    await bench.docker.remove(one)
-    seen: list[Fact] = []
-    while not any(isinstance(fact, InventoryTaken) for fact in seen):
-        seen.append(await bench.next())
-    assert any(isinstance(fact, EngineConnected) for fact in seen)
-    assert bench.board.latest.containers == {}
-
-
-async def test_a_gap_asks_for_an_inventory(autojump_clock: MockClock, bench: Bench) -> None:
-    await drained(bench)
-    subscription: Subscription = bench.docker.bus._subscriptions[0]
-    subscription.put(EngineEvent(container="", action="", time_nano=0, is_gap=True))
-    assert isinstance(await bench.next(0.1), InventoryTaken)
-
-
-async def test_a_full_inbox_makes_senders_wait_and_loses_nothing(
-    autojump_clock: MockClock, nursery: trio.Nursery
-) -> None:
-    """The reader of the stream goes on all the same: it only asks for looks."""
-    bench = Bench(nursery, inbox=1)
-    await drained(bench)
-    made = [await bench.docker.create(f"c{number}") for number in range(40)]
-    await trio.sleep(1)
-    assert bench.inbox.statistics().current_buffer_used == 1
-    assert not bench.docker.bus._subscriptions[0]._waiting
-    while by_id(bench.board.latest.containers).keys() != set(made):
-        await bench.next(1)

@@ -1,0 +1,110 @@
+"""The event stream, on the simulated engine: connections are facts, and events only ask for looks."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from sidecar.decide.container.line import Sent
+from sidecar.decide.facts import (
+    ContainerRemoved,
+    ContainerSeen,
+    EngineConnected,
+    EngineDisconnected,
+    Fact,
+    InventoryTaken,
+    Phase,
+)
+from sidecar.decide.orders import ApplyCpuset, Update
+from sidecar.decide.world import replace
+from sidecar.ports import EngineEvent
+from state.cpuset import CPUSet
+from tests.observe.bench import Bench, drained
+from tests.support.engine.simulated_events import Subscription
+from tests.support.keys import by_id, docker
+
+pytestmark = pytest.mark.trio
+
+
+@pytest.fixture
+def bench(nursery: trio.Nursery) -> Bench:
+    return Bench(nursery)
+
+
+async def test_a_connection_is_told_and_everything_looked_at(autojump_clock: MockClock, bench: Bench) -> None:
+    """The subscription stands before the list is taken, so that nothing falls between."""
+    one = await bench.docker.run("one")
+    bench.follow()
+    facts: list[Fact] = []
+    while not (bench.board.latest.is_ready and bench.board.latest.engine):
+        facts.append(await bench.next())
+    assert any(isinstance(fact, EngineConnected) for fact in facts)
+    assert by_id(bench.board.latest.containers).keys() == {one}
+    assert len(bench.docker.bus._subscriptions) == 1
+
+
+async def test_an_event_is_a_hint_to_look(autojump_clock: MockClock, bench: Bench) -> None:
+    await drained(bench)
+    one = await bench.docker.create("one")
+    fact = await bench.next(0.1)
+    assert isinstance(fact, ContainerSeen)
+    assert (fact.view.id, fact.view.phase) == (one, Phase.CREATED)
+    await bench.docker.remove(one)
+    assert isinstance(await bench.next(0.1), ContainerRemoved)
+
+
+async def test_the_echo_of_an_own_order_is_not_looked_at(autojump_clock: MockClock, bench: Bench) -> None:
+    """While the order is outstanding its answer tells; somebody else's update is looked at."""
+    one = await bench.docker.run("one")
+    await drained(bench)
+    known = bench.board.latest.containers[docker(one)]
+    order = ApplyCpuset(docker(one), 1, Update(cpus=CPUSet.of(1)), live=True)
+    quiet = bench.board.latest
+    bench.board.post(quiet.with_container(replace(known, line=Sent(order))))
+    await bench.engine.update(one, order.update)
+    assert await bench.silence(1)
+    bench.board.post(quiet)
+    await bench.engine.update(one, Update(cpus=CPUSet.of(2)))
+    assert isinstance(await bench.next(0.1), ContainerSeen)
+
+
+async def test_a_lost_connection_is_a_fact_and_is_made_anew(autojump_clock: MockClock, bench: Bench) -> None:
+    """With pauses that grow while nobody answers, and a full inventory after that."""
+    one = await bench.docker.run("one")
+    await drained(bench)
+    await bench.docker.go_down()
+    began = trio.current_time()
+    tries = 0
+    while trio.current_time() - began < 20:
+        assert isinstance(await bench.next(), EngineDisconnected)
+        tries += 1
+    assert 5 <= tries <= 12
+    await bench.docker.come_up()
+    await bench.docker.remove(one)
+    seen: list[Fact] = []
+    while not any(isinstance(fact, InventoryTaken) for fact in seen):
+        seen.append(await bench.next())
+    assert any(isinstance(fact, EngineConnected) for fact in seen)
+    assert bench.board.latest.containers == {}
+
+
+async def test_a_gap_asks_for_an_inventory(autojump_clock: MockClock, bench: Bench) -> None:
+    await drained(bench)
+    subscription: Subscription = bench.docker.bus._subscriptions[0]
+    subscription.put(EngineEvent(container="", action="", time_nano=0, is_gap=True))
+    assert isinstance(await bench.next(0.1), InventoryTaken)
+
+
+async def test_a_full_inbox_makes_senders_wait_and_loses_nothing(
+    autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    """The reader of the stream goes on all the same: it only asks for looks."""
+    bench = Bench(nursery, inbox=1)
+    await drained(bench)
+    made = [await bench.docker.create(f"c{number}") for number in range(40)]
+    await trio.sleep(1)
+    assert bench.inbox.statistics().current_buffer_used == 1
+    assert not bench.docker.bus._subscriptions[0]._waiting
+    while by_id(bench.board.latest.containers).keys() != set(made):
+        await bench.next(1)
