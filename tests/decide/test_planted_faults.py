@@ -177,8 +177,8 @@ def grants_the_last_shared_cpu(patch: pytest.MonkeyPatch) -> None:
 
 
 def keeps_cpus_that_went_offline(patch: pytest.MonkeyPatch) -> None:
-    def carried(state: State, topology: object, settings: object, strangers: CPUSet) -> object:
-        fitted, notes = refit(state, topology, settings, strangers)  # type: ignore[arg-type]
+    def carried(state: State, topology: object, settings: object, strangers: CPUSet, **said: bool) -> object:
+        fitted, notes = refit(state, topology, settings, strangers, **said)  # type: ignore[arg-type]
         return replace(fitted, assignments=state.assignments), notes
 
     patch.setattr(reconcile, "refit", carried)
