@@ -193,9 +193,8 @@ def _create(reality: Reality, who: int, how: int) -> None:
     nano = asked * 10**9 if limited and who % 3 == 0 else 0
     quota = asked * 100_000 if limited and who % 3 == 1 else 0
     mems = "1" if who % 5 == 0 and 1 in reality.machine.memory else ""
-    real = reality.create(labels, cpuset=pinned, nano_cpus=nano, quota=quota, mems=mems)
+    real = reality.create(labels, cpuset=pinned, nano_cpus=nano, quota=quota, mems=mems, is_member=how % 3 == 0)
     real.asks = how % 4 == 1
-    real.is_member = reality.group is not None and how % 3 == 0
     if who % 4:
         reality.begin_look(real.id)
     if who % 3 == 0:
@@ -244,7 +243,7 @@ def _remove(reality: Reality, who: int, how: int) -> None:
 
 def _tamper(reality: Reality, who: int, how: int) -> None:
     if real := _someone(reality, who):
-        reality.tamper(real, CPUSet.from_mask(how % (1 << len(reality.present))) & reality.online)
+        reality.tamper(real, CPUSet.from_mask(how % (1 << len(reality.machine.online))) & reality.online)
         if how % 3:
             reality.begin_look(real.id)
 
@@ -260,7 +259,7 @@ def _pick(
 
 
 def _toggle(reality: Reality, who: int, how: int) -> None:
-    cpus = list(reality.present)
+    cpus = list(reality.machine.online)
     reality.toggle_cpu(cpus[who % len(cpus)])
     if how % 4:
         reality.read_topology()
@@ -304,7 +303,7 @@ def _measure(reality: Reality, who: int, how: int) -> None:
 
 def _resize(reality: Reality, who: int, how: int) -> None:
     if real := _someone(reality, who):
-        reality.feed(ResizeRequested(real.id, 1 + how % len(reality.present)))
+        reality.feed(ResizeRequested(real.id, 1 + how % len(reality.machine.online)))
 
 
 def _acknowledge(reality: Reality, who: int, how: int) -> None:

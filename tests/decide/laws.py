@@ -102,7 +102,7 @@ def _footprints_are_honest(reality: Reality) -> list[str]:
 def _is_unseen(reality: Reality, real: Real) -> bool:
     """Whether something happened to it, or to the group that it lives in, that nobody has told yet."""
     group = reality.group if real.is_member else None
-    return real.is_dirty or reality.is_being_looked_at(real.id) or (group is not None and group.is_dirty)
+    return real.is_unseen or reality.is_being_looked_at(real.id) or (group is not None and group.is_unseen)
 
 
 def _orders_can_be_obeyed(reality: Reality) -> list[str]:
@@ -261,8 +261,8 @@ def _originals_are_remembered(reality: Reality) -> list[str]:
         known = reality.world.state.originals.get(real.id)
         if not real.is_ours or real in reality.given_back:
             continue
-        if known is None or (known.nano_cpus, known.cpu_quota) != real.limits:
-            found.append(f"{real.name} had limits {real.limits}, and the books say {known}")
+        if known is None or (known.nano_cpus, known.cpu_quota) != (real.had.nano_cpus, real.had.cpu_quota):
+            found.append(f"{real.name} had limits {real.had}, and the books say {known}")
     return found
 
 
@@ -278,7 +278,7 @@ def _given_back_before_forgotten(reality: Reality) -> list[str]:
         if real.configured(world.state.online) != had:
             found.append(f"{real.name} is configured for {real.cpuset}, and had {had}")
         if not restlaws.has_its_limits(real, world.state.online):
-            found.append(f"{real.name} had limits {real.limits}, and has {real.nano_cpus}, {real.cpu_quota}")
+            found.append(f"{real.name} had limits {real.had}, and has {real.limits}")
         if wrong := restlaws.wrong_memory(world, container, real):
             found.append(wrong)
     return found

@@ -48,11 +48,9 @@ class Story(Reality):
 
     # What happens.
 
-    def create(
-        self, labels: dict[str, str], *, cpuset: str = "", nano_cpus: int = 0, quota: int = 0, mems: str = ""
-    ) -> Real:
+    def create(self, labels: dict[str, str], **fields: Any) -> Real:
         """As a Reality does, with an id whose first twelve digits are its own."""
-        real = super().create(labels, cpuset=cpuset, nano_cpus=nano_cpus, quota=quota, mems=mems)
+        real = super().create(labels, **fields)
         del self.containers[real.id]
         real.id = f"{self.created:012x}".ljust(64, "0")
         self.containers[real.id] = real

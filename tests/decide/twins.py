@@ -84,7 +84,7 @@ class Twin(Reality):
             books = self.then.codec.decode(self.then.codec.encode(books), self.then.state)
             self._their_world = self.then.begin(
                 books,
-                self.then.translated(self.machine_now(), self.then.topology),
+                self.then.translated(self.topology(), self.then.topology),
                 self.then.translated(self.settings, self.then.settings),
             )
         told = tuple(self.then.translated(fact, self.then.fact) for fact in facts)

@@ -9,6 +9,7 @@ from random import Random
 import trio
 
 from sidecar.failures import EngineError
+from sidecar.simulation.model_limits import Limits
 from state.checkpoint import CheckpointFile
 from state.cpuset import EMPTY, CPUSet, union
 from state.invariants import violations
@@ -16,7 +17,6 @@ from state.projection import Sharing
 from tests.fakes.host import Host
 from tests.support.engine.simulated import Fault
 from tests.support.engine.simulated_events import Rates
-from tests.support.engine.simulated_limits import Limits
 
 MOST = 9
 """Containers at a time."""
@@ -64,7 +64,7 @@ class Churn:
         self.host.engine._update_faults.clear()
         await trio.sleep(REST_SECONDS)
         # On cgroup v1 processes whose last CPU went offline are in the parent's group, until they are started anew.
-        for strayed in sorted(self.host.docker.kernel._strayed):
+        for strayed in sorted(self.host.docker.kernel.strayed):
             await self.host.docker.restart(strayed)
             await trio.sleep(REST_SECONDS)
 

@@ -9,12 +9,12 @@ import trio
 
 from sidecar.api.documents import Declined
 from sidecar.decide.books.load_wish import follows_load
+from sidecar.simulation.model_limits import Limits
 from state.checkpoint import CheckpointFile
 from state.cpuset import CPUSet
 from tests.decide.takelaws import unfair
 from tests.fakes.churn import MOST, Churn, _quietly, unfinished
 from tests.fakes.elastic import ElasticHost
-from tests.support.engine.simulated_limits import Limits
 
 FADING_SECONDS = 240
 """Eight half-lives of a peak: a load of 8 CPUs counts as less than a twentieth of one."""
@@ -208,7 +208,7 @@ def _sizes(host: ElasticHost) -> list[str]:
     for id, grant in world.state.assignments.items():
         if not follows_load(world, id) or kernel.effective(id) is None or id in host.surprised:
             continue
-        wanted = kernel._uses[id].wanted if id in kernel._uses else 0.0
+        wanted = kernel.wanted(id)
         used, size = min(wanted, len(grant.cpus)), len(grant.cpus)
         if size > grant.demand.floor and used < size * 0.5 - 0.1:
             found.append(f"{grant.name} uses {used} and holds {grant.cpus}")

@@ -26,6 +26,7 @@ from sidecar.decide.step import step
 from sidecar.decide.world import World
 from sidecar.failures import EngineError, EngineUnavailable
 from sidecar.projection.projections import Projections
+from sidecar.simulation.model_kernel import ENGINE
 from state.codec import decode
 from state.cpuset import EMPTY, CPUSet
 from state.projection import Projection, Sharing
@@ -73,11 +74,11 @@ class ElasticHost(Host):
 
     def terms(self, id: str) -> Terms:
         """What a container asked for."""
-        return Terms.of(self.docker._containers[id].labels, self.config.grace_seconds)
+        return Terms.of(self.docker.host.containers[id].labels, self.config.grace_seconds)
 
     def knows(self, id: str) -> bool:
         """Whether the daemon knows that this container runs, since this very start."""
-        one, container = self.docker._containers[id], self.board and self.board.latest.containers.get(id)
+        one, container = self.docker.host.containers[id], self.board and self.board.latest.containers.get(id)
         return bool(container and container.view.phase.is_live and container.view.started_at == one.started_at)
 
     def acknowledge_by_hand(self, id: str) -> None:
@@ -180,7 +181,7 @@ class ElasticHost(Host):
         return self._workload(id).acks
 
     def _name(self, id: str) -> str:
-        one = self.docker._containers.get(id)
+        one = self.docker.host.containers.get(id)
         return one.name if one else id[:4]
 
     def _watched_projections(
@@ -243,9 +244,9 @@ class ElasticKernel(WatchedKernel):
         super().__init__(machine, version, host.see)
         self._host = host
 
-    def enter(self, container: str, cpus: CPUSet) -> None:
+    def enter(self, container: str, cpus: CPUSet, above: str = ENGINE) -> None:
         self._host.witness.ended(container)
-        super().enter(container, cpus)
+        super().enter(container, cpus, above)
 
     def leave(self, container: str) -> None:
         self._host.witness.ended(container)
