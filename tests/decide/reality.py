@@ -220,7 +220,7 @@ class Reality(Host):
             how = "landed" if how in ("ok", "ineffective", "overwritten") else "lost"
         if real is None:
             self._failed(order, Failure.GONE)
-        elif self.objection(real, order.update):
+        elif how not in ("landed", "lost") and self.objection(real, order.update):
             self._failed(order, Failure.REFUSED)
         elif how in ("ok", "landed", "ineffective", "overwritten"):
             if how != "landed":

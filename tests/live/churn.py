@@ -42,9 +42,11 @@ from tests.live.privateengine import PrivateEngine, running
 from tests.live.privatepodman import private_kind
 from tests.live.sidecarprocess import SidecarProcess, all_but
 from tests.live.stage import FOUR, ask
-from tests.live.users import ELASTIC_KINDS, KINDS, Kind, User
+from tests.live.users import ELASTIC_MIX, STATIC_MIX, User, host_config
 from tests.live.waiting import PATIENCE, eventually
 from tests.live.watcher import Watcher
+from tests.support.churn import Verb
+from tests.support.kinds import Wanted
 
 _USERS = 3
 _REST_SECONDS = 30.0
@@ -92,7 +94,7 @@ class Churn:
         self._notices = Notices()
         self._watcher = Watcher(self.sidecar.projections, self._notices if is_dynamic else None)
         self._over = threading.Event()
-        self._kinds: dict[str, Kind] = {}
+        self._made_as: dict[str, Wanted] = {}
         self._report = Report(seed=seed)
         self._users = [
             User(
@@ -102,8 +104,8 @@ class Churn:
                 self._made,
                 self._watcher.forget,
                 touched=self._notices.touched,
-                kinds=ELASTIC_KINDS if is_dynamic else KINDS,
-                wishes={"acknowledge": self._acknowledge, "resize": self._resize} if is_dynamic else {},
+                mix=ELASTIC_MIX if is_dynamic else STATIC_MIX,
+                wishes={Verb.ACKNOWLEDGE: self._acknowledge, Verb.RESIZE: self._resize} if is_dynamic else {},
             )
             for number in range(_USERS)
         ]
@@ -148,8 +150,8 @@ class Churn:
         self._count(time.monotonic() - began)
         return self._report
 
-    def _made(self, id: str, kind: Kind) -> None:
-        self._kinds[id] = kind
+    def _made(self, id: str, wanted: Wanted) -> None:
+        self._made_as[id] = wanted
         self._watcher.watch(id)
 
     def _acknowledge(self, id: str, rng: random.Random) -> None:
@@ -168,9 +170,6 @@ class Churn:
         with suppress(OSError, HTTPException):
             answer = ask(self.sidecar.state_dir, "POST", route, json.dumps({"cpus": rng.randint(1, 5)}))
             self._report.resized += "granted" in answer
-
-    def _kind(self, id: str) -> Kind:
-        return self._kinds.get(id, Kind())
 
     def _kill_sidecar(self) -> None:
         """At any moment: one in four while it starts, the others while it works. Whatever the moment, the books are
@@ -250,7 +249,7 @@ class Churn:
             state = self._api.inspect(id)["State"]
             if state["Paused"]:
                 self._api.act(id, "unpause")
-            if state["Restarting"] or self._kind(id).limits.get("RestartPolicy"):
+            if state["Restarting"] or self._made_as.get(id, Wanted()).restarts:
                 self._stop(id, engine)
         try:
             eventually(lambda: not self._unlike(), "the books are the kernel's", seconds=_REST_SECONDS)
@@ -294,7 +293,7 @@ class Churn:
             self._report.violations.append(f"SIGTERM: {code}; release: {done.returncode} {done.stderr[-600:]}")
         for id in self._ours():
             host = self._api.inspect(id)["HostConfig"]
-            limits = self._kind(id).limits if id in self._kinds else host
+            limits = host_config(self._made_as[id]) if id in self._made_as else host
             if host["CpusetCpus"] not in ("", str(online())):
                 self._report.violations.append(f"{id[:12]} was left with the cpuset {host['CpusetCpus']}")
             for key in ("NanoCpus", "CpuQuota") if not self._api.is_podman else ():  # It tells either as both.
@@ -318,7 +317,7 @@ class Churn:
     def _count(self, seconds: float) -> None:
         report, watcher = self._report, self._watcher
         report.violations += watcher.violations
-        report.containers = len(self._kinds)
+        report.containers = len(self._made_as)
         report.actions = sum(sum(user.actions.values()) for user in self._users)
         report.samples, report.judged = watcher.samples, watcher.judged
         report.owners = len(watcher.owners)
