@@ -37,7 +37,7 @@ from tests.live.containers import Containers
 from tests.live.engineapi import ApiError, EngineApi
 from tests.live.image import ensure_image
 from tests.live.kernelview import KernelView, online
-from tests.live.notices import Notices
+from tests.live.notices import SampledNotices
 from tests.live.privateengine import PrivateEngine, running
 from tests.live.privatepodman import private_kind
 from tests.live.sidecarprocess import SidecarProcess, all_but
@@ -91,7 +91,7 @@ class Churn:
             self.sidecar.configure(
                 policy="dynamic", reserved=str(online() - FOUR), cooldown="500ms", load_period="500ms"
             )
-        self._notices = Notices()
+        self._notices = SampledNotices()
         self._watcher = Watcher(self.sidecar.projections, self._notices if is_dynamic else None)
         self._over = threading.Event()
         self._made_as: dict[str, Wanted] = {}
