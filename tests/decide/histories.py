@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from sidecar.decide.facts import OrderDelayed, ReleaseRequested
 from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
@@ -16,10 +17,11 @@ from state.model import NumaRule
 from state.topology import Kind, Topology, uniform
 from tests.decide import strictstarts
 from tests.decide.history_users import DYNAMIC_MIX, STATIC_MIX, use
-from tests.decide.laws import Breach, Law, When, breaches
+from tests.decide.laws import LAWS
 from tests.decide.reality import Reality
 from tests.decide.workloads import measure_all
 from tests.support.churn import Mix, Verb
+from tests.support.laws import Breach, Law, When, breaches
 
 Op = tuple[int, int, int]
 """What happens, and two numbers that say to whom and how."""
@@ -93,7 +95,7 @@ class Broken(AssertionError):
 
     def __init__(self, found: Sequence[Breach]) -> None:
         super().__init__("; ".join(map(str, found)))
-        self.laws: frozenset[Law] = frozenset(breach.law for breach in found)
+        self.laws: frozenset[Law[Any]] = frozenset(breach.law for breach in found)
 
 
 def play(machine: Topology, settings: Settings, ops: Sequence[Op]) -> Reality:
@@ -108,7 +110,7 @@ def play(machine: Topology, settings: Settings, ops: Sequence[Op]) -> Reality:
 
 def check(reality: Reality, when: When) -> None:
     """Raise Broken if any of the laws that hold then is broken."""
-    if found := breaches(reality, when):
+    if found := breaches(LAWS, reality, when):
         raise Broken(found)
 
 

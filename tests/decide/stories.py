@@ -15,9 +15,10 @@ from state.codec import to_builtins
 from state.cpuset import CPUSet
 from state.refusal import Refusal, RefusalCode
 from state.topology import Topology, uniform
-from tests.decide.laws import When, breaches
+from tests.decide.laws import LAWS
 from tests.decide.real import Real
 from tests.decide.reality import Reality
+from tests.support.laws import When, breaches
 
 GIGA = 10**9
 
@@ -40,7 +41,7 @@ class Story(Reality):
 
     def feed(self, *facts: Fact) -> None:
         super().feed(*facts)
-        assert breaches(self, When.STEP) == []
+        assert breaches(LAWS, self, When.STEP) == []
 
     def _start(self, order: Order) -> None:
         self.given.append(order)

@@ -29,9 +29,9 @@ from sidecar.decide.orders import Order
 from state.codec import encode, to_builtins
 from tests.decide import histories
 from tests.decide.histories import Broken
-from tests.decide.laws import Breach, Law
 from tests.decide.long_run import history
 from tests.decide.reality import Reality
+from tests.support.laws import Breach, Law
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -42,7 +42,7 @@ _IMPORT: Final = re.compile(r"^(\s*(?:from|import) )(state|sidecar)\b", re.MULTI
 _PROSE: Final = frozenset(("reason", "refusal", "detail", "code"))
 """Fields that hold sentences, or did in some revision."""
 
-TWINS: Final = Law("both decide the same", lambda reality: ())
+TWINS: Final[Law[Reality]] = Law("both decide the same", lambda reality: ())
 
 Step = Callable[[Any, Any], tuple[Any, tuple[Any, ...]]]
 
