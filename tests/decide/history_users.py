@@ -14,14 +14,14 @@ from tests.decide import strictstarts
 from tests.decide.real import Real
 from tests.decide.reality import Reality
 from tests.decide.workloads import acknowledge, measure
-from tests.support.churn import Act, Mix, Verb, World, act
-from tests.support.kinds import ELASTIC, ODD, STATIC, Wanted
+from tests.support.churn import Act, Mix, Scene, Verb, act
+from tests.support.kinds import ELASTIC, FIXED, ODD, Wanted
 
 MOST: Final = 7
 """Containers at a time."""
 
 STATIC_MIX: Final = Mix(
-    kinds=(*STATIC, *ODD),
+    kinds=(*FIXED, *ODD),
     verbs={
         Verb.CREATE: 3,
         Verb.START: 3,
@@ -42,7 +42,7 @@ _SOMETIMES_ALIGNED: Final = msgspec.structs.replace(
 )
 
 DYNAMIC_MIX: Final = Mix(
-    kinds=(*STATIC, *ODD, _SOMETIMES_ALIGNED),
+    kinds=(*FIXED, *ODD, _SOMETIMES_ALIGNED),
     verbs={**STATIC_MIX.verbs, Verb.LOAD: 2, Verb.ACKNOWLEDGE: 2, Verb.RESIZE: 1, Verb.DEFRAGMENT: 1},
 )
 
@@ -55,7 +55,7 @@ def mix_of(reality: Reality) -> Mix:
 def use(reality: Reality, verb: Verb, seed: int) -> None:
     """Users do this, in a way that the seed says, if they can."""
     chance = Random(seed)
-    drawn = act(verb, chance, _world(reality), mix_of(reality))
+    drawn = act(verb, chance, _scene(reality), mix_of(reality))
     if drawn is None:
         return
     if drawn.container:
@@ -76,9 +76,9 @@ def use(reality: Reality, verb: Verb, seed: int) -> None:
             pass
 
 
-def _world(reality: Reality) -> World:
+def _scene(reality: Reality) -> Scene:
     free = [id for id, real in reality.containers.items() if not real.is_locked and real is not reality.group]
-    return World(
+    return Scene(
         containers=free,
         has_room=len(reality.containers) < MOST,
         online=reality.online,

@@ -16,17 +16,17 @@ from state.cpuset import EMPTY, CPUSet, union
 from state.invariants import violations
 from state.projection import Sharing
 from tests.fakes.host import Host
-from tests.support.churn import Act, Mix, Verb, World, acts
+from tests.support.churn import Act, Mix, Scene, Verb, acts
 from tests.support.engine.simulated import Fault
 from tests.support.engine.simulated_events import Rates
-from tests.support.kinds import STATIC, CpuLimit, Wanted
+from tests.support.kinds import FIXED, CpuLimit, Wanted
 
 REST_SECONDS = 75
 """Longer than the longest pause after a failure, with the inventory that follows, and than a lost order's time-out."""
 
 
 STATIC_MIX = Mix(
-    kinds=STATIC,
+    kinds=FIXED,
     verbs={
         Verb.CREATE: 9,
         Verb.STOP: 2,
@@ -68,7 +68,7 @@ class Churn:
         """So many things happen, some at the same time."""
         rates = Rates(lost=0.05, doubled=0.1, swapped=0.1)
         self.host.docker.event_faults.rates = rates
-        users = acts(self.chance.randrange(10**9), self._world, self.mix)
+        users = acts(self.chance.randrange(10**9), self._scene, self.mix)
         async with trio.open_nursery() as nursery:
             for _ in range(steps):
                 if self.chance.random() * 10 < FAULTS_IN_TEN:
@@ -87,10 +87,10 @@ class Churn:
             await self.host.docker.restart(strayed)
             await trio.sleep(REST_SECONDS)
 
-    def _world(self) -> World:
+    def _scene(self) -> Scene:
         online, ids = self.host.docker.kernel.online(), self.host.docker.ids()
         present = online if self._may_go_offline else EMPTY
-        return World(containers=ids, has_room=len(ids) < MOST, online=online, present=present)
+        return Scene(containers=ids, has_room=len(ids) < MOST, online=online, present=present)
 
     async def _do(self, act: Act) -> None:
         docker, id = self.host.docker, act.container

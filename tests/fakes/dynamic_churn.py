@@ -16,7 +16,7 @@ from state.cpuset import CPUSet
 from tests.decide.takelaws import unfair
 from tests.fakes.churn import STATIC_MIX, Churn, unfinished
 from tests.fakes.elastic import ElasticHost
-from tests.support.churn import Act, Verb, World
+from tests.support.churn import Act, Scene, Verb
 from tests.support.kinds import ELASTIC, PLAIN, ContainerKind
 
 FADING_SECONDS = 240
@@ -57,9 +57,9 @@ class DynamicChurn(Churn):
         await super().rest()
         await trio.sleep(FADING_SECONDS)
 
-    def _world(self) -> World:
-        world = super()._world()
-        return msgspec.structs.replace(world, present=self._offline_cpus or world.present - CPUSet.of(0))
+    def _scene(self) -> Scene:
+        scene = super()._scene()
+        return msgspec.structs.replace(scene, present=self._offline_cpus or scene.present - CPUSet.of(0))
 
     async def _do(self, act: Act) -> None:
         requests = self.host.requests

@@ -6,7 +6,7 @@ has begun, and its answer is lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any, Literal
@@ -25,11 +25,10 @@ from sidecar.decide.settings import PolicyName
 from sidecar.decide.step import step
 from sidecar.decide.world import World
 from sidecar.failures import EngineError, EngineUnavailable
-from sidecar.projection.projections import Projections
 from sidecar.simulation.model_kernel import ENGINE
 from state.codec import decode
 from state.cpuset import EMPTY, CPUSet
-from state.projection import Projection, Sharing
+from state.projection import Sharing
 from state.topology import Topology
 from tests.fakes.host import Host, WatchedKernel
 from tests.fakes.notices import Terms, Witness
@@ -184,11 +183,6 @@ class ElasticHost(Host):
         one = self.docker.host.containers.get(id)
         return one.name if one else id[:4]
 
-    def _watched_projections(
-        self, root: str, *, clock: Callable[[], float], steady: Callable[[], float]
-    ) -> Projections:
-        return ElasticProjections(root, clock=clock, steady=steady, witness=self.see)
-
     def _watched_api(
         self, board: Board, outbox: trio.MemorySendChannel[Fact], *rest: Any, **options: Any
     ) -> web_app.Api:
@@ -211,30 +205,6 @@ class WatchedBoard(Board):
         before = self.latest
         super().post(world)
         self._host.decided(before, world)
-
-
-class ElasticProjections(Projections):
-    """Shows each writing to the witness."""
-
-    def __init__(
-        self, root: str, *, clock: Callable[[], float], steady: Callable[[], float], witness: Callable[[], None]
-    ) -> None:
-        super().__init__(root, clock=clock, steady=steady)
-        self._witness = witness
-
-    def write(self, container: str, names: Iterable[str], projection: Projection) -> None:
-        super().write(container, names, projection)
-        self._witness()
-
-    def announce(
-        self, container: str, names: Iterable[str], projection: Projection, *, begins_grace: bool = False
-    ) -> None:
-        super().announce(container, names, projection, begins_grace=begins_grace)
-        self._witness()
-
-    def withdraw(self, container: str, cpus: CPUSet) -> None:
-        super().withdraw(container, cpus)
-        self._witness()
 
 
 class ElasticKernel(WatchedKernel):

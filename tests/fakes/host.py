@@ -211,3 +211,7 @@ class _WatchedProjections(Projections):
     ) -> None:
         super().announce(container, names, projection, begins_grace=begins_grace)
         self._witness()
+
+    def withdraw(self, container: str, cpus: CPUSet) -> None:
+        super().withdraw(container, cpus)
+        self._witness()

@@ -13,7 +13,7 @@ from tests.live.containers import SLEEP, Containers
 from tests.live.engineapi import ApiError
 from tests.live.kernelview import online
 from tests.live.waiting import PATIENCE
-from tests.support.churn import Act, Mix, Verb, World, acts
+from tests.support.churn import Act, Mix, Scene, Verb, acts
 from tests.support.kinds import ContainerKind, CpuLimit, Wanted
 
 _WAITS: Final = {"cpuset.on-shortage": ("wait",)}
@@ -120,7 +120,7 @@ class User(threading.Thread):
         self._gone = gone
         self._touched = touched
         self._wishes = dict(wishes or {})
-        self._acts = acts(seed, self._world, mix)
+        self._acts = acts(seed, self._scene, mix)
         self._mine: list[str] = []
 
     def run(self) -> None:
@@ -134,9 +134,9 @@ class User(threading.Thread):
             except OSError:
                 self.answers["no engine"] += 1
 
-    def _world(self) -> World:
+    def _scene(self) -> Scene:
         has_room = len(self._mine) < _AT_ONCE
-        return World(containers=self._mine, has_room=has_room, online=online(), present=EMPTY, sizes=(1,))
+        return Scene(containers=self._mine, has_room=has_room, online=online(), present=EMPTY, sizes=(1,))
 
     def _create(self, wanted: Wanted, number: int) -> None:
         command = wanted.command or SLEEP

@@ -48,7 +48,7 @@ _OF_THE_HOST: Final = (Verb.CREATE, Verb.DEFRAGMENT, Verb.SWITCH)
 LOADS: Final = (0.0, 0.4, 1.2, 3.5, 7.0, 12.0)
 
 
-class World(msgspec.Struct, frozen=True, kw_only=True):
+class Scene(msgspec.Struct, frozen=True, kw_only=True):
     """What is there when an action is drawn."""
 
     containers: Sequence[str]
@@ -81,31 +81,31 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     load: float = 0.0
 
 
-def acts(seed: int, world: Callable[[], World], mix: Mix) -> Iterator[Act | None]:
+def acts(seed: int, scene: Callable[[], Scene], mix: Mix) -> Iterator[Act | None]:
     """What is done, one after another, without end: each is drawn when it is asked for, of what is there then. None is
     something that cannot be done just now.
     """
     chance, verbs, weights = Random(seed), list(mix.verbs), list(mix.verbs.values())
     while True:
-        yield act(chance.choices(verbs, weights)[0], chance, world(), mix)
+        yield act(chance.choices(verbs, weights)[0], chance, scene(), mix)
 
 
-def act(verb: Verb, chance: Random, world: World, mix: Mix) -> Act | None:
+def act(verb: Verb, chance: Random, scene: Scene, mix: Mix) -> Act | None:
     """One of these, drawn; None where it cannot be done."""
-    if verb not in _OF_THE_HOST and not world.containers:
+    if verb not in _OF_THE_HOST and not scene.containers:
         return None
-    container = "" if verb in _OF_THE_HOST else chance.choice(world.containers)
+    container = "" if verb in _OF_THE_HOST else chance.choice(scene.containers)
     match verb:
         case Verb.CREATE:
-            if not world.has_room:
+            if not scene.has_room:
                 return None
             kind = chance.choices(mix.kinds, [each.weight for each in mix.kinds])[0]
-            return Act(verb=verb, wanted=kind.drawn(chance, world.sizes, world.online))
+            return Act(verb=verb, wanted=kind.drawn(chance, scene.sizes, scene.online))
         case Verb.TAMPER:
-            cpus = CPUSet(cpu for cpu in world.online if chance.random() < 0.4)
+            cpus = CPUSet(cpu for cpu in scene.online if chance.random() < 0.4)
             return Act(verb=verb, container=container, cpus=cpus)
         case Verb.SWITCH:
-            return Act(verb=verb, cpus=CPUSet.of(chance.choice(list(world.present)))) if world.present else None
+            return Act(verb=verb, cpus=CPUSet.of(chance.choice(list(scene.present)))) if scene.present else None
         case Verb.RESIZE:
             return Act(verb=verb, container=container, size=chance.randint(1, 6))
         case Verb.LOAD:

@@ -35,7 +35,7 @@ class ContainerKind(msgspec.Struct, frozen=True, kw_only=True):
     is_exclusive: bool = False
     """Whether it asks for CPUs of its own."""
     sizes: tuple[int, ...] = ()
-    """How many; none: as many as the world says."""
+    """How many; none: as many as there is room for."""
     below: tuple[int, ...] = ()
     """By how much its least is below its size; none: it names no least."""
     above: tuple[int, ...] = ()
@@ -59,7 +59,7 @@ class ContainerKind(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, limits=left or (CpuLimit.NONE,))
 
     def drawn(self, chance: Random, sizes: Sequence[int], online: CPUSet) -> Wanted:
-        """A container of this kind. `sizes` are those that this world has room for."""
+        """A container of this kind. `sizes` are those that there is room for."""
         size, labels = 1, {}
         if self.is_exclusive:
             size = chance.choice(self.sizes or sizes)
@@ -108,7 +108,7 @@ _WAITS: Final = {"cpuset.on-shortage": ("wait",)}
 
 PLAIN: Final = ContainerKind(weight=2)
 
-STATIC: Final = (
+FIXED: Final = (
     PLAIN,
     ContainerKind(weight=2, is_exclusive=True),
     ContainerKind(is_exclusive=True, labels=_WAITS),

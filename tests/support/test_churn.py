@@ -16,7 +16,7 @@ from tests.decide import history_users
 from tests.fakes.churn import STATIC_MIX
 from tests.fakes.dynamic_churn import DYNAMIC_MIX
 from tests.live import users
-from tests.support.churn import Act, Mix, Verb, World, acts
+from tests.support.churn import Act, Mix, Scene, Verb, acts
 from tests.support.kinds import Wanted
 
 MIXES = {
@@ -32,12 +32,12 @@ LIKE_A_MISTAKE = ({"cpuset.exclusive": "1.5"},)
 """Labels of kinds that are mistaken on purpose."""
 
 
-def world() -> World:
-    return World(containers=["a", "b"], has_room=True, online=CPUSet.parse("0-7"), present=CPUSet.parse("0-7"))
+def scene() -> Scene:
+    return Scene(containers=["a", "b"], has_room=True, online=CPUSet.parse("0-7"), present=CPUSet.parse("0-7"))
 
 
 def drawn(mix: Mix, count: int = 2000, seed: int = 1) -> list[Act]:
-    return [act for act in islice(acts(seed, world, mix), count) if act is not None]
+    return [act for act in islice(acts(seed, scene, mix), count) if act is not None]
 
 
 @pytest.mark.parametrize("mix", MIXES.values(), ids=MIXES)
@@ -66,7 +66,7 @@ def _wanted(mix: Mix) -> list[Wanted]:
 
 def test_nothing_is_drawn_for_containers_that_are_not_there_or_have_no_room() -> None:
     """What cannot be done just now is nothing, and the next act is drawn from what is there then."""
-    empty = World(containers=[], has_room=False, online=CPUSet.parse("0-3"), present=CPUSet())
+    empty = Scene(containers=[], has_room=False, online=CPUSet.parse("0-3"), present=CPUSet())
     verbs: dict[Verb, int] = {verb: 1 for verb in Verb if verb is not Verb.DEFRAGMENT}
     mix = Mix(kinds=STATIC_MIX.kinds, verbs=verbs)
     assert list(islice(acts(1, lambda: empty, mix), 200)) == [None] * 200
