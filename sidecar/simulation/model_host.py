@@ -149,7 +149,7 @@ class ModelHost(Generic[C]):
         for id, real in self.containers.items():
             real.is_unseen = real.is_unseen or real.effective != before[id]
 
-    def crowd(self, real: C) -> None:
+    def shrink_above(self, real: C) -> None:
         """The group above a live container has no more from now on than the container has now."""
         if real.effective is not None:
             real.above = real.effective

@@ -244,7 +244,7 @@ class Reality(Host):
         """The engine takes the order; what the kernel makes of it is another matter."""
         self.relent(real)
         if how == "ineffective":
-            self.crowd(real)
+            self.shrink_above(real)
         self._take_effect(order)
         if how == "overwritten" and real.effective is not None:
             self.kernel.write(real.id, self.online - order.update.cpus or self.online)
