@@ -6,20 +6,9 @@ import pytest
 
 from sidecar.decide.facts import EngineConnected, EngineInfo
 from sidecar.decide.orders import ApplyCpuset
-from tests.decide.stories import GIGA, Story
+from tests.decide.stories import Story
 
 pytestmark = pytest.mark.xfail(strict=True)
-
-
-def test_a_limit_that_is_lifted_while_everything_is_given_back_is_put_back() -> None:
-    """Its CPUs are those that it had, and an order from before the release lifts its limit: that is not forgotten."""
-    story = Story()
-    rt = story.unseen("rt", 2, cpuset="1-2", nano_cpus=2 * GIGA)
-    story.look(rt)
-    assert [order.update.nano_cpus for order in story.flight] == [8 * GIGA]
-    story.release()
-    story.settle()
-    assert rt.nano_cpus == 2 * GIGA
 
 
 def test_a_pinned_member_that_moves_with_its_group_is_told_where_it_is() -> None:
