@@ -303,7 +303,7 @@ class TopologyRead(msgspec.Struct, frozen=True, tag=True):
 
 
 class SettingsChanged(msgspec.Struct, frozen=True, tag=True):
-    """The configuration was read again. `settings` is `sidecar.decide.world.Settings` as plain JSON values."""
+    """The configuration was read again. `settings` is `sidecar.decide.settings.Settings` as plain JSON values."""
 
     settings: Mapping[str, object]
 

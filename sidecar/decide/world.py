@@ -1,7 +1,7 @@
 """World: all that the allocator knows. The books (State), the machine, the settings, and each container as last seen.
 
 Nothing here changes in place; `replace` makes new values, and the dicts are never written to. Each mapping beside the
-containers has one writer: `timers` moves/timers, `signalled` and `stops` moves/signals, `loads` decide/loads.
+containers has one writer: `timers` moves/timers, `signalled` and `stops` moves/signals, `loads` books/load_wish.
 """
 
 from __future__ import annotations
