@@ -16,12 +16,12 @@ from sidecar import daemon
 from sidecar.config.config import Config, load
 from sidecar.decide.settings import PolicyName
 from sidecar.failures import AlreadyRunning
+from sidecar.simulation.model_limits import Limits
 from sidecar.status.status_file import read_status
 from state.cpuset import CPUSet
 from state.projection import Sharing, read
 from tests.fakes.host import Host
 from tests.support.engine.simulated import Fault
-from tests.support.engine.simulated_limits import Limits
 from tests.support.keys import docker
 
 GIGA = 10**9
@@ -252,7 +252,7 @@ async def test_sighup_reads_the_machine_again(autojump_clock: MockClock, make_ho
     host.config = load(str(file), {}, {})
     async with host.running():
         came = {"eth9": CPUSet.of(5, 6)}
-        host.docker.kernel._machine = msgspec.structs.replace(host.docker.kernel._machine, devices=came)
+        host.docker.kernel.machine = msgspec.structs.replace(host.docker.kernel.machine, devices=came)
         os.kill(os.getpid(), signal.SIGHUP)
         await host.until(lambda: "the configuration was read again" in host.lines.getvalue())
         rt = await host.docker.run("rt", labels={**TWO, "cpuset.near": "eth9"})

@@ -102,7 +102,7 @@ def measures_somebody_else(patch: Patch) -> None:
     honest = SimulatedKernel.usage
 
     def usage(self: SimulatedKernel, view: ContainerView) -> Usage | None:
-        others = sorted(self._groups)
+        others = self.running()
         if view.id not in others:
             return None
         return honest(self, replace(view, id=others[others.index(view.id) - 1]))

@@ -1,6 +1,6 @@
 """ModelSidecar: the daemon in virtual time. Its decisions are `step`'s own; its tasks are entries of an agenda.
 
-It stands between a ModelHost and `step` as the real edges do: it looks at what changed, performs orders through the
+It stands between a BusyHost and `step` as the real edges do: it looks at what changed, performs orders through the
 engine's lock of each container, answers each with a fact, waits for timers, tells workloads before their notice begins,
 and measures loads every period. What is heard at one instant is one burst. Killed, it forgets all but the books.
 """
@@ -47,8 +47,10 @@ from sidecar.decide.step import step
 from sidecar.decide.world import World
 from sidecar.projection.projection_of import projection_of
 from sidecar.simulation.agenda import Action, Agenda
+from sidecar.simulation.busy_container import BusyContainer
+from sidecar.simulation.busy_host import ENGINE, BusyHost, Pace
 from sidecar.simulation.happenings import Happening, What, told
-from sidecar.simulation.model_host import ENGINE, ModelContainer, ModelHost, Pace
+from sidecar.simulation.model_limits import changed
 from state import codec
 from state.cpuset import CPUSet
 from state.key import ContainerKey
@@ -66,7 +68,7 @@ class ModelSidecar:
 
     def __init__(
         self,
-        host: ModelHost,
+        host: BusyHost,
         agenda: Agenda,
         config: Config,
         pace: Pace,
@@ -233,7 +235,7 @@ class ModelSidecar:
             return
         self._in_this_life(real.moves_in, partial(self._acknowledge, real, real.starts, order.number))
 
-    def _acknowledge(self, real: ModelContainer, start: int, number: int) -> None:
+    def _acknowledge(self, real: BusyContainer, start: int, number: int) -> None:
         assignment = self.world.state.assignments.get(real.key)
         leaving = assignment.leaving if assignment else None
         if leaving is None or leaving.number != number or leaving.is_due or real.starts != start or not real.effective:
@@ -245,7 +247,7 @@ class ModelSidecar:
     def _stopped(self, key: ContainerKey) -> None:
         real = self._host.containers.get(key)
         if real and real.phase.is_live:
-            self._host.stop(real, self._agenda.now)
+            self._host.die(real, self._agenda.now)
             self._say(Happening(at=self._agenda.now, what=What.STOPPED, container=real.name, why="by the sidecar"))
             self.look_at(key)
 
@@ -263,22 +265,22 @@ class ModelSidecar:
 
     def _end_apply(self, order: ApplyCpuset, life: int) -> None:
         real, is_heard = self._host.containers.get(order.container), self.is_running and self._lives == life
-        if real is not None and self._host.is_possible(order.update):
+        objection = self._host.objection(real, order.update) if real else "there is no such container"
+        if real is not None and not objection:
             before = real.effective
-            self._host.apply(real, order.update, self._agenda.now)
+            self._host.update(real, changed(order.update), self._agenda.now)
             if real.effective is not None and before != real.effective:
                 self._say(_runs(real, before, self._agenda.now))
             if is_heard:
                 self.hear(CpusetApplied(order.container, order.number, real.effective, self._ticket()))
         elif is_heard:
             failure = Failure.REFUSED if real else Failure.GONE
-            reason = "not all of these CPUs are online" if real else "there is no such container"
-            self.hear(CpusetFailed(order.container, order.number, failure, reason, self._ticket()))
+            self.hear(CpusetFailed(order.container, order.number, failure, objection, self._ticket()))
             pause = REFUSED_PAUSE if real else FAILED_PAUSE
             self._in_this_life(pause, lambda: self.hear(RetryDue(order.container, order.number)))
 
 
-def _runs(real: ModelContainer, before: CPUSet | None, now: float) -> Happening:
+def _runs(real: BusyContainer, before: CPUSet | None, now: float) -> Happening:
     cpus, was = real.effective or CPUSet(), before or CPUSet()
     return Happening(at=now, what=What.RUNS_ON, container=real.name, cpus=cpus, was=was)
 

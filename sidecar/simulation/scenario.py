@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 
 from sidecar.config.config import Config
-from sidecar.simulation.model_host import Pace, ScenarioError
+from sidecar.simulation.busy_host import Pace, ScenarioError
 from sidecar.simulation.virtual_host import Simulation
 from state.cpuset import EMPTY, CPUSet
 from state.topology import Topology

@@ -13,7 +13,7 @@ from sidecar.failures import ConfigError
 from sidecar.host.machine.machine_file import machine_in
 from sidecar.readers import nearest
 from sidecar.simulation import toml_sections
-from sidecar.simulation.model_host import Pace, ScenarioError
+from sidecar.simulation.busy_host import Pace, ScenarioError
 from sidecar.simulation.scenario import Do, Event, Scenario, Script
 from sidecar.simulation.toml_sections import Section, Text
 from state.cpuset import EMPTY, MAX_CPU, union

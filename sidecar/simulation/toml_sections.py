@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from sidecar.config.keys import Wrong
 from sidecar.readers import nearest, seconds_of
-from sidecar.simulation.model_host import ScenarioError
+from sidecar.simulation.busy_host import ScenarioError
 from state.cpuset import CPUSet
 from state.errors import CPUSetError
 

@@ -21,8 +21,10 @@ from sidecar.decide.facts import DefragmentRequested, ResizeRequested
 from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.world import World
 from sidecar.simulation.agenda import Action, Agenda
+from sidecar.simulation.busy_container import BusyContainer
+from sidecar.simulation.busy_host import BusyHost, Pace, ScenarioError
 from sidecar.simulation.happenings import Frame, Happening, Holding, What
-from sidecar.simulation.model_host import ModelContainer, ModelHost, Pace, ScenarioError
+from sidecar.simulation.model_limits import Limits
 from sidecar.simulation.model_sidecar import ModelSidecar
 from sidecar.words.refusals import sentence
 from state.cpuset import EMPTY, CPUSet
@@ -52,7 +54,7 @@ class Simulation:
         self.broken: list[str] = []
         self._pace = pace or Pace()
         self._agenda = Agenda()
-        self._host = ModelHost(machine)
+        self._host = BusyHost(machine)
         self._sidecar = ModelSidecar(self._host, self._agenda, config, self._pace, say=self.log.append, trace=trace)
         self._checked: State | None = None
         self._granted: dict[ContainerKey, CPUSet] = {}
@@ -113,8 +115,8 @@ class Simulation:
         use. `follows`: it keeps to what its projection says, and acknowledges takes `moves_in` seconds after notice,
         or never. ScenarioError where the name is in use.
         """
-        real = self._host.create(name, dict(labels or {}), self.now, demand)
-        real.nano_cpus, real.cpuset = round((limit or 0) * 1e9), cpuset
+        limits = Limits(nano_cpus=round((limit or 0) * 1e9), cpuset=cpuset)
+        real = self._host.create(name, dict(labels or {}), limits, self.now, demand)
         real.follows, real.moves_in = follows, moves_in
         self._say(What.CREATED, name)
         self._sidecar.look_at(real.key)
@@ -216,26 +218,27 @@ class Simulation:
 
     # What the engine does.
 
-    def _with_lock(self, real: ModelContainer, seconds: float, then: Callable[[ModelContainer], None]) -> None:
+    def _with_lock(self, real: BusyContainer, seconds: float, then: Callable[[BusyContainer], None]) -> None:
         real.free_at = self._agenda.later(seconds, begins=real.free_at)
         self._agenda.at(real.free_at, partial(self._if_there, real, then))
 
-    def _if_there(self, real: ModelContainer, then: Callable[[ModelContainer], None]) -> None:
+    def _if_there(self, real: BusyContainer, then: Callable[[BusyContainer], None]) -> None:
         if real.key in self._host.containers:
             then(real)
             self._sidecar.look_at(real.key)
 
-    def _started(self, real: ModelContainer) -> None:
+    def _started(self, real: BusyContainer) -> None:
         if real.phase.is_live:
             return
         if self._host.start(real, self.now):
+            real.begin(self.now)
             self._say(What.STARTED, real.name, cpus=real.effective or EMPTY)
         else:
             self._say(What.NOT_STARTED, real.name, why=f"not all of its CPUs {real.cpuset} are online")
 
-    def _stopped(self, real: ModelContainer) -> None:
+    def _stopped(self, real: BusyContainer) -> None:
         if real.phase.is_live:
-            self._host.stop(real, self.now)
+            self._host.die(real, self.now)
             self._say(What.STOPPED, real.name)
 
     def _say(

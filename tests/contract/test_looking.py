@@ -10,10 +10,10 @@ import trio
 from sidecar.decide.facts import Phase
 from sidecar.failures import ContainerGone
 from sidecar.ports import EngineEvent
+from sidecar.simulation.model_limits import Limits
 from state.key import ContainerKey
 from tests.contract.conftest import OpenWorld
 from tests.contract.worlds import World
-from tests.support.engine.simulated_limits import Limits
 
 NOBODY = "f" * 64
 DEADLINE = 20.0

@@ -7,10 +7,10 @@ import trio
 
 from sidecar.decide.orders import Update
 from sidecar.failures import ContainerGone, EngineRefused
+from sidecar.simulation.model_limits import Limits
 from state.cpuset import CPUSet
 from tests.contract.conftest import OpenWorld
 from tests.contract.worlds import World
-from tests.support.engine.simulated_limits import Limits
 
 FIRST, SECOND, BOTH = CPUSet.of(0), CPUSet.of(1), CPUSet.of(0, 1)
 NANO = 1_000_000_000

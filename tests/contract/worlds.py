@@ -17,6 +17,7 @@ from sidecar.engines.podman.libpod_wire import SIGNAL_KEEPS_POLICY
 from sidecar.failures import EngineFailed, EngineRefused
 from sidecar.host.cgroup.host_kernel import HostKernel
 from sidecar.ports import Engine
+from sidecar.simulation.model_limits import Limits
 from state.cpuset import CPUSet
 from state.topology import uniform
 from tests.live.containers import Containers
@@ -24,7 +25,6 @@ from tests.live.engineapi import ApiError, PodmanApi
 from tests.live.kernelview import quota_of
 from tests.support.engine.simulated import SimulatedEngine
 from tests.support.engine.simulated_docker import EnginePace, SimulatedDocker
-from tests.support.engine.simulated_limits import Limits
 
 T = TypeVar("T")
 

@@ -9,8 +9,9 @@ import pytest
 
 from sidecar.decide.settings import Settings
 from tests.decide.histories import Broken
-from tests.decide.laws import Law
 from tests.decide.long_run import history
+from tests.decide.reality import Reality
+from tests.support.laws import Law
 
 HISTORIES = 10_000
 """How many histories a fault gets to show itself."""
@@ -23,7 +24,7 @@ class Fault:
     """
 
     plant: Callable[[pytest.MonkeyPatch], None]
-    law: Law
+    law: Law[Reality]
     first: int = 0
 
     @property

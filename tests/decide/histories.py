@@ -7,22 +7,26 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from sidecar.decide.container.swarm_task import TASK_LABEL
-from sidecar.decide.facts import DefragmentRequested, OrderDelayed, ReleaseRequested, ResizeRequested
+from sidecar.decide.facts import OrderDelayed, ReleaseRequested
 from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
 from sidecar.decide.world import replace
 from state.cpuset import CPUSet
 from state.model import NumaRule
 from state.topology import Kind, Topology, uniform
 from tests.decide import strictstarts
-from tests.decide.laws import Breach, Law, When, breaches
-from tests.decide.real import Real
+from tests.decide.history_users import DYNAMIC_MIX, STATIC_MIX, use
+from tests.decide.laws import LAWS
 from tests.decide.reality import Reality
-from tests.decide.workloads import acknowledge, measure, measure_all
+from tests.decide.workloads import measure_all
+from tests.support.churn import Mix, Verb
+from tests.support.laws import Breach, Law, When, breaches
 
 Op = tuple[int, int, int]
 """What happens, and two numbers that say to whom and how."""
+
+_Step = Callable[[Reality, int, int], None]
 
 RICH = replace(
     uniform(packages=2, cores=3, threads=2),
@@ -83,7 +87,7 @@ SETTINGS = (*STATIC, *DYNAMIC, *GROUPED)
 _ASTRAY = ("ineffective", "overwritten")
 """What an order comes to that the engine takes, and the kernel does not."""
 
-_FATES = (*["ok"] * 5, *_ASTRAY, "lost-before", "lost-after", "lost-late", "failed", "failed-after")
+_OUTCOMES = (*["ok"] * 5, *_ASTRAY, "lost-before", "lost-after", "lost-late", "failed", "failed-after")
 
 
 class Broken(AssertionError):
@@ -91,7 +95,7 @@ class Broken(AssertionError):
 
     def __init__(self, found: Sequence[Breach]) -> None:
         super().__init__("; ".join(map(str, found)))
-        self.laws: frozenset[Law] = frozenset(breach.law for breach in found)
+        self.laws: frozenset[Law[Any]] = frozenset(breach.law for breach in found)
 
 
 def play(machine: Topology, settings: Settings, ops: Sequence[Op]) -> Reality:
@@ -106,7 +110,7 @@ def play(machine: Topology, settings: Settings, ops: Sequence[Op]) -> Reality:
 
 def check(reality: Reality, when: When) -> None:
     """Raise Broken if any of the laws that hold then is broken."""
-    if found := breaches(reality, when):
+    if found := breaches(LAWS, reality, when):
         raise Broken(found)
 
 
@@ -137,86 +141,6 @@ def _do(reality: Reality, op: Op) -> None:
     verbs[what % len(verbs)](reality, who, how)
 
 
-def _someone(reality: Reality, who: int) -> Real | None:
-    everybody = [real for real in reality.containers.values() if not real.is_locked and real is not reality.group]
-    return everybody[who % len(everybody)] if everybody else None
-
-
-def _labels(how: int, cpus: int) -> dict[str, str]:
-    exclusive = {"cpuset.exclusive": str(1 + how % max(1, cpus - 1))}
-    return [
-        {},
-        {},
-        exclusive,
-        exclusive,
-        {"cpuset.exclusive": "1"},
-        {"cpuset.exclusive": "1", "cpuset.on-shortage": "wait"},
-        {**exclusive, "cpuset.on-shortage": "stop"},
-        {"cpuset.exclusive": "1.5"},
-        {"cpuset.manage": "off"},
-        {**exclusive, "cpuset.numa": "single"},
-        {**exclusive, "cpuset.near": "nic", "cpuset.mems": "follow"},
-        {"cpuset.exclusive": "2", "cpuset.options": "efficient", "cpuset.mems": "follow"},
-    ][how % 12]
-
-
-def _elastic(how: int, cpus: int) -> dict[str, str]:
-    """Labels of a container whose CPUs may change."""
-    count = 1 + how % max(1, cpus - 1)
-    labels = {"cpuset.exclusive": str(count), "cpuset.min": str(1 + how // 3 % count)}
-    labels["cpuset.max"] = str(count + how // 5 % max(1, cpus))
-    labels["cpuset.scale"] = ("fill", "load", "manual")[how % 3]
-    labels["cpuset.weight"] = str(1 + how % 20)
-    if how % 4 == 0:
-        labels["cpuset.move"] = "true"
-    if how % 5 == 0:
-        labels["cpuset.signal"] = "HUP"
-    if how % 7 == 0:
-        labels["cpuset.numa"] = "single"
-    if how % 6 == 0:
-        labels["cpuset.on-shortage"] = "wait"
-    return labels
-
-
-def _create(reality: Reality, who: int, how: int) -> None:
-    if len(reality.containers) >= 7:
-        return
-    online = list(reality.online)
-    labels = _labels(how, len(online))
-    if reality.settings.policy is PolicyName.DYNAMIC and who % 5 < 3:
-        labels = _elastic(how, len(online))
-    pinned = str(online[who % len(online)]) if how % 11 == 0 and not labels else ""
-    if who % 6 == 5 and labels:
-        labels = {**labels, TASK_LABEL: str(who)}
-    asked = int(labels.get("cpuset.exclusive", "0").partition(".")[0] or 0)
-    limited = asked and "." not in labels["cpuset.exclusive"]
-    nano = asked * 10**9 if limited and who % 3 == 0 else 0
-    quota = asked * 100_000 if limited and who % 3 == 1 else 0
-    mems = "1" if who % 5 == 0 and 1 in reality.machine.memory else ""
-    real = reality.create(labels, cpuset=pinned, nano_cpus=nano, quota=quota, mems=mems)
-    real.asks = how % 4 == 1
-    real.is_member = reality.group is not None and how % 3 == 0
-    if who % 4:
-        reality.begin_look(real.key)
-    if who % 3 == 0:
-        _begin_start(reality, real)
-        reality.begin_look(real.key)
-
-
-def _begin_start(reality: Reality, real: Real) -> None:
-    if real.asks:
-        strictstarts.hold(reality, real)
-    else:
-        reality.start(real)
-
-
-def _start(reality: Reality, who: int, how: int) -> None:
-    if real := _someone(reality, who):
-        _begin_start(reality, real)
-        if how % 5:
-            reality.begin_look(real.key)
-
-
 def _end_start(reality: Reality, who: int, how: int) -> None:
     """A start that was held goes on, fails, or is given up."""
     locked = [real for real in reality.containers.values() if real.is_locked]
@@ -228,27 +152,6 @@ def _end_start(reality: Reality, who: int, how: int) -> None:
         strictstarts.let_go(reality, real)
 
 
-def _stop(reality: Reality, who: int, how: int) -> None:
-    if real := _someone(reality, who):
-        reality.stop(real, restarts=how % 3 == 0)
-        if how % 5:
-            reality.begin_look(real.key)
-
-
-def _remove(reality: Reality, who: int, how: int) -> None:
-    if real := _someone(reality, who):
-        reality.remove(real, by_half=how % 7 == 0)
-        if how % 5:
-            reality.begin_look(real.key)
-
-
-def _tamper(reality: Reality, who: int, how: int) -> None:
-    if real := _someone(reality, who):
-        reality.tamper(real, CPUSet.from_mask(how % (1 << len(reality.present))) & reality.online)
-        if how % 3:
-            reality.begin_look(real.key)
-
-
 def _pick(
     choose: Callable[[Reality], Sequence[object]], act: Callable[[Reality, int, int], None]
 ) -> Callable[..., None]:
@@ -257,15 +160,6 @@ def _pick(
             act(reality, who % len(things), how)
 
     return verb
-
-
-def _toggle(reality: Reality, who: int, how: int) -> None:
-    cpus = list(reality.present)
-    reality.toggle_cpu(cpus[who % len(cpus)])
-    if how % 4:
-        reality.read_topology()
-    if how % 3:
-        reality.take_inventory()
 
 
 def _crash(reality: Reality, who: int, how: int) -> None:
@@ -296,21 +190,6 @@ def _reconnect(reality: Reality, who: int, how: int) -> None:
         reality.connect(is_slow=how % 3 == 0)
 
 
-def _measure(reality: Reality, who: int, how: int) -> None:
-    if real := _someone(reality, who):
-        real.demand = how % 100 / 8
-        measure(reality, real, is_throttled=how % 7 == 0)
-
-
-def _resize(reality: Reality, who: int, how: int) -> None:
-    if real := _someone(reality, who):
-        reality.feed(ResizeRequested(real.key, 1 + how % len(reality.present)))
-
-
-def _acknowledge(reality: Reality, who: int, how: int) -> None:
-    acknowledge(reality, who, None if how % 4 else how % 3)
-
-
 def _switch(reality: Reality, who: int, how: int) -> None:
     """Other settings, another policy perhaps: what is online stays a machine on which they are lawful."""
     reality.read_settings(SETTINGS[who % len(SETTINGS)] if how % 3 == 0 else reality.settings)
@@ -323,7 +202,7 @@ def _land_late(reality: Reality, who: int, how: int) -> None:
 _delay = _pick(
     lambda r: r.flight, lambda r, i, how: r.feed(OrderDelayed(r.flight[i].container, r.flight[i].number + how % 2))
 )
-_deliver = _pick(lambda r: r.flight, lambda r, i, how: r.deliver(i, _FATES[how % len(_FATES)]))
+_deliver = _pick(lambda r: r.flight, lambda r, i, how: r.deliver(i, _OUTCOMES[how % len(_OUTCOMES)]))
 _land = _pick(lambda r: r.flight, lambda r, i, how: r.land(i))
 _look = _pick(lambda r: r.looks, lambda r, i, how: r.deliver_look(i if how % 4 == 0 else 0))
 _inventory = _pick(lambda r: r.inventories, lambda r, i, how: r.deliver_inventory(i))
@@ -331,12 +210,7 @@ _retry = _pick(lambda r: r.retries, lambda r, i, how: r.retry(i))
 _linger = _pick(lambda r: r.timers, lambda r, i, how: r.time_out(i))
 _end_stop = _pick(lambda r: r.stopping, lambda r, i, how: r.deliver_stop(i, fails=how % 2 == 0))
 
-_VERBS: list[Callable[[Reality, int, int], None]] = [
-    *[_create] * 3,
-    *[_start] * 3,
-    *[_stop] * 2,
-    _remove,
-    _tamper,
+_FATES: list[_Step] = [
     *[_deliver] * 6,
     *[_land] * 2,
     *[_look] * 6,
@@ -348,7 +222,6 @@ _VERBS: list[Callable[[Reality, int, int], None]] = [
     _land_late,
     *[_end_start] * 2,
     _delay,
-    _toggle,
     _crash,
     _reconnect,
     *[_astray] * 2,
@@ -356,14 +229,18 @@ _VERBS: list[Callable[[Reality, int, int], None]] = [
     _release,
 ]
 
-_DYNAMIC_VERBS = [
-    *_VERBS,
-    *[_measure] * 2,
-    *[_acknowledge] * 2,
-    _resize,
-    _switch,
-    lambda reality, who, how: reality.feed(DefragmentRequested()),
-]
+
+def _users(mix: Mix) -> list[_Step]:
+    """What users do, each as often as the mix says."""
+
+    def step(verb: Verb) -> _Step:
+        return lambda reality, who, how: use(reality, verb, 1000 * who + how)
+
+    return [step(verb) for verb, weight in mix.verbs.items() for _ in range(weight)]
+
+
+_VERBS = [*_users(STATIC_MIX), *_FATES]
+_DYNAMIC_VERBS = [*_users(DYNAMIC_MIX), *_FATES, _switch]
 
 
 def random_history(rng: random.Random, length: int) -> list[Op]:

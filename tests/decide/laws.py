@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import enum
-from collections.abc import Callable, Iterable
 from typing import Final
 
 from sidecar.decide.books.takes import held
@@ -26,40 +23,9 @@ from tests.decide.real import Real
 from tests.decide.reality import Reality
 from tests.decide.roomlaws import held_without_room
 from tests.decide.strictstarts import answered_wrongly, ordered_while_held
+from tests.support.laws import Law, When
 
 _GOING: Final = (Phase.REMOVING, Phase.DEAD)
-
-
-class When(enum.Enum):
-    """When a law is checked."""
-
-    STEP = "after every step"
-    REST = "once everything was answered and looked at, and nothing is on its way"
-
-
-@dataclasses.dataclass(frozen=True)
-class Law:
-    """A law: `check` says how it is broken now, as sentences; nothing if it is not."""
-
-    name: str
-    check: Callable[[Reality], Iterable[str]]
-    when: When = When.STEP
-
-
-@dataclasses.dataclass(frozen=True)
-class Breach:
-    """One way in which a law is broken."""
-
-    law: Law
-    words: str
-
-    def __str__(self) -> str:
-        return f"{self.law.name}: {self.words}"
-
-
-def breaches(reality: Reality, when: When) -> list[Breach]:
-    """Every breach there is now of the laws that hold then."""
-    return [Breach(law, words) for law in LAWS if law.when is when for words in law.check(reality)]
 
 
 def _books_are_lawful(reality: Reality) -> list[str]:
@@ -103,7 +69,7 @@ def _footprints_are_honest(reality: Reality) -> list[str]:
 def _is_unseen(reality: Reality, real: Real) -> bool:
     """Whether something happened to it, or to the group that it lives in, that nobody has told yet."""
     group = reality.group if real.is_member else None
-    return real.is_dirty or reality.is_being_looked_at(real.key) or (group is not None and group.is_dirty)
+    return real.is_unseen or reality.is_being_looked_at(real.key) or (group is not None and group.is_unseen)
 
 
 def _orders_can_be_obeyed(reality: Reality) -> list[str]:
@@ -262,8 +228,8 @@ def _originals_are_remembered(reality: Reality) -> list[str]:
         known = reality.world.state.originals.get(real.key)
         if not real.is_ours or real in reality.given_back:
             continue
-        if known is None or (known.nano_cpus, known.cpu_quota) != real.limits:
-            found.append(f"{real.name} had limits {real.limits}, and the books say {known}")
+        if known is None or (known.nano_cpus, known.cpu_quota) != (real.had.nano_cpus, real.had.cpu_quota):
+            found.append(f"{real.name} had limits {real.had}, and the books say {known}")
     return found
 
 
@@ -279,7 +245,7 @@ def _given_back_before_forgotten(reality: Reality) -> list[str]:
         if real.configured(world.state.online) != had:
             found.append(f"{real.name} is configured for {real.cpuset}, and had {had}")
         if not restlaws.has_its_limits(real, world.state.online):
-            found.append(f"{real.name} had limits {real.limits}, and has {real.nano_cpus}, {real.cpu_quota}")
+            found.append(f"{real.name} had limits {real.had}, and has {real.limits}")
         if wrong := restlaws.wrong_memory(world, container, real):
             found.append(wrong)
     return found
@@ -330,12 +296,12 @@ APART = Law("nobody else runs on exclusive CPUs", restlaws.among_the_exclusive, 
 LIMITS = Law("limits are put back", restlaws.lifted_for_nothing, When.REST)
 MEMORY = Law("memory follows, or is as it was", restlaws.with_wrong_memory, When.REST)
 RELEASED = Law("everything is given back", restlaws.not_given_back, When.REST)
-FAIR = Law("sizes are fair", lambda reality: takelaws.unfair(reality.world), When.REST)
+FAIR: Law[Reality] = Law("sizes are fair", lambda reality: takelaws.unfair(reality.world), When.REST)
 NO_TIMERS = Law("nothing is waited for at rest", waitlaws.waited_for_nothing, When.REST)
 STAYS_AT_REST = Law("what is at rest stays so", restlaws.moved_again, When.REST)
 REPLAYS = Law("the journal replays", restlaws.replayed_otherwise, When.REST)
 
-LAWS: tuple[Law, ...] = (
+LAWS: tuple[Law[Reality], ...] = (
     *(BOOKS, POOL, ROOM, FOOTPRINTS, POSSIBLE, KNOWN, KEPT, ISOLATED, VACATED, ALONE, TOLD, ONE_ORDER, FEW_ORDERS),
     *(ORIGINALS, GIVEN_BACK, TASKS, NOTICE, ORIGINAL_SETS, HELD, ANSWERS, PAUSES, MEMORY_AGAIN, TIMED),
     *(

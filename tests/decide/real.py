@@ -1,4 +1,4 @@
-"""One container as it really is, whatever the daemon believes of it."""
+"""Real: a container on the modelled host of the histories, with what the fates of its starts and orders are."""
 
 from __future__ import annotations
 
@@ -7,37 +7,23 @@ from typing import Final
 
 import msgspec
 
-from sidecar.decide.facts import ContainerView, Load, Phase, ViewKind
+from sidecar.decide.facts import ContainerView, Load, Phase
 from sidecar.decide.orders import AnswerStart
+from sidecar.simulation.model_container import ModelContainer
+from sidecar.simulation.model_kernel import ENGINE_GROUP
+from sidecar.simulation.model_limits import Limits
 from state.cpuset import EMPTY, CPUSet
-from state.key import ContainerKey
 
 ENGINE: Final = "reality"
 """What the engine of all of them calls itself."""
 
 
-@dataclasses.dataclass
-class Real:
-    """One container as it really is. `is_dirty`: it changed in a way that no look has shown yet."""
+@dataclasses.dataclass(kw_only=True, eq=False)
+class Real(ModelContainer):
+    """A ModelContainer whose starts may be held, and which the daemon may have changed."""
 
-    key: ContainerKey
-    name: str
-    labels: dict[str, str]
-    kind: ViewKind = ViewKind.CONTAINER
-    cpuset: str = ""
-    nano_cpus: int = 0
-    cpu_quota: int = 0
-    mems: str = ""
-    memory: int = 0
-    phase: Phase = Phase.CREATED
-    effective: CPUSet | None = None
-    starts: int = 0
-    is_dirty: bool = True
-    created: int = 0
-    limits: tuple[int, int] = (0, 0)
-    """Nano CPUs and quota as it was created."""
-    memory_nodes: str = ""
-    """As it was created."""
+    had: Limits = dataclasses.field(default_factory=Limits)
+    """Its limits as it was created, or as they were given back."""
     demand: float = 1.0
     """CPUs that it would use if it had as many as it likes."""
     set_aside: int = 0
@@ -47,22 +33,15 @@ class Real:
     """The number of a start that waits for an answer; the engine holds its lock."""
     verdict: AnswerStart | None = None
     """The answer to a start that is still to come; the engine holds its lock."""
-    is_member: bool = False
-    """Whether it lives in the cgroup that confines the shared pool."""
     is_ours: bool = False
     """Whether an order of the daemon took effect on it that was not taken back."""
     is_tampered: bool = False
     """Whether somebody else changed its cpuset since an order last took effect on it."""
-    above: CPUSet | None = None
-    """What the cgroup above it has, where that lacks CPUs."""
 
-    def runs_on(self, cpus: CPUSet) -> CPUSet:
-        """Where the kernel lets it run that is configured for these: what is above it confines it."""
-        return cpus if self.above is None else cpus & self.above or self.above
-
-    def configured(self, online: CPUSet) -> CPUSet:
-        """Where it would run if it started now; nowhere if all its CPUs are offline, since then it cannot start."""
-        return CPUSet.parse(self.cpuset) & online if self.cpuset else online
+    @property
+    def is_member(self) -> bool:
+        """Whether it lives in the cgroup that confines the shared pool."""
+        return self.home not in (ENGINE_GROUP, "")
 
     def reaches(self, online: CPUSet) -> CPUSet:
         """Where it may run now, or at any moment."""
@@ -83,21 +62,8 @@ class Real:
 
     def view(self) -> ContainerView:
         """What a look at it shows."""
-        return ContainerView(
-            engine=self.key.engine,
-            id=self.key.id,
-            name=self.name,
-            phase=self.phase,
-            kind=self.kind,
-            labels=self.labels,
-            cpuset=self.cpuset,
-            nano_cpus=self.nano_cpus,
-            cpu_quota=self.cpu_quota,
-            mems=self.mems,
-            memory=self.memory,
-            started_at=str(self.starts) if self.starts else "",
-            created_at=str(self.created),
-            effective=self.effective,
+        return msgspec.structs.replace(
+            super().view(),
             runtime="cpuset" if self.asks else "runc",
             in_shared_group=self.is_member,
             set_aside=self.set_aside,

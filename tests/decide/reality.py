@@ -20,7 +20,6 @@ from sidecar.decide.facts import (
     Fact,
     Failure,
     InventoryTaken,
-    Phase,
     RetryDue,
     SettingsChanged,
     StopFailed,
@@ -41,6 +40,7 @@ from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import Settings
 from sidecar.decide.step import step
 from sidecar.decide.world import World, replace
+from sidecar.simulation.model_limits import changed
 from state.codec import decode, encode, to_builtins
 from state.cpuset import CPUSet
 from state.key import ContainerKey
@@ -109,7 +109,7 @@ class Reality(Host):
     def _take_for_their_own(self) -> None:
         """What those have now that were given back before is what they had before the next order."""
         for real in self.given_back:
-            real.is_ours, real.limits, real.memory_nodes = False, (real.nano_cpus, real.cpu_quota), real.mems
+            real.is_ours, real.had = False, real.limits
         self.given_back = []
 
     def _start(self, order: Order) -> None:
@@ -151,7 +151,7 @@ class Reality(Host):
             return
         self.looks.append(Look(real.view() if real else None, container, self.ticket()))
         if real:
-            real.is_dirty = False
+            real.is_unseen = False
 
     def deliver_look(self, index: int) -> None:
         """The allocator hears of a look."""
@@ -174,7 +174,7 @@ class Reality(Host):
         began = self.ticket()
         views = []
         for real in self.containers.values():
-            real.is_dirty = real.is_dirty and real.is_locked
+            real.is_unseen = real.is_unseen and real.is_locked
             views.append(real.glance() if real.is_locked else real.view())
         self.inventories.append(Inventory(tuple(views), began))
 
@@ -187,14 +187,15 @@ class Reality(Host):
 
     def read_topology(self) -> None:
         """Hotplug was noticed."""
-        self.feed(TopologyRead(self.machine_now()))
+        self.feed(TopologyRead(self.topology()))
 
     def land(self, index: int) -> None:
         """An order takes effect; its answer is still on its way."""
         order = self.flight[index]
         if self._is_locked(order.container):
             return
-        if order.number not in self.landed and self._is_possible(order):
+        real = self.containers.get(order.container)
+        if order.number not in self.landed and (real is None or not self.objection(real, order.update)):
             self._land_earlier(order)
             self.landed.add(order.number)
             self._take_effect(order)
@@ -220,7 +221,7 @@ class Reality(Host):
             how = "landed" if how in ("ok", "ineffective", "overwritten") else "lost"
         if real is None:
             self._failed(order, Failure.GONE)
-        elif not self._is_possible(order) or (order.update.nano_cpus or 0) > len(self.online) * 10**9:
+        elif how not in ("landed", "lost") and self.objection(real, order.update):
             self._failed(order, Failure.REFUSED)
         elif how in ("ok", "landed", "ineffective", "overwritten"):
             if how != "landed":
@@ -235,8 +236,7 @@ class Reality(Host):
             self.late.append(order)
             self._failed(order, Failure.LOST)
         elif how == "failed-after":
-            if real.phase.is_live:
-                self.enter(real, order.update.cpus)
+            self.write(real, order.update.cpus)
             self._failed(order, Failure.FAILED)
         else:
             self._failed(order, Failure.FAILED)
@@ -245,11 +245,11 @@ class Reality(Host):
         """The engine takes the order; what the kernel makes of it is another matter."""
         self.relent(real)
         if how == "ineffective":
-            real.above = real.effective
+            self.shrink_above(real)
         self._take_effect(order)
         if how == "overwritten" and real.effective is not None:
-            real.effective, real.is_dirty = self.online - order.update.cpus or self.online, True
-            self.confine()
+            self.kernel.write(real.id, self.online - order.update.cpus or self.online)
+            real.is_unseen = True
 
     def _accepted(self, order: ApplyCpuset, real: Real) -> None:
         """The engine took the order: what the kernel shows of one that is live is the last word."""
@@ -258,7 +258,7 @@ class Reality(Host):
             self.feed(CpusetApplied(order.container, order.number, effective, self.ticket()))
             return
         # Where it runs and what it is configured for is told.
-        real.is_dirty = real.is_dirty and real.cpuset != str(order.update.cpus)
+        real.is_unseen = real.is_unseen and real.cpuset != str(order.update.cpus)
         self._failed(order, Failure.INEFFECTIVE, effective)
 
     def _is_locked(self, container: ContainerKey) -> bool:
@@ -298,25 +298,12 @@ class Reality(Host):
             self._take_effect(order)
         return bool(free)
 
-    def _is_possible(self, order: ApplyCpuset) -> bool:
-        real = self.containers.get(order.container)
-        if real is not None and real.phase is Phase.DEAD:
-            return False
-        return order.update.cpus <= self.online and CPUSet.parse(order.update.mems or "") <= self.engine_mems
-
     def _take_effect(self, order: ApplyCpuset) -> None:
         real = self.containers.get(order.container)
-        if real is None or not self._is_possible(order):
-            return
-        real.cpuset, real.is_ours, real.is_tampered = str(order.update.cpus), True, False
-        if order.update.nano_cpus is not None:
-            real.nano_cpus = order.update.nano_cpus
-        if order.update.cpu_quota is not None:
-            real.cpu_quota = order.update.cpu_quota
-        if order.update.mems is not None:
-            real.mems = order.update.mems
-        if real.phase.is_live:
-            self.enter(real, order.update.cpus)
+        if real is not None and not self.objection(real, order.update):
+            real.is_ours, real.is_tampered = True, False
+            self.update(real, changed(order.update))
+            self.note(real, order.update.cpus)
 
     def _failed(self, order: ApplyCpuset, failure: Failure, effective: CPUSet | None = None) -> None:
         self.retries.append(RetryDue(order.container, order.number))
@@ -358,7 +345,7 @@ class Reality(Host):
     def connect(self, *, is_slow: bool = False) -> None:
         """The engine is reached, and everything is looked at; other news may come before all of that is told."""
         self.is_reached, self.there_when_reached = True, frozenset(self.containers)
-        engine = EngineInfo(name=ENGINE, version="1", api_version="1.41", ncpu=len(self.present))
+        engine = EngineInfo(name=ENGINE, version="1", api_version="1.41", ncpu=len(self.machine.online))
         self.feed(EngineConnected(engine, self.ticket()))
         self.begin_inventory()
         if not is_slow:
@@ -382,7 +369,7 @@ class Reality(Host):
         self.landed, self.inventories, self.bursts = set(), [], []
         self.paused, self.failed_with_memory = {}, set()
         saved = decode(encode(self.checkpoint), State)
-        self.first = self.world = begin(saved, self.machine_now(), self.settings)
+        self.first = self.world = begin(saved, self.topology(), self.settings)
         self.connect(is_slow=is_slow)
 
     def replayed(self) -> World:

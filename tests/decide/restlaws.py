@@ -100,14 +100,14 @@ def among_the_exclusive(reality: Reality) -> Iterator[str]:
 
 def has_its_limits(real: Real, online: CPUSet) -> bool:
     """Whether a container has the CPU limits that it was created with, as far as the engine takes them."""
-    most = len(online) * 10**9
-    return (real.nano_cpus, real.cpu_quota) in (real.limits, (min(real.limits[0], most), real.limits[1]))
+    most, had = len(online) * 10**9, real.had
+    return real.cpu_quota == had.cpu_quota and real.nano_cpus in (had.nano_cpus, min(had.nano_cpus, most))
 
 
 def lifted_for_nothing(reality: Reality) -> list[str]:
     """Limits that were lifted, and not put back when the grant ended."""
     return [
-        f"{real.name} had limits {real.limits} and keeps {real.nano_cpus}, {real.cpu_quota}"
+        f"{real.name} had limits {real.had} and keeps {real.limits}"
         for container, real in _ours(reality)
         if real.key not in reality.world.state.assignments and not has_its_limits(real, reality.online)
     ]
@@ -137,7 +137,7 @@ def wrong_memory(world: World, container: Container, real: Real) -> str:
         nodes = {world.topology.node_of[cpu].id for cpu in granted.cpus} & set(world.topology.memory)
         return "" if set(CPUSet.parse(real.mems)) == nodes else f"{real.name} has memory {real.mems}, not {nodes}"
     everything = str(CPUSet(world.topology.memory))
-    is_back = real.mems in (real.memory_nodes, everything if not real.memory_nodes else real.memory_nodes)
+    is_back = real.mems in (real.had.mems, real.had.mems or everything)
     return "" if is_back or container.keeps_mems else f"{real.name} keeps memory {real.mems}"
 
 

@@ -16,9 +16,10 @@ from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.refusal import Refusal, RefusalCode
 from state.topology import Topology, uniform
-from tests.decide.laws import When, breaches
+from tests.decide.laws import LAWS
 from tests.decide.real import ENGINE, Real
 from tests.decide.reality import Reality
+from tests.support.laws import When, breaches
 
 GIGA = 10**9
 
@@ -41,7 +42,7 @@ class Story(Reality):
 
     def feed(self, *facts: Fact) -> None:
         super().feed(*facts)
-        assert breaches(self, When.STEP) == []
+        assert breaches(LAWS, self, When.STEP) == []
 
     def _start(self, order: Order) -> None:
         self.given.append(order)
@@ -49,11 +50,9 @@ class Story(Reality):
 
     # What happens.
 
-    def create(
-        self, labels: dict[str, str], *, cpuset: str = "", nano_cpus: int = 0, quota: int = 0, mems: str = ""
-    ) -> Real:
+    def create(self, labels: dict[str, str], **fields: Any) -> Real:
         """As a Reality does, with an id whose first twelve digits are its own."""
-        real = super().create(labels, cpuset=cpuset, nano_cpus=nano_cpus, quota=quota, mems=mems)
+        real = super().create(labels, **fields)
         del self.containers[real.key]
         real.key = ContainerKey(ENGINE, f"{self.created:012x}".ljust(64, "0"))
         self.containers[real.key] = real

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from sidecar.decide.container.container import Standing
-from sidecar.decide.facts import Phase, StartHeld, StartLetGo
+from sidecar.decide.facts import StartHeld, StartLetGo
 from sidecar.decide.orders import AnswerStart
 from sidecar.decide.world import replace
+from sidecar.simulation.model_host import STARTABLE
 from state.cpuset import EMPTY, CPUSet
 from tests.decide.real import Real
 from tests.decide.reality import Reality
@@ -13,11 +14,11 @@ from tests.decide.reality import Reality
 
 def hold(reality: Reality, real: Real) -> None:
     """The engine starts it, and its runtime asks."""
-    if real.is_locked or real.phase not in (Phase.CREATED, Phase.EXITED, Phase.RESTARTING):
+    if real.is_locked or real.phase not in STARTABLE:
         return
     real.held = number = reality.ticket()
     known = reality.world.containers.get(real.key)
-    in_bundle = real.limits[1] or real.limits[0] // 10_000
+    in_bundle = real.had.cpu_quota or real.had.nano_cpus // 10_000
     view = known.view if known else replace(real.glance(), cpuset=real.cpuset, mems=real.mems, cpu_quota=in_bundle)
     reality.feed(StartHeld(view, number, reality.ticket()))
 
@@ -35,10 +36,11 @@ def go_on(reality: Reality, real: Real, *, fails: bool) -> None:
     verdict, real.verdict = real.verdict, None
     if verdict is None:
         return
-    wanted = verdict.update.cpus if verdict.update else CPUSet.parse(real.cpuset) or reality.online
+    limits = replace(real.limits, cpuset=str(verdict.update.cpus)) if verdict.update else real.limits
+    wanted = CPUSet.parse(limits.cpuset)
     if not fails and not verdict.refusal and wanted <= reality.online:
-        real.phase, real.starts = Phase.RUNNING, real.starts + 1
-        reality.enter(real, wanted)
+        reality.enter(real, limits)
+        reality.note(real, wanted or reality.online)
     reality.unlock(real)
 
 
@@ -87,7 +89,7 @@ def _entered(reality: Reality, answer: AnswerStart, cpus: CPUSet) -> list[str]:
         if both := (cpus - world.state.reserved) & CPUSet.from_mask(other.footprint):
             found.append(f"{name} was started on {both}, where {other.view.name} may be")
         real = reality.containers.get(id)
-        if real is None or real.is_dirty or reality.is_being_looked_at(id):
+        if real is None or real.is_unseen or reality.is_being_looked_at(id):
             continue
         if both := (cpus - world.state.reserved) & (real.effective or EMPTY):
             found.append(f"{name} was started on {both}, where {real.name} is")

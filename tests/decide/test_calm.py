@@ -22,7 +22,7 @@ def upset(seed: int) -> Reality:
     for op in random_history(rng, 40):
         _do(reality, op)
     for real in reality.containers.values():
-        real.demand = rng.random() * len(reality.present)
+        real.demand = rng.random() * len(reality.machine.online)
     while reality.land_late():
         pass
     while one_goes_on(reality):

@@ -7,6 +7,7 @@ import pytest
 from sidecar.decide.facts import CpusetFailed, Failure, RetryDue, SettingsChanged
 from sidecar.decide.settings import IsolatedRule, OptIn
 from sidecar.decide.world import replace
+from sidecar.simulation.model_limits import Limits, changed
 from sidecar.words.label_mistakes import sentence
 from state.codec import to_builtins
 from state.cpuset import CPUSet
@@ -56,7 +57,7 @@ def test_memory_comes_back_from_one_that_asks_for_no_cpus_any_more() -> None:
     """Limits asked for it, and under other settings they do not: its label still says whose its memory is."""
     host = story(opt_in=OptIn.GUARANTEED)
     rt = host.unseen("rt", starts=False, labels=FOLLOW, nano_cpus=4 * GIGA)
-    rt.memory = 1
+    host.store(rt, Limits(memory=1))
     host.start(rt)
     host.look(rt)
     host.settle()
@@ -69,13 +70,13 @@ def test_memory_comes_back_from_one_that_asks_for_no_cpus_any_more() -> None:
 def test_cpus_do_not_fail_for_memory_that_the_engine_refuses() -> None:
     """The refused order is given again without it, and it is not asked for again."""
     host = story()
-    host.engine_mems = cpus("0")
+    host.mems = cpus("0")
     rt = host.arrive("rt", 4, labels=FOLLOW)
     host.settle()
     assert [(str(update.cpus), update.mems) for update in host.updates(rt)] == [("4-7", "1"), ("4-7", None)]
     assert host.is_settled(rt)
     # New settings are a reason to try again, once.
-    host.engine_mems = cpus("0-1")
+    host.mems = cpus("0-1")
     host.change_settings(linger_seconds=5.0)
     host.settle()
     assert rt.mems == "1"
@@ -87,7 +88,7 @@ def test_an_order_without_effect_is_tried_again_without_memory() -> None:
     rt = host.unseen("rt", 4, labels=FOLLOW)
     host.look(rt)
     order = host.flight.pop()
-    rt.cpuset = str(order.update.cpus)
+    host.store(rt, changed(order.update))
     host.feed(CpusetFailed(rt.key, order.number, Failure.INEFFECTIVE, "confined", host.ticket(), cpus("0-7")))
     host.feed(RetryDue(rt.key, order.number))
     host.settle()

@@ -13,10 +13,11 @@ from sidecar.decide.step import step
 from sidecar.decide.world import World, replace
 from state.key import ContainerKey
 from state.refusal import RefusalCode
-from tests.decide.laws import When, breaches
+from tests.decide.laws import LAWS
 from tests.decide.real import ENGINE, Real
 from tests.decide.stories import Story
 from tests.state.test_claim import older
+from tests.support.laws import When, breaches
 
 LIMIT = 2_000_000_000
 
@@ -47,7 +48,7 @@ def test_grants_and_originals_are_those_of_before() -> None:
     assert story.refusal(late).code is RefusalCode.NOT_ENOUGH
     assert story.flight == []
     story.settle()
-    assert breaches(story, When.REST) == []
+    assert breaches(LAWS, story, When.REST) == []
 
 
 def test_everything_can_be_given_back() -> None:

@@ -10,6 +10,7 @@ from sidecar.decide.facts import CpusetFailed, Failure, OrderDelayed, RetryDue
 from sidecar.decide.moves.plan import LATE_SLOTS, SLOTS, SWEEP_SLOTS, target
 from sidecar.decide.orders import Update
 from sidecar.decide.world import World, replace
+from sidecar.simulation.model_limits import Limits, changed
 from state.cpuset import EMPTY, CPUSet
 from state.topology import uniform
 from tests.decide.stories import GIGA, Story, cpus, fault_of, where
@@ -235,7 +236,7 @@ def test_an_update_without_effect_waits_and_is_tried_again() -> None:
     rt = story.unseen("rt", 2)
     story.look(rt)
     order = story.flight.pop()
-    rt.cpuset = str(order.update.cpus)
+    story.store(rt, changed(order.update))
     outcome = CpusetFailed(rt.key, order.number, Failure.INEFFECTIVE, "confined", story.ticket(), cpus("0-7"))
     story.feed(outcome)
     assert story.known(rt).place.seen == cpus("0-7")
@@ -256,9 +257,9 @@ def test_what_made_itself_good_is_no_trouble_any_more() -> None:
     rt = story.unseen("rt", 2)
     story.look(rt)
     order = story.flight.pop()
-    rt.cpuset = str(order.update.cpus)
+    story.store(rt, changed(order.update))
     story.feed(CpusetFailed(rt.key, order.number, Failure.INEFFECTIVE, "confined", story.ticket(), cpus("0-7")))
-    rt.effective = order.update.cpus
+    story.write(rt, order.update.cpus)
     story.look(rt)
     assert story.known(rt).fault is None
 
@@ -305,7 +306,7 @@ def test_a_limit_that_somebody_changed_since_is_theirs() -> None:
     story.settle()
     story.end(rt)
     story.time_out(-1)
-    rt.nano_cpus = 3 * GIGA
+    story.store(rt, Limits(nano_cpus=3 * GIGA))
     order = story.flight.pop()
     story.feed(CpusetFailed(rt.key, order.number, Failure.FAILED, "500", story.ticket()))
     story.look(rt)

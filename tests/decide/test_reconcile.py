@@ -45,7 +45,7 @@ def test_a_kernel_that_differs_from_the_engine_is_repaired() -> None:
     story = Story()
     rt = story.arrive("rt", 2)
     story.settle()
-    rt.effective = cpus("1")
+    story.write(rt, cpus("1"))
     story.take_inventory()
     assert not story.is_settled(rt)
     story.settle()

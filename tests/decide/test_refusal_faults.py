@@ -18,10 +18,10 @@ from state.model import Refused, State
 from state.refusal import TooFew
 from tests.decide import histories
 from tests.decide.histories import DYNAMIC, STATIC, Broken
-from tests.decide.laws import Breach, Law
 from tests.decide.long_run import history
 from tests.decide.reality import Reality
 from tests.decide.stories import Story, cpus
+from tests.support.laws import Breach, Law
 
 HISTORIES = 300
 """How many are played of each kind."""
@@ -45,7 +45,7 @@ def is_like(one: Refused, other: Refused) -> bool:
     )
 
 
-CALM: Final = Law("books are not written for somebody else's sake", lambda reality: ())
+CALM: Final[Law[Reality]] = Law("books are not written for somebody else's sake", lambda reality: ())
 
 
 class Watched(Reality):

@@ -51,7 +51,8 @@ def test_a_container_that_is_being_removed_is_not_waited_for() -> None:
     story = Story()
     plain, rt = story.arrive("plain"), story.arrive("rt", 2)
     story.settle()
-    plain.phase, plain.effective = Phase.REMOVING, None
+    story.stop(plain)
+    plain.phase = Phase.REMOVING
     story.look(plain)
     story.release()
     story.settle()

@@ -8,6 +8,7 @@ from sidecar.decide.container.swarm_task import TASK_LABEL, is_over
 from sidecar.decide.facts import Phase, Purpose
 from sidecar.decide.orders import StartTimer
 from sidecar.decide.settings import PolicyName
+from sidecar.simulation.model_kernel import ModelKernel
 from sidecar.words.label_mistakes import sentence
 from state.key import ContainerKey
 from state.topology import uniform
@@ -76,7 +77,9 @@ def test_any_other_container_that_stops_is_waited_for() -> None:
 
 def test_a_task_is_over_only_once_it_ran() -> None:
     """By its phase, whatever else is known of it."""
-    task = Real(key=ContainerKey(ENGINE, "0" * 64), name="web.1.x", labels=dict(TASK))
+    task = Real(
+        key=ContainerKey(ENGINE, "0" * 64), name="web.1.x", kernel=ModelKernel(uniform(cores=2)), labels=dict(TASK)
+    )
     over = []
     for phase in Phase:
         task.phase = phase

@@ -32,10 +32,10 @@ from state.codec import encode
 from state.key import MARK, ContainerKey
 from tests.decide import histories
 from tests.decide.histories import Broken
-from tests.decide.laws import Breach, Law
 from tests.decide.long_run import history
 from tests.decide.real import ENGINE
 from tests.decide.reality import Reality
+from tests.support.laws import Breach, Law
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -49,7 +49,7 @@ _ENGINES: Final = b'"' + ENGINE.encode() + MARK.encode()
 _PROSE: Final = frozenset(("reason", "refusal", "detail", "code"))
 """Fields that hold sentences, or did in some revision."""
 
-TWINS: Final = Law("both decide the same", lambda reality: ())
+TWINS: Final[Law[Reality]] = Law("both decide the same", lambda reality: ())
 
 Step = Callable[[Any, Any], tuple[Any, tuple[Any, ...]]]
 
@@ -101,7 +101,7 @@ class Twin(Reality):
             books = self.then.codec.decode(self.then.codec.encode(books), self.then.state)
             self._their_world = self.then.begin(
                 books,
-                self.then.translated(self.machine_now(), self.then.topology),
+                self.then.translated(self.topology(), self.then.topology),
                 self.then.translated(self.settings, self.then.settings),
             )
         told = tuple(self.then.translated(fact, self.then.fact) for fact in facts)

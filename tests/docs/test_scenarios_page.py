@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from sidecar.simulation.busy_host import Pace, ScenarioError
 from sidecar.simulation.happenings import Happening, What
-from sidecar.simulation.model_host import Pace, ScenarioError
 from sidecar.simulation.scenario import Do
 from sidecar.simulation.scenario_file import OTHER_KEYS, scenario_of
 from sidecar.simulation.toml_sections import seconds

@@ -12,11 +12,11 @@ from trio.testing import MockClock
 from sidecar.decide.facts import Phase
 from sidecar.decide.orders import Update
 from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineRefused, EngineUnavailable
+from sidecar.simulation.model_limits import Limits
 from state.cpuset import CPUSet
 from state.topology import uniform
 from tests.support.engine.simulated import TIMEOUT_SECONDS, Fault, SimulatedEngine
 from tests.support.engine.simulated_docker import SimulatedDocker
-from tests.support.engine.simulated_limits import Limits
 
 FOUR = CPUSet.of(0, 1, 2, 3)
 ONE = CPUSet.of(1)

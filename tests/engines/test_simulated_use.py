@@ -8,10 +8,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from sidecar.simulation.model_limits import Limits
 from sidecar.simulation.simulated_use import SimulatedUse
 from state.topology import uniform
 from tests.support.engine.simulated_docker import SimulatedDocker
-from tests.support.engine.simulated_limits import Limits
 
 
 @pytest.mark.parametrize(("wanted", "cpus", "used"), [(3.5, 4, 3.5), (4.0, 4, 4.0), (9.0, 4, 4.0), (1.0, 0, 0.0)])

@@ -15,13 +15,13 @@ from sidecar.decide.orders import Update
 from sidecar.decide.settings import shared_id
 from sidecar.engines.shared_group import ALWAYS, SlicedEngine
 from sidecar.failures import ContainerGone, EngineLacks, EngineRefused
+from sidecar.simulation.model_limits import Limits
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.topology import uniform
 from tests.fakes.group import FakeGroup
 from tests.support.engine.simulated import SimulatedEngine
 from tests.support.engine.simulated_docker import SimulatedDocker
-from tests.support.engine.simulated_limits import Limits
 
 GROUP = shared_id("pool.slice")
 TWO = CPUSet.of(0, 1)

@@ -6,57 +6,76 @@ from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from random import Random
 
+import msgspec
 import trio
 
 from sidecar.failures import EngineError
+from sidecar.simulation.model_limits import Limits
 from state.checkpoint import CheckpointFile
 from state.cpuset import EMPTY, CPUSet, union
 from state.invariants import BookLaw, violations
 from state.projection import Sharing
 from tests.fakes.host import Host
+from tests.support.churn import Act, Mix, Scene, Verb, acts
 from tests.support.engine.simulated import Fault
 from tests.support.engine.simulated_events import Rates
-from tests.support.engine.simulated_limits import Limits
 from tests.support.keys import by_id, docker
-
-MOST = 9
-"""Containers at a time."""
+from tests.support.kinds import FIXED, CpuLimit, Wanted
 
 REST_SECONDS = 75
 """Longer than the longest pause after a failure, with the inventory that follows, and than a lost order's time-out."""
 
 
+STATIC_MIX = Mix(
+    kinds=FIXED,
+    verbs={
+        Verb.CREATE: 9,
+        Verb.STOP: 2,
+        Verb.START: 2,
+        Verb.RESTART: 1,
+        Verb.EXIT: 1,
+        Verb.KILL: 1,
+        Verb.REMOVE: 3,
+        Verb.PAUSE: 1,
+        Verb.RENAME: 1,
+        Verb.TAMPER: 1,
+        Verb.SWITCH: 1,
+    },
+)
+
+MOST = 9
+"""Containers at a time."""
+
+FAULTS_IN_TEN = 1.5
+"""How often something fails beside what users do."""
+
+
 class Churn:
-    """Draws what happens from a seed. `takes_offline`: CPUs go away for good, one at most."""
+    """Does what is drawn from a seed, and lets things fail. `takes_offline`: CPUs go away for good, one at most."""
+
+    mix = STATIC_MIX
 
     def __init__(self, host: Host, chance: Random, *, takes_offline: bool = False) -> None:
         self.host = host
         self.chance = chance
         self._count = 0
-        self._may_go_offline = self._is_shrinking = takes_offline
-        self._verbs: list[Callable[[trio.Nursery], Awaitable[None]]] = [
-            *[self._arrive] * 9,
-            *[self._stop] * 2,
-            *[self._start] * 2,
-            self._restart,
-            self._exit,
-            *[self._remove] * 3,
-            self._pause,
-            self._rename,
-            self._tamper,
-            *[self._fail] * 2,
-            self._break,
-            self._restart_engine,
-            self._offline,
-        ]
+        self._may_go_offline = takes_offline
+        if takes_offline:
+            # A lifted limit in nano CPUs may be more than a smaller machine takes: not covered here.
+            kinds = tuple(kind.without(CpuLimit.NANO) for kind in self.mix.kinds)
+            self.mix = msgspec.structs.replace(self.mix, kinds=kinds)
 
     async def run(self, steps: int) -> None:
         """So many things happen, some at the same time."""
         rates = Rates(lost=0.05, doubled=0.1, swapped=0.1)
         self.host.docker.event_faults.rates = rates
+        users = acts(self.chance.randrange(10**9), self._scene, self.mix)
         async with trio.open_nursery() as nursery:
             for _ in range(steps):
-                await self.chance.choice(self._verbs)(nursery)
+                if self.chance.random() * 10 < FAULTS_IN_TEN:
+                    await self.chance.choice([self._fail, self._fail, self._break, self._restart_engine])()
+                elif (act := next(users)) is not None:
+                    nursery.start_soon(_quietly, lambda act=act: self._do(act))
                 await trio.sleep(self.chance.choice([0, 0, 0.001, 0.01, 0.1, 0.5, 3]))
         self.host.docker.event_faults.rates = Rates()
 
@@ -65,107 +84,72 @@ class Churn:
         self.host.engine._update_faults.clear()
         await trio.sleep(REST_SECONDS)
         # On cgroup v1 processes whose last CPU went offline are in the parent's group, until they are started anew.
-        for strayed in sorted(self.host.docker.kernel._strayed):
+        for strayed in sorted(self.host.docker.kernel.strayed):
             await self.host.docker.restart(strayed)
             await trio.sleep(REST_SECONDS)
 
-    async def _arrive(self, nursery: trio.Nursery) -> None:
-        if len(self.host.docker.ids()) >= MOST:
-            return
+    def _scene(self) -> Scene:
+        online, ids = self.host.docker.kernel.online(), self.host.docker.ids()
+        present = online if self._may_go_offline else EMPTY
+        return Scene(containers=ids, has_room=len(ids) < MOST, online=online, present=present)
+
+    async def _do(self, act: Act) -> None:
+        docker, id = self.host.docker, act.container
+        match act.verb:
+            case Verb.CREATE:
+                await self._arrive(act.wanted)
+            case Verb.START | Verb.STOP | Verb.RESTART | Verb.KILL | Verb.REMOVE:
+                await getattr(docker, act.verb)(id)
+            case Verb.EXIT if docker.kernel.effective(id) is not None:
+                await docker.exit(id)
+            case Verb.PAUSE:
+                await docker.pause(id)
+                await trio.sleep(0.3)
+                await docker.unpause(id)
+            case Verb.RENAME:
+                self._count += 1
+                await docker.rename(id, f"r{self._count}")
+            case Verb.TAMPER:
+                # From then on its files may be late, and it may overlap a settled one.
+                self.host.surprised.add(id)
+                await docker.change(id, Limits(cpuset=str(act.cpus)))
+            case Verb.SWITCH:
+                self._switch(act.cpus)
+            case _:
+                pass
+
+    async def _arrive(self, wanted: Wanted) -> None:
         self._count += 1
-        kind = self.chance.randrange(8)
-        if self._is_shrinking and kind == 5:
-            # A lifted limit in nano CPUs may be more than a smaller machine takes: not covered here.
-            kind = 2
-        cpus = self.chance.randint(1, 3)
-        labels = {} if kind < 2 else {"cpuset.exclusive": str(cpus)}
-        if kind == 3:
-            labels["cpuset.on-shortage"] = "wait"
-        if kind == 4:
-            labels["cpuset.on-shortage"] = "stop"
-        limits = Limits(nano_cpus=cpus * 10**9) if kind == 5 else Limits(cpu_quota=cpus * 100_000, cpu_period=100_000)
-        if kind not in (5, 6):
-            limits = Limits()
-        name, always, removes = f"c{self._count}", kind == 7, kind == 6
-        waits = self.chance.choice([0, 0, 0.002, 0.2])
+        made = await self.host.docker.create(
+            f"c{self._count}",
+            wanted.limits,
+            labels=wanted.labels_of(self._count),
+            restarts_always=wanted.restarts,
+            removes_itself=wanted.removes_itself and not wanted.restarts,
+            stop_signal="TERM",
+        )
+        if wanted.load:
+            self.host.docker.kernel.keep_busy(made, wanted.load)
+        await trio.sleep(wanted.waits)
+        await self.host.docker.start(made)
 
-        async def begin() -> None:
-            made = await self.host.docker.create(
-                name, limits, labels=labels, restarts_always=always, removes_itself=removes
-            )
-            await trio.sleep(waits)
-            await self.host.docker.start(made)
+    def _switch(self, cpus: CPUSet) -> None:
+        self._may_go_offline = False
+        self.host.surprised.update(self.host.docker.ids())
+        self.host.docker.kernel.take_offline(cpus)
 
-        nursery.start_soon(_quietly, begin)
-
-    def _someone(self) -> str | None:
-        ids = self.host.docker.ids()
-        return self.chance.choice(ids) if ids else None
-
-    def _act(self, nursery: trio.Nursery, verb: Callable[[str], Awaitable[None]]) -> None:
-        if id := self._someone():
-            nursery.start_soon(_quietly, lambda: verb(id))
-
-    async def _stop(self, nursery: trio.Nursery) -> None:
-        self._act(nursery, self.host.docker.stop)
-
-    async def _start(self, nursery: trio.Nursery) -> None:
-        self._act(nursery, self.host.docker.start)
-
-    async def _restart(self, nursery: trio.Nursery) -> None:
-        self._act(nursery, self.host.docker.restart)
-
-    async def _exit(self, nursery: trio.Nursery) -> None:
-        async def end(id: str) -> None:
-            if self.host.docker.kernel.effective(id) is not None:
-                await self.host.docker.exit(id)
-
-        self._act(nursery, end)
-
-    async def _remove(self, nursery: trio.Nursery) -> None:
-        self._act(nursery, self.host.docker.remove)
-
-    async def _pause(self, nursery: trio.Nursery) -> None:
-        async def freeze(id: str) -> None:
-            await self.host.docker.pause(id)
-            await trio.sleep(0.3)
-            await self.host.docker.unpause(id)
-
-        self._act(nursery, freeze)
-
-    async def _rename(self, nursery: trio.Nursery) -> None:
-        self._count += 1
-        name = f"r{self._count}"
-        self._act(nursery, lambda id: self.host.docker.rename(id, name))
-
-    async def _tamper(self, nursery: trio.Nursery) -> None:
-        """Somebody else's `docker update`: from then on its files may be late, and it may overlap a settled one."""
-        cpus = CPUSet(cpu for cpu in self.host.docker.kernel.online() if self.chance.random() < 0.4)
-
-        async def change(id: str) -> None:
-            self.host.surprised.add(id)
-            await self.host.docker.change(id, Limits(cpuset=str(cpus)))
-
-        self._act(nursery, change)
-
-    async def _fail(self, nursery: trio.Nursery) -> None:
+    async def _fail(self) -> None:
         self.host.engine.fail_updates(*self.chance.choices(list(Fault), k=self.chance.randint(1, 3)))
 
-    async def _break(self, nursery: trio.Nursery) -> None:
+    async def _break(self) -> None:
         self.host.docker.break_connections()
 
-    async def _restart_engine(self, nursery: trio.Nursery) -> None:
+    async def _restart_engine(self) -> None:
         if self.host.docker.is_up:
             await self.host.docker.go_down()
             await trio.sleep(self.chance.choice([0.01, 1, 5]))
             # A container whose CPUs went offline does not start again.
             await _quietly(self.host.docker.come_up)
-
-    async def _offline(self, nursery: trio.Nursery) -> None:
-        if self._may_go_offline:
-            self._may_go_offline = False
-            self.host.surprised.update(self.host.docker.ids())
-            self.host.docker.kernel.take_offline(CPUSet.of(self.chance.choice(list(self.host.docker.kernel.online()))))
 
 
 async def _quietly(verb: Callable[[], Awaitable[None]]) -> None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from contextlib import suppress
 from random import Random
 
+import msgspec
 import trio
 
 from sidecar.api.documents import Declined
+from sidecar.api.requests import Requests
 from sidecar.decide.books.load_wish import follows_load
 from state.checkpoint import CheckpointFile
 from state.cpuset import CPUSet
 from state.invariants import BookLaw
 from tests.decide.takelaws import unfair
-from tests.fakes.churn import MOST, Churn, _quietly, unfinished
+from tests.fakes.churn import STATIC_MIX, Churn, unfinished
 from tests.fakes.elastic import ElasticHost
-from tests.support.engine.simulated_limits import Limits
+from tests.support.churn import Act, Scene, Verb
 from tests.support.keys import docker
+from tests.support.kinds import ELASTIC, PLAIN, ContainerKind
 
 FADING_SECONDS = 240
 """Eight half-lives of a peak: a load of 8 CPUs counts as less than a twentieth of one."""
@@ -24,111 +27,59 @@ FADING_SECONDS = 240
 QUIET_SECONDS = 200
 """How long nothing may change any more: twenty inventories, and a hundred measurements."""
 
-GRACES = ("0s", "0.5s", "2s", "5s", None)
+DYNAMIC_MIX = msgspec.structs.replace(
+    STATIC_MIX,
+    kinds=(PLAIN, ContainerKind(is_exclusive=True, labels={"cpuset.on-shortage": ("wait", "stop", "share")}), ELASTIC),
+    verbs={
+        **{verb: weight for verb, weight in STATIC_MIX.verbs.items() if verb is not Verb.SWITCH},
+        Verb.CREATE: 10,
+        Verb.LOAD: 6,
+        Verb.RESIZE: 4,
+        Verb.DEFRAGMENT: 2,
+        Verb.ACKNOWLEDGE: 1,
+    },
+)
 
 
 class DynamicChurn(Churn):
-    """Draws what happens from a seed."""
+    """Does what is drawn from a seed, and lets things fail. Where CPUs go away, nobody pins anything by hand."""
 
     host: ElasticHost
+    mix = DYNAMIC_MIX
 
     def __init__(self, host: ElasticHost, chance: Random, *, takes_offline: bool = False) -> None:
         super().__init__(host, chance, takes_offline=takes_offline)
         self._offline_cpus = CPUSet()
-        self._verbs = [
-            *[verb for verb in self._verbs if verb not in (self._arrive, self._tamper, self._offline)],
-            *[self._arrive] * 10,
-            *[self._change_load] * 6,
-            *[self._resize] * 4,
-            *[self._defragment] * 2,
-            self._acknowledge,
-        ]
-        if takes_offline:
-            self._verbs += [self._offline] * 2
-        elif chance.random() < 0.3:
-            self._verbs.append(self._tamper)
+        is_tampered = not takes_offline and chance.random() < 0.3
+        verbs = {**self.mix.verbs, Verb.TAMPER: int(is_tampered), Verb.SWITCH: 2 * takes_offline}
+        self.mix = msgspec.structs.replace(self.mix, verbs=verbs)
 
     async def rest(self) -> None:
         """Nothing fails any more, loads stay as they are, and peaks fade."""
         await super().rest()
         await trio.sleep(FADING_SECONDS)
 
-    async def _arrive(self, nursery: trio.Nursery) -> None:
-        if len(self.host.docker.ids()) >= MOST:
-            return
-        self._count += 1
-        name, labels = f"c{self._count}", self._labels()
-        limits = Limits()
-        if self.chance.random() < 0.15 and not self._is_shrinking:
-            cpus = self.chance.randint(1, 3)
-            limits = self.chance.choice(
-                [Limits(nano_cpus=cpus * 10**9), Limits(cpu_quota=cpus * 100_000, cpu_period=100_000)]
-            )
-        always, removes = self.chance.random() < 0.1, self.chance.random() < 0.1
-        waits = self.chance.choice([0, 0, 0.002, 0.2])
-        load = self.chance.choice([None, 0.3, 2.5, 8.0])
+    def _scene(self) -> Scene:
+        scene = super()._scene()
+        return msgspec.structs.replace(scene, present=self._offline_cpus or scene.present - CPUSet.of(0))
 
-        async def begin() -> None:
-            made = await self.host.docker.create(
-                name,
-                limits,
-                labels=labels,
-                restarts_always=always,
-                removes_itself=removes and not always,
-                stop_signal="TERM",
-            )
-            if load is not None:
-                self.host.docker.kernel.keep_busy(made, load)
-            await trio.sleep(waits)
-            await self.host.docker.start(made)
-
-        nursery.start_soon(_quietly, begin)
-
-    def _labels(self) -> dict[str, str]:
-        kind, floor = self.chance.randrange(10), self.chance.randint(1, 2)
-        if kind < 2:
-            return {}
-        size = floor + self.chance.choice([0, 0, 1, 2])
-        labels = {"cpuset.exclusive": str(size)}
-        if kind == 2:
-            return {**labels, "cpuset.on-shortage": self.chance.choice(["wait", "stop", "share"])}
-        labels["cpuset.min"] = str(floor)
-        labels["cpuset.max"] = str(size + self.chance.choice([0, 1, 3, 8]))
-        labels["cpuset.scale"] = self.chance.choice(["fill", "fill", "load", "manual"])
-        if grace := self.chance.choice(GRACES):
-            labels["cpuset.grace"] = grace
-        more = (
-            ("cpuset.signal", self.chance.choice(["HUP", "USR1"]), 0.4),
-            ("cpuset.move", "true", 0.4),
-            ("cpuset.weight", str(self.chance.choice([1, 5, 30])), 0.4),
-            ("cpuset.projection", f"p{self._count}", 0.2),
-            ("cpuset.on-shortage", self.chance.choice(["wait", "stop"]), 0.3),
-        )
-        return {**labels, **{label: value for label, value, share in more if self.chance.random() < share}}
-
-    async def _change_load(self, nursery: trio.Nursery) -> None:
-        if id := self._someone():
-            self.host.docker.kernel.keep_busy(id, self.chance.choice([0.0, 0.4, 1.2, 3.5, 7.0, 12.0]))
-
-    async def _resize(self, nursery: trio.Nursery) -> None:
-        cpus = self.chance.randint(1, 6)
-
-        async def order(id: str) -> None:
-            if self.host.requests:
+    async def _do(self, act: Act) -> None:
+        requests = self.host.requests
+        match act.verb:
+            case Verb.LOAD:
+                self.host.docker.kernel.keep_busy(act.container, act.load)
+            case Verb.RESIZE if requests:
                 with suppress(Declined):
-                    await self.host.requests.resize(docker(id), cpus)
-
-        self._act(nursery, order)
-
-    async def _defragment(self, nursery: trio.Nursery) -> None:
-        async def order(_: str) -> None:
-            if self.host.requests:
+                    await requests.resize(docker(act.container), act.size)
+            case Verb.DEFRAGMENT if requests:
                 with suppress(Declined):
-                    await self.host.requests.defragment()
+                    await requests.defragment()
+            case Verb.ACKNOWLEDGE if requests:
+                await self._acknowledge(requests)
+            case _:
+                await super()._do(act)
 
-        self._act(nursery, order)
-
-    async def _acknowledge(self, nursery: trio.Nursery) -> None:
+    async def _acknowledge(self, requests: Requests) -> None:
         """By the API's door, for somebody from whom something is being taken."""
         board = self.host.board
         waiting = [
@@ -136,29 +87,23 @@ class DynamicChurn(Churn):
             for key, grant in (board.latest.state.assignments.items() if board else ())
             if grant.leaving and not grant.leaving.is_due
         ]
-        if not waiting or not self.host.requests:
-            return
-        id, requests = self.chance.choice(sorted(waiting)), self.host.requests
-        self.host.acknowledge_by_hand(id)
-
-        async def say() -> None:
+        if waiting:
+            id = self.chance.choice(sorted(waiting))
+            self.host.acknowledge_by_hand(id)
             with suppress(Declined):
                 await requests.acknowledge(docker(id), None)
 
-        nursery.start_soon(_quietly, say)
-
-    async def _offline(self, nursery: trio.Nursery) -> None:
+    def _switch(self, cpus: CPUSet) -> None:
+        """What went offline comes back on version 2, as often as not."""
         kernel = self.host.docker.kernel
-        if self._offline_cpus and kernel.cgroup_version == 2 and self.chance.random() < 0.5:
-            self.host.surprised.update(self.host.docker.ids())
-            kernel.bring_online(self._offline_cpus)
-            self._offline_cpus = CPUSet()
-        elif self._may_go_offline:
+        if not self._offline_cpus:
+            super()._switch(cpus)
+            self._offline_cpus = cpus if kernel.cgroup_version == 2 else CPUSet()
             self._may_go_offline = kernel.cgroup_version == 2
+        elif self.chance.random() < 0.5:
             self.host.surprised.update(self.host.docker.ids())
-            if not self._offline_cpus:
-                self._offline_cpus = CPUSet.of(self.chance.choice(list(kernel.online() - CPUSet.of(0))))
-                kernel.take_offline(self._offline_cpus)
+            kernel.bring_online(cpus)
+            self._offline_cpus = CPUSet()
 
 
 async def at_rest(host: ElasticHost) -> list[str]:
@@ -211,7 +156,7 @@ def _sizes(host: ElasticHost) -> list[str]:
         id = key.id
         if not follows_load(world, key) or kernel.effective(id) is None or id in host.surprised:
             continue
-        wanted = kernel._uses[id].wanted if id in kernel._uses else 0.0
+        wanted = kernel.wanted(id)
         used, size = min(wanted, len(grant.cpus)), len(grant.cpus)
         if size > grant.demand.floor and used < size * 0.5 - 0.1:
             found.append(f"{grant.name} uses {used} and holds {grant.cpus}")

@@ -6,7 +6,7 @@ has begun, and its answer is lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any, Literal
@@ -25,10 +25,10 @@ from sidecar.decide.settings import PolicyName
 from sidecar.decide.step import step
 from sidecar.decide.world import World
 from sidecar.failures import EngineError, EngineUnavailable
-from sidecar.projection.projections import Projections
+from sidecar.simulation.model_kernel import ENGINE_GROUP
 from state.codec import decode
 from state.cpuset import EMPTY, CPUSet
-from state.projection import Projection, Sharing
+from state.projection import Sharing
 from state.topology import Topology
 from tests.fakes.host import Host, WatchedKernel
 from tests.fakes.notices import Terms, Witness
@@ -74,11 +74,12 @@ class ElasticHost(Host):
 
     def terms(self, id: str) -> Terms:
         """What a container asked for."""
-        return Terms.of(self.docker._containers[id].labels, self.config.grace_seconds)
+        return Terms.of(self.docker.host.containers[docker(id)].labels, self.config.grace_seconds)
 
     def knows(self, id: str) -> bool:
         """Whether the daemon knows that this container runs, since this very start."""
-        one, container = self.docker._containers[id], self.board and self.board.latest.containers.get(docker(id))
+        key = docker(id)
+        one, container = self.docker.host.containers[key], self.board and self.board.latest.containers.get(key)
         return bool(container and container.view.phase.is_live and container.view.started_at == one.started_at)
 
     def acknowledge_by_hand(self, id: str) -> None:
@@ -181,13 +182,8 @@ class ElasticHost(Host):
         return self._workload(id).acks
 
     def _name(self, id: str) -> str:
-        one = self.docker._containers.get(id)
+        one = self.docker.host.containers.get(docker(id))
         return one.name if one else id[:4]
-
-    def _watched_projections(
-        self, root: str, *, clock: Callable[[], float], steady: Callable[[], float]
-    ) -> Projections:
-        return ElasticProjections(root, clock=clock, steady=steady, witness=self.see)
 
     def _watched_api(
         self, board: Board, outbox: trio.MemorySendChannel[Fact], *rest: Any, **options: Any
@@ -213,30 +209,6 @@ class WatchedBoard(Board):
         self._host.decided(before, world)
 
 
-class ElasticProjections(Projections):
-    """Shows each writing to the witness."""
-
-    def __init__(
-        self, root: str, *, clock: Callable[[], float], steady: Callable[[], float], witness: Callable[[], None]
-    ) -> None:
-        super().__init__(root, clock=clock, steady=steady)
-        self._witness = witness
-
-    def write(self, container: str, names: Iterable[str], projection: Projection) -> None:
-        super().write(container, names, projection)
-        self._witness()
-
-    def announce(
-        self, container: str, names: Iterable[str], projection: Projection, *, begins_grace: bool = False
-    ) -> None:
-        super().announce(container, names, projection, begins_grace=begins_grace)
-        self._witness()
-
-    def withdraw(self, container: str, cpus: CPUSet) -> None:
-        super().withdraw(container, cpus)
-        self._witness()
-
-
 class ElasticKernel(WatchedKernel):
     """Tells the witness of starts and ends, too."""
 
@@ -244,9 +216,9 @@ class ElasticKernel(WatchedKernel):
         super().__init__(machine, version, host.see)
         self._host = host
 
-    def enter(self, container: str, cpus: CPUSet) -> None:
+    def enter(self, container: str, cpus: CPUSet, above: str = ENGINE_GROUP) -> None:
         self._host.witness.ended(container)
-        super().enter(container, cpus)
+        super().enter(container, cpus, above)
 
     def leave(self, container: str) -> None:
         self._host.witness.ended(container)

@@ -18,6 +18,7 @@ from sidecar.config.config import Config
 from sidecar.decide.settings import PolicyName
 from sidecar.log import Log, LogLevel
 from sidecar.projection.projections import Projections
+from sidecar.simulation.model_kernel import ENGINE_GROUP
 from state.checkpoint import CheckpointFile
 from state.cpuset import EMPTY, CPUSet
 from state.errors import StateError
@@ -44,8 +45,8 @@ class WatchedKernel(SimulatedKernel):
         super().__init__(machine, cgroup_version=version)
         self._witness = witness
 
-    def enter(self, container: str, cpus: CPUSet) -> None:
-        super().enter(container, cpus)
+    def enter(self, container: str, cpus: CPUSet, above: str = ENGINE_GROUP) -> None:
+        super().enter(container, cpus, above)
         self._witness()
 
     def write(self, container: str, cpus: CPUSet) -> None:
@@ -209,4 +210,8 @@ class _WatchedProjections(Projections):
         self, container: str, names: Iterable[str], projection: Projection, *, begins_grace: bool = False
     ) -> None:
         super().announce(container, names, projection, begins_grace=begins_grace)
+        self._witness()
+
+    def withdraw(self, container: str, cpus: CPUSet) -> None:
+        super().withdraw(container, cpus)
         self._witness()

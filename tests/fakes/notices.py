@@ -27,24 +27,10 @@ from state.cpuset import EMPTY, CPUSet
 from state.projection import Projection, Sharing
 from tests.fakes.workload import Ack
 from tests.support.keys import by_id, docker
-
-SLACK = 1e-6
-"""Seconds. Sums of floating point seconds; files give milliseconds, and round."""
-
-ROUNDING = 0.001
-"""Seconds: to what a deadline in a file is rounded."""
+from tests.support.notices import SLACK, Notices
 
 HEARING = 1.2
 """Seconds within which an acknowledgement is heard, in the worst case: two slow looks."""
-
-
-@dataclasses.dataclass
-class Notice:
-    """A CPU that is leaving: since when, from which generation on, and until when it was promised at least."""
-
-    at: float
-    generation: int
-    until: float
 
 
 @dataclasses.dataclass
@@ -58,7 +44,7 @@ class Run:
     alone: CPUSet = EMPTY
     """Told to be in force, and settled."""
     original: CPUSet = EMPTY
-    notices: dict[int, Notice] = dataclasses.field(default_factory=dict)
+    notices: Notices = dataclasses.field(default_factory=Notices)
 
 
 @dataclasses.dataclass
@@ -133,7 +119,7 @@ class Witness:
         run.own &= effective
         run.alone &= effective
         run.effective = effective
-        run.notices = {cpu: notice for cpu, notice in run.notices.items() if cpu in effective}
+        run.notices.forget(effective)
         if told is not None and told.settled and told.sharing is Sharing.EXCLUSIVE and is_known:
             self._settled(id, run, told, effective, online)
         return is_new
@@ -142,17 +128,12 @@ class Witness:
         now, before, run.told = trio.current_time(), run.told, told
         if told.sharing is not Sharing.EXCLUSIVE:
             run.own = run.alone = run.original = EMPTY
-            run.notices.clear()
+            run.notices.forget(EMPTY)
             return
         # 2. The file is whole.
         if bool(told.leaving) is not (told.deadline_seconds is not None) or not told.leaving <= told.cpus:
             self._breaks(f"{self._name(id)} on {told.cpus} is told {told.leaving} leaving in {told.deadline_seconds} s")
-        for cpu in told.leaving:
-            notice = run.notices.setdefault(cpu, Notice(now, told.generation, now))
-            notice.until = max(notice.until, now + (told.deadline_seconds or 0.0))
-        for cpu in told.cpus - told.leaving:
-            # A growth called it off.
-            run.notices.pop(cpu, None)
+        run.notices.read(told, now, now)
         # 1. What is no longer told to be in force is taken, for whoever follows the file.
         for cpu in ((before.cpus if before else EMPTY) - told.cpus) & run.own & online:
             if fault := self._without_notice(id, run, cpu):
@@ -166,28 +147,14 @@ class Witness:
 
     def _without_notice(self, id: str, run: Run, cpu: int) -> str:
         """Rule 1: what is wrong with the taking of this CPU at this moment; "" if nothing is."""
-        now, notice = trio.current_time(), run.notices.get(cpu)
-        if notice is None:
-            return "without notice"
-        if self._is_acknowledged(id, run, CPUSet.of(cpu)):
-            return ""
-        noticed, grace = now - notice.at, self._terms(id).grace
-        if noticed < grace - SLACK:
-            return f"after {noticed:.4f} of {grace:g} s"
-        if now < notice.until - ROUNDING:
-            return f"{notice.until - now:.4f} s before the time that its file gave it"
-        return ""
-
-    def _answers(self, run: Run, cpus: CPUSet) -> range:
-        """The generations that told of all these leaving, without a break; none if there are none."""
-        if run.told is None or not all(cpu in run.notices for cpu in cpus):
-            return range(0)
-        first = max((run.notices[cpu].generation for cpu in cpus), default=run.told.generation + 1)
-        return range(first, run.told.generation + 1)
+        grace = self._terms(id).grace
+        return run.notices.fault(CPUSet.of(cpu), trio.current_time(), self._numbers(id), grace)
 
     def _is_acknowledged(self, id: str, run: Run, cpus: CPUSet) -> bool:
-        answers = self._answers(run, cpus)
-        return any(number in answers for _, number in self._acks(id))
+        return run.notices.are_acknowledged(cpus, self._numbers(id))
+
+    def _numbers(self, id: str) -> list[int]:
+        return [number for _, number in self._acks(id)]
 
     def _settled(self, id: str, run: Run, told: Projection, effective: CPUSet, online: CPUSet) -> None:
         """Rule 3."""
@@ -216,14 +183,14 @@ class Witness:
         if run is None or run.told is None or not run.told.leaving:
             # Nothing was told to leave: it was withdrawn already, or is not there yet.
             return
-        told = [run.notices[cpu].at for cpu in run.told.leaving if cpu in run.notices]
-        if told and run.told.leaving <= run.own and now - min(told) < self._terms(id).grace - SLACK:
-            self._breaks(f"the take from {self._name(id)} was forced after {now - min(told):.4f} s")
+        noticed = max(run.notices.read_for(run.told.leaving, now), default=None)
+        if noticed is not None and run.told.leaving <= run.own and noticed < self._terms(id).grace - SLACK:
+            self._breaks(f"the take from {self._name(id)} was forced after {noticed:.4f} s")
         if not acks or self._terms(id).grace <= HEARING:
             # A take that ends as it begins is over before anybody's earlier answer is heard to be one to it.
             return
         at, number = acks[-1]
-        answers = self._answers(run, run.told.leaving)
+        answers = run.notices.answers(run.told.leaving)
         if number in answers and max(at, heard_since) < now - HEARING:
             self._breaks(f"{self._name(id)} acknowledged {now - at:.2f} s ago, and the take was forced")
 
@@ -237,7 +204,7 @@ class Witness:
         if trio.current_time() - self._said.get(id, -HEARING) < HEARING:
             return True
         leaving = told_of(before.containers[docker(id)], grant).leaving
-        if leaving and leaving.isdisjoint(CPUSet(run.notices)):
+        if leaving and leaving.isdisjoint(run.notices.cpus):
             # Told before its present start.
             return bool(self._acks(id))
         return self._is_acknowledged(id, run, leaving)

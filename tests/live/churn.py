@@ -37,15 +37,17 @@ from tests.live.containers import Containers
 from tests.live.engineapi import ApiError, EngineApi
 from tests.live.image import ensure_image
 from tests.live.kernelview import KernelView, online
-from tests.live.notices import Notices
+from tests.live.notices import SampledNotices
 from tests.live.privateengine import PrivateEngine, running
 from tests.live.privatepodman import private_kind
 from tests.live.sidecarprocess import SidecarProcess, all_but
 from tests.live.stage import FOUR, ask
-from tests.live.users import ELASTIC_KINDS, KINDS, Kind, User
+from tests.live.users import ELASTIC_MIX, STATIC_MIX, User, host_config
 from tests.live.waiting import PATIENCE, eventually
 from tests.live.watcher import Watcher
+from tests.support.churn import Verb
 from tests.support.keys import by_id
+from tests.support.kinds import Wanted
 
 _USERS = 3
 _REST_SECONDS = 30.0
@@ -90,10 +92,10 @@ class Churn:
             self.sidecar.configure(
                 policy="dynamic", reserved=str(online() - FOUR), cooldown="500ms", load_period="500ms"
             )
-        self._notices = Notices()
+        self._notices = SampledNotices()
         self._watcher = Watcher(self.sidecar.projections, self._notices if is_dynamic else None)
         self._over = threading.Event()
-        self._kinds: dict[str, Kind] = {}
+        self._made_as: dict[str, Wanted] = {}
         self._report = Report(seed=seed)
         self._users = [
             User(
@@ -103,8 +105,8 @@ class Churn:
                 self._made,
                 self._watcher.forget,
                 touched=self._notices.touched,
-                kinds=ELASTIC_KINDS if is_dynamic else KINDS,
-                wishes={"acknowledge": self._acknowledge, "resize": self._resize} if is_dynamic else {},
+                mix=ELASTIC_MIX if is_dynamic else STATIC_MIX,
+                wishes={Verb.ACKNOWLEDGE: self._acknowledge, Verb.RESIZE: self._resize} if is_dynamic else {},
             )
             for number in range(_USERS)
         ]
@@ -149,8 +151,8 @@ class Churn:
         self._count(time.monotonic() - began)
         return self._report
 
-    def _made(self, id: str, kind: Kind) -> None:
-        self._kinds[id] = kind
+    def _made(self, id: str, wanted: Wanted) -> None:
+        self._made_as[id] = wanted
         self._watcher.watch(id)
 
     def _acknowledge(self, id: str, rng: random.Random) -> None:
@@ -169,9 +171,6 @@ class Churn:
         with suppress(OSError, HTTPException):
             answer = ask(self.sidecar.state_dir, "POST", route, json.dumps({"cpus": rng.randint(1, 5)}))
             self._report.resized += "granted" in answer
-
-    def _kind(self, id: str) -> Kind:
-        return self._kinds.get(id, Kind())
 
     def _kill_sidecar(self) -> None:
         """At any moment: one in four while it starts, the others while it works. Whatever the moment, the books are
@@ -251,7 +250,7 @@ class Churn:
             state = self._api.inspect(id)["State"]
             if state["Paused"]:
                 self._api.act(id, "unpause")
-            if state["Restarting"] or self._kind(id).limits.get("RestartPolicy"):
+            if state["Restarting"] or self._made_as.get(id, Wanted()).restarts:
                 self._stop(id, engine)
         try:
             eventually(lambda: not self._unlike(), "the books are the kernel's", seconds=_REST_SECONDS)
@@ -298,7 +297,7 @@ class Churn:
             self._report.violations.append(f"SIGTERM: {code}; release: {done.returncode} {done.stderr[-600:]}")
         for id in self._ours():
             host = self._api.inspect(id)["HostConfig"]
-            limits = self._kind(id).limits if id in self._kinds else host
+            limits = host_config(self._made_as[id]) if id in self._made_as else host
             if host["CpusetCpus"] not in ("", str(online())):
                 self._report.violations.append(f"{id[:12]} was left with the cpuset {host['CpusetCpus']}")
             for key in ("NanoCpus", "CpuQuota") if not self._api.is_podman else ():  # It tells either as both.
@@ -322,7 +321,7 @@ class Churn:
     def _count(self, seconds: float) -> None:
         report, watcher = self._report, self._watcher
         report.violations += watcher.violations
-        report.containers = len(self._kinds)
+        report.containers = len(self._made_as)
         report.actions = sum(sum(user.actions.values()) for user in self._users)
         report.samples, report.judged = watcher.samples, watcher.judged
         report.owners = len(watcher.owners)

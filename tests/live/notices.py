@@ -1,44 +1,31 @@
-"""Whether every loss of CPUs was told before, for as long as was promised, as seen from outside in samples.
-
-What is told may have been written just after the sample before. So time is counted from the sample before the first
-that shows it, to the last one that still has the CPUs.
-"""
+"""SampledNotices: whether every loss of CPUs was told before, for as long as was promised, as seen in samples."""
 
 from __future__ import annotations
 
 import time
-from typing import Final, NamedTuple
+from typing import Final
 
 from state.cpuset import EMPTY, CPUSet
 from state.projection import Projection, Sharing
 from tests.live.waiting import PATIENCE
+from tests.support.notices import Notices
 
 _EXCUSED_SECONDS: Final = 2.0 * PATIENCE
 """For so long after its users began to do something to a container, nothing is said of it."""
 
 
-class _Promise(NamedTuple):
-    """That these CPUs leave, not before so many seconds are over, since a time when that was not told yet."""
-
-    generation: int
-    leaving: CPUSet
-    seconds: float
-    not_told_at: float
-    told_at: float
-
-
 class _Track:
-    """What is known of one container."""
+    """What is known of one start of one container."""
 
     def __init__(self) -> None:
         self.granted = EMPTY
         self.had = EMPTY
         self.seen_at = 0.0
         self.told_at = 0.0
-        self.promises: list[_Promise] = []
+        self.notices = Notices()
 
 
-class Notices:
+class SampledNotices:
     """Feed it samples of containers, in their order."""
 
     def __init__(self) -> None:
@@ -75,26 +62,19 @@ class Notices:
         return found
 
     def _judged(self, id: str, track: _Track, lost: CPUSet, at: float) -> str:
-        promises = [each for each in track.promises if lost <= each.leaving]
+        acks = [generation for container, generation in self._acknowledged.copy() if container == id]
         is_touched = at - self._touched_at.get(id, -_EXCUSED_SECONDS) < _EXCUSED_SECONDS
-        if is_touched or any((id, each.generation) in self._acknowledged for each in promises):
+        if is_touched or track.notices.are_acknowledged(lost, acks):
             self.spared += 1
             return ""
-        if not promises:
-            return f"lost {lost} without notice"
-        self.kept.append(track.seen_at - promises[0].told_at)
-        for each in promises:
-            if (known := track.seen_at - each.not_told_at) < each.seconds:
-                return f"lost {lost} {known:.3f} s at most after generation {each.generation} said {each.seconds} s"
-        return ""
+        if lost <= track.notices.cpus:
+            self.kept.append(min(track.notices.read_for(lost, track.seen_at)))
+        fault = track.notices.fault(lost, track.seen_at, acks)
+        return f"lost {lost} {fault}" if fault else ""
 
     def _listen(self, track: _Track, told: Projection, at: float) -> None:
-        stays = told.cpus - told.leaving
-        track.promises = [each for each in track.promises if not each.leaving & stays]
+        track.notices.read(told, at, unsaid_at=track.told_at)
         # Where a newcomer merely starts, unconfined yet, it has been granted nothing.
         if told.sharing is Sharing.EXCLUSIVE and (told.settled or track.granted):
             track.granted |= told.cpus & (told.desired | told.leaving)
-        if told.leaving and all(each.generation != told.generation for each in track.promises):
-            seconds = told.deadline_seconds or 0.0
-            track.promises.append(_Promise(told.generation, told.leaving, seconds, track.told_at, at))
         track.told_at = at

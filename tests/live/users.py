@@ -5,74 +5,96 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import msgspec
-
+from state.cpuset import EMPTY
 from tests.live.containers import SLEEP, Containers
 from tests.live.engineapi import ApiError
+from tests.live.kernelview import online
 from tests.live.waiting import PATIENCE
+from tests.support.churn import Act, Mix, Scene, Verb, acts
+from tests.support.kinds import ContainerKind, CpuLimit, Wanted
 
-NANO: Final = 1_000_000_000
+_WAITS: Final = {"cpuset.on-shortage": ("wait",)}
+_FAILS: Final = ("sh", "-c", "sleep 0.4; false")
 
+_VERBS: Final = {
+    Verb.CREATE: 10,
+    Verb.STOP: 1,
+    Verb.START: 2,
+    Verb.RESTART: 1,
+    Verb.KILL: 1,
+    Verb.PAUSE: 1,
+    Verb.UNPAUSE: 2,
+    Verb.REMOVE: 4,
+}
+"""Removing is what hands CPUs over, so it is the likeliest of what is done to a container."""
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """A sort of container: labels, limits in the words of HostConfig, and what it runs."""
-
-    labels: Mapping[str, str] = {}
-    limits: Mapping[str, Any] = {}
-    command: tuple[str, ...] = SLEEP
-
-
-_ONE: Final = {"cpuset.exclusive": "1"}
-_WAITING: Final = {"cpuset.on-shortage": "wait"}
-
-KINDS: Final = (
-    Kind(),
-    Kind(limits={"NanoCpus": NANO // 2}),
-    Kind(command=("sh", "-c", "sleep 0.4; false"), limits={"RestartPolicy": {"Name": "on-failure"}}),
-    Kind(labels=_ONE),
-    Kind(labels=_ONE | _WAITING),
-    Kind(labels={"cpuset.exclusive": "true"} | _WAITING, limits={"NanoCpus": NANO}),
-    Kind(labels=_ONE, limits={"CpuQuota": 100_000, "CpuPeriod": 100_000}),
-    Kind(labels=_ONE, command=("sh", "-c", "sleep 0.4; false"), limits={"RestartPolicy": {"Name": "on-failure"}}),
+STATIC_MIX: Final = Mix(
+    kinds=(
+        ContainerKind(),
+        ContainerKind(limits=(CpuLimit.NANO,)),
+        ContainerKind(command=_FAILS, restarts=(True,)),
+        ContainerKind(is_exclusive=True),
+        ContainerKind(is_exclusive=True, labels=_WAITS),
+        ContainerKind(labels={"cpuset.exclusive": ("true",), **_WAITS}, limits=(CpuLimit.NANO,)),
+        ContainerKind(is_exclusive=True, limits=(CpuLimit.QUOTA,)),
+        ContainerKind(is_exclusive=True, command=_FAILS, restarts=(True,)),
+    ),
+    verbs=_VERBS,
 )
 """Plain ones, and several ways to ask for one CPU: waiting for it, with either limit, and dying again and again."""
 
-_BRIEF: Final = {"cpuset.grace": f"{400 * PATIENCE:.0f}ms"}
-_MANUAL: Final = {"cpuset.exclusive": "2", "cpuset.min": "1", "cpuset.max": "4", "cpuset.scale": "manual"} | _BRIEF
+_BRIEF: Final = {"cpuset.grace": (f"{400 * PATIENCE:.0f}ms",)}
+_MANUAL: Final = {"cpuset.scale": ("manual",), **_BRIEF}
 
-ELASTIC_KINDS: Final = (
-    Kind(),
-    Kind(labels=_ONE | {"cpuset.max": "4"} | _BRIEF),
-    Kind(labels=_ONE | {"cpuset.max": "3", "cpuset.weight": "40", "cpuset.signal": "HUP"} | _BRIEF),
-    Kind(labels={"cpuset.exclusive": "2", "cpuset.min": "1", "cpuset.max": "4"} | _WAITING | _BRIEF),
-    Kind(labels=_MANUAL),
-    Kind(labels=_MANUAL | {"cpuset.weight": "20"}),
-    Kind(labels=_MANUAL | {"cpuset.exclusive": "1"}),
-    Kind(
-        labels=_ONE | {"cpuset.max": "3", "cpuset.scale": "load"} | _BRIEF,
-        command=("sh", "-c", "while :; do sleep 1; for i in 1 2 3 4 5 6 7 8 9; do :; done; done"),
+ELASTIC_MIX: Final = Mix(
+    kinds=(
+        ContainerKind(),
+        ContainerKind(is_exclusive=True, above=(3,), labels=_BRIEF),
+        ContainerKind(
+            is_exclusive=True,
+            above=(2,),
+            labels={"cpuset.weight": ("40",), "cpuset.signal": ("HUP",), **_BRIEF},
+        ),
+        ContainerKind(is_exclusive=True, sizes=(2,), below=(1,), above=(2,), labels={**_WAITS, **_BRIEF}),
+        ContainerKind(is_exclusive=True, sizes=(2,), below=(1,), above=(2,), labels=_MANUAL),
+        ContainerKind(
+            is_exclusive=True, sizes=(2,), below=(1,), above=(2,), labels={"cpuset.weight": ("20",), **_MANUAL}
+        ),
+        ContainerKind(is_exclusive=True, below=(0,), above=(3,), labels=_MANUAL),
+        ContainerKind(
+            is_exclusive=True,
+            above=(2,),
+            labels={"cpuset.scale": ("load",), **_BRIEF},
+            command=("sh", "-c", "while :; do sleep 1; for i in 1 2 3 4 5 6 7 8 9; do :; done; done"),
+        ),
+        ContainerKind(is_exclusive=True, sizes=(2,)),
+        ContainerKind(is_exclusive=True, labels=_WAITS),
     ),
-    Kind(labels={"cpuset.exclusive": "2"}),
-    Kind(labels=_ONE | _WAITING),
+    # What grows and shrinks must live for a while: for four removals, there are eight of each wish.
+    verbs={**_VERBS, Verb.CREATE: 24, Verb.ACKNOWLEDGE: 8, Verb.RESIZE: 8},
 )
 """For a machine with four CPUs to give: those that fill it, by weight or by order, and those who want their floors."""
 
-_ACTIONS: Final = ("stop", "start", "start", "restart", "kill", "pause", "unpause", "unpause", *("remove",) * 4)
-"""Removing is what hands CPUs over, so it is the likeliest."""
 _AT_ONCE: Final = 4
 """Containers of one user."""
 _PAUSE_SECONDS: Final = 0.1 * PATIENCE
 """Most of the time between two actions."""
-_WISHFUL: Final = 8
-"""How often each wish is made for four removals: what grows and shrinks must live for a while."""
+
+
+def host_config(wanted: Wanted) -> dict[str, Any]:
+    """The limits and the restart policy of a container, in the words of HostConfig: those that it has."""
+    limits = wanted.limits
+    config = {"NanoCpus": limits.nano_cpus, "CpuQuota": limits.cpu_quota, "CpuPeriod": limits.cpu_period}
+    policy = {"RestartPolicy": {"Name": "on-failure"}} if wanted.restarts else {}
+    return {**{key: value for key, value in config.items() if value}, **policy}
 
 
 class User(threading.Thread):
     """One of them. `made` is called with each new container's id before it starts, `gone` when it is removed, and
-    `touched` before anything else is done to it. `wishes` are what else may be done to a container, by name.
+    `touched` before anything else is done to it. `wishes` are what else may be done to a container.
     """
 
     def __init__(
@@ -80,12 +102,12 @@ class User(threading.Thread):
         containers: Containers,
         seed: int,
         over: threading.Event,
-        made: Callable[[str, Kind], None],
+        made: Callable[[str, Wanted], None],
         gone: Callable[[str], None],
         *,
         touched: Callable[[str], None],
-        kinds: Sequence[Kind] = KINDS,
-        wishes: Mapping[str, Callable[[str, random.Random], None]] | None = None,
+        mix: Mix = STATIC_MIX,
+        wishes: Mapping[Verb, Callable[[str, random.Random], None]] | None = None,
     ) -> None:
         super().__init__(name=f"user{seed}", daemon=True)
         self.actions: Counter[str] = Counter()
@@ -97,47 +119,52 @@ class User(threading.Thread):
         self._made = made
         self._gone = gone
         self._touched = touched
-        self._kinds = kinds
         self._wishes = dict(wishes or {})
-        self._choices = (*_ACTIONS, *(name for name in self._wishes for _ in range(_WISHFUL)))
+        self._acts = acts(seed, self._scene, mix)
         self._mine: list[str] = []
 
     def run(self) -> None:
         """Act until it is over. An engine that is away is waited for."""
         while not self._over.wait(self._rng.uniform(0, _PAUSE_SECONDS)):
             try:
-                if len(self._mine) < _AT_ONCE and self._rng.random() < 0.5:
-                    self._create()
-                elif self._mine:
-                    self._act(self._rng.choice(self._choices), self._rng.choice(self._mine))
+                if (act := next(self._acts)) is not None:
+                    self._do(act)
             except ApiError as error:
                 self.answers[f"{error.status} {_without_names(error.message)}"] += 1
             except OSError:
                 self.answers["no engine"] += 1
 
-    def _create(self) -> None:
-        kind = self._rng.choice(self._kinds)
-        name = f"{self.name}-{self.actions['create']}"
-        self.actions["create"] += 1
-        made = self._containers.create(name, *kind.command, labels=kind.labels, **kind.limits)
+    def _scene(self) -> Scene:
+        has_room = len(self._mine) < _AT_ONCE
+        return Scene(containers=self._mine, has_room=has_room, online=online(), present=EMPTY, sizes=(1,))
+
+    def _create(self, wanted: Wanted, number: int) -> None:
+        command = wanted.command or SLEEP
+        made = self._containers.create(
+            f"{self.name}-{number}", *command, labels=wanted.labels_of(number), **host_config(wanted)
+        )
         self._mine.append(made)
-        self._made(made, kind)
+        self._made(made, wanted)
         if self._rng.random() < 0.5:
             self._over.wait(self._rng.uniform(0, _PAUSE_SECONDS))
         self._containers.api.act(made, "start")
 
-    def _act(self, action: str, id: str) -> None:
-        self.actions[action] += 1
-        if action in self._wishes:
-            self._wishes[action](id, self._rng)
+    def _do(self, act: Act) -> None:
+        self.actions[act.verb] += 1
+        if act.verb is Verb.CREATE:
+            self._create(act.wanted, self.actions[act.verb])
             return
-        self._touched(id)
-        if action == "remove":
-            self._containers.api.remove(id)
-            self._mine.remove(id)
-            self._gone(id)
+        if act.verb in self._wishes:
+            self._wishes[act.verb](act.container, self._rng)
+            return
+        self._touched(act.container)
+        if act.verb is Verb.REMOVE:
+            self._containers.api.remove(act.container)
+            self._mine.remove(act.container)
+            self._gone(act.container)
         else:
-            self._containers.api.act(id, action, **({"t": "0"} if action in ("stop", "restart") else {}))
+            grace = {"t": "0"} if act.verb in (Verb.STOP, Verb.RESTART) else {}
+            self._containers.api.act(act.container, act.verb.value, **grace)
 
 
 def _without_names(message: str) -> str:

@@ -28,7 +28,7 @@ from state import codec
 from state.cpuset import CPUSet
 from state.projection import STATUS, Projection, Sharing
 from tests.live.kernelview import KernelView
-from tests.live.notices import Notices
+from tests.live.notices import SampledNotices
 from tests.live.waiting import PATIENCE
 
 _PAUSE: Final = 0.001 * PATIENCE
@@ -40,7 +40,7 @@ _SHOWN: Final = 20
 class Watcher:
     """Give it containers with `watch`; `start` it, `stop` it, and read what it counted."""
 
-    def __init__(self, projections: Path, notices: Notices | None = None) -> None:
+    def __init__(self, projections: Path, notices: SampledNotices | None = None) -> None:
         self.violations: list[str] = []
         self.samples = 0
         self.judged = 0

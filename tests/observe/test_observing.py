@@ -157,7 +157,7 @@ async def test_a_container_that_goes_during_an_inventory_is_left_out(autojump_cl
     async with trio.open_nursery() as nursery, bench.docker.container(one).lock:
         nursery.start_soon(bench.looker.take_inventory)
         await trio.sleep(0.1)
-        del bench.docker._containers[one]
+        del bench.docker.host.containers[docker(one)]
     fact = await bench.next()
     assert isinstance(fact, InventoryTaken)
     assert [view.id for view in fact.seen] == [two]

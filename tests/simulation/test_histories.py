@@ -2,61 +2,80 @@
 
 from __future__ import annotations
 
+from itertools import islice
+from random import Random
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.simulation.virtual_host import Simulation
 from state.cpuset import CPUSet
-from tests.simulation.hosts import host, runs
+from tests.simulation.hosts import host
+from tests.support.churn import Act, Mix, Scene, Verb, acts
+from tests.support.kinds import ELASTIC, PLAIN
 
 NAMES = ("a", "b", "c", "d")
-ACTS = st.tuples(
-    st.floats(0.0, 4.0),
-    st.sampled_from(("run", "run", "plain", "stop", "start", "remove", "demand", "defragment", "cpu", "sidecar")),
-    st.sampled_from(NAMES),
-    st.integers(1, 6),
-    st.sampled_from((None, 0.05, 3.0)),
+
+MIX = Mix(
+    kinds=(PLAIN, ELASTIC),
+    verbs={
+        Verb.CREATE: 4,
+        Verb.START: 1,
+        Verb.STOP: 1,
+        Verb.REMOVE: 1,
+        Verb.LOAD: 2,
+        Verb.RESIZE: 1,
+        Verb.DEFRAGMENT: 1,
+        Verb.SWITCH: 1,
+    },
 )
 
 
-def act(sim: Simulation, what: str, name: str, number: int, moves_in: float | None) -> None:
-    """One thing that happens, if it can."""
-    there = sim.is_there(name)
-    match what:
-        case "run" if not there:
-            scale = "load" if number % 2 else ""
-            runs(sim, name, number, most=number + 3, scale=scale, follows=moves_in is not None, moves_in=moves_in)
-        case "plain" if not there:
-            sim.create(name)
+def scene_of(sim: Simulation) -> Scene:
+    """The containers that are there, and all CPUs but the first."""
+    there = [name for name in NAMES if sim.is_there(name)]
+    online = sim.world.topology.online
+    return Scene(
+        containers=there, has_room=len(there) < len(NAMES), online=online, present=sim.machine.online - CPUSet.of(0)
+    )
+
+
+def do(sim: Simulation, act: Act, chance: Random) -> None:
+    """One thing that happens."""
+    match act.verb:
+        case Verb.CREATE:
+            name = next(name for name in NAMES if not sim.is_there(name))
+            limit = act.wanted.limits.nano_cpus / 1e9 or None
+            moves_in = chance.choice((None, 0.05, 3.0))
+            labels, follows = act.wanted.labels_of(len(sim.log)), moves_in is not None
+            sim.create(name, labels, limit=limit, follows=follows, moves_in=moves_in, demand=act.wanted.load)
             sim.run(name)
-        case "stop" if there:
-            sim.stop(name)
-        case "start" if there:
-            sim.start(name)
-        case "remove" if there:
-            sim.remove(name)
-        case "demand" if there:
-            sim.set_demand(name, number * 1.3)
-        case "defragment":
+        case Verb.START | Verb.STOP | Verb.REMOVE:
+            getattr(sim, act.verb)(act.container)
+        case Verb.LOAD:
+            sim.set_demand(act.container, act.load)
+        case Verb.RESIZE:
+            sim.resize(act.container, act.size)
+        case Verb.DEFRAGMENT:
             sim.defragment()
-        case "cpu":
-            cpu = CPUSet.of(number)
-            sim.switch_on(cpu) if cpu <= sim.world.topology.offline else sim.switch_off(cpu)
-        case "sidecar":
-            sim.crash_sidecar()
-            sim.at(sim.now + number, sim.start_sidecar)
+        case Verb.SWITCH:
+            sim.switch_on(act.cpus) if act.cpus <= sim.world.topology.offline else sim.switch_off(act.cpus)
         case _:
             pass
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(ACTS, max_size=25))
-def test_no_history_breaks_a_law_and_each_comes_to_rest(acts: list[tuple[float, str, str, int, float | None]]) -> None:
+@given(st.integers(0, 10**6), st.integers(1, 25))
+def test_no_history_breaks_a_law_and_each_comes_to_rest(seed: int, count: int) -> None:
     """At rest everybody who runs is where the books say, and stays."""
-    sim = host(10)
-    for pause, what, name, number, moves_in in acts:
-        sim.advance(sim.now + pause)
-        act(sim, what, name, number, moves_in)
+    sim, chance = host(10), Random(seed)
+    for act in islice(acts(seed, lambda: scene_of(sim), MIX), count):
+        sim.advance(sim.now + chance.random() * 4)
+        if chance.random() < 0.1:
+            sim.crash_sidecar()
+            sim.at(sim.now + chance.randint(1, 6), sim.start_sidecar)
+        if act is not None:
+            do(sim, act, chance)
     sim.advance(sim.now + 400)
     assert sim.broken == []
     for id, grant in sim.world.state.assignments.items():

@@ -8,7 +8,7 @@ import pytest
 
 from sidecar.decide.settings import PolicyName
 from sidecar.failures import ConfigError, SidecarError
-from sidecar.simulation.model_host import ScenarioError
+from sidecar.simulation.busy_host import ScenarioError
 from sidecar.simulation.scenario import Do, simulation_of
 from sidecar.simulation.scenario_file import scenario_in, scenario_of
 from state.cpuset import CPUSet

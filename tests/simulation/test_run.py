@@ -238,7 +238,7 @@ def test_who_runs_where_somebody_else_is_settled_is_found() -> None:
     sim.create("plain")
     sim.start("plain")
     sim.advance(1)
-    sim._host.named("plain").effective = CPUSet.parse("0-7")
+    sim._host.kernel.write(sim._host.named("plain").id, CPUSet.parse("0-7"))
     sim.defragment()
     sim.advance(2)
     assert sim.broken == ["own is settled on 1-3, and plain runs on 1-3"]

@@ -15,8 +15,8 @@ from sidecar.decide.orders import Update
 from sidecar.engines.docker.docker_signals import refused, side_effect
 from sidecar.failures import EngineFailed, EngineRefused, EngineUnavailable
 from sidecar.ports import EngineEvent
+from sidecar.simulation.model_limits import changed
 from tests.support.engine.simulated_docker import SimulatedDocker
-from tests.support.engine.simulated_limits import Limits
 from tests.support.keys import ENGINE
 
 _OVERLAP_NANO: Final = 2_000_000_000
@@ -122,7 +122,7 @@ class SimulatedEngine:
                 raise EngineUnavailable("the connection broke, as the test demands")
             case Fault.LOST_AFTER | Fault.CUT_AFTER | None:
                 pass
-        await self.docker.change(container, _change(update))
+        await self.docker.change(container, changed(update))
         if fault is Fault.LOST_AFTER:
             await self._wait_in_vain()
         if fault is Fault.CUT_AFTER:
@@ -170,12 +170,3 @@ class SimulatedEngine:
     def _see_that_connected(self, breaks: int) -> None:
         if breaks != self.docker.breaks:
             raise EngineUnavailable("the connection broke while the engine was at work")
-
-
-def _change(update: Update) -> Limits:
-    return Limits(
-        cpuset=str(update.cpus),
-        mems=update.mems or "",
-        nano_cpus=update.nano_cpus or 0,
-        cpu_quota=update.cpu_quota or 0,
-    )

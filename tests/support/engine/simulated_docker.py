@@ -8,6 +8,7 @@ comes only from the given `Random`. Errors are those of the port, in the engine'
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -20,15 +21,16 @@ import trio
 from sidecar.decide.facts import ContainerView, Mount, Phase
 from sidecar.failures import ContainerGone, EngineFailed, EngineRefused, EngineUnavailable
 from sidecar.ports import EngineEvent
+from sidecar.simulation.model_container import ModelContainer
+from sidecar.simulation.model_host import ModelHost
+from sidecar.simulation.model_limits import Limits, Present, check
 from state.cpuset import CPUSet
 from state.topology import Topology
 from tests.support.engine.simulated_events import NOISE, EventBus, EventFaults
-from tests.support.engine.simulated_kernel import Denied, SimulatedKernel
-from tests.support.engine.simulated_limits import Limits, Present, check, merged, quota_after, quota_at_start
-from tests.support.keys import ENGINE
+from tests.support.engine.simulated_kernel import SimulatedKernel
+from tests.support.keys import docker
 
 _EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
-_NEVER: Final = "0001-01-01T00:00:00Z"
 
 
 class EnginePace(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,54 +47,29 @@ class EnginePace(msgspec.Struct, frozen=True, kw_only=True):
     """Before the first restart by policy; doubled with each one that follows."""
 
 
-class SimContainer:
+@dataclasses.dataclass(kw_only=True, eq=False)
+class SimContainer(ModelContainer):
     """One container, as the engine keeps it."""
 
-    def __init__(self, id: str, name: str, limits: Limits, created_at: str) -> None:
-        self.id = id
-        self.name = name
-        self.limits = limits
-        self.created_at = created_at
-        self.labels: Mapping[str, str] = {}
-        self.mounts: tuple[Mount, ...] = ()
-        self.restarts_always = False
-        self.stop_signal = ""
-        self.signals: list[str] = []  # that its first process was sent
-        self.removes_itself = False
-        self.phase = Phase.CREATED
-        self.pid = 0
-        self.started_at = _NEVER
-        self.quota: float | None = None
-        """CPUs' worth of time that the kernel grants while it is live; None is without limit."""
-        self.is_init_dead = False
-        self.is_going = False
-        self.failures = 0
-        self.lock = trio.Lock()
+    started_at: str = "0001-01-01T00:00:00Z"
+    mounts: tuple[Mount, ...] = ()
+    restarts_always: bool = False
+    stop_signal: str = ""
+    signals: list[str] = dataclasses.field(default_factory=list)  # that its first process was sent
+    removes_itself: bool = False
+    pid: int = 0
+    is_init_dead: bool = False
+    is_going: bool = False
+    failures: int = 0
+    lock: trio.Lock = dataclasses.field(default_factory=trio.Lock)
 
     def awaits_restart(self) -> bool:
         """Whether its restart policy is about to start it again."""
         return self.phase is Phase.RESTARTING
 
     def view(self) -> ContainerView:
-        """As the inspect route would tell it."""
-        return ContainerView(
-            engine=ENGINE,
-            id=self.id,
-            name=self.name,
-            phase=self.phase,
-            labels=self.labels,
-            pid=self.pid,
-            created_at=self.created_at,
-            started_at=self.started_at,
-            mounts=self.mounts,
-            cpuset=self.limits.cpuset,
-            mems=self.limits.mems,
-            nano_cpus=self.limits.nano_cpus,
-            cpu_quota=self.limits.cpu_quota,
-            cpu_period=self.limits.cpu_period,
-            memory=self.limits.memory,
-            memory_reservation=self.limits.memory_reservation,
-        )
+        """As the inspect route would tell it, which knows nothing of the kernel."""
+        return msgspec.structs.replace(super().view(), pid=self.pid, mounts=self.mounts, effective=None)
 
 
 class SimulatedDocker:
@@ -109,7 +86,8 @@ class SimulatedDocker:
         caches_cpus: bool = False,
     ) -> None:
         """`caches_cpus`: Docker 23 and later look at the machine's CPUs only when they start."""
-        self.kernel = SimulatedKernel(machine, cgroup_version=cgroup_version)
+        self._kernel = SimulatedKernel(machine, cgroup_version=cgroup_version)
+        self.host: ModelHost[SimContainer] = ModelHost(self._kernel)
         self.pace = pace or EnginePace()
         self.live_restore = live_restore
         self.event_faults = EventFaults(chance)
@@ -118,30 +96,37 @@ class SimulatedDocker:
         self.breaks = 0
         """How often connections to the engine broke: a call that sees it change gets no answer."""
         self._caches_cpus = caches_cpus
-        self._cpus_at_boot = self.kernel.online()
+        self._remember_cpus()
         self._chance = chance
-        self._containers: dict[str, SimContainer] = {}
         self._last_nano = 0
         self._pids = 1000
+
+    @property
+    def kernel(self) -> SimulatedKernel:
+        """The host's kernel. Another one, that is watched perhaps, is put in before there are containers."""
+        return self._kernel
+
+    @kernel.setter
+    def kernel(self, kernel: SimulatedKernel) -> None:
+        self._kernel = self.host.kernel = kernel
 
     # What the engine answers from.
 
     def ids(self) -> tuple[str, ...]:
         """All containers, the newest first."""
-        return tuple(reversed(self._containers))
+        return tuple(key.id for key in reversed(self.host.containers))
 
     def container(self, id: str) -> SimContainer:
         """The one with this id or name. ContainerGone; EngineUnavailable while the engine is down."""
         self.see_that_up()
-        for each in self._containers.values():
+        for each in self.host.containers.values():
             if id in (each.id, each.name):
                 return each
         raise ContainerGone(f"No such container: {id}")
 
     def present(self) -> Present:
         """What the engine checks limits against."""
-        cpus = self._cpus_at_boot if self._caches_cpus else self.kernel.online()
-        return Present(len(cpus), cpus, self.kernel.memory_nodes())
+        return self.host.present()
 
     def see_that_up(self) -> None:
         """EngineUnavailable while the engine is down."""
@@ -174,12 +159,20 @@ class SimulatedDocker:
         self.see_that_up()
         wanted = limits or Limits()
         check(wanted, self.present())
-        if any(each.name == name for each in self._containers.values()):
-            raise EngineRefused(f'Conflict. The container name "/{name}" is already in use')
-        made = SimContainer(f"{self._chance.getrandbits(256):064x}", name, wanted, self._stamp())
-        made.labels, made.mounts = dict(labels or {}), mounts
-        made.restarts_always, made.removes_itself, made.stop_signal = restarts_always, removes_itself, stop_signal
-        self._containers[made.id] = made
+        made = self.host.add(
+            SimContainer(
+                key=docker(f"{self._chance.getrandbits(256):064x}"),
+                name=name,
+                kernel=self.kernel,
+                labels=dict(labels or {}),
+                limits=wanted,
+                created_at=self._stamp(),
+                mounts=mounts,
+                restarts_always=restarts_always,
+                removes_itself=removes_itself,
+                stop_signal=stop_signal,
+            )
+        )
         await self._tell(made, "create")
         return made.id
 
@@ -242,17 +235,13 @@ class SimulatedDocker:
     async def pause(self, id: str) -> None:
         """Freeze it. EngineRefused if it does not run."""
         one = self.container(id)
-        if one.phase is not Phase.RUNNING:
-            raise EngineRefused(f"Container {one.id} is not running")
-        one.phase = Phase.PAUSED
+        self.host.pause(one)
         await self._tell(one, "pause")
 
     async def unpause(self, id: str) -> None:
         """Thaw it. EngineFailed if it is not paused."""
         one = self.container(id)
-        if one.phase is not Phase.PAUSED:
-            raise EngineFailed(f"Container {one.id} is not paused")
-        one.phase = Phase.RUNNING
+        self.host.unpause(one)
         await self._tell(one, "unpause")
 
     async def rename(self, id: str, name: str) -> None:
@@ -276,7 +265,7 @@ class SimulatedDocker:
 
         Happens also while the engine is down (live restore): then nobody hears of it.
         """
-        one = self._containers[id]
+        one = self.host.containers[docker(id)]
         await self._die(one, by_policy=one.restarts_always and self.is_up)
         if self.is_up:
             await self._remove_if_wanted(one)
@@ -295,7 +284,7 @@ class SimulatedDocker:
         check(change, self.present())
         async with self._locked(one):
             was_live = one.phase.is_live
-            stored, one.limits = one.limits, merged(one.limits, change, one.id)
+            stored = self.host.store(one, change)
             async with _rolled_back(one, stored):
                 await trio.sleep(self.pace.apply if was_live else self.pace.store)
                 if was_live:
@@ -320,15 +309,15 @@ class SimulatedDocker:
         self.breaks += 1
         self.bus.end_all("the engine ended its event stream", forget=True)
         if not self.live_restore:
-            for one in list(self._containers.values()):
+            for one in list(self.host.containers.values()):
                 if one.phase.is_live or one.phase is Phase.RESTARTING:
                     await self._die(one)
 
     async def come_up(self) -> None:
         """It is back; a container with a restart policy is started, without any `die` before."""
         self.is_up = True
-        self._cpus_at_boot = self.kernel.online()
-        for one in list(self._containers.values()):
+        self._remember_cpus()
+        for one in list(self.host.containers.values()):
             if one.restarts_always and one.phase is Phase.EXITED:
                 async with one.lock:
                     await self._start(one)
@@ -337,7 +326,7 @@ class SimulatedDocker:
     async def _locked(self, one: SimContainer) -> AsyncIterator[None]:
         """Under the container's lock; ContainerGone where it was removed while that was waited for."""
         async with one.lock:
-            if one.id not in self._containers:
+            if one.key not in self.host.containers:
                 raise ContainerGone(f"No such container: {one.id}")
             yield
 
@@ -345,30 +334,21 @@ class SimulatedDocker:
         """What runc does for a live container; EngineFailed in its words."""
         if one.is_init_dead or not one.phase.is_live:
             raise EngineFailed(f"Cannot update container {one.id}: cannot update a stopped container: unknown")
-        try:
-            if change.cpuset:
-                self.kernel.write(one.id, CPUSet.parse(change.cpuset))
-        except Denied as error:
-            raise EngineFailed(f"Cannot update container {one.id}: write cpuset.cpus: {error}: unknown") from error
-        one.quota = quota_after(change, one.limits, one.quota)
+        self.host.apply(one, change)
 
     async def _start(self, one: SimContainer) -> None:
         """Under the container's lock. What it starts with is read here, before the time passes."""
         check(one.limits, self.present())
         limits = one.limits
         await trio.sleep(self.pace.start)
-        try:
-            self.kernel.enter(one.id, CPUSet.parse(limits.cpuset))
-        except Denied as error:
-            raise EngineRefused(f"failed to create shim task: OCI runtime create failed: {error}") from error
+        self.host.enter(one, limits, stamp=self._stamp())
         self._pids += 1
-        one.quota = quota_at_start(limits)
-        one.phase, one.pid, one.started_at, one.is_init_dead = Phase.RUNNING, self._pids, self._stamp(), False
+        one.pid, one.is_init_dead = self._pids, False
         await self._tell(one, "start")
 
     async def _die(self, one: SimContainer, *, by_policy: bool = False) -> None:
-        self.kernel.leave(one.id)
-        one.phase, one.pid, one.quota = Phase.RESTARTING if by_policy else Phase.EXITED, 0, None
+        self.host.die(one, restarts=by_policy)
+        one.pid = 0
         await self._tell(one, "die")
 
     async def _remove_if_wanted(self, one: SimContainer) -> None:
@@ -376,14 +356,18 @@ class SimulatedDocker:
             await self._destroy(one)
 
     async def _destroy(self, one: SimContainer) -> None:
-        one.is_going, one.phase = True, Phase.REMOVING
-        if self._containers.pop(one.id, None) is not None:
+        one.is_going, is_there = True, one.key in self.host.containers
+        self.host.remove(one)
+        if is_there:
             await self._tell(one, "destroy")
 
     async def _tell(self, one: SimContainer, action: str) -> None:
         await trio.lowlevel.checkpoint()
         if self.is_up:
             await self.bus.publish(EngineEvent(container=one.id, action=action, time_nano=self.now_nano()))
+
+    def _remember_cpus(self) -> None:
+        self.host.cpus_at_boot = self.kernel.online() if self._caches_cpus else None
 
     def _stamp(self) -> str:
         moment = _EPOCH + timedelta(microseconds=self.now_nano() // 1000)

@@ -1,4 +1,4 @@
-"""What the simulated engine may be asked to change: the rules of Docker's update route, in its own words. Pure.
+"""What a modelled engine may be asked to change: the rules of Docker's update route, in its own words. Pure.
 
 Measured on Docker 20.10.24; the contract suite holds the same cases against a real engine. "Non-zero wins": an empty
 text or a zero changes nothing, so a cpuset can never be cleared.
@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from sidecar.decide.orders import Update
 from sidecar.failures import EngineRefused
 from state.cpuset import EMPTY, CPUSet
 from state.errors import CPUSetError
@@ -40,6 +41,16 @@ class Present(msgspec.Struct, frozen=True):
     ncpu: int
     cpus: CPUSet
     mems: CPUSet
+
+
+def changed(update: Update) -> Limits:
+    """What an order asks of the update route."""
+    return Limits(
+        cpuset=str(update.cpus),
+        mems=update.mems or "",
+        nano_cpus=update.nano_cpus or 0,
+        cpu_quota=update.cpu_quota or 0,
+    )
 
 
 def check(wanted: Limits, present: Present) -> None:

@@ -1,0 +1,100 @@
+"""ModelContainer: one container of a modelled host as it really is: the engine's record of it, the kernel's word."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from sidecar.decide.facts import ContainerView, Phase, ViewKind
+from sidecar.simulation.model_kernel import ENGINE_GROUP, ModelKernel
+from sidecar.simulation.model_limits import Limits
+from state.cpuset import CPUSet
+from state.key import ContainerKey
+
+
+@dataclasses.dataclass(kw_only=True, eq=False)
+class ModelContainer:
+    """What every driver of a ModelHost needs of a container; what one of them alone needs is in a class of its own."""
+
+    key: ContainerKey
+    name: str
+    kernel: ModelKernel = dataclasses.field(repr=False)
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    kind: ViewKind = ViewKind.CONTAINER
+    limits: Limits = dataclasses.field(default_factory=Limits)
+    phase: Phase = Phase.CREATED
+    starts: int = 0
+    created_at: str = ""
+    started_at: str = ""
+    quota: float | None = None
+    """CPUs' worth of time that the kernel grants while it is live; None is without limit."""
+    home: str = ENGINE_GROUP
+    """The group in which its own is made."""
+    above: CPUSet | None = None
+    """What the group above it has, where that lacks CPUs."""
+    is_unseen: bool = True
+    """Whether it changed in a way that no look has shown yet."""
+
+    @property
+    def id(self) -> str:
+        """What the engine calls it, and the kernel its group."""
+        return self.key.id
+
+    @property
+    def effective(self) -> CPUSet | None:
+        """Where it may run: the kernel's word; None while it does not run."""
+        return self.kernel.effective(self.id)
+
+    @property
+    def group_above(self) -> str:
+        """The group in which its own is, or would be if it started now."""
+        return self.home if self.above is None else f"above {self.id}"
+
+    @property
+    def cpuset(self) -> str:
+        """As the engine keeps it."""
+        return self.limits.cpuset
+
+    @property
+    def mems(self) -> str:
+        """As the engine keeps them."""
+        return self.limits.mems
+
+    @property
+    def nano_cpus(self) -> int:
+        """As the engine keeps them, in 1e-9 CPUs."""
+        return self.limits.nano_cpus
+
+    @property
+    def cpu_quota(self) -> int:
+        """As the engine keeps it, in microseconds."""
+        return self.limits.cpu_quota
+
+    def configured(self, online: CPUSet) -> CPUSet:
+        """Where it would run if it started now; nowhere if all its CPUs are offline, since then it cannot start."""
+        return CPUSet.parse(self.cpuset) & online if self.cpuset else online
+
+    def advance(self, now: float) -> None:
+        """Called before anything changes where it runs, by a driver that keeps time: what it used until now counts."""
+
+    def view(self) -> ContainerView:
+        """What a look at it shows."""
+        limits = self.limits
+        return ContainerView(
+            engine=self.key.engine,
+            id=self.key.id,
+            name=self.name,
+            phase=self.phase,
+            kind=self.kind,
+            labels=self.labels,
+            created_at=self.created_at,
+            started_at=self.started_at,
+            cpuset=limits.cpuset,
+            mems=limits.mems,
+            nano_cpus=limits.nano_cpus,
+            cpu_quota=limits.cpu_quota,
+            cpu_period=limits.cpu_period,
+            memory=limits.memory,
+            memory_reservation=limits.memory_reservation,
+            effective=self.effective,
+        )

@@ -1,0 +1,142 @@
+"""ModelKernel: where containers may run, by the rules of cpuset(7), version 1 and version 2 of cgroups. Pure.
+
+A tree: the root has what is online; below it are groups without tasks (the engine's own, and any that confines others),
+and one group a container. The two versions differ in all that hurts: whether a child may exceed its parent, and what an
+offline CPU leaves behind.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Final, Literal
+
+from state.cpuset import EMPTY, CPUSet
+from state.topology import Topology, with_online
+
+ENGINE_GROUP: Final = "docker"
+"""The engine's own group, in which containers are unless they are put elsewhere."""
+
+
+class Denied(Exception):
+    """The kernel refuses: EACCES, on version 1, for CPUs that the parent group has not."""
+
+
+@dataclasses.dataclass(slots=True)
+class Cgroup:
+    """What is written into one group, and the group above it ("": the root). No CPUs: on version 2, all of that one."""
+
+    cpus: CPUSet
+    above: str = ""
+    has_tasks: bool = True
+
+
+class ModelKernel:
+    """The groups of one machine, by the ids of their containers."""
+
+    def __init__(self, machine: Topology, *, cgroup_version: Literal[1, 2] = 2) -> None:
+        self.cgroup_version = cgroup_version
+        self.machine = machine
+        self.strayed: set[str] = set()
+        """Containers whose processes fell to the group above, on version 1."""
+        self._online = machine.online
+        self._groups = {ENGINE_GROUP: Cgroup(self._everything(), has_tasks=False)}
+        self._effective: dict[str, CPUSet] = {}
+        """What was found out since the last change."""
+
+    def online(self) -> CPUSet:
+        """The CPUs that are online now."""
+        return self._online
+
+    def topology(self) -> Topology:
+        """The machine, without the CPUs that are offline now."""
+        return self.machine if self._online == self.machine.online else with_online(self.machine, self._online)
+
+    def memory_nodes(self) -> CPUSet:
+        """The ids of the NUMA nodes."""
+        return CPUSet(group.id for group in self.machine.nodes)
+
+    def running(self) -> list[str]:
+        """The ids of the containers that have a group, sorted."""
+        return sorted(id for id, group in self._groups.items() if group.has_tasks)
+
+    def effective(self, container: str) -> CPUSet | None:
+        """Where a container may run, None where it has no group."""
+        return self.reached(container) if container in self._groups else None
+
+    def reached(self, name: str) -> CPUSet:
+        """The CPUs of a group that is there: what of its own the one above has, or all that this has."""
+        if not name:
+            return self._online
+        found = self._effective.get(name)
+        if found is None:
+            group = self._groups[name]
+            above = self.reached(group.above)
+            has_own = name not in self.strayed
+            # On version 1 a child never exceeds its parent when it is written, and keeps what was written.
+            found = (group.cpus & (self._online if self.cgroup_version == 1 else above) if has_own else EMPTY) or above
+            self._effective[name] = found
+        return found
+
+    def enter(self, container: str, cpus: CPUSet, above: str = ENGINE_GROUP) -> None:
+        """A container's processes start, on these CPUs; the empty set takes the parent's. Denied on version 1."""
+        self._see_that_it_has(above, cpus)
+        inherited = self._groups[above].cpus if self.cgroup_version == 1 and above else EMPTY
+        self._groups[container] = Cgroup(cpus or inherited, above)
+        self.strayed.discard(container)
+        self._effective.clear()
+
+    def write(self, container: str, cpus: CPUSet) -> None:
+        """A live container's cpuset is written. Denied on version 1 where the parent has not these CPUs."""
+        self._see_that_it_has(self._groups[container].above, cpus)
+        self._groups[container].cpus = cpus
+        self._effective.clear()
+
+    def leave(self, container: str) -> None:
+        """A container's processes are gone, and its group with them."""
+        self._groups.pop(container, None)
+        self.strayed.discard(container)
+        self._effective.clear()
+
+    def confine(self, cpus: CPUSet, group: str = ENGINE_GROUP) -> None:
+        """A group without tasks has these CPUs from now on; it is made below the root if it is not there."""
+        self._groups.setdefault(group, Cgroup(EMPTY, has_tasks=False)).cpus = cpus
+        self._effective.clear()
+
+    def put_below(self, container: str, group: str) -> None:
+        """A live container's group is below another one from now on."""
+        self._groups[container].above = group
+        self._effective.clear()
+
+    def take_offline(self, cpus: CPUSet) -> None:
+        """CPUs go offline. Version 1 takes them out of every group for good, and a group that loses its last CPU loses
+        its tasks to the parent; version 2 forgets nothing.
+        """
+        self._online -= cpus
+        self._effective.clear()
+        if self.cgroup_version == 2:
+            return
+        for name, group in self._groups.items():
+            group.cpus &= self._online
+            if group.has_tasks and not group.cpus:
+                self.strayed.add(name)
+
+    def bring_online(self, cpus: CPUSet) -> None:
+        """CPUs come back. On version 1 the root has them again, and no group below it."""
+        self._online |= cpus & self.machine.online
+        self._effective.clear()
+
+    def mended(self) -> set[str]:
+        """On version 1 the engine's group has all online CPUs again, and processes that fell out of a group that has
+        CPUs return to it; those that could not.
+        """
+        if self.cgroup_version == 1:
+            self.confine(self._online)
+            self.strayed = {container for container in self.strayed if not self._groups[container].cpus}
+        return self.strayed
+
+    def _everything(self) -> CPUSet:
+        return self._online if self.cgroup_version == 1 else EMPTY
+
+    def _see_that_it_has(self, above: str, cpus: CPUSet) -> None:
+        if self.cgroup_version == 1 and above and not cpus <= self._groups[above].cpus:
+            raise Denied("permission denied")
