@@ -44,9 +44,7 @@ class CPUSet:
         """The set whose members are the set bits of `mask`; CPUSetError if negative or beyond CPU 8191."""
         if mask < 0 or mask >> (MAX_CPU + 1):
             raise CPUSetError(f"a CPU mask holds CPUs 0 to {MAX_CPU}; this one does not fit")
-        made = cls.__new__(cls)
-        object.__setattr__(made, "mask", mask)
-        return made
+        return _made(mask)
 
     @classmethod
     def parse(cls, text: str) -> CPUSet:
@@ -107,13 +105,13 @@ class CPUSet:
         return hash(("CPUSet", self.mask))
 
     def __or__(self, other: CPUSet) -> CPUSet:
-        return CPUSet.from_mask(self.mask | other.mask)
+        return _made(self.mask | other.mask)
 
     def __and__(self, other: CPUSet) -> CPUSet:
-        return CPUSet.from_mask(self.mask & other.mask)
+        return _made(self.mask & other.mask)
 
     def __sub__(self, other: CPUSet) -> CPUSet:
-        return CPUSet.from_mask(self.mask & ~other.mask)
+        return _made(self.mask & ~other.mask)
 
     def __le__(self, other: CPUSet) -> bool:
         """Whether every member is in `other`."""
@@ -139,7 +137,14 @@ def union(sets: Iterable[CPUSet]) -> CPUSet:
     mask = 0
     for each in sets:
         mask |= each.mask
-    return CPUSet.from_mask(mask)
+    return _made(mask)
+
+
+def _made(mask: int) -> CPUSet:
+    """Make the set of a mask that needs no check: one that was checked, or that comes from sets alone."""
+    made = CPUSet.__new__(CPUSet)
+    object.__setattr__(made, "mask", mask)
+    return made
 
 
 def _checked(cpu: int) -> int:

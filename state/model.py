@@ -277,6 +277,11 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return (pool - self.reserved if self.strict else pool) or self.reserved
 
     @cached_property
+    def vacated(self) -> CPUSet:
+        """The part of the shared pool that no container is still leaving; the reserved CPUs if there is none."""
+        return (self.shared - self.leaving) or self.reserved
+
+    @cached_property
     def assignable(self) -> CPUSet:
         """What could be granted now: all that is neither granted nor reserved."""
         return self.online - self.exclusive - self.reserved

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Final
 
 import msgspec
 
@@ -31,7 +32,10 @@ class Phase(enum.StrEnum):
     @property
     def is_live(self) -> bool:
         """Whether it has processes now."""
-        return self in (Phase.RUNNING, Phase.PAUSED)
+        return self in _LIVE
+
+
+_LIVE: Final = (Phase.RUNNING, Phase.PAUSED)
 
 
 class ViewKind(enum.StrEnum):

@@ -153,6 +153,7 @@ def test_around_what_is_held_goes_from_core_to_socket() -> None:
     machine = uniform(packages=2, nodes=2, cores=2, threads=2)
     found = list(around(machine, machine.online - cpus("0"), cpus("0")))
     assert [str(tier) for tier in found if tier] == ["8", "1,9", "2-3,10-11", "4-7,12-15"]
+    assert list(around(machine, EMPTY, cpus("0"))) == []
 
 
 def test_near_by_whole_cores_splits_none() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from hypothesis import given
+from msgspec.structs import replace
 
+from state.cause import Resized
 from state.cpuset import EMPTY, CPUSet
 from state.invariants import violations
 from state.key import ContainerKey
-from state.model import Demand, Originals, Refused, State
+from state.model import Demand, Leaving, Originals, Refused, State
 from state.refusal import Refusal, RefusalCode
 from state.topology import topology
 from tests.state.strategies import demands, originals, states
@@ -80,6 +82,18 @@ def test_strict_keeps_the_shared_pool_off_the_reserved_unless_there_is_nothing_e
     assert EMPTY_BOOKS.shared == CPUSet.parse("0-7")
     assert strict.granted(wish(A, 7), CPUSet.parse("1-7")).shared == CPUSet.of(0)
     assert strict.assignable == EMPTY_BOOKS.assignable == CPUSet.parse("1-7")
+
+
+def test_the_shared_pool_enters_no_cpu_that_a_container_is_leaving() -> None:
+    """Where a container is leaving all of the pool, the reserved CPUs are what is left."""
+
+    def leaving(cpus: CPUSet) -> State:
+        grant = EMPTY_BOOKS.granted(wish(), CPUSet.of(2, 3)).assignments[A]
+        return EMPTY_BOOKS.holding(replace(grant, leaving=Leaving(cpus=cpus, number=0, cause=Resized(2))))
+
+    assert EMPTY_BOOKS.vacated == EMPTY_BOOKS.shared
+    assert leaving(CPUSet.of(4, 5)).vacated == CPUSet.parse("0-1,6-7")
+    assert leaving(CPUSet.parse("0-1,4-7")).vacated == EMPTY_BOOKS.reserved
 
 
 def test_a_change_leaves_the_old_value_as_it_was() -> None:

@@ -72,7 +72,7 @@ class DynamicPolicy:
         assignment = world.state.assignments.get(container.view.key)
         if assignment:
             return held(assignment, container)
-        return (world.state.shared - world.state.leaving) or world.state.reserved
+        return world.state.vacated
 
 
 def _answer(world: World, state: State, container: Container) -> State:

@@ -34,8 +34,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 def fair(capacity: int, claims: Sequence[Claim]) -> dict[ContainerKey, int]:
     """The size of each claim. Their sum is at most `capacity`, unless the lowest sizes alone are more."""
     # 1. What they have anyway.
-    sizes = {claim.key: claim.lowest for claim in claims}
-    left = capacity - sum(sizes.values())
+    sizes = [claim.lowest for claim in claims]
+    left = capacity - sum(sizes)
     # What one CPU counts for each, as whole numbers: the same for all, divided by the weight.
     common = lcm(*(claim.weight for claim in claims))
     worth = [common // claim.weight for claim in claims]
@@ -49,11 +49,11 @@ def fair(capacity: int, claims: Sequence[Claim]) -> dict[ContainerKey, int]:
     while queue and left > 0:
         place = queue[0][3]
         claim = claims[place]
-        grown = sizes[claim.key] + claim.unit
+        grown = sizes[place] + claim.unit
         if claim.unit > left or grown > claim.highest:
             heappop(queue)
             continue
-        sizes[claim.key] = grown
+        sizes[place] = grown
         left -= claim.unit
         heapreplace(queue, ((grown - claim.floor) * worth[place], claim.since, claim.name, place))
-    return sizes
+    return {claim.key: size for claim, size in zip(claims, sizes, strict=True)}

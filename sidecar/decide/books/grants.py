@@ -58,8 +58,7 @@ def departures(world: World) -> State:
 def has_ended(container: Container, *, is_granted: bool) -> bool:
     """Whether a grant or a refusal is over although its container exists."""
     if is_granted:
-        is_let_go = container.is_lapsed or is_over(container.view)
-        return container.wish.demand is None or (container.is_idle and is_let_go)
+        return container.wish.demand is None or (container.is_idle and (container.is_lapsed or is_over(container.view)))
     return not _is_coming(container)
 
 

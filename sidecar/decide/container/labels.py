@@ -9,7 +9,8 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple, cast
+from functools import cached_property
+from typing import Any, Final, Literal, cast
 
 import msgspec
 
@@ -60,6 +61,9 @@ _LABEL_LENGTH: Final = 60
 """Characters of an unknown label's name that are kept."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+_CPUS: Final = whole(1, MAX_CPUS)
+_PLACEMENT: Final = words(CONTAINER_OPTIONS)
 
 
 class Values(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +124,7 @@ class Heeded(enum.Enum):
     """Under others it is read, so that a mistake is found, and changes nothing."""
 
 
-class Label(NamedTuple):
+class Label(msgspec.Struct, frozen=True, dict=True):
     """One label. `key` is the configuration's key that holds where the label is not there, "" where there is none."""
 
     name: str
@@ -129,7 +133,7 @@ class Label(NamedTuple):
     on_mistake: OnMistake = OnMistake.REFUSE
     key: str = ""
 
-    @property
+    @cached_property
     def field(self) -> str:
         """The field of Values that it sets."""
         return self.name.removeprefix(PREFIX).replace("-", "_")
@@ -147,15 +151,13 @@ def read_labels(labels: Mapping[str, str], cpus: int | None = None) -> Labels:
     """
     values: dict[str, Any] = {}
     mistakes: list[Mistake] = []
-    for label in LABELS:
-        if label.name not in labels:
-            continue
-        text = labels[label.name]
-        read = _BOUNDS[label.name](cpus) if label.name in _BOUNDS else label.read
+    for name in [name for name in NAMES if name in labels]:
+        label, text = ROWS[name], labels[name]
+        read = _BOUNDS[name](cpus) if name in _BOUNDS else label.read
         found = read(text)
         if isinstance(found, Flaw):
             # Of the union's classes, which all are its: asking each of them takes a microsecond.
-            mistakes.append(mistake(label.name, text, cast(AnyFlaw, found)))
+            mistakes.append(mistake(name, text, cast(AnyFlaw, found)))
         else:
             values[label.field] = found
     return Labels(Values(**values), tuple(mistakes))
@@ -183,14 +185,14 @@ def _count(value: object) -> int | Literal["limit"] | CountOrTrue:
         return 0
     if word.lower() in ("true", "yes", "on"):
         return FROM_LIMIT
-    number = whole(1, MAX_CPUS)(word)
+    number = _CPUS(word)
     if isinstance(number, Whole):
         return CountOrTrue(is_fraction=re.fullmatch(r"\d+\.\d+", word[:GIVEN_LENGTH]) is not None)
     return number
 
 
 def _options(value: object) -> tuple[str, ...] | AllOf | Clashes:
-    wanted = words(CONTAINER_OPTIONS)(value)
+    wanted = _PLACEMENT(value)
     if isinstance(wanted, AllOf):
         return wanted
     pairs = clashes(wanted)

@@ -77,7 +77,8 @@ def target(world: World, container: Container, desired: CPUSet, reached: Reach) 
         conflicting = reached.others(footprint) if is_exclusive else reached.exclusive
         allowed = (wanted & seen) | (wanted & ~(conflicting & ~reserved))
     # 3. Park.
-    return CPUSet.from_mask(allowed or reserved)
+    allowed = allowed or reserved
+    return desired if allowed == wanted else CPUSet.from_mask(allowed)
 
 
 def plan(world: World) -> tuple[World, tuple[Order, ...]]:
@@ -151,10 +152,10 @@ def _busy(world: World) -> int:
     """How many slots are taken. An order that is late, or may wait for the end of a start that waits for others, takes
     none from them, up to a limit.
     """
+    # Nearly every line is free, and an exact type is the quickest to tell.
+    ordered = [each for each in world.containers.values() if not isinstance(each.line, Free)]
     late = [
-        line.is_late or (each.is_strict and each.is_idle)
-        for each in world.containers.values()
-        if isinstance(line := each.line, Sent)
+        line.is_late or (each.is_strict and each.is_idle) for each in ordered if isinstance(line := each.line, Sent)
     ]
     return len(late) - min(sum(late), LATE_SLOTS)
 

@@ -32,7 +32,8 @@ def desired(world: World, container: Container) -> CPUSet | None:
 
 def is_there(container: Container, cpus: CPUSet) -> bool:
     """Whether it runs on exactly these CPUs, would start there, and nothing that was lost can change that."""
-    return container.place.configured == cpus == container.place.seen and not container.may_change_unseen
+    place, mask = container.place, cpus.mask
+    return place.configured.mask == mask == place.seen.mask and not container.may_change_unseen
 
 
 def is_settled(world: World, container: Container) -> bool:

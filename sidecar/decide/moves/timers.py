@@ -36,7 +36,8 @@ def timers(world: World) -> tuple[World, tuple[StartTimer, ...]]:
         rests_now = is_resting(container)
         if not rests_now and leaving is None and cooling is None:
             continue
-        before, now = world.timers.get(key, {}), dict[Purpose, int]()
+        before = world.timers.get(key, {})
+        now: dict[Purpose, int] = {}
         if rests_now:
             now[Purpose.LINGER] = number = before.get(Purpose.LINGER, world.numbers)
             if number == world.numbers:

@@ -65,11 +65,13 @@ def by_distance(topology: Topology, cpus: CPUSet, near: str) -> Iterator[CPUSet]
 
 def around(topology: Topology, available: CPUSet, held: CPUSet) -> Iterator[CPUSet]:
     """What is available from nearest to farthest from what is held, in disjoint sets: the same core, cache, die, node
-    and package, then the rest.
+    and package, then the rest. Ends early once nothing is left.
     """
     left = available
     for level in (topology.cores, topology.caches, topology.dies, topology.nodes, topology.packages):
-        near = left & union(group.cpus for group in level if not group.cpus.isdisjoint(held))
+        if not left:
+            return
+        near = left & union(group.cpus for group in level if group.cpus.mask & held.mask)
         yield near
         left -= near
     yield left
