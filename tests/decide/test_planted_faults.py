@@ -233,6 +233,12 @@ def forgets_what_was_only_glanced_at(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plan_module, "has_all_back", is_back)
 
 
+def orders_what_is_disputed(patch: pytest.MonkeyPatch) -> None:
+    """What an inventory brings back that is older than a removal is ordered before anybody looked."""
+    honest = plan_module.may_order
+    patch.setattr(plan_module, "may_order", lambda container: honest(replace(container, is_disputed=False)))
+
+
 def takes_a_lost_order_for_a_start(patch: pytest.MonkeyPatch) -> None:
     honest = timers.is_resting
     patch.setattr(timers, "is_resting", lambda container: honest(container) and not container.may_change_unseen)
@@ -277,6 +283,7 @@ FAULTS = (
     Fault(ends_every_pause_with_any, laws.PAUSES, first=460),
     Fault(waits_for_the_start_of_the_dead, laws.IDLE, first=1290),
     Fault(forgets_what_was_only_glanced_at, laws.GIVEN_BACK, first=190),
+    Fault(orders_what_is_disputed, laws.GONE, first=580),
     Fault(takes_a_lost_order_for_a_start, laws.TIMED, first=700),
     Fault(never_forgets_a_timer, laws.NO_TIMERS),
     Fault(shares_isolated_cpus, laws.ISOLATED, first=190),
