@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sidecar.decide.container.container import Container, Standing, Wish
 from sidecar.decide.container.machine import after, first_seen
-from sidecar.decide.container.news import Looked
+from sidecar.decide.container.news import Disputed, Looked
 from sidecar.decide.container.originals import originals_of
 from sidecar.decide.container.place import place_of
 from sidecar.decide.container.wish import wish_of
@@ -43,6 +43,12 @@ def believed(world: World, view: ContainerView, began: int) -> World:
     nobody's way.
     """
     return replace(sighted(replace(world, horizon=began - 1), view, began), horizon=world.horizon)
+
+
+def believed_until_a_look(world: World, view: ContainerView, began: int) -> World:
+    """The world with such a container, which is not ordered before that look: it may be the one that was removed."""
+    world = believed(world, view, began)
+    return world.with_container(after(world.containers[view.key], Disputed()))
 
 
 def differs(world: World, view: ContainerView) -> bool:

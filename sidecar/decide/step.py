@@ -53,7 +53,7 @@ from sidecar.decide.moves.timers import after_timer, interrupted
 from sidecar.decide.orders import LookAgain, Order, ReadTopology
 from sidecar.decide.reconcile import with_settings, with_topology
 from sidecar.decide.settings import Settings
-from sidecar.decide.sightings import believed, counted, differs, moved_unseen, sighted
+from sidecar.decide.sightings import believed_until_a_look, counted, differs, moved_unseen, sighted
 from sidecar.decide.world import Away, Connected, World, replace
 from state.codec import convert
 from state.key import ContainerKey
@@ -93,9 +93,8 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
                 world, asked = _seen(world, view, fact.began)
                 doubts += asked
                 if view.key not in world.containers and not world.is_ready:
-                    world = believed(world, view, fact.began)
-                    # Its look is asked for already: this may have been the one that was removed.
-                    world = world.with_container(after(world.containers[view.key], news.Disputed()))
+                    # Its look is asked for already.
+                    world = believed_until_a_look(world, view, fact.began)
             return counted(world, fact.gone, fact.began), tuple(doubts)
         case CpusetApplied():
             return _applied(world, fact)

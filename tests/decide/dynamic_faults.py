@@ -207,6 +207,6 @@ FAULTS = (
     Fault(empties_the_pool, laws.POOL),
     Fault(follows_the_load_without_a_band, laws.COMES_TO_REST, first=630),
     Fault(forgets_what_is_cooling, laws.FAIR, first=430),
-    Fault(refits_without_notice, laws.NOTICE),
+    Fault(refits_without_notice, laws.NOTICE, first=2380),
     Fault(calls_it_off_when_it_restarts, laws.VACATED, first=1000),
 )

@@ -191,7 +191,7 @@ def gives_two_orders_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_who_was_seen_before_a_removal(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(step, "believed", lambda world, view, began: world)
+    patch.setattr(step, "believed_until_a_look", lambda world, view, began: world)
 
 
 def is_ready_by_any_inventory(patch: pytest.MonkeyPatch) -> None:
