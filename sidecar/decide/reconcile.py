@@ -17,9 +17,9 @@ def begin(state: State, topology: Topology, settings: Settings) -> World:
     return with_settings(World(state=state, topology=topology, settings=settings), settings)
 
 
-def with_settings(world: World, settings: Settings, *, gives_notice: bool = False) -> World:
+def with_settings(world: World, settings: Settings) -> World:
     """The world under other settings: the books fitted (`refit`), and everybody's wish read again."""
-    state, notes = refit(world.state, world.topology, settings, world.strangers, gives_notice=gives_notice)
+    state, notes = refit(world.state, world.topology, settings, world.strangers)
     world = replace(world, state=state, settings=settings, notes=notes)
     containers = {
         key: after(container, WishRead(wished_anew(world, container))) for key, container in world.containers.items()
@@ -31,4 +31,4 @@ def with_topology(world: World, topology: Topology) -> World:
     """The world on a machine whose CPUs came or went. What the engine refused before may be asked again."""
     if topology == world.topology:
         return world
-    return with_settings(replace(world, topology=topology), world.settings, gives_notice=True)
+    return with_settings(replace(world, topology=topology), world.settings)

@@ -6,9 +6,9 @@ only word of something else (a start, while an order was being answered): then a
 
 from __future__ import annotations
 
-from sidecar.decide.container.container import Container, Wish
+from sidecar.decide.container.container import Container, Standing, Wish
 from sidecar.decide.container.machine import after, first_seen
-from sidecar.decide.container.news import Looked
+from sidecar.decide.container.news import Disputed, Looked
 from sidecar.decide.container.originals import originals_of
 from sidecar.decide.container.place import place_of
 from sidecar.decide.container.wish import wish_of
@@ -45,12 +45,45 @@ def believed(world: World, view: ContainerView, began: int) -> World:
     return replace(sighted(replace(world, horizon=began - 1), view, began), horizon=world.horizon)
 
 
+def believed_until_a_look(world: World, view: ContainerView, began: int) -> World:
+    """The world with such a container, which is not ordered before that look: it may be the one that was removed."""
+    world = believed(world, view, began)
+    return world.with_container(after(world.containers[view.key], Disputed()))
+
+
 def differs(world: World, view: ContainerView) -> bool:
     """Whether a look says anything that the world does not know yet."""
     known = world.containers.get(view.key)
     if known is not None and view.is_glance:
         return False
-    return known is None or known.view != view or known.is_doubtful
+    return known is None or known.view != view or known.is_doubtful or known.is_disputed
+
+
+def moved_unseen(before: World, world: World) -> tuple[ContainerKey, ...]:
+    """Name the containers of the shared group that may be elsewhere than when they were looked at: the group moved
+    since, and no event of theirs says so. `before` is the world before the burst.
+
+    1. The group moved when an order to it ended, or when it was seen elsewhere.
+    2. A look that is told only now may be older than that.
+    3. A container that has no CPUs of its own is wherever the group is: it needs no look.
+    """
+    was, group = before.group, world.group
+    if group is None:
+        return ()
+    # 1. The group.
+    has_moved = was is not None and (was.place != group.place or was.order not in (None, group.order))
+    found = []
+    for key, each in world.containers.items():
+        if not each.view.in_shared_group or each.is_idle or each.known >= group.known:
+            continue
+        # 2. News of it.
+        told = before.containers.get(key)
+        is_news = told is None or told.known != each.known
+        # 3. Its own CPUs.
+        is_pinned = each.wish.standing is not Standing.MEMBER or each.view.forgets_updates
+        if is_pinned and (has_moved or is_news):
+            found.append(key)
+    return tuple(found)
 
 
 def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:

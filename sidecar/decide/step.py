@@ -53,7 +53,7 @@ from sidecar.decide.moves.timers import after_timer, interrupted
 from sidecar.decide.orders import LookAgain, Order, ReadTopology
 from sidecar.decide.reconcile import with_settings, with_topology
 from sidecar.decide.settings import Settings
-from sidecar.decide.sightings import believed, counted, differs, sighted
+from sidecar.decide.sightings import believed_until_a_look, counted, differs, moved_unseen, sighted
 from sidecar.decide.world import Away, Connected, World, replace
 from state.codec import convert
 from state.key import ContainerKey
@@ -62,10 +62,11 @@ from state.key import ContainerKey
 def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]:
     """The world after a burst of facts, and what to do now."""
     # 1. What is known.
-    doubts: list[Order] = []
+    before, doubts = world, list[Order]()
     for fact in facts:
         world, asked = _fold(world, fact)
         doubts += asked
+    doubts += [LookAgain(key) for key in moved_unseen(before, world)]
     # 2. The books.
     if world.is_ready and not world.is_releasing:
         state = policy_named(world.settings.policy).settle(world)
@@ -85,14 +86,15 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
             if container is None or container.known < fact.began:
                 return world.without_container(fact.container, fact.began), ()
             # Old news, but an order may just have been answered after the removal: nobody else would tell.
-            return world, (LookAgain(fact.container),)
+            return world.with_container(after(container, news.Disputed())), (LookAgain(fact.container),)
         case InventoryTaken():
             doubts: list[Order] = []
             for view in fact.seen:
                 world, asked = _seen(world, view, fact.began)
                 doubts += asked
                 if view.key not in world.containers and not world.is_ready:
-                    world = believed(world, view, fact.began)
+                    # Its look is asked for already.
+                    world = believed_until_a_look(world, view, fact.began)
             return counted(world, fact.gone, fact.began), tuple(doubts)
         case CpusetApplied():
             return _applied(world, fact)

@@ -14,6 +14,7 @@ import msgspec
 
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.footprint import Reach, reach_of
+from sidecar.decide.container.place import cpus_of
 from sidecar.decide.facts import EngineInfo, Load, Purpose, ViewKind
 from sidecar.decide.settings import Settings
 from state.claim import claimed
@@ -148,11 +149,16 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return next((each for each in self.containers.values() if each.view.kind is ViewKind.GROUP), None)
 
     def sure_of(self, container: Container) -> CPUSet:
-        """The CPUs that a container has whatever became of every order: in a group, no others than the group's."""
+        """Make the CPUs that a container has whatever became of every order: in a group, no others than the group's.
+
+        Where the group has none of the CPUs that a container in it is pinned to, the kernel lets it run on all of the
+        group's, and takes them back with the group's next change: it is sure of none of these.
+        """
         if not container.view.in_shared_group or self.group is None:
             return container.sure
+        configured = container.place.configured & cpus_of(container.view.cpuset, self.state.online)
         is_member = container.wish.standing is Standing.MEMBER
-        return self.group.sure & (container.place.configured if is_member else container.sure)
+        return self.group.sure & (configured if is_member else configured & container.sure)
 
     def confined_by(self, key: ContainerKey) -> tuple[ContainerKey, ...]:
         """Whose CPUs an order to this container changes: its own, and where it is the group those of all in it."""

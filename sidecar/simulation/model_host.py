@@ -155,6 +155,7 @@ class ModelHost(Generic[C]):
         if real.effective is not None:
             real.above = real.effective
             self.kernel.confine(real.above, real.group_above)
+            self.kernel.put_below(real.group_above, real.home)
             self.kernel.put_below(real.id, real.group_above)
 
     def relent(self, real: C) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.decide import step
-from sidecar.decide.books import dynamic, fair, gains_and_losses, grants, load_wish, sizes, takes
+from sidecar.decide.books import dynamic, fair, gains_and_losses, grants, load_wish, refit, sizes, takes
 from sidecar.decide.books.room import Room
 from sidecar.decide.container.container import Container
 from sidecar.decide.facts import Load, Purpose, TakeAcknowledged, TimerEnded
@@ -186,6 +186,11 @@ def calls_it_off_when_it_restarts(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "held", held)
 
 
+def refits_without_notice(patch: pytest.MonkeyPatch) -> None:
+    """What another settings' or machine's books take from a grant is gone at once, wherever it went."""
+    patch.setattr(refit, "_with_notice", lambda state, fitted: fitted)
+
+
 FAULTS = (
     Fault(takes_at_once, laws.NOTICE),
     Fault(takes_without_leaving, laws.NOTICE),
@@ -202,5 +207,6 @@ FAULTS = (
     Fault(empties_the_pool, laws.POOL),
     Fault(follows_the_load_without_a_band, laws.COMES_TO_REST, first=630),
     Fault(forgets_what_is_cooling, laws.FAIR, first=430),
+    Fault(refits_without_notice, laws.NOTICE, first=2380),
     Fault(calls_it_off_when_it_restarts, laws.VACATED, first=1000),
 )

@@ -102,8 +102,7 @@ def _create(reality: Reality, wanted: Wanted, chance: Random) -> None:
         nano_cpus=limits.nano_cpus,
         quota=limits.cpu_quota,
         mems="1" if 1 in reality.machine.memory and chance.random() < 0.2 else "",
-        # A pinned one in the group moves with it, and is not looked at before the next inventory: not covered here.
-        is_member=not limits.cpuset and chance.random() < 0.35,
+        is_member=chance.random() < 0.35,
     )
     real.asks = chance.random() < 0.25
     if _is_seen(chance):

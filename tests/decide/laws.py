@@ -281,6 +281,7 @@ ORIGINAL_SETS = Law("an original set stays", takelaws.lost_of_original_sets)
 HELD = Law("nothing is ordered while a start is held", ordered_while_held)
 ANSWERS = Law("a start is answered rightly", answered_wrongly)
 
+GONE = Law("what is gone is not ordered", waitlaws.ordered_though_gone)
 PAUSES = Law("a failed order is not repeated before its pause is over", waitlaws.ordered_in_a_pause)
 MEMORY_AGAIN = Law("CPUs do not fail again for memory", waitlaws.memory_again)
 TIMED = Law("a rest is timed", waitlaws.untimed)
@@ -293,6 +294,7 @@ IDLE = Law("what does not run gives its CPUs back", restlaws.kept_for_nothing, W
 ARRIVED = Law("a container runs where it should", restlaws.elsewhere, When.REST)
 SETTLED = Law("every grant settles", restlaws.never_settled, When.REST)
 APART = Law("nobody else runs on exclusive CPUs", restlaws.among_the_exclusive, When.REST)
+TOLD_ALL = Law("a member is told where it runs", restlaws.told_too_little, When.REST)
 LIMITS = Law("limits are put back", restlaws.lifted_for_nothing, When.REST)
 MEMORY = Law("memory follows, or is as it was", restlaws.with_wrong_memory, When.REST)
 RELEASED = Law("everything is given back", restlaws.not_given_back, When.REST)
@@ -303,7 +305,7 @@ REPLAYS = Law("the journal replays", restlaws.replayed_otherwise, When.REST)
 
 LAWS: tuple[Law[Reality], ...] = (
     *(BOOKS, POOL, ROOM, FOOTPRINTS, POSSIBLE, KNOWN, KEPT, ISOLATED, VACATED, ALONE, TOLD, ONE_ORDER, FEW_ORDERS),
-    *(ORIGINALS, GIVEN_BACK, TASKS, NOTICE, ORIGINAL_SETS, HELD, ANSWERS, PAUSES, MEMORY_AGAIN, TIMED),
+    *(ORIGINALS, GIVEN_BACK, TASKS, NOTICE, ORIGINAL_SETS, HELD, ANSWERS, GONE, PAUSES, MEMORY_AGAIN, TIMED),
     *(
         COMES_TO_REST,
         SAME_CONTAINERS,
@@ -313,6 +315,7 @@ LAWS: tuple[Law[Reality], ...] = (
         ARRIVED,
         SETTLED,
         APART,
+        TOLD_ALL,
         LIMITS,
         MEMORY,
         RELEASED,

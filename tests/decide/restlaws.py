@@ -98,6 +98,17 @@ def among_the_exclusive(reality: Reality) -> Iterator[str]:
             yield f"{real.name} still runs on {both}, which is exclusive"
 
 
+def told_too_little(reality: Reality) -> list[str]:
+    """Members of the shared pool's group that are not told of all CPUs that they are configured for and have."""
+    world, online = reality.world, reality.online
+    return [
+        f"{real.name} has {real.effective}, of {real.configured(online)}, and is told {told or 'none'}"
+        for container, real in _everybody(reality)
+        if real.is_member and real.effective is not None
+        if not real.effective & real.configured(online) <= (told := world.sure_of(container))
+    ]
+
+
 def has_its_limits(real: Real, online: CPUSet) -> bool:
     """Whether a container has the CPU limits that it was created with, as far as the engine takes them."""
     most, had = len(online) * 10**9, real.had

@@ -107,6 +107,11 @@ def _leaves_the_group(patch: pytest.MonkeyPatch, policy: type[StaticPolicy | Dyn
     patch.setattr(policy, "desired", desired)
 
 
+def asks_nobody_who_moves_with_the_group(patch: pytest.MonkeyPatch) -> None:
+    """A pinned member is thought to be where it was last seen, whatever the group did since."""
+    patch.setattr(step, "moved_unseen", lambda before, world: ())
+
+
 FAULTS = (
     Fault(answers_before_others_have_left, laws.ANSWERS),
     Fault(forgets_what_it_answered, laws.FOOTPRINTS, first=170),
@@ -117,4 +122,5 @@ FAULTS = (
     Fault(believes_a_glance, laws.ORIGINALS),
     Fault(tells_members_what_they_are_configured_for, laws.TOLD),
     Fault(lets_the_group_be, laws.APART, first=180),
+    Fault(asks_nobody_who_moves_with_the_group, laws.TOLD_ALL, first=2120),
 )

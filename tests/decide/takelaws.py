@@ -24,7 +24,7 @@ def taken_without_notice(reality: Reality) -> list[str]:
     found = [*_ordered_off_too_early(reality)]
     for was, after in _changed(reality):
         ended = _ended(facts, after.container)
-        found += _without_notice(reality.world, was, after, ended, was_refitted=_was_refitted(facts))
+        found += _without_notice(reality, was, after, ended)
     return found
 
 
@@ -77,18 +77,19 @@ def _ended(facts: Sequence[Fact], key: ContainerKey) -> int:
     return max(said, default=-1)
 
 
-def _without_notice(now: World, was: Assignment, after: Assignment, ended: int, *, was_refitted: bool) -> Iterator[str]:
+def _without_notice(reality: Reality, was: Assignment, after: Assignment, ended: int) -> Iterator[str]:
     """CPUs are due when that was acknowledged, when their grace was over, or when nobody can be told; and what a live
-    container loses is leaving.
+    container loses is leaving, but for CPUs that went offline or are reserved from now on.
     """
+    before, now = reality.planned_from.state, reality.world
     container = now.containers[after.container]
     leaving = after.leaving
     waited = union(batch.cpus for batch in was.leaving.batches if batch.number > ended) if was.leaving else EMPTY
     due = leaving.due if leaving else EMPTY
     if (early := due & (waited | (was.cpus - after.cpus))) and not container.is_idle:
         yield f"{early} of {after.name} are due, and nobody said so"
-    lost = was.cpus - after.cpus
-    if was_refitted or container.is_idle or not lost:
+    lost = (was.cpus - after.cpus) & now.state.online - (now.state.reserved - before.reserved)
+    if container.is_idle or not lost:
         return
     if forgotten := (lost & CPUSet.from_mask(container.footprint)) - (leaving.cpus if leaving else EMPTY):
         yield f"{after.name} lost {forgotten} and may run there, and they are not leaving"

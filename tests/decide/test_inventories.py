@@ -5,22 +5,28 @@ from __future__ import annotations
 from sidecar.decide.container.container import Standing
 from sidecar.decide.facts import (
     ContainerRemoved,
+    ContainerSeen,
     ContainerView,
     EngineConnected,
     EngineDisconnected,
     EngineInfo,
     InventoryTaken,
     Phase,
+    SettingsChanged,
 )
-from sidecar.decide.orders import ApplyCpuset, LookAgain
+from sidecar.decide.orders import ApplyCpuset, LookAgain, StopContainer
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName, Settings
+from sidecar.decide.sightings import differs
 from sidecar.decide.step import step
-from sidecar.decide.world import Away, World
+from sidecar.decide.world import Away, World, replace
+from state.codec import to_builtins
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.model import Demand, Originals, State
 from state.topology import uniform
+from tests.decide.real import ENGINE as REALITY
+from tests.decide.stories import Story, static
 
 ID = ContainerKey("docker", "a" * 64)
 OTHER = ContainerKey("docker", "b" * 64)
@@ -77,3 +83,58 @@ def test_an_inventory_from_before_the_connection_makes_nothing_ready() -> None:
 def test_an_inventory_while_the_engine_is_away_makes_nothing_ready() -> None:
     world, _ = step(_world_with_books(), (ENGINE, EngineDisconnected("gone"), InventoryTaken((), (), 1)))
     assert world.readiness == Away("gone")
+
+
+def test_what_an_older_inventory_brings_back_is_not_ordered_at_once() -> None:
+    """Its last order was answered with its being gone, after that inventory began: it is asked about, not ordered."""
+    story = Story()
+    rt = story.unseen("rt", 2)
+    story.look(rt)
+    story.disconnect()
+    story.feed(EngineConnected(EngineInfo(name=REALITY, version="1", api_version="1.41", ncpu=8), story.ticket()))
+    story.is_reached = True
+    story.begin_inventory()
+    story.remove(rt)
+    story.deliver(0, "ok")
+    given = len(story.given)
+    story.deliver_inventory(0)
+    assert story.given[given:] == [LookAgain(rt.key)]
+    story.settle()
+    assert rt.key not in story.world.containers
+
+
+def test_what_may_be_gone_is_not_stopped_before_it_was_looked_at() -> None:
+    """It asks for more CPUs than there are, and to be stopped then."""
+    seen = _view(OTHER, effective=CPUSet.parse("0-3"), started_at="1")
+    seen = replace(seen, labels={"cpuset.exclusive": "9", "cpuset.on-shortage": "stop"})
+    facts = (ENGINE, ContainerRemoved(ID, 5), InventoryTaken((seen,), (), 1))
+    world, orders = step(_world_with_books(), facts)
+    assert OTHER in world.state.refusals
+    assert orders == (LookAgain(OTHER),)
+    _, orders = step(world, (ContainerSeen(seen, 6),))
+    assert StopContainer in {type(order) for order in orders}
+
+
+def test_what_an_old_removal_disputes_is_looked_at_before_it_is_ordered() -> None:
+    """Its removal is older than the answer to its order: whether it is there, a look says."""
+    story = Story()
+    rt = story.arrive("rt", 2)
+    began = story.ticket()
+    story.settle()
+    changed = SettingsChanged(to_builtins(static(reserved_cpus=CPUSet.of(0, 1))))
+    world, orders = step(story.world, (ContainerRemoved(rt.key, began), changed))
+    assert str(world.state.assignments[rt.key].cpus) == "2-3"
+    assert orders == (LookAgain(rt.key),)
+    _, orders = step(world, (ContainerSeen(rt.view(), story.ticket()),))
+    assert [type(order) for order in orders] == [ApplyCpuset]
+
+
+def test_an_inventory_tells_of_what_is_disputed_though_nothing_else_is_new() -> None:
+    """The look that was asked for may have failed: an inventory is the next one."""
+    seen = _view(ID, cpuset="1", effective=CPUSet.of(1))
+    world, _ = step(_world_with_books(), (ENGINE, ContainerRemoved(OTHER, 5), InventoryTaken((seen,), (), 1)))
+    assert world.containers[ID].is_disputed
+    assert differs(world, seen)
+    world, _ = step(world, (InventoryTaken((seen,), (), 6),))
+    assert not world.containers[ID].is_disputed
+    assert not differs(world, seen)

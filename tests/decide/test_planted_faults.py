@@ -191,7 +191,7 @@ def gives_two_orders_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_who_was_seen_before_a_removal(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(step, "believed", lambda world, view, began: world)
+    patch.setattr(step, "believed_until_a_look", lambda world, view, began: world)
 
 
 def is_ready_by_any_inventory(patch: pytest.MonkeyPatch) -> None:
@@ -231,6 +231,12 @@ def forgets_what_was_only_glanced_at(patch: pytest.MonkeyPatch) -> None:
         return honest(world, replace(container, view=replace(container.view, is_glance=False)), cpus)
 
     patch.setattr(plan_module, "has_all_back", is_back)
+
+
+def orders_what_is_disputed(patch: pytest.MonkeyPatch) -> None:
+    """What an inventory brings back that is older than a removal is ordered before anybody looked."""
+    honest = plan_module.may_order
+    patch.setattr(plan_module, "may_order", lambda container: honest(replace(container, is_disputed=False)))
 
 
 def takes_a_lost_order_for_a_start(patch: pytest.MonkeyPatch) -> None:
@@ -277,6 +283,7 @@ FAULTS = (
     Fault(ends_every_pause_with_any, laws.PAUSES, first=460),
     Fault(waits_for_the_start_of_the_dead, laws.IDLE, first=1290),
     Fault(forgets_what_was_only_glanced_at, laws.GIVEN_BACK, first=190),
+    Fault(orders_what_is_disputed, laws.GONE, first=580),
     Fault(takes_a_lost_order_for_a_start, laws.TIMED, first=700),
     Fault(never_forgets_a_timer, laws.NO_TIMERS),
     Fault(shares_isolated_cpus, laws.ISOLATED, first=190),

@@ -123,6 +123,29 @@ def test_a_neighbours_cpu_that_goes_is_replaced_with_notice_to_whoever_shrinks()
     assert [timer.container for timer in story.timers if timer.purpose is Purpose.GRACE] == [elastic.key]
 
 
+@pytest.mark.parametrize("is_reserved", [False, True], ids=["offline", "reserved"])
+def test_what_replaces_anothers_cpu_leaves_whoever_holds_it_with_notice(is_reserved: bool) -> None:
+    """Nothing else is left: the floor of the first comes out of what the later one has above its own."""
+    story = Story(policy=PolicyName.DYNAMIC)
+    fixed = story.arrive("fixed", 2)
+    elastic = story.arrive("elastic", 5, labels={"cpuset.min": "1"})
+    story.settle()
+    assert granted(story, [fixed, elastic]) == ["1-2", "3-7"]
+    if is_reserved:
+        story.change_settings(policy=PolicyName.DYNAMIC, reserved_cpus=CPUSet.of(0, 1))
+    else:
+        story.toggle_cpu(1)
+        story.read_topology()
+    story.settle()
+    assert granted(story, [fixed, elastic]) == ["2-3", "4-7"]
+    assert (str(fixed.effective), str(elastic.effective)) == ("2", "3-7")
+    (grace,) = [at for at, timer in enumerate(story.timers) if timer.purpose is Purpose.GRACE]
+    story.time_out(grace)
+    story.settle()
+    assert (str(fixed.effective), str(elastic.effective)) == ("2-3", "4-7")
+    assert story.is_settled(fixed)
+
+
 @settings(max_examples=400, deadline=None)
 @given(
     machine=st.sampled_from(MACHINES),

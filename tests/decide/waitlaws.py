@@ -1,10 +1,13 @@
-"""Laws of what is waited for: the pauses after failed orders, and the timers of rests, takes and growths."""
+"""Laws of what is waited for: the pauses after failed orders, the timers of rests, takes and growths, and looks."""
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from sidecar.decide.container.machine import rests
 from sidecar.decide.container.start import Answered, Held
-from sidecar.decide.facts import Purpose
+from sidecar.decide.facts import ContainerRemoved, CpusetFailed, Fact, Failure, Purpose
+from sidecar.decide.orders import ApplyCpuset, StopContainer
 from tests.decide.reality import Reality
 
 
@@ -15,6 +18,23 @@ def ordered_in_a_pause(reality: Reality) -> list[str]:
         for order in reality.new_orders
         if order.container in reality.paused
     ]
+
+
+def ordered_though_gone(reality: Reality) -> list[str]:
+    """Orders to containers that the daemon was told are gone, by a look or by an answer: an id never comes back."""
+    orders = [each for each in reality.last_orders if isinstance(each, ApplyCpuset | StopContainer)]
+    if not orders:
+        return []
+    gone = {fact.container for burst in reality.bursts for fact in burst if _says_gone(fact)}
+    return [
+        f"{each.container.id[-4:]} was said to be gone, and is given {each}"
+        for each in orders
+        if each.container in gone
+    ]
+
+
+def _says_gone(fact: Fact) -> TypeGuard[ContainerRemoved | CpusetFailed]:
+    return isinstance(fact, ContainerRemoved) or (isinstance(fact, CpusetFailed) and fact.failure is Failure.GONE)
 
 
 def memory_again(reality: Reality) -> list[str]:

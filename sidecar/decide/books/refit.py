@@ -33,14 +33,13 @@ replace = msgspec.structs.replace
 
 class _Fit(msgspec.Struct, frozen=True):
     """What books are fitted to. The CPUs of `strangers`, containers pinned by hand, replace nobody's. `at_floors`:
-    everybody is to have the fewest CPUs that it may; where this `gives_notice`, what somebody holds replaces nobody's.
+    everybody is to have the fewest CPUs that it may.
     """
 
     topology: Topology
     settings: Settings
     strangers: CPUSet
     at_floors: bool = False
-    gives_notice: bool = False
 
     @property
     def is_dynamic(self) -> bool:
@@ -48,17 +47,11 @@ class _Fit(msgspec.Struct, frozen=True):
 
 
 def refit(
-    state: State,
-    topology: Topology,
-    settings: Settings,
-    strangers: CPUSet = EMPTY,
-    *,
-    gives_notice: bool = False,
+    state: State, topology: Topology, settings: Settings, strangers: CPUSet = EMPTY
 ) -> tuple[State, tuple[Note, ...]]:
     """Make books that are lawful on this machine under these settings, and say what had to change.
 
-    Replacements are never taken from `strangers`, the CPUs of containers pinned by hand. `gives_notice`: what step 5
-    takes is leaving, as in any take; where settings change, it goes at once.
+    Replacements are never taken from `strangers`, the CPUs of containers pinned by hand.
 
     1. Under the policy none the books stand still, but for the machine.
     2. The reservation is the settings'; it wins over grants.
@@ -67,19 +60,22 @@ def refit(
        refused is not kept either.
     5. Under `dynamic` all are fitted at their floors where that leaves room for more of them; then each keeps as much
        of what it had above that as there is room for.
+    6. Under `dynamic`, what a grant loses is leaving it, as in any take. What went offline, or is reserved now, is gone
+       at once.
     """
     # 1. Nobody decides anything.
     if settings.policy is PolicyName.NONE:
         return replace(state, policy=settings.policy.value, online=topology.online), ()
-    fit = _Fit(topology, settings, strangers, gives_notice=gives_notice)
+    fit = _Fit(topology, settings, strangers)
     fitted = _fitted(state, fit)
     # 5. Smaller, rather than not at all.
     if fit.is_dynamic and RefusalCode.POOL_WOULD_BE_EMPTY in _refused(state, fitted):
         smaller = _fitted(state, replace(fit, at_floors=True))
         if len(_refused(state, smaller)) < len(_refused(state, fitted)):
             fitted = _filled_up(state, smaller, fit)
-            if gives_notice:
-                fitted = _with_notice(state, fitted)
+    # 6. Not before it was told.
+    if fit.is_dynamic:
+        fitted = _with_notice(state, fitted)
     return fitted, tuple(_notes(state, fitted))
 
 
@@ -145,12 +141,11 @@ def _without_grants(state: State, fit: _Fit) -> State:
 
 
 def _spared(state: State, fit: _Fit, grant: Assignment) -> CPUSet:
-    """CPUs that a replacement is not taken from while there is any other: those that grants after this one hold, or all
-    others where these are to have notice.
+    """CPUs that a replacement is not taken from while there is any other: those that grants after this one hold, or, of
+    grants at their floors, all others, since these leave with notice what they give up.
     """
-    is_spared = fit.at_floors and fit.gives_notice
     others = (each for each in state.assignments.values() if each is not grant)
-    return union(each.cpus for each in others if is_spared or each.since > grant.since)
+    return union(each.cpus for each in others if fit.at_floors or each.since > grant.since)
 
 
 def _made_anew(fitted: State, fit: _Fit, grant: Assignment, later: CPUSet) -> Assignment | Refused:
@@ -174,9 +169,8 @@ def _trials(fit: _Fit, grant: Assignment, free: CPUSet, later: CPUSet) -> Iterat
     size, fewest = _sizes(fit, grant)
     yield size, free - later
     yield fewest, free - later
-    if not (fit.at_floors and fit.gives_notice):
-        # What others hold is taken for no more than the fewest that it may have.
-        yield fewest, free
+    # What others hold is taken for no more than the fewest that it may have.
+    yield fewest, free
 
 
 def _sizes(fit: _Fit, grant: Assignment) -> tuple[int, int]:

@@ -75,6 +75,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Whether an order failed that changed its memory nodes: its CPUs are not to fail for them again."""
     is_lapsed: bool = False
     """Whether it rests for longer than it may keep its CPUs."""
+    is_disputed: bool = False
+    """Whether some news says that it is gone and other news that it is not: it is looked at, and not ordered before."""
 
     @property
     def order(self) -> ApplyCpuset | None:

@@ -35,6 +35,7 @@ from sidecar.decide.container.container import Container, Wish
 from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, FaultKind, Free, Line, Paused, Sent
 from sidecar.decide.container.news import (
     AnswerOverdue,
+    Disputed,
     HoldAnswered,
     HoldBegan,
     HoldGivenUp,
@@ -77,6 +78,8 @@ def after(container: Container, news: News) -> Container:
             return _made(container, fault=Fault(FaultKind.NOT_STOPPED, news.text))
         case Lapsed():
             return _made(container, is_lapsed=True)
+        case Disputed():
+            return _made(container, is_disputed=True)
         case HoldBegan() | HoldGivenUp() | HoldAnswered():
             return STARTS[type(container.start), type(news)](container, news)
         case Looked() | OrderApplied() | OrderIneffective():
@@ -105,8 +108,8 @@ def _sent(container: Container, news: OrderSent) -> Container:
 
 
 def _looked(container: Container, news: Looked) -> Container:
-    """Believed: place, and doubts end that a look ends. Another run is not barred; an order without effect that came
-    to have it is no fault.
+    """Believed: it exists, and is there; doubts end that a look ends. Another run is not barred; an order without
+    effect that came to have it is no fault.
     """
     view, place, before = news.view, news.place, container.place
     is_made_good = place.seen == place.configured == before.configured != before.seen
@@ -121,6 +124,7 @@ def _looked(container: Container, news: Looked) -> Container:
         barred=container.barred if is_same_run else None,
         fault=None if is_made_good else container.fault,
         is_lapsed=container.is_lapsed and rests(view),
+        is_disputed=False,
     )
 
 

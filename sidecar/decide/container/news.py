@@ -89,6 +89,10 @@ class Lapsed(msgspec.Struct, frozen=True):
     """It rested for as long as it may keep its CPUs."""
 
 
+class Disputed(msgspec.Struct, frozen=True):
+    """Some news says that it is gone, other news that it is not."""
+
+
 class HoldBegan(msgspec.Struct, frozen=True):
     """Its runtime asks about the start of this number."""
 
@@ -124,4 +128,4 @@ LineNews = (
 StartNews = Looked | OrderApplied | OrderIneffective | HoldBegan | HoldGivenUp | HoldAnswered
 """What the machine of starts hears."""
 
-News = LineNews | StartNews | NotStopped | Lapsed
+News = LineNews | StartNews | NotStopped | Lapsed | Disputed

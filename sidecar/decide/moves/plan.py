@@ -117,8 +117,10 @@ def changes(world: World) -> Iterator[Change]:
 
 
 def may_order(container: Container) -> bool:
-    """Whether an order may be given to it: none is outstanding or paused, no start is held, and it was looked at."""
-    if container.is_held or not isinstance(container.line, Free):
+    """Whether an order may be given to it: none is outstanding or paused, no start is held, and it was looked at since
+    somebody said that it is gone, if anybody did.
+    """
+    if container.is_held or container.is_disputed or not isinstance(container.line, Free):
         return False
     view = container.view
     return not view.is_glance and view.phase not in _HOPELESS

@@ -42,6 +42,8 @@ def stops(world: World) -> tuple[World, tuple[StopContainer, ...]]:
         container = world.containers.get(key)
         if refused.demand is None or refused.demand.shortage is not Shortage.STOP or container is None:
             continue
+        if container.is_disputed:
+            continue
         if not container.is_idle and world.stops.get(key) != container.view.started_at:
             orders.append(StopContainer(key, refused.refusal))
             world = replace(world, stops={**world.stops, key: container.view.started_at})

@@ -1,0 +1,134 @@
+"""Members of the shared pool's group with a cpuset of their own: they move with the group, and no event says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from sidecar.decide.container.container import Container
+from sidecar.decide.facts import ContainerSeen
+from sidecar.decide.orders import LookAgain
+from sidecar.decide.world import World, replace
+from state.cpuset import CPUSet
+from tests.decide.real import Real
+from tests.decide.stories import Story, cpus
+
+
+def pinned(*, asks: bool = False) -> tuple[Story, Real, Real]:
+    """A member that is pinned to CPU 3, and runs on the group's CPUs, since the owner of 1-3 came."""
+    story = Story(shared_slice="pool.slice")
+    member = story.create({}, cpuset="3", is_member=True)
+    member.asks = asks
+    story.start(member)
+    rt = story.arrive("rt", 3)
+    story.look(member)
+    story.settle()
+    assert str(member.effective) == "0,4-7"
+    return story, member, rt
+
+
+def looked_at(story: Story) -> list[Real]:
+    """Who is to be looked at by the last decision."""
+    return [story.containers[order.container] for order in story.last_orders if isinstance(order, LookAgain)]
+
+
+def test_a_pinned_member_that_moves_with_its_group_is_told_where_it_is() -> None:
+    """It is looked at once the group has moved, and not with the next inventory only."""
+    story, member, rt = pinned()
+    story.take_inventory()
+    story.remove(rt)
+    story.begin_look(rt.key)
+    story.settle()
+    assert str(member.effective) == "3"
+    assert story.world.sure_of(story.known(member)) == member.effective
+
+
+def test_a_member_that_runs_on_the_groups_cpus_for_want_of_its_own_is_sure_of_none() -> None:
+    story, member, _ = pinned()
+    assert story.world.sure_of(story.known(member)) == CPUSet()
+
+
+def test_nobody_looks_at_a_member_without_cpus_of_its_own() -> None:
+    """It is wherever the group is."""
+    story = Story(shared_slice="pool.slice")
+    member = story.create({}, is_member=True)
+    story.start(member)
+    story.look(member)
+    story.arrive("rt", 3)
+    story.settle()
+    assert str(member.effective) == "0,4-7"
+    assert story.world.sure_of(story.known(member)) == member.effective
+    assert [each for each in story.given if isinstance(each, LookAgain) and each.container == member.key] == []
+
+
+@pytest.mark.parametrize("outcome", ["ok", "lost-after", "failed-after", "ineffective"])
+def test_a_pinned_member_is_looked_at_whatever_became_of_the_order_to_its_group(outcome: str) -> None:
+    story, member, rt = pinned()
+    story.remove(rt)
+    story.look(rt)
+    assert story.group is not None
+    story.deliver([order.container for order in story.flight].index(story.group.key), outcome)
+    story.settle()
+    assert story.known(member).place.seen == member.effective
+
+
+def test_a_look_that_is_told_after_its_group_moved_is_not_the_last_one() -> None:
+    """It began before, and its container was not known when the group's order was answered."""
+    story = Story(shared_slice="pool.slice")
+    member = story.create({}, cpuset="3", is_member=True)
+    story.start(member)
+    story.begin_look(member.key)
+    early = story.looks.pop()
+    story.arrive("rt", 3)
+    story.settle()
+    story.looks.append(early)
+    story.deliver_look(0)
+    assert looked_at(story) == [member]
+    story.settle()
+    assert story.known(member).place.seen == member.effective
+
+
+def test_a_pinned_member_whose_runtime_asks_is_told_no_cpu_that_goes_with_the_groups_next_order() -> None:
+    """The order took effect, and is not answered: it runs on its own CPU again."""
+    story, member = moving()
+    assert (told := story.world.sure_of(story.known(member))) <= cpus("3"), told
+
+
+def _where_it_was_seen(self: World, container: Container) -> CPUSet:
+    return self.group.sure & container.sure if container.view.in_shared_group and self.group else container.sure
+
+
+def _where_the_group_is(self: World, container: Container) -> CPUSet:
+    return self.group.sure if container.view.in_shared_group and self.group else container.sure
+
+
+@pytest.mark.parametrize("planted", [_where_it_was_seen, _where_the_group_is])
+def test_a_rule_that_tells_it_more_is_caught(
+    planted: Callable[[World, Container], CPUSet], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story, member = moving()
+    monkeypatch.setattr(World, "sure_of", planted)
+    assert not story.world.sure_of(story.known(member)) <= cpus("3")
+
+
+def moving() -> tuple[Story, Real]:
+    """A pinned member, at the moment at which the order that gives the group all CPUs has taken effect."""
+    story, member, rt = pinned(asks=True)
+    story.remove(rt)
+    story.look(rt)
+    assert story.group is not None
+    story.land([order.container for order in story.flight].index(story.group.key))
+    assert str(member.effective) == "3"
+    return story, member
+
+
+def test_a_member_of_an_engine_that_forgets_is_looked_at_as_well() -> None:
+    """What it is configured for is where it was seen: the group's new CPUs are its own only once that was seen."""
+    story = Story(shared_slice="pool.slice")
+    member = story.create({}, is_member=True)
+    story.start(member)
+    story.feed(ContainerSeen(replace(member.view(), forgets_updates=True), story.ticket()))
+    story.arrive("rt", 3)
+    story.settle()
+    assert [each for each in story.given if isinstance(each, LookAgain) and each.container == member.key]
