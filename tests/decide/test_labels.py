@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sidecar.decide.container.labels import FROM_LIMIT, LABELS, NAMES, Label, Labels, OnMistake, Values, read_labels
 from sidecar.decide.placement.options import CONTAINER_OPTIONS
-from sidecar.words.label_mistakes import sentence, sentences
+from sidecar.words.mistaken import sentence, sentences
 from state import codec
 from state.mistakes import Mistake
 from state.model import MemsRule, NumaRule, QuotaRule, Scale, Shortage

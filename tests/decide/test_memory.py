@@ -8,7 +8,7 @@ from sidecar.decide.facts import CpusetFailed, Failure, RetryDue, SettingsChange
 from sidecar.decide.settings import IsolatedRule, OptIn
 from sidecar.decide.world import replace
 from sidecar.simulation.model_limits import Limits, changed
-from sidecar.words.label_mistakes import sentence
+from sidecar.words.mistaken import sentence
 from state.codec import to_builtins
 from state.cpuset import CPUSet
 from state.topology import Topology, uniform

@@ -14,7 +14,7 @@ from sidecar.decide.container.wish import label_keys, wish_of
 from sidecar.decide.facts import ContainerView, Phase, ViewKind
 from sidecar.decide.settings import OptIn, PolicyName, Settings
 from sidecar.decide.world import replace
-from sidecar.words import label_mistakes
+from sidecar.words import mistaken
 from sidecar.words.refusals import sentence, warnings
 from state.cpuset import CPUSet
 from state.model import Originals, QuotaRule, Shortage
@@ -337,7 +337,7 @@ def test_no_text_fails_a_container(labels: dict[str, str], cpuset: str) -> None:
     found = wish(labels, GUARANTEED, cpuset=cpuset)
     assert found.demand is None or found.demand.cpus >= 1
     # Escapes make a character up to ten long; 60 of them and the sentence around.
-    assert all(len(warning) < 1000 for warning in map(label_mistakes.sentence, found.warnings))
+    assert all(len(warning) < 1000 for warning in map(mistaken.sentence, found.warnings))
     assert found.refusal is None or len(sentence(found.refusal)) < 5000
 
 

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from sidecar.words.label_mistakes import sentence
+from sidecar.words.mistaken import sentence
 from state.mistakes import (
     AllOf,
     AnyFlaw,
