@@ -101,16 +101,8 @@ def kept(text: str, most: int = GIVEN_LENGTH) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as TOML has it, as far as it is kept: a text is itself, the rest as it would be written."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int) and value.bit_length() > _EXACT_BITS:
-        return kept(hex(value))
-    if isinstance(value, list | tuple):
-        return kept(f"[{', '.join(map(_inside, value[:GIVEN_LENGTH]))}]")
-    if isinstance(value, Mapping):
-        return kept(f"{{{', '.join(f'{key} = {_inside(value[key])}' for key in list(value)[:GIVEN_LENGTH])}}}")
-    return kept(str(value))
+    """A value as it would be written, as far as it is kept; a text without its quotes."""
+    return kept(value if isinstance(value, str) else _written(value, depth=3))
 
 
 def choice(kind: type[E], others: dict[str, E] | None = None) -> Reader[E, OneOf]:
@@ -236,11 +228,26 @@ def closest(word: str, known: Iterable[str]) -> str:
     return next((by_case[each] for each in difflib.get_close_matches(word.lower(), sorted(by_case), n=1)), "")
 
 
-def _inside(value: object) -> str:
-    """A value inside a list or table, whose own members are not shown."""
-    if isinstance(value, list | tuple | Mapping):
+def _written(value: object, depth: int) -> str:
+    """A value in the words of TOML; of lists and tables so many levels, and no more members than can be shown."""
+    if isinstance(value, str):
+        return repr(kept(value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and value.bit_length() > _EXACT_BITS:
+        return hex(value)
+    if isinstance(value, list | Mapping) and not depth:
         return CUT
-    return repr(kept(value)) if isinstance(value, str) else shown(value)
+    if isinstance(value, list):
+        return f"[{', '.join(_written(each, depth - 1) for each in value[:GIVEN_LENGTH])}]"
+    if isinstance(value, Mapping):
+        pairs = ((_key(str(key)), _written(value[key], depth - 1)) for key in list(value)[:GIVEN_LENGTH])
+        return f"{{{', '.join(f'{key} = {each}' for key, each in pairs)}}}"
+    return str(value)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_.-]+", name) else repr(kept(name))
 
 
 def _digits(value: object, most: int) -> int | None:
