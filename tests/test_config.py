@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.config.config import Config, configured, load, load_again, read_config
+from sidecar.config import config as config_module
+from sidecar.config.config import Config, configured, load, load_again
 from sidecar.config.keys import KEYS
 from sidecar.config.toml_text import read_text
 from sidecar.decide.settings import Band, OptIn, PolicyName, Settings
 from sidecar.failures import ConfigError
 from sidecar.misreadings import Misreading
-from sidecar.readers import Given
+from sidecar.readers import Given, read_all
 from sidecar.words.misread import sentence, sentences
 from state.cpuset import CPUSet
 from state.mistakes import Flaw
@@ -480,25 +483,55 @@ def written(value: object) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.dictionaries(names, values, max_size=8))
-def test_of_any_file_all_mistakes_are_told(tmp_path: Path, table: dict[str, object]) -> None:
-    """Each line is read as it is alone: its mistake is told with its number, and no other line's is left out for it."""
-    lines = [f"{json.dumps(name)} = {written(value)}" for name, value in table.items()]
-    path = tmp_path / "c.toml"
-    path.write_text("\n".join(lines))
-    wrong = {
+def keep_the_law(table: dict[str, object]) -> None:
+    """Each line is read as it is alone: its mistake is told with its number, and no other's is left out for it."""
+    text = "\n".join(f"{json.dumps(name)} = {written(value)}" for name, value in table.items())
+    wrong = [
         number
         for number, (name, value) in enumerate(table.items(), 1)
         if name not in KEYS or isinstance(KEYS[name].read(value), Flaw)
-    }
-    read = read_config(str(path), {}, {})
-    told = () if isinstance(read, Config) else sentences(read)
+    ]
+    read = read_text(text, "c.toml", "the configuration")
+    assert not isinstance(read, Misreading)
+    found = config_module.configured([Given(key, value, read.text.place(key=key)) for key, value in read.table.items()])
+    told = () if isinstance(found, Config) else sentences(found)
     if wrong:
-        found = [re.match(rf"{re.escape(str(path))}, line (\d+): ", each) for each in told]
-        assert [int(each[1]) for each in found if each] == sorted(wrong)
-        assert len(told) == len(wrong)
+        lines = [re.match(r"c\.toml, line (\d+): ", each) for each in told]
+        assert [each and int(each[1]) for each in lines] == wrong
     assert all(each.isprintable() and len(each) < 1200 for each in told)
+
+
+files = st.dictionaries(names, values, max_size=8)
+
+
+@given(files)
+def test_of_any_file_all_mistakes_are_told(table: dict[str, object]) -> None:
+    keep_the_law(table)
+
+
+def stops_at_the_first(given: Iterable[Given], readers: Mapping[str, Any]) -> Any:
+    """Of all mistakes one is told."""
+    values, mistakes = read_all(given, readers)
+    return values, mistakes[:1]
+
+
+def forgets_what_is_unknown(given: Iterable[Given], readers: Mapping[str, Any]) -> Any:
+    """A slip in a key is not found."""
+    return read_all([each for each in given if each.name in readers], readers)
+
+
+@pytest.mark.parametrize("fault", [stops_at_the_first, forgets_what_is_unknown], ids=lambda it: it.__name__)
+def test_a_planted_fault_breaks_the_law(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The law has teeth."""
+    monkeypatch.setattr(config_module, "read_all", fault)
+
+    @settings(derandomize=True, database=None)
+    @given(files)
+    def law(table: dict[str, object]) -> None:
+        keep_the_law(table)
+
+    with pytest.raises(AssertionError):
+        law()
 
 
 @given(st.text(st.characters(codec="utf-8")) | st.sampled_from(["[", "a.b.c = 1", "[[policy]]", "a = [" * 2000]))

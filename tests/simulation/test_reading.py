@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sidecar.config.toml_text import TOMLFile, TOMLText
 from sidecar.decide.settings import PolicyName
 from sidecar.failures import ConfigError, SidecarError
 from sidecar.simulation.busy_host import ScenarioError
 from sidecar.simulation.scenario import Do, simulation_of
-from sidecar.simulation.scenario_file import scenario_in, scenario_of
+from sidecar.simulation.scenario_file import read_scenario, scenario_in, scenario_of
+from sidecar.words.misread import sentences
 from state.cpuset import CPUSet
 from state.errors import StateError
 from tests.docs.pages import Block, blocks_in
@@ -144,6 +149,63 @@ def test_what_is_not_understood_is_said_with_its_line(text: str, message: str) -
     with pytest.raises((SidecarError, StateError)) as caught:
         scenario_of(text, "x.toml")
     assert message in str(caught.value)
+
+
+def test_all_mistakes_of_a_scenario_are_told_at_once() -> None:
+    """Each with its line; what depends on a value that is wrong is not judged."""
+    text = """titlle = "x"
+[machine]
+cors = 4
+[settings]
+policy = "dynamc"
+engine = "auto"
+[pace]
+start = "slow"
+[[container]]
+name = "web"
+cpus = "many"
+[[container]]
+name = "web"
+[[event]]
+at = "soon"
+do = "rum"
+container = "wep"
+[[event]]
+at = "1s"
+do = "run"
+container = "wep"
+"""
+    with pytest.raises(ScenarioError) as caught:
+        scenario_of(text, "x.toml")
+    assert sorted(told.removeprefix("x.toml, ") for told in caught.value.sentences) == [
+        "line 11: cpus is 'many': write a number of CPUs, like 2 or 0.5",
+        "line 13: there are two containers 'web'",
+        "line 15: at is 'soon': write a duration from 0s to 168h, in ms, s, m or h, like 10s",
+        "line 16: do is 'rum'; did you mean 'run'?",
+        "line 1: unknown key 'titlle'; did you mean 'title'?",
+        "line 21: container is 'wep'; did you mean 'web'?",
+        "line 3: unknown key 'cors'; did you mean 'cores'?",
+        "line 5: policy is 'dynamc'; did you mean 'dynamic'?",
+        "line 6: engine means nothing in a simulation: leave it out",
+        "line 8: start is 'slow': write a duration from 0s to 168h, in ms, s, m or h, like 10s",
+    ]
+
+
+names = st.sampled_from(["machine", "settings", "pace", "container", "event", "title", "ends", "x"])
+keys = st.sampled_from(
+    ["cores", "file", "caches", "policy", "reserved", "name", "labels", "demand", "at", "do", "cpus", "start"]
+)
+plain = st.booleans() | st.integers(-5, 20) | st.sampled_from(["web", "run", "offline", "1s", "0-3", "dynamic", ""])
+tables = st.dictionaries(keys, plain | st.lists(plain, max_size=2), max_size=4)
+
+
+@given(st.dictionaries(names, plain | tables | st.lists(tables | plain, max_size=3), max_size=6))
+def test_any_table_is_a_scenario_or_all_that_is_wrong_with_it(table: dict[str, Any]) -> None:
+    """No exception, and never a mistake without a sentence."""
+    read = read_scenario(TOMLFile(TOMLText("x.toml", ""), table))
+    if isinstance(read, tuple):
+        assert read
+        assert all(told.startswith("x.toml, line 1: ") for told in sentences(read))
 
 
 def test_what_cannot_be_done_at_its_time_is_said_with_its_line() -> None:
