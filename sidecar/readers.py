@@ -220,12 +220,16 @@ def seconds_of(text: str, low: float, high: float) -> float | None:
     return seconds if low <= seconds <= high else None
 
 
-def closest(word: str, known: Iterable[str]) -> str:
-    """The known word that is most like this one, in either case; "" where none is."""
+def closest(word: str, known: Iterable[str], likeness: float = 0.6) -> str:
+    """The known word that is most like this one, in either case; "" where none is.
+
+    `likeness` is the least share of letters that they have in common, in order; by default what difflib proposes.
+    """
     by_case = {each.lower(): each for each in sorted(known, reverse=True)}
     if len(word) > _WORD_LENGTH:
         return ""
-    return next((by_case[each] for each in difflib.get_close_matches(word.lower(), sorted(by_case), n=1)), "")
+    close = difflib.get_close_matches(word.lower(), sorted(by_case), n=1, cutoff=likeness)
+    return by_case[close[0]] if close else ""
 
 
 def _written(value: object, depth: int) -> str:

@@ -222,7 +222,7 @@ async def test_a_hanging_order_does_not_hold_up_the_end_for_long(autojump_clock:
 
 
 async def test_sighup_reads_the_configuration_again(autojump_clock: MockClock, make_host: Any) -> None:
-    """The policy changes at once; a bad file changes nothing, and all its mistakes are told; what needs a restart is told."""
+    """The policy changes at once; a bad file changes nothing, and each mistake is told; so is what needs a restart."""
     host = make_host()
     file = host.path / "sidecar.toml"
     fixed = f'state_dir = "{host.config.state_dir}"\nprojections = "{host.config.projections}"\n'

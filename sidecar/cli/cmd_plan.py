@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -41,6 +42,9 @@ from state.model import State
 from state.topology import Topology
 
 _KEYS: Final = ("policy", "reserved", "options", "numa", "isolated", "shared_min", "max_moves", "state_dir")
+
+_LIKENESS: Final = 0.8
+"""Of a prefix to the sidecar's own, from which it is taken for a slip: `cpusets` and `cpset` are, `compose` is not."""
 
 _EXAMPLES: Final = """examples:
   cpuset-sidecar plan --cpus 4                        beside what is running here
@@ -243,9 +247,9 @@ def _label(value: object) -> tuple[str, str] | NotOfForm | Unknown:
     label, equals, text = str(value).partition("=")
     if not equals or not label:
         return NotOfForm(Form.LABEL)
-    if not label.startswith(PREFIX) and (PREFIX + label in NAMES or closest(label, NAMES)):
-        return Unknown(ListKind.LABEL, NAMES)
-    return label, text
+    prefix = re.split("[._-]", label)[0]
+    is_slip = PREFIX + label in NAMES or closest(prefix, (PREFIX.rstrip("."),), _LIKENESS) != ""
+    return Unknown(ListKind.LABEL, NAMES) if is_slip and not label.startswith(PREFIX) else (label, text)
 
 
 def _cpus(number: int) -> str:

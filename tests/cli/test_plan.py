@@ -103,6 +103,15 @@ def test_options_labels_and_devices_are_those_of_a_container(
 
 
 @pytest.mark.parametrize(
+    "label", ["com.docker.compose.project=x", "compose.exclusive=1", "cpu.numa=1", "numax=2", "team="]
+)
+def test_a_label_of_somebody_else_is_one(label: str, tmp_path: Path) -> None:
+    """Patterns of `unmanaged` speak of them."""
+    args = ["plan", "--json", "--state-dir", str(tmp_path), "--reserved", "count:1", "--cpus", "1"]
+    assert main([*args, "--label", label]) == 0
+
+
+@pytest.mark.parametrize(
     ("label", "told"),
     [
         ("nonsense", "--label is 'nonsense': write LABEL=VALUE, like cpuset.options=performance"),
