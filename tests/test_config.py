@@ -465,7 +465,7 @@ def test_one_number_as_text_that_looks_like_a_count_is_worth_a_warning(reserved:
     assert load(None, {}, {"policy": "static", "reserved": reserved}).check_against(uniform(cores=4)) == doubt
 
 
-names = st.sampled_from([*KEYS, "polcy", "x", "a b", "cpuset.exclusive"])
+names = st.sampled_from([*KEYS, "polizy", "x", "a b", "cpuset.exclusive"])
 plain = (
     st.booleans() | st.integers(-(2**70), 2**70) | st.text(max_size=12) | st.sampled_from(["static", "0", "10s", "/x"])
 )

@@ -198,12 +198,12 @@ def test_a_value_is_shown_as_it_would_be_written(value: object, written: str) ->
 def test_everything_that_is_given_is_read_and_the_later_wins() -> None:
     """All mistakes are found, in their order, those of values that a later one overrides too."""
     readers = {"size": whole(1, 9), "mode": word("a", "b")}
-    given_values = [Given("size", 0, "x"), Given("siz", 1, "y"), Given("size", 2, "z"), Given("mode", "c")]
+    given_values = [Given("size", 0, "x"), Given("sizx", 1, "y"), Given("size", 2, "z"), Given("mode", "c")]
     values, mistakes = read_all(given_values, readers)
     assert values == {"size": 2}
     assert [(each.where, each.name, each.flaw) for each in mistakes] == [
         ("x", "size", Whole(1, 9)),
-        ("y", "siz", Unknown(ListKind.KEY, ("size", "mode"))),
+        ("y", "sizx", Unknown(ListKind.KEY, ("size", "mode"))),
         ("", "mode", OneOf(("a", "b"))),
     ]
 

@@ -120,7 +120,7 @@ EVENT = f'{CONTAINER}[[event]]\nat = "1s"\n'
         (f"{HEAD}[container]\nname = 'a'\n", "line 6: container is no list of tables: write each as [[container]]"),
         (f"{HEAD}[[container]]\n", 'x.toml, line 6: name is missing: write name = "web"'),
         (f"{CONTAINER}[[container]]\nname = 'web'\n", "x.toml, line 9: there are two containers 'web'"),
-        (f"{HEAD}[[containr]]\nname = 'web'\n", "line 6: unknown section 'containr'; did you mean 'container'?"),
+        (f"{HEAD}[[containers]]\nname = 'web'\n", "line 6: unknown section 'containers'; did you mean 'container'?"),
         (f"{CONTAINER}followws = true\n", "x.toml, line 8: unknown key 'followws'; did you mean 'follows'?"),
         (f"{CONTAINER}follows = 1\n", "x.toml, line 8: follows is 1: write true or false"),
         (f"{CONTAINER}moves_in = '1s'\n", "x.toml, line 8: only one that follows moves: add follows = true"),
@@ -157,7 +157,7 @@ def test_all_mistakes_of_a_scenario_are_told_at_once() -> None:
 [machine]
 cors = 4
 [settings]
-policy = "dynamc"
+policy = "dynamik"
 engine = "auto"
 [pace]
 start = "slow"
@@ -185,7 +185,7 @@ container = "wep"
         "line 1: unknown key 'titlle'; did you mean 'title'?",
         "line 21: container is 'wep'; did you mean 'web'?",
         "line 3: unknown key 'cors'; did you mean 'cores'?",
-        "line 5: policy is 'dynamc'; did you mean 'dynamic'?",
+        "line 5: policy is 'dynamik'; did you mean 'dynamic'?",
         "line 6: engine means nothing in a simulation: leave it out",
         "line 8: start is 'slow': write a duration from 0s to 168h, in ms, s, m or h, like 10s",
     ]

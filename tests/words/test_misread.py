@@ -51,14 +51,14 @@ from state.refusal import MoreSocketsThanNodes, Refusal, RefusalCode
 
 ONE, TWO = CPUSet.of(1), CPUSet.of(0, 1)
 FLAWS: tuple[tuple[TypedFlaw, str], ...] = (
-    (OneOf(("yes", "no")), "k is 'yse'; did you mean 'yes'?"),
-    (NotOfForm(Form.CPU_LIST, "why"), 'k is \'yse\': write a CPU list like "3" or "0-1,8" (why)'),
-    (AboveZero(1, "0.5"), "k is 'yse': write a number above 0 and at most 1, like 0.5"),
+    (OneOf(("yes", "no")), "k is 'yess'; did you mean 'yes'?"),
+    (NotOfForm(Form.CPU_LIST, "why"), 'k is \'yess\': write a CPU list like "3" or "0-1,8" (why)'),
+    (AboveZero(1, "0.5"), "k is 'yess': write a number above 0 and at most 1, like 0.5"),
     (Switched("fast", "?"), "k: fast is '?': write true or false"),
     (
         MisreadSlice("/_cpu.slice"),
         (
-            "k is 'yse': systemd puts it at /_cpu.slice, where OCI runtimes do not look for it, since it begins with "
+            "k is 'yess': systemd puts it at /_cpu.slice, where OCI runtimes do not look for it, since it begins with "
             "the name of a cgroup controller: write another name, like sidecar-shared.slice"
         ),
     ),
@@ -66,9 +66,9 @@ FLAWS: tuple[tuple[TypedFlaw, str], ...] = (
     (Unknown(ListKind.SECTION, ("x", "z")), "unknown section 'k': the sections are x, z"),
     (Unknown(ListKind.FLAG, ("--x", "--z")), "unknown flag 'k': the flags are --x, --z"),
     (Unknown(ListKind.COMMAND, ("x", "z")), "unknown command 'k': the commands are x, z"),
-    (Unknown(ListKind.CONTAINER, ("yes",)), "k is 'yse'; did you mean 'yes'?"),
-    (Unknown(ListKind.CONTAINER, ()), "k is 'yse': there is no container"),
-    (Superfluous(), "unexpected argument 'yse'"),
+    (Unknown(ListKind.CONTAINER, ("yes",)), "k is 'yess'; did you mean 'yes'?"),
+    (Unknown(ListKind.CONTAINER, ()), "k is 'yess': there is no container"),
+    (Superfluous(), "unexpected argument 'yess'"),
     (Missing("4"), "k is missing: write k = 4"),
     (NoTable(), "k is no table: write it as [k]"),
     (NoTable(is_list=True), "k is no list of tables: write each as [[k]]"),
@@ -101,7 +101,7 @@ FLAWS: tuple[tuple[TypedFlaw, str], ...] = (
     (Unrecorded("the record x cannot be read"), "the record x cannot be read"),
     (MachineTooLarge(9000, 8191), "this machine has 9000 CPUs: 8191 is the most"),
     (UnevenCaches(4, 3), "4 cores of a node cannot share 3 caches evenly"),
-    (Twice(), "there are two containers 'yse'"),
+    (Twice(), "there are two containers 'yess'"),
     (DoesNotFollow(), "only one that follows moves: add follows = true"),
     (BareNumber(2), "reserved is CPU 2 alone: for 2 CPUs write count:2"),
     (SplitCores(ONE, CPUSet.of(2)), "reserved 1 splits cores: under full-pcpus-only CPU 2 cannot be granted"),
@@ -127,8 +127,8 @@ FLAWS: tuple[tuple[TypedFlaw, str], ...] = (
 @pytest.mark.parametrize(("flaw", "said"), FLAWS, ids=lambda each: type(each).__name__)
 def test_a_mistake_is_told_in_one_sentence_after_its_place(flaw: TypedFlaw, said: str) -> None:
     """A flag's place is its name, which the sentence has."""
-    assert sentence(Misreading(where="c.toml, line 3", name="k", given="yse", flaw=flaw)) == f"c.toml, line 3: {said}"
-    assert sentence(Misreading(name="k", given="yse", flaw=flaw)) == said
+    assert sentence(Misreading(where="c.toml, line 3", name="k", given="yess", flaw=flaw)) == f"c.toml, line 3: {said}"
+    assert sentence(Misreading(name="k", given="yess", flaw=flaw)) == said
 
 
 def test_an_unknown_label_in_a_flag_is_told_without_its_value() -> None:
