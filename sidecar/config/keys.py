@@ -61,23 +61,24 @@ class Key(NamedTuple):
 
 
 def _reserved(value: object) -> Reserved | NotOfForm:
-    flaw = NotOfForm(Form.RESERVED)
-    if isinstance(value, list):
-        if not all(type(cpu) is int for cpu in value):
-            return flaw
-        found = cpu_list(",".join(map(shown, value)))
-        return NotOfForm(Form.RESERVED, found.detail) if isinstance(found, NotOfForm) else Reserved(found)
-    text = value.strip().removeprefix("count:") if isinstance(value, str) else value
-    if type(value) is int or (isinstance(value, str) and text != value.strip()):
-        count = whole(0, MAX_CPU)(text)
-        if isinstance(count, Flaw):
-            return flaw
-        return Reserved(number=count) if count else NotOfForm(Form.RESERVED_COUNT)
-    found = cpu_list(value)
+    """A list of CPUs, as text or of TOML; or a count, as TOML's number or after `count:`."""
+    if type(value) is int:
+        return _counted(value)
+    if isinstance(value, str) and value.strip().startswith("count:"):
+        return _counted(value.strip().removeprefix("count:"))
+    is_list = isinstance(value, list) and all(type(cpu) is int for cpu in value)
+    found = cpu_list(",".join(map(shown, value)) if is_list else value)  # type: ignore[call-overload]  # a list
     if isinstance(found, NotOfForm):
         return NotOfForm(Form.RESERVED, found.detail)
-    cpu = found.lowest() if str(value).strip().isdigit() else 0
-    return Reserved(found, bare=cpu or None)
+    is_bare = isinstance(value, str) and value.strip().isdigit() and found.lowest() > 0
+    return Reserved(found, bare=found.lowest() if is_bare else None)
+
+
+def _counted(value: object) -> Reserved | NotOfForm:
+    number = whole(0, MAX_CPU)(value)
+    if isinstance(number, Flaw):
+        return NotOfForm(Form.RESERVED)
+    return Reserved(number=number) if number else NotOfForm(Form.RESERVED_COUNT)
 
 
 def _options(value: object) -> tuple[str, ...] | AllOf | Switched | Clashes:
