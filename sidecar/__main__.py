@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from sidecar.cli import (
+    arguments,
     cmd_defragment,
     cmd_explain,
     cmd_plan,
@@ -69,12 +70,15 @@ DAEMON_PACKAGES = ("trio", "aiodocker", "aiohttp", "rich", "starlette", "hyperco
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand; the exit code."""
-    args = parser().parse_args(argv)
+    made = parser()
+    [commands] = [each for each in made._actions if isinstance(each, argparse._SubParsersAction)]  # noqa: SLF001  # no public name
+    args = arguments.parse(made, commands.choices, sys.argv[1:] if argv is None else argv, os.environ)
     try:
         code: int = args.func(args)
         sys.stdout.flush()
     except (SidecarError, StateError) as error:
-        sys.stderr.write(f"cpuset-sidecar: {printable(str(error))}\n")
+        told = error.sentences if isinstance(error, SidecarError) else (str(error),)
+        sys.stderr.write("".join(f"cpuset-sidecar: {printable(each)}\n" for each in told))
     except ModuleNotFoundError as error:
         if error.name not in DAEMON_PACKAGES:
             raise

@@ -363,7 +363,8 @@ class _Daemon:
             topology = await trio.to_thread.run_sync(self._kernel.topology)
             config.check_against(topology)
         except (SidecarError, StateError) as error:
-            self._log.error("the configuration stays as it was", reason=error)
+            for reason in error.sentences if isinstance(error, SidecarError) else (str(error),):
+                self._log.error("the configuration stays as it was", reason=reason)
             return
         for key in RESTART_KEYS:
             if getattr(config, key) != getattr(self._config, key):

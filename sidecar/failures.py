@@ -7,9 +7,24 @@ Foreign exceptions (aiohttp, aiodocker, OSError) stop at the adapter and become 
 class SidecarError(Exception):
     """The base of all; the message is a sentence for people, naming the cure where there is one."""
 
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The sentences of the message, to be told one by one: more than one for a ConfigError alone."""
+        return (str(self),)
+
 
 class ConfigError(SidecarError):
-    """A configuration that cannot be used: says the file and key, the variable or the flag, and what would be right."""
+    """A configuration that cannot be used. Each argument is a sentence about one mistake: the file and key, the
+    variable or the flag, and what would be right.
+    """
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """One for each mistake."""
+        return tuple(map(str, self.args))
 
 
 class AlreadyRunning(SidecarError):

@@ -222,7 +222,7 @@ async def test_a_hanging_order_does_not_hold_up_the_end_for_long(autojump_clock:
 
 
 async def test_sighup_reads_the_configuration_again(autojump_clock: MockClock, make_host: Any) -> None:
-    """The policy changes at once; a bad file changes nothing; what needs a restart is told."""
+    """The policy changes at once; a bad file changes nothing, and each mistake is told; so is what needs a restart."""
     host = make_host()
     file = host.path / "sidecar.toml"
     fixed = f'state_dir = "{host.config.state_dir}"\nprojections = "{host.config.projections}"\n'
@@ -233,9 +233,12 @@ async def test_sighup_reads_the_configuration_again(autojump_clock: MockClock, m
         rt = await host.docker.run("rt", labels=TWO)
         await trio.sleep(1)
         assert host.engine.updates == []
-        file.write_text(fixed + 'policy = "statig"\n')
+        file.write_text(fixed + 'policy = "statig"\nlingr = 1\nreserved = "0"\n')
         os.kill(os.getpid(), signal.SIGHUP)
-        await host.until(lambda: "the configuration stays as it was" in host.lines.getvalue())
+        await host.until(lambda: host.lines.getvalue().count("the configuration stays as it was") == 2)
+        for told in ("line 3: policy is 'statig'; did you mean 'static'?", "line 4: unknown key 'lingr'; did you mean"):
+            assert told in host.lines.getvalue()
+        assert host.engine.updates == []
         file.write_text(fixed + 'policy = "static"\nreserved = "0"\nreconcile_period = "3s"\n')
         os.kill(os.getpid(), signal.SIGHUP)
         await host.settled(rt)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import Final
 
 import msgspec
 
+from sidecar.cli.arguments import typed
 from sidecar.cli.cmd_state import read_books
 from sidecar.cli.defragment_preview import drawn, rearranged
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
 from sidecar.cli.machine_drawing import LETTERS, MORE, Paint, coloured, draw, plain
 from sidecar.config.config import Config
+from sidecar.decide.container.labels import NAMES, PREFIX
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.whatif import asking, imagined, requested
 from sidecar.decide.world import World
@@ -23,6 +26,8 @@ from sidecar.failures import SidecarError
 from sidecar.host.machine.machine_file import machine_in
 from sidecar.host.machine.sysfs import read_topology
 from sidecar.log import printable
+from sidecar.misreadings import Form, ListKind, NotOfForm, Unknown
+from sidecar.readers import closest, whole
 from sidecar.status.document import SharingStatus, Status
 from sidecar.status.machine_map import machine_of
 from sidecar.status.status_file import read_status
@@ -37,6 +42,9 @@ from state.model import State
 from state.topology import Topology
 
 _KEYS: Final = ("policy", "reserved", "options", "numa", "isolated", "shared_min", "max_moves", "state_dir")
+
+_LIKENESS: Final = 0.8
+"""Of a prefix to the sidecar's own, from which it is taken for a slip: `cpusets` and `cpset` are, `compose` is not."""
 
 _EXAMPLES: Final = """examples:
   cpuset-sidecar plan --cpus 4                        beside what is running here
@@ -80,11 +88,22 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     asked = parser.add_mutually_exclusive_group(required=True)
-    asked.add_argument("--cpus", action="append", type=_count, metavar="N", help="a request; may be repeated")
+    asked.add_argument(
+        "--cpus",
+        action="append",
+        type=typed("--cpus", whole(1, MAX_CPU)),
+        metavar="N",
+        help="a request; may be repeated",
+    )
     asked.add_argument("--defragment", action="store_true", help="which moves a defragmentation would make here")
     parser.add_argument("--near", metavar="DEVICE", help="as the label cpuset.near")
     parser.add_argument(
-        "--label", action="append", default=[], metavar="LABEL=VALUE", help="any label; may be repeated"
+        "--label",
+        action="append",
+        type=typed("--label", _label),
+        default=[],
+        metavar="LABEL=VALUE",
+        help="any label; may be repeated",
     )
     parser.add_argument("--machine", metavar="FILE", help="a recorded machine instead of this one (implies --empty)")
     parser.add_argument("--empty", action="store_true", help="as if nothing were running")
@@ -177,13 +196,6 @@ def _legend(plan: Plan, marks: set[str]) -> list[str]:
     return [cut(words[mark], 100) for mark in ".rx#" if mark in marks]
 
 
-def _count(text: str) -> int:
-    """A number of CPUs. ArgumentTypeError if it is none."""
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:5]) <= MAX_CPU):
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number of CPUs, at least 1")
-    return int(text)
-
-
 def _answer(world: World, name: str, asked: int) -> PlannedRequest:
     key = requested(name)
     wish = world.containers[key].wish
@@ -227,13 +239,17 @@ def pinned(status: Status) -> dict[str, CPUSet]:
 
 
 def _labels(args: argparse.Namespace) -> dict[str, str]:
-    labels = {}
-    for each in args.label:
-        name, equals, value = each.partition("=")
-        if not equals:
-            raise SidecarError(f"--label {printable(each)}: write LABEL=VALUE, like cpuset.options=performance")
-        labels[name] = value
-    return {**labels, **({"cpuset.near": args.near} if args.near else {})}
+    return {**dict(args.label), **({"cpuset.near": args.near} if args.near else {})}
+
+
+def _label(value: object) -> tuple[str, str] | NotOfForm | Unknown:
+    """A label and its value. One without the prefix is right, too, unless it looks like a slip in one that has it."""
+    label, equals, text = str(value).partition("=")
+    if not equals or not label:
+        return NotOfForm(Form.LABEL)
+    prefix = re.split("[._-]", label)[0]
+    is_slip = PREFIX + label in NAMES or closest(prefix, (PREFIX.rstrip("."),), _LIKENESS) != ""
+    return Unknown(ListKind.LABEL, NAMES) if is_slip and not label.startswith(PREFIX) else (label, text)
 
 
 def _cpus(number: int) -> str:

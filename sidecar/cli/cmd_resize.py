@@ -6,8 +6,11 @@ import argparse
 import sys
 
 from sidecar.api.documents import ResizeBody, Sizing
+from sidecar.cli.arguments import typed
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
 from sidecar.log import printable
+from sidecar.readers import whole
+from state.cpuset import MAX_CPU
 
 _DESCRIPTION = """Order how many CPUs a container has. It must say cpuset.scale=manual, and the size be between its
 cpuset.min and cpuset.max. The answer comes with the decision: CPUs that it loses are still its own until it
@@ -24,7 +27,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("container", help="its name, or the beginning of its id")
-    parser.add_argument("cpus", type=int, metavar="N", help="how many CPUs")
+    parser.add_argument("cpus", type=typed("N", whole(1, MAX_CPU)), metavar="N", help="how many CPUs")
     add_json(parser)
     add_config(parser)
     parser.set_defaults(func=run)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import shutil
 import sys
@@ -11,11 +10,13 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
+from sidecar.cli.arguments import typed
 from sidecar.cli.flags import add_json
 from sidecar.cli.machine_drawing import Paint, coloured, draw, legend, marks_of, plain
 from sidecar.cli.table import table
 from sidecar.failures import SidecarError
 from sidecar.log import printable
+from sidecar.readers import above_zero
 from sidecar.simulation.happenings import Happening, What
 from sidecar.simulation.picture import picture
 from sidecar.simulation.scenario import Scenario, simulation_of
@@ -49,7 +50,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("scenario", metavar="SCENARIO", help="a TOML file")
     parser.add_argument("--machine", metavar="FILE", help="a recorded machine instead of the scenario's")
-    parser.add_argument("--speed", type=_speed, metavar="N", help="so many times as fast as life (default: at once)")
+    parser.add_argument(
+        "--speed",
+        type=typed("--speed", above_zero(1_000_000, "10")),
+        metavar="N",
+        help="so many times as fast as life (default: at once)",
+    )
     parser.add_argument("--svg", metavar="FILE", help="also draw who has which CPUs when")
     parser.add_argument("--trace", metavar="FILE", help="also write the journal that the daemon would have written")
     add_json(parser)
@@ -147,16 +153,6 @@ def _write(file: str, content: bytes) -> None:
             opened.write(content)
     except (OSError, ValueError) as error:
         raise SidecarError(f"{file} cannot be written: {getattr(error, 'strerror', error)}") from error
-
-
-def _speed(text: str) -> float:
-    try:
-        speed = float(text)
-    except ValueError:
-        speed = 0.0
-    if not (math.isfinite(speed) and speed > 0):
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no speed: write how many times as fast as life, like 10")
-    return speed
 
 
 def _count(number: int, what: str) -> str:

@@ -7,12 +7,14 @@ import os
 import sys
 from typing import Final
 
+from sidecar.cli.arguments import typed
 from sidecar.cli.flags import add_config, config_of, print_json
 from sidecar.cli.table import table
 from sidecar.commit.state_lock import hold_lock
 from sidecar.kubelet import kubelet_state
 from sidecar.kubelet.kubelet_state import KubeletState, exported, imported
 from sidecar.log import printable
+from sidecar.readers import word
 from sidecar.words.causes import why
 from sidecar.words.refusals import sentence
 from state import files
@@ -50,7 +52,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--format", choices=("text", "json", "kubelet"), default="text", help="how to print them (default: text)"
+        "--format",
+        type=typed("--format", word("text", "json", "kubelet")),
+        default="text",
+        metavar="FORMAT",
+        help="how to print them: text, json or kubelet (default: text)",
     )
     parser.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
     source = parser.add_mutually_exclusive_group()

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterable
 
+from sidecar.cli.arguments import given_flags
 from sidecar.config.config import DEFAULT_FILE, Config, load
 from sidecar.config.keys import KEYS
 from state import codec
@@ -19,10 +20,9 @@ def add_config(parser: argparse.ArgumentParser, keys: Iterable[str] = ("state_di
     )
     group.add_argument("--config", metavar="FILE", help=f"the TOML file (default: {DEFAULT_FILE}, if it exists)")
     for key in keys:
-        name = f"--{key.replace('_', '-')}"
-        group.add_argument(
-            name, dest=f"config_{key}", metavar="VALUE", help=f"{KEYS[key].meaning} (like {KEYS[key].example})"
-        )
+        name, row = f"--{key.replace('_', '-')}", KEYS[key]
+        means = f"{row.meaning} ({f'default: {row.default}' if row.default else f'like {row.example}'})"
+        group.add_argument(name, dest=f"config_{key}", metavar="VALUE", help=means)
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -32,8 +32,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def config_of(args: argparse.Namespace) -> Config:
     """The configuration under these flags. ConfigError."""
-    flags = {key: getattr(args, f"config_{key}", None) for key in KEYS}
-    return load(args.config, os.environ, flags)
+    return load(args.config, os.environ, given_flags(args))
 
 
 def print_json(value: object) -> None:

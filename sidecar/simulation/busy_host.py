@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from sidecar.failures import EngineRefused, SidecarError
+from sidecar.failures import ConfigError, EngineRefused
 from sidecar.simulation.busy_container import BusyContainer
 from sidecar.simulation.model_host import ModelHost
 from sidecar.simulation.model_kernel import ModelKernel
@@ -21,7 +21,7 @@ ENGINE: Final = "simulated"
 """What the imagined engine calls itself."""
 
 
-class ScenarioError(SidecarError):
+class ScenarioError(ConfigError):
     """A scenario that cannot be played: what is wrong, where, and what would be right."""
 
 

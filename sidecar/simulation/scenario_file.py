@@ -1,21 +1,33 @@
-"""Read a scenario from TOML, strictly: what is not understood is an error with its line and what would be right."""
+"""Read a scenario from TOML, strictly: all that is not understood is told, with its line and what would be right."""
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from sidecar.config.config import Config, Given, configured
-from sidecar.config.keys import Wrong
-from sidecar.failures import ConfigError
+from sidecar.config.config import Config, Mistakes, configured
+from sidecar.config.misfits import misfits
+from sidecar.config.toml_text import TOMLFile, read_file, read_text
 from sidecar.host.machine.machine_file import machine_in
-from sidecar.readers import nearest
-from sidecar.simulation import toml_sections
+from sidecar.misreadings import (
+    DoesNotFollow,
+    ListKind,
+    MachineTooLarge,
+    MeansNothing,
+    Misreading,
+    NoMachine,
+    NotOfForm,
+    Twice,
+    TwoMachines,
+    UnevenCaches,
+    Unknown,
+    Unrecorded,
+)
+from sidecar.readers import Given, Reader, choice, cpu_list, misreading, text, truth, whole
 from sidecar.simulation.busy_host import Pace, ScenarioError
 from sidecar.simulation.scenario import Do, Event, Scenario, Script
-from sidecar.simulation.toml_sections import Section, Text
+from sidecar.simulation.toml_sections import Section, cpus, labels, seconds, seconds_or_never, steps
+from sidecar.words.misread import sentences
 from state.cpuset import EMPTY, MAX_CPU, union
 from state.errors import StateError
 from state.topology import Topology, topology, uniform
@@ -23,7 +35,8 @@ from state.topology import Topology, topology, uniform
 OTHER_KEYS: Final = ("engine", "state_dir", "projections", "cgroup", "log_level", "log_format")
 """Keys of the configuration that mean nothing in a simulation."""
 
-_MAX_BYTES: Final = 1024 * 1024
+_WHAT: Final = "the scenario"
+
 _MOST: Final = 64
 """Sockets, nodes of a socket, caches of a node, threads of a core."""
 
@@ -34,87 +47,96 @@ _OF_CONTAINER: Final = (Do.RUN, Do.CREATE, Do.START, Do.STOP, Do.REMOVE, Do.RESI
 
 
 def scenario_in(file: str, machine_file: str | None = None) -> Scenario:
-    """The scenario in a file, on the machine in another one where that is given. ScenarioError, ConfigError, StateError
-    with file, line, and what would be right.
+    """The scenario in a file, on the machine in another one where that is given. ScenarioError, with a sentence for
+    each mistake: file, line, and what would be right. StateError where the other file holds no machine.
     """
-    try:
-        content = Path(file).read_bytes()
-    except (OSError, ValueError) as error:
-        raise ScenarioError(f"the scenario {file} cannot be read: {getattr(error, 'strerror', error)}") from error
-    if len(content) > _MAX_BYTES:
-        raise ScenarioError(f"the scenario {file} has {len(content)} bytes: this is something else")
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        raise ScenarioError(f"the scenario {file} is not text") from error
-    return scenario_of(text, file, machine_file)
+    read = read_file(file, _WHAT)
+    return _checked((read,) if isinstance(read, Misreading) else read_scenario(read, machine_file))
 
 
-def scenario_of(text: str, file: str = "scenario", machine_file: str | None = None) -> Scenario:
+def scenario_of(content: str, file: str = "scenario", machine_file: str | None = None) -> Scenario:
     """The same from its text; `file` is its name for errors, and where a relative machine file is looked for."""
-    try:
-        table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ScenarioError(f"the scenario {file} is not TOML: {error}") from error
-    lines = Text(file, text)
-    top = Section(lines, table)
-    title = top.take("title", toml_sections.text, Path(file).stem)
-    ends = top.take("ends", toml_sections.seconds, None)
-    machine_table = top.raw("machine", None)
-    settings = top.raw("settings", {})
-    pace = _pace(Section(lines, top.raw("pace", {}), "pace"))
-    scripts = tuple(_script(each) for each in _all(top, lines, "container"))
-    _check_names(scripts, lines)
-    events = tuple(_event(each, scripts) for each in _all(top, lines, "event"))
+    read = read_text(content, file, _WHAT)
+    return _checked((read,) if isinstance(read, Misreading) else read_scenario(read, machine_file))
+
+
+def read_scenario(file: TOMLFile, machine_file: str | None = None) -> Scenario | Mistakes:
+    """The scenario, or all that is wrong with it. StateError where `machine_file` holds no machine.
+
+    What one value must be to another is asked only where both could be read.
+    """
+    mistakes: list[Misreading] = []
+    top = Section(file.text, file.table, mistakes)
+    title = top.take("title", text, Path(file.text.file).stem)
+    ends = top.take("ends", seconds, -1.0)
+    machine = _machine(top.one_of("machine"), file.text.file, machine_file, is_given=top.has("machine"))
+    config = _config(top.one_of("settings"))
+    pace = _pace(top.one_of("pace"))
+    scripts = tuple(map(_script, containers := top.all_of("container")))
+    _find_twins(containers, scripts)
+    names = tuple(script.name for script in scripts if script.name)
+    events = [_event(each, names) for each in top.all_of("event")]
     top.end()
-    machine = _machine(Section(lines, machine_table or {}, "machine"), file, machine_file, is_given=bool(machine_table))
-    config = _config(lines, settings)
-    config.check_against(machine)
-    last = max([event.at for event in events] + [at for script in scripts for at, _ in script.demand], default=0.0)
+    if machine and config:
+        mistakes += misfits(config, machine)
+    if mistakes or machine is None or config is None:
+        return tuple(mistakes)
+    happens = tuple(event for event in events if event)
+    last = max([event.at for event in happens] + [at for script in scripts for at, _ in script.demand], default=0.0)
     return Scenario(
         title=title,
         machine=machine,
         config=config,
-        ends=last + _AFTERWARDS if ends is None else ends,
+        ends=last + _AFTERWARDS if ends < 0 else ends,
         pace=pace,
         containers=scripts,
-        events=events,
+        events=happens,
     )
 
 
-def _all(top: Section, lines: Text, name: str) -> list[Section]:
-    """The sections of a list of tables."""
-    value = top.raw(name, [])
-    if not isinstance(value, list):
-        top.fail(f"{name} is no list of tables: write each as [[{name}]]", name)
-    return [Section(lines, table, name, number) for number, table in enumerate(value)]
+def _checked(read: Scenario | Mistakes) -> Scenario:
+    if isinstance(read, Scenario):
+        return read
+    raise ScenarioError(*sentences(read))
 
 
-def _machine(section: Section, file: str, machine_file: str | None, *, is_given: bool) -> Topology:
-    path = section.take("file", toml_sections.text, "")
-    most = toml_sections.count(1, _MOST)
+def _machine(section: Section, file: str, machine_file: str | None, *, is_given: bool) -> Topology | None:
+    """The machine; None where it is not given, or wrong."""
+    before = len(section.mistakes)
+    path = section.take("file", text, "")
+    most = whole(1, _MOST)
     sockets, nodes = section.take("sockets", most, 1), section.take("nodes", most, 1)
-    cores = section.take("cores", toml_sections.count(1, MAX_CPU), 1)
+    cores = section.take("cores", whole(1, MAX_CPU), 1)
     threads, caches = section.take("threads", most, 1), section.take("caches", most, 1)
-    adjacent = section.take("adjacent", toml_sections.truth, otherwise=False)
+    adjacent = section.take("adjacent", truth, otherwise=False)
     section.end()
     if machine_file is not None:
         return machine_in(machine_file)
+    if len(section.mistakes) > before:
+        return None
+    size = sockets * nodes * cores * threads
     if not is_given:
-        section.fail("the machine is missing: write [machine] with cores = 8, or file = ..., or give --machine FILE")
-    if path:
-        if section.has("cores"):
-            section.fail("write file, or sockets, nodes, cores and threads, and not both", "file")
-        try:
-            return machine_in(str(Path(file).parent / path))
-        except StateError as error:
-            raise ScenarioError(f"{section.place('file')}: {error}") from error
-    if sockets * nodes * cores * threads > MAX_CPU:
-        section.fail(f"this machine has {sockets * nodes * cores * threads} CPUs: {MAX_CPU} is the most", "cores")
-    if cores % caches:
-        section.fail(f"{cores} cores of a node cannot share {caches} caches evenly", "caches")
-    made = uniform(packages=sockets, nodes=nodes, cores=cores, threads=threads, adjacent=adjacent)
-    return _with_caches(made, caches) if caches > 1 else made
+        section.fail(NoMachine())
+    elif path and section.has("cores"):
+        section.fail(TwoMachines(), "file")
+    elif path:
+        return _recorded(section, str(Path(file).parent / path))
+    elif size > MAX_CPU:
+        section.fail(MachineTooLarge(size, MAX_CPU), "cores")
+    elif cores % caches:
+        section.fail(UnevenCaches(cores, caches), "caches")
+    else:
+        made = uniform(packages=sockets, nodes=nodes, cores=cores, threads=threads, adjacent=adjacent)
+        return _with_caches(made, caches) if caches > 1 else made
+    return None
+
+
+def _recorded(section: Section, path: str) -> Topology | None:
+    try:
+        return machine_in(path)
+    except StateError as error:
+        section.fail(Unrecorded(str(error)), "file")
+        return None
 
 
 def _with_caches(machine: Topology, each: int) -> Topology:
@@ -132,68 +154,79 @@ def _with_caches(machine: Topology, each: int) -> Topology:
     )
 
 
-def _config(lines: Text, table: object) -> Config:
-    if not isinstance(table, Mapping):
-        raise ScenarioError(f"{lines.place(key='settings')}: settings is no table: write it as [settings]")
-    for key in table:
-        if key in OTHER_KEYS:
-            raise ConfigError(f"{lines.place('settings', 0, key)}: {key} means nothing in a simulation: leave it out")
-    return configured(Given(key, value, lines.place("settings", 0, key)) for key, value in table.items())
+def _config(section: Section) -> Config | None:
+    """The configuration; None where it is wrong."""
+    given = section.given()
+    for each in given:
+        if each.name in OTHER_KEYS:
+            section.fail(MeansNothing(), each.name)
+    read = configured(each for each in given if each.name not in OTHER_KEYS)
+    if isinstance(read, Config):
+        return read
+    section.mistakes += read
+    return None
 
 
 def _pace(section: Section) -> Pace:
     names = Pace.__struct_fields__
-    made = {name: section.take(name, toml_sections.seconds, getattr(Pace(), name)) for name in names}
+    made = {name: section.take(name, seconds, getattr(Pace(), name)) for name in names}
     section.end()
     return Pace(**made)
 
 
 def _script(section: Section) -> Script:
+    """A container; its name is "" where it is not given or wrong."""
     made = Script(
-        name=section.needs("name", toml_sections.text, '"web"'),
-        labels=section.take("labels", toml_sections.labels, {}),
-        cpus=section.take("cpus", toml_sections.amount, None),
-        cpuset=str(section.take("cpuset", toml_sections.cpu_list, EMPTY)),
-        follows=section.take("follows", toml_sections.truth, otherwise=False),
-        moves_in=section.take("moves_in", toml_sections.seconds_or_never, None),
-        demand=section.take("demand", toml_sections.steps, ()),
+        name=section.needs("name", text, '"web"', ""),
+        labels=section.take("labels", labels, {}),
+        cpus=section.take("cpus", cpus, None),
+        cpuset=str(section.take("cpuset", cpu_list, EMPTY)),
+        follows=section.take("follows", truth, otherwise=False),
+        moves_in=section.take("moves_in", seconds_or_never, None),
+        demand=section.take("demand", steps, ()),
     )
     section.end()
     if section.has("moves_in") and not made.follows:
-        section.fail("only one that follows moves: add follows = true", "moves_in")
+        section.fail(DoesNotFollow(), "moves_in")
     return made
 
 
-def _check_names(scripts: tuple[Script, ...], lines: Text) -> None:
-    seen: set[str] = set()
-    for number, script in enumerate(scripts):
-        if script.name in seen:
-            raise ScenarioError(f"{lines.place('container', number, 'name')}: there are two containers {script.name!r}")
+def _find_twins(sections: list[Section], scripts: tuple[Script, ...]) -> None:
+    """Containers with the name of an earlier one."""
+    seen = {""}
+    for section, script in zip(sections, scripts, strict=True):
+        if script.name in seen - {""}:
+            place = Given("name", script.name, section.place("name"))
+            section.mistakes.append(misreading(place, Twice()))
         seen.add(script.name)
 
 
-def _event(section: Section, scripts: tuple[Script, ...]) -> Event:
-    do = section.needs("do", _do, '"run"')
-    names = tuple(script.name for script in scripts)
-    container, size, cpus = "", 0, EMPTY
-    at = section.needs("at", toml_sections.seconds, '"10s"')
+def _event(section: Section, names: tuple[str, ...]) -> Event | None:
+    """What happens; None where that cannot be known, so that nothing can be said of its other keys."""
+    found = len(section.mistakes)
+    do: Do | None = section.needs("do", choice(Do), '"run"', None)
+    at = section.needs("at", seconds, '"10s"', 0.0)
+    if do is None:
+        return None
+    container, size, affected = "", 0, EMPTY
     if do in _OF_CONTAINER:
-        container = section.needs("container", lambda value: _one_of(value, names), f'"{names[0] if names else "web"}"')
+        container = section.needs("container", _one_of(names), f'"{names[0] if names else "web"}"', "")
     if do is Do.RESIZE:
-        size = section.needs("cpus", toml_sections.count(1, MAX_CPU), "4")
+        size = section.needs("cpus", whole(1, MAX_CPU), "4", 1)
     if do in (Do.OFFLINE, Do.ONLINE):
-        cpus = section.needs("cpus", toml_sections.cpu_list, '"3"')
+        affected = section.needs("cpus", cpu_list, '"3"', EMPTY)
     section.end()
-    return Event(at=at, do=do, container=container, size=size, cpus=cpus, where=section.place())
+    is_right = len(section.mistakes) == found
+    return (
+        Event(at=at, do=do, container=container, size=size, cpus=affected, where=section.place()) if is_right else None
+    )
 
 
-def _do(value: object) -> Do:
-    return Do(_one_of(value, tuple(each.value for each in Do)))
+def _one_of(names: tuple[str, ...]) -> Reader[str, Unknown | NotOfForm]:
+    """The name of a container of the scenario."""
 
+    def read(value: object) -> str | Unknown | NotOfForm:
+        name = text(value)
+        return name if isinstance(name, NotOfForm) or name in names else Unknown(ListKind.CONTAINER, names)
 
-def _one_of(value: object, words: tuple[str, ...]) -> str:
-    if not isinstance(value, str):
-        raise Wrong(f": there is {', '.join(words)}")
-    if value not in words:
-        raise Wrong(nearest(value, words) if words else ": there is no [[container]]")
-    return value
+    return read

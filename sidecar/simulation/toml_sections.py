@@ -1,89 +1,80 @@
-"""Sections of a scenario's file: their values key by key, each error with its line and what would be right."""
+"""Sections of a scenario's file: their values key by key, and all that is wrong with them, each with its line."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NoReturn, TypeVar
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar, cast
 
-from sidecar.config.keys import Wrong
-from sidecar.readers import nearest, seconds_of
-from sidecar.simulation.busy_host import ScenarioError
-from state.cpuset import CPUSet
-from state.errors import CPUSetError
+from sidecar.config.toml_text import TOMLText
+from sidecar.misreadings import Form, Misreading, Missing, NoTable, NotOfForm, TypedFlaw
+from sidecar.readers import Given, Reader, amount, duration, misreading, unknown
+from state.cpuset import MAX_CPU
+from state.mistakes import Flaw, Seconds
 
 T = TypeVar("T")
 
 MAX_SECONDS: Final = 7 * 86400.0
 """A scenario lasts a week at most."""
 
-_HEADER: Final = re.compile(r"^[ \t]*(\[\[?)[ \t]*([^\[\]\n]+?)[ \t]*\]", re.MULTILINE)
-
-
-class Text:
-    """A TOML file's text, for finding the line on which something stands."""
-
-    def __init__(self, file: str, text: str) -> None:
-        self.file = file
-        self._text = text
-        found = [(match[2], match.start()) for match in _HEADER.finditer(text)]
-        begins = [("", 0), *found]
-        ends = [start for _, start in found] + [len(text)]
-        self._parts = [(name, start, end) for (name, start), end in zip(begins, ends, strict=True)]
-
-    def place(self, section: str = "", number: int = 0, key: str = "") -> str:
-        """`FILE, line N` of a key in the section with this header, the so-many'th of its name; of the section if the
-        key is not there."""
-        parts = [(start, end) for name, start, end in self._parts if name == section]
-        start, end = parts[number] if number < len(parts) else (0, len(self._text))
-        key_there = re.compile(rf"""^[ \t]*(["']?){re.escape(key)}\1[ \t]*[.=]""", re.MULTILINE) if key else None
-        match = key_there.search(self._text, start, end) if key_there else None
-        at = match.start() if match else next((begins for name, begins, _ in self._parts if key and name == key), start)
-        return f"{self.file}, line {self._text.count(chr(10), 0, at) + 1}"
+_STEP: Final = frozenset(("at", "cpus"))
 
 
 class Section:
-    """One table of the file. `take` every key that it may have, then `end`, which complains of any other."""
+    """One table of the file. `take` every key that it may have, then `end`, which finds any other.
 
-    def __init__(self, text: Text, table: object, header: str = "", number: int = 0) -> None:
+    A key that is wrong counts as not given, and its mistake is in `mistakes`, which all sections of a file share.
+    """
+
+    def __init__(
+        self, text: TOMLText, table: object, mistakes: list[Misreading], header: str = "", number: int = 0
+    ) -> None:
         self._text = text
         self._header = header
         self._number = number
         self._taken: list[str] = []
+        self.mistakes = mistakes
         if not isinstance(table, Mapping):
-            raise ScenarioError(f"{text.place(key=header)}: {header} is no table: write it as [{header}]")
-        self._table: Mapping[str, object] = table
+            mistakes.append(Misreading(where=text.place(key=header), name=header, flaw=NoTable()))
+        self._table: Mapping[str, object] = table if isinstance(table, Mapping) else {}
 
-    def take(self, key: str, read: Callable[[object], T], otherwise: T) -> T:
-        """The value of a key, or `otherwise` where it is not given. ScenarioError where it cannot be read."""
+    def take(self, key: str, read: Reader[T, Any], otherwise: T) -> T:
+        """The value of a key, or `otherwise` where it is not given or cannot be read."""
         self._taken.append(key)
-        return self._read(key, read) if key in self._table else otherwise
+        return self._read(key, read, otherwise) if key in self._table else otherwise
+
+    def needs(self, key: str, read: Reader[T, Any], example: str, otherwise: T) -> T:
+        """The value of a key that must be there; `otherwise` where it is not, or cannot be read."""
+        if key not in self._table:
+            self.fail(Missing(example), name=key)
+        self._taken.append(key)
+        return self._read(key, read, otherwise) if key in self._table else otherwise
 
     def raw(self, key: str, otherwise: object) -> object:
         """The value of a key as it is, or `otherwise`."""
         self._taken.append(key)
         return self._table.get(key, otherwise)
 
-    def _read(self, key: str, read: Callable[[object], T]) -> T:
-        try:
-            return read(self._table[key])
-        except Wrong as wrong:
-            value = self._table[key]
-            shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
-            raise ScenarioError(f"{self.place(key)}: {key} is {shown}{wrong}") from wrong
+    def all_of(self, key: str) -> list[Section]:
+        """The sections of a list of tables."""
+        value = self.raw(key, [])
+        if not isinstance(value, list):
+            self.fail(NoTable(is_list=True), key, name=key)
+            return []
+        return [Section(self._text, table, self.mistakes, key, number) for number, table in enumerate(value)]
 
-    def needs(self, key: str, read: Callable[[object], T], example: str) -> T:
-        """The value of a key that must be there."""
-        if key not in self._table:
-            self.fail(f"{key} is missing: write {key} = {example}")
-        self._taken.append(key)
-        return self._read(key, read)
+    def one_of(self, key: str) -> Section:
+        """The section of a table; an empty one where it is not given."""
+        return Section(self._text, self.raw(key, {}), self.mistakes, key)
+
+    def given(self) -> list[Given]:
+        """All keys as they are, with their places."""
+        return [Given(key, value, self.place(key)) for key, value in self._table.items()]
 
     def end(self) -> None:
-        """ScenarioError where there is a key that was not taken."""
-        for key in self._table:
+        """Find the keys that were not taken."""
+        for key, value in self._table.items():
             if key not in self._taken:
-                self.fail(f"unknown key {key[:60]!r}{nearest(key, tuple(self._taken))}", key)
+                self.mistakes.append(misreading(Given(key, value, self.place(key)), unknown(value, self._taken)))
 
     def has(self, key: str) -> bool:
         """Whether the key is given."""
@@ -93,97 +84,51 @@ class Section:
         """Where a key, or this section, stands."""
         return self._text.place(self._header, self._number, key)
 
-    def fail(self, problem: str, key: str = "") -> NoReturn:
-        """ScenarioError with the place."""
-        raise ScenarioError(f"{self.place(key)}: {problem}")
+    def fail(self, flaw: TypedFlaw, key: str = "", *, name: str = "") -> None:
+        """A mistake at the place of a key, or of this section."""
+        self.mistakes.append(Misreading(where=self.place(key), name=name or key or self._header, flaw=flaw))
+
+    def _read(self, key: str, read: Reader[T, Any], otherwise: T) -> T:
+        found = read(self._table[key])
+        if isinstance(found, Flaw):
+            given = Given(key, self._table[key], self.place(key))
+            self.mistakes.append(misreading(given, cast(TypedFlaw, found)))
+            return otherwise
+        return cast(T, found)
 
 
-def text(value: object) -> str:
-    """A text that is not empty."""
-    if not isinstance(value, str) or not value.strip():
-        raise Wrong(": write it as text, between quotes")
-    return value
+cpus: Final = amount(MAX_CPU + 1)
+seconds: Final = duration(0, MAX_SECONDS)
 
 
-def truth(value: object) -> bool:
-    """True or false."""
-    if not isinstance(value, bool):
-        raise Wrong(": write true or false")
-    return value
+def seconds_or_never(value: object) -> float | NotOfForm | None:
+    """A duration; None for `never`."""
+    found = None if value == "never" else seconds(value)
+    return NotOfForm(Form.DELAY) if isinstance(found, Seconds) else found
 
 
-def seconds(value: object) -> float:
-    """A duration, or a time since the beginning."""
-    found = seconds_of(str(value) if type(value) in (int, float) else str(value).strip(), 0, MAX_SECONDS)
-    if found is None or isinstance(value, bool):
-        raise Wrong(": write a duration like 10s, 500ms or 2m")
-    return found
-
-
-def seconds_or_never(value: object) -> float | None:
-    """A duration, or `never`."""
-    if value == "never":
-        return None
-    try:
-        return seconds(value)
-    except Wrong:
-        raise Wrong(": write a duration like 50ms, or never") from None
-
-
-def count(low: int, high: int) -> Callable[[object], int]:
-    """A whole number between two others."""
-
-    def read(value: object) -> int:
-        if type(value) is not int or not low <= value <= high:
-            raise Wrong(f": write a whole number from {low} to {high}")
-        return value
-
-    return read
-
-
-def amount(value: object) -> float:
-    """A number of CPUs, fractions too."""
-    if type(value) not in (int, float) or not 0 <= float(value) <= 8192:  # type: ignore[arg-type] # a number
-        raise Wrong(": write a number of CPUs, like 2 or 0.5")
-    return float(value)  # type: ignore[arg-type] # a number
-
-
-def cpu_list(value: object) -> CPUSet:
-    """A CPU list that is not empty."""
-    try:
-        found = CPUSet.parse(value) if isinstance(value, str) else CPUSet()
-    except CPUSetError as error:
-        raise Wrong(f': write a CPU list like "3" or "0-1,8" ({error})') from error
-    if not found:
-        raise Wrong(': write a CPU list like "3" or "0-1,8"')
-    return found
-
-
-def steps(value: object) -> tuple[tuple[float, float], ...]:
+def steps(value: object) -> tuple[tuple[float, float], ...] | NotOfForm:
     """A number of CPUs for all of the time; or a list of tables, each with a time and the CPUs from then on."""
-    right = ': write a number of CPUs, or a list like [{ at = "0s", cpus = 2 }, { at = "10s", cpus = 8 }]'
-    if type(value) in (int, float):
-        return ((0.0, amount(value)),)
-    if not isinstance(value, list) or not all(isinstance(each, dict) and set(each) == {"at", "cpus"} for each in value):
-        raise Wrong(right)
-    try:
-        found = [(seconds(each["at"]), amount(each["cpus"])) for each in value]
-    except Wrong:
-        raise Wrong(right) from None
-    if found != sorted(found, key=lambda each: each[0]):
-        raise Wrong(": put its times in order")
-    return tuple(found)
+    if not isinstance(value, list):
+        always = cpus(value) if not isinstance(value, str) else NotOfForm(Form.STEPS)
+        return NotOfForm(Form.STEPS) if isinstance(always, NotOfForm) else ((0.0, always),)
+    found = []
+    for each in value:
+        if not isinstance(each, Mapping) or each.keys() != _STEP:
+            return NotOfForm(Form.STEPS)
+        at, wanted = seconds(each["at"]), cpus(each["cpus"])
+        if isinstance(at, Seconds) or isinstance(wanted, NotOfForm):
+            return NotOfForm(Form.STEPS)
+        found.append((at, wanted))
+    is_in_order = found == sorted(found, key=lambda each: each[0])
+    return tuple(found) if is_in_order else NotOfForm(Form.STEPS_IN_ORDER)
 
 
-def labels(value: object) -> dict[str, str]:
+def labels(value: object) -> dict[str, str] | NotOfForm:
     """Labels: names with texts."""
-    if not isinstance(value, Mapping) or not all(isinstance(each, str) for each in _leaves(value)):
-        raise Wrong(': write labels with texts, like { "cpuset.exclusive" = "2" }')
-    return {name: str(text) for name, text in _named(value)}
-
-
-def _leaves(value: Mapping[str, Any]) -> list[object]:
-    return [leaf for _, leaf in _named(value)]
+    named = dict(_named(value)) if isinstance(value, Mapping) else {"": None}
+    found = {name: text for name, text in named.items() if isinstance(text, str)}
+    return found if len(found) == len(named) else NotOfForm(Form.LABELS)
 
 
 def _named(value: Mapping[str, Any], before: str = "") -> list[tuple[str, object]]:

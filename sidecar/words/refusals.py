@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from sidecar.decide.container.container import Wish
-from sidecar.words import label_mistakes
+from sidecar.words import mistaken
 from sidecar.words.counts import named, some
 from state.cpuset import union
 from state.model import NumaRule
@@ -75,7 +75,7 @@ def warnings(wish: Wish) -> tuple[str, ...]:
 
 def harmless(wish: Wish) -> tuple[str, ...]:
     """The same without what makes it refused, where that is said already."""
-    return tuple(map(label_mistakes.sentence, wish.warnings))
+    return tuple(map(mistaken.sentence, wish.warnings))
 
 
 _WITHOUT_DETAIL: Final = {
@@ -88,7 +88,7 @@ def _told(detail: Detail) -> str:
         case Said():
             return detail.text
         case Mistakes():
-            return label_mistakes.sentences(detail.mistakes)
+            return mistaken.sentences(detail.mistakes)
         case Excluded():
             return f"{detail.one} and {detail.other} cannot be used together: choose one"
         case NoOption():

@@ -9,7 +9,9 @@ from typing import Final
 
 import msgspec
 
+from sidecar.cli.arguments import typed
 from sidecar.cli.flags import add_json, print_json
+from sidecar.readers import whole
 from state import ack
 from state.cpuset import CPUSet
 from state.errors import ProjectionError
@@ -46,7 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "generation",
         nargs="?",
-        type=_generation,
+        type=typed("GENERATION", whole(0, MAX_GENERATION)),
         metavar="GENERATION",
         help="the one that was followed; by default the present one",
     )
@@ -89,9 +91,3 @@ def _sentence(answer: WrittenAck) -> str:
             f"acknowledged {answer.acknowledged}; told since: generation {answer.generation}, leaving {answer.leaving}"
         )
     return f"acknowledged {answer.acknowledged}: leaving {answer.leaving}"
-
-
-def _generation(text: str) -> int:
-    if text.isascii() and text.isdigit() and len(text) <= 16 and int(text) <= MAX_GENERATION:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a generation: the number in status.json")

@@ -13,13 +13,16 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from sidecar.cli.arguments import typed
 from sidecar.log import printable
+from sidecar.readers import duration
 from sidecar.workload.child_process import TAKEN, Child, NotStarted, adopt_orphans, end_as, end_by, take_signals
 from sidecar.workload.thread_mover import Followers, Moved, mine
 from state import ack
 from state.cpuset import CPUSet
 from state.errors import ProjectionError, ProjectionMissing
 from state.inotify import Ear, Inotify
+from state.mistakes import SignalName
 from state.projection import Projection
 from state.watch import POLL_SECONDS, SHORT_POLL_SECONDS, ProjectionWatch
 
@@ -83,7 +86,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="one more variable for the number of CPUs; may be repeated",
     )
     parser.add_argument(
-        "--signal", type=_signal, metavar="NAME", help="send this signal after each change, if the program handles it"
+        "--signal",
+        type=typed("--signal", _signal),
+        metavar="NAME",
+        help="send this signal after each change, if the program handles it",
     )
     parser.add_argument(
         "--dir",
@@ -93,7 +99,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--no-ack", action="store_true", help="do not acknowledge: always use the whole grace")
     parser.add_argument(
         "--wait",
-        type=_seconds,
+        type=typed("--wait", duration(0, 3600)),
         default=WAIT_SECONDS,
         metavar="SECONDS",
         help=f"how long to wait for the projection before the start (default: {WAIT_SECONDS:g})",
@@ -273,21 +279,14 @@ def _signalling_ear() -> Ear:
     return ear
 
 
-def _signal(text: str) -> int:
-    """`HUP`, `SIGHUP` or `1`."""
-    name = text.upper().removeprefix("SIG")
+def _signal(value: object) -> int | SignalName:
+    """The number of `HUP`, `SIGHUP` or `1`."""
+    name = str(value).strip().upper().removeprefix("SIG")
     with contextlib.suppress(KeyError, ValueError):
-        number = int(name) if name.isdigit() else signal.Signals[f"SIG{name}"]
+        number = int(name) if name.isdecimal() else signal.Signals[f"SIG{name}"]
         if signal.Signals(number) in TAKEN:
             return int(number)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a signal that a program can handle: HUP, USR1, ...")
-
-
-def _seconds(text: str) -> float:
-    with contextlib.suppress(ValueError):
-        if 0 <= (seconds := float(text)) <= 3600:
-            return seconds
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to 3600")
+    return SignalName()
 
 
 def _say(text: str) -> None:

@@ -12,6 +12,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from sidecar.cli.arguments import typed
+from sidecar.readers import choice, duration
 from state import codec
 from state.errors import ProjectionError, ProjectionMissing
 from state.projection import Projection, Sharing, read
@@ -36,11 +38,15 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--until",
-        choices=[each.value for each in Until],
+        type=typed("--until", choice(Until)),
+        metavar="WHEN",
         help="end (0) once it holds CPUs of its own (granted), or runs on exactly them and alone (settled)",
     )
     parser.add_argument(
-        "--timeout", type=_positive, metavar="SECONDS", help="with --until: end (1) where that takes longer"
+        "--timeout",
+        type=typed("--timeout", duration(0.001, 86400)),
+        metavar="SECONDS",
+        help="with --until: end (1) where that takes longer",
     )
     parser.add_argument("--json", action="store_true", help="print each state whole, one JSON object a line")
     parser.set_defaults(func=_run_with)
@@ -154,16 +160,9 @@ def _complain(text: str) -> None:
 
 
 def _run_with(arguments: argparse.Namespace) -> int:
-    until = Until(arguments.until) if arguments.until else None
+    until: Until | None = arguments.until
     if until is None and arguments.timeout is not None:
         _complain("--timeout goes with --until")
         return 2
     timeout = math.inf if arguments.timeout is None else arguments.timeout
     return run(arguments.directory, arguments.json, until, timeout)
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 86400:
-        raise argparse.ArgumentTypeError("more than 0, and a day at most")
-    return value

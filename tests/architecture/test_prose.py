@@ -65,7 +65,6 @@ REFUSALS = {
     "OrderRefused": "the same, as news of a container",
     "_Refusal": "the same as the engine writes it",
     "Denied": "a model's",
-    "Wrong": "a key of the configuration that cannot be read",
     "NotFound": "no container of this name",
 }
 """Everything that says no, and what of."""

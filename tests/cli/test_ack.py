@@ -96,4 +96,4 @@ def test_what_is_no_generation_is_wrong_usage(word: str, capsys: pytest.CaptureF
     with pytest.raises(SystemExit) as ended:
         run("--", word)
     assert ended.value.code == 2
-    assert "is not a generation" in capsys.readouterr().err
+    assert "write a whole number from 0 to " in capsys.readouterr().err

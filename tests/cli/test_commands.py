@@ -241,9 +241,89 @@ def test_a_wrong_configuration_ends_the_start(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == "cpuset-sidecar: the flag --policy: policy is 'stattic'; did you mean 'static'?\n"
 
 
+def test_all_mistakes_of_the_configuration_are_told_a_line_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "c.toml").write_text('polcy = "static"\nnuma = "singlee"\n')
+    monkeypatch.setenv("CPUSET_SIDECAR_GRACE", "2h")
+    assert main(["run", "--config", str(tmp_path / "c.toml")]) == 1
+    assert [line.partition("c.toml, ")[2] or line for line in capsys.readouterr().err.splitlines()] == [
+        "line 1: unknown key 'polcy'; did you mean 'policy'?",
+        "line 2: numa is 'singlee'; did you mean 'single'?",
+        (
+            "cpuset-sidecar: the variable CPUSET_SIDECAR_GRACE: grace is '2h': write a duration from 0s to 1m, in ms, "
+            "s, m or h, like 10s"
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["statsu"], ["cpuset-sidecar: unknown command 'statsu'; did you mean 'status'?"]),
+        (["run", "--optoins", "x"], ["cpuset-sidecar run: unknown flag '--optoins'; did you mean '--options'?"]),
+        (["top", "web"], ["cpuset-sidecar top: unexpected argument 'web'"]),
+        (
+            ["plan", "--cpus", "x", "--cpus", "0", "--lable=a", "--policy", "statik"],
+            [
+                "cpuset-sidecar plan: --cpus is 'x': write a whole number from 1 to 8191",
+                "cpuset-sidecar plan: --cpus is '0': write a whole number from 1 to 8191",
+                "cpuset-sidecar plan: unknown flag '--lable'; did you mean '--label'?",
+                "cpuset-sidecar plan: the flag --policy: policy is 'statik'; did you mean 'static'?",
+            ],
+        ),
+        (["state", "--format", "jsn"], ["cpuset-sidecar state: --format is 'jsn'; did you mean 'json'?"]),
+        (["resize", "web", "0"], ["cpuset-sidecar resize: N is '0': write a whole number from 1 to 8191"]),
+        (["watch", "--until", "setled"], ["cpuset-sidecar watch: --until is 'setled'; did you mean 'settled'?"]),
+        (
+            ["watch", "--timeout", "0"],
+            ["cpuset-sidecar watch: --timeout is '0': write a duration from 1ms to 24h, in ms, s, m or h, like 10s"],
+        ),
+        (["exec", "--signal", "winhc", "true"], ["cpuset-sidecar exec: --signal is 'winhc'; did you mean 'WINCH'?"]),
+    ],
+)
+def test_wrong_arguments_are_all_told_after_the_commands_own_usage(
+    args: list[str], told: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the nearest right word, and with what is wrong in the configuration as well."""
+    with pytest.raises(SystemExit) as caught:
+        main(args)
+    assert caught.value.code == 2
+    err = capsys.readouterr().err
+    assert err.splitlines()[-len(told) :] == told
+    assert err.startswith(f"usage: {told[0].partition(':')[0]} ")
+
+
+def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([])
+    assert caught.value.code == 2
+    assert re.search(r"^    resize\s", capsys.readouterr().err, re.MULTILINE)
+
+
+def test_a_directory_in_a_flag_may_be_relative_to_where_it_is_typed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variable, or the file, is not typed anywhere."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["status", "--state-dir", "lib/x"]) == 1
+    assert f"there is no {tmp_path}/lib/x" in capsys.readouterr().err
+    monkeypatch.setenv("CPUSET_SIDECAR_STATE_DIR", "lib/x")
+    assert main(["status"]) == 1
+    assert "write the absolute path of a directory" in capsys.readouterr().err
+
+
+def test_the_help_of_a_key_says_its_default_or_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    out = " ".join(capsys.readouterr().out.split())
+    assert "keeps its CPUs (default: 10s)" in out
+    assert "a list, or count:N (like 0)" in out
+
+
 @pytest.mark.parametrize("args", [[], ["nonsense"], ["explain"], ["status", "--wach"]])
 def test_wrong_usage_is_2(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """As argparse tells it."""
+    """With the usage, of the command where it is known."""
     with pytest.raises(SystemExit) as caught:
         main(args)
     assert caught.value.code == 2

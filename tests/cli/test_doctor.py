@@ -134,7 +134,7 @@ def test_containers_that_are_pinned_mounted_or_labelled_wrongly() -> None:
             "warn",
             (
                 "odd: unknown label 'cpuset.exclusiv'; did you mean 'cpuset.exclusive'?; "
-                "cpuset.mems is 'fllw': one of keep, follow"
+                "cpuset.mems is 'fllw'; did you mean 'follow'?"
             ),
         ),
     ]

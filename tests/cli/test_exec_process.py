@@ -107,7 +107,7 @@ def test_wrong_usage_is_2(words: list[str]) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert done.returncode == 2
-    assert "error:" in done.stderr
+    assert "usage: cpuset-sidecar exec" in done.stderr
 
 
 def test_options_behind_the_program_are_the_programs() -> None:

@@ -100,8 +100,33 @@ def test_options_labels_and_devices_are_those_of_a_container(
     [answer] = json.loads(capsys.readouterr().out)["answers"]
     assert len(MACHINE.whole_cores(CPUSet.parse(answer["cpus"]))) == 8
     assert answer["warnings"] == ["cpuset.near is 'eth7', and this machine has no such device"]
-    assert main([*args, "--label", "nonsense"]) == 1
-    assert "write LABEL=VALUE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "label", ["com.docker.compose.project=x", "compose.exclusive=1", "cpu.numa=1", "numax=2", "team="]
+)
+def test_a_label_of_somebody_else_is_one(label: str, tmp_path: Path) -> None:
+    """Patterns of `unmanaged` speak of them."""
+    args = ["plan", "--json", "--state-dir", str(tmp_path), "--reserved", "count:1", "--cpus", "1"]
+    assert main([*args, "--label", label]) == 0
+
+
+@pytest.mark.parametrize(
+    ("label", "told"),
+    [
+        ("nonsense", "--label is 'nonsense': write LABEL=VALUE, like cpuset.options=performance"),
+        ("=1", "--label is '=1': write LABEL=VALUE"),
+        ("numa=single", "--label: unknown label 'numa'; did you mean 'cpuset.numa'?"),
+        ("cpusets.numa=single", "--label: unknown label 'cpusets.numa'; did you mean 'cpuset.numa'?"),
+        ("cpuset-exclusive=1", "--label: unknown label 'cpuset-exclusive'; did you mean 'cpuset.exclusive'?"),
+    ],
+)
+def test_a_label_that_is_none_is_wrong_usage(label: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One of the sidecar's without its prefix, too: a container with that label would get nothing, and no message."""
+    with pytest.raises(SystemExit) as caught:
+        main(["plan", "--cpus", "1", "--label", label])
+    assert caught.value.code == 2
+    assert told in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("cpus", ["0", "-1", "1.5", "many", "99999", ""])
@@ -109,7 +134,7 @@ def test_a_number_of_cpus_that_is_none_is_wrong_usage(cpus: str, capsys: pytest.
     with pytest.raises(SystemExit) as caught:
         main(["plan", f"--cpus={cpus}"])
     assert caught.value.code == 2
-    assert "is not a whole number of CPUs, at least 1" in capsys.readouterr().err
+    assert f"--cpus is '{cpus}': write a whole number from 1 to 8191" in capsys.readouterr().err
 
 
 def test_a_label_that_leaves_it_alone_asks_for_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -169,8 +169,7 @@ def test_what_is_to_be_done_next_is_said(path: Path) -> None:
     ("words", "message"),
     [
         (("--policy", "none"), "has the policy none, which gives nobody CPUs: set policy and reserved first"),
-        (("--kind", "a=b"), "--kind is 'a=b': write a name like exclusive-cpu"),
-        (("--shared-min", "99999"), "make it smaller"),
+        (("--shared-min", "8191"), "make it smaller"),
     ],
 )
 def test_what_cannot_be_advertised_is_said(
@@ -179,6 +178,17 @@ def test_what_cannot_be_advertised_is_said(
     """And nothing is written."""
     assert main(asked(path, *words)) == 1
     assert message in capsys.readouterr().err
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("words", [("--kind", "a=b"), ("--kind", "../up")])
+def test_a_kind_that_is_no_name_is_wrong_usage(
+    path: Path, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(asked(path, *words))
+    assert caught.value.code == 2
+    assert f"--kind is {words[1]!r}: use letters, digits, _ . -" in capsys.readouterr().err
     assert not path.exists()
 
 

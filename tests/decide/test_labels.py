@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sidecar.decide.container.labels import FROM_LIMIT, LABELS, NAMES, Label, Labels, OnMistake, Values, read_labels
 from sidecar.decide.placement.options import CONTAINER_OPTIONS
-from sidecar.words.label_mistakes import sentence, sentences
+from sidecar.words.mistaken import sentence, sentences
 from state import codec
 from state.mistakes import Mistake
 from state.model import MemsRule, NumaRule, QuotaRule, Scale, Shortage
@@ -87,7 +87,7 @@ def test_the_count_is_a_number_or_taken_from_the_limit_or_none(text: str, count:
         (
             "cpuset.options",
             "zig,zag",
-            f"has 'zag', 'zig'; there is {', '.join(CONTAINER_OPTIONS)}",
+            f"has 'zag', 'zig': the words are {', '.join(CONTAINER_OPTIONS)}",
         ),
         (
             "cpuset.options",
@@ -95,17 +95,18 @@ def test_the_count_is_a_number_or_taken_from_the_limit_or_none(text: str, count:
             ": performance and efficient cannot be used together: choose one",
         ),
         ("cpuset.numa", "singlee", "is 'singlee'; did you mean 'single'?"),
-        ("cpuset.numa", "zzz", "is 'zzz'; there is none, best-effort, restricted, single"),
-        ("cpuset.mems", "fllw", "is 'fllw': one of keep, follow"),
-        ("cpuset.on-shortage", "die", "is 'die': one of share, wait, stop"),
-        ("cpuset.quota", "drop", "is 'drop': one of lift, keep"),
+        ("cpuset.numa", "zzz", "is 'zzz': write one of none, best-effort, restricted, single"),
+        ("cpuset.mems", "fllw", "is 'fllw'; did you mean 'follow'?"),
+        ("cpuset.on-shortage", "die", "is 'die': write one of share, wait, stop"),
+        ("cpuset.quota", "drop", "is 'drop': write one of lift, keep"),
         ("cpuset.projection", "../up", "is '../up': use letters, digits, _ . - and at most 64 of them"),
-        ("cpuset.manage", "Off", "is 'Off': the only word it knows is off"),
+        ("cpuset.manage", "Off", "is 'Off'; did you mean 'off'?"),
         ("cpuset.min", "many", "is 'many': write a whole number from 1 to the N of cpuset.exclusive"),
         ("cpuset.max", "0", "is '0': write a whole number that is at least the N of cpuset.exclusive"),
-        ("cpuset.scale", "none", "is 'none': one of fill, load, manual"),
+        ("cpuset.scale", "none", "is 'none': write one of fill, load, manual"),
         ("cpuset.weight", "101", "is '101': write a whole number from 1 to 100"),
-        ("cpuset.grace", "61s", "is '61s': write a duration between 0s and 60s, like 2s or 500ms"),
+        ("cpuset.grace", "61s", "is '61s': write a duration from 0s to 1m, in ms, s, m or h, like 10s"),
+        ("cpuset.signal", "winhc", "is 'winhc'; did you mean 'WINCH'?"),
         ("cpuset.signal", "KILL", "is 'KILL': write the name of a signal that a program can catch, like HUP"),
         ("cpuset.move", "maybe", "is 'maybe': write true or false"),
     ],

@@ -8,7 +8,7 @@ from sidecar.decide.facts import CpusetFailed, Failure, RetryDue, SettingsChange
 from sidecar.decide.settings import IsolatedRule, OptIn
 from sidecar.decide.world import replace
 from sidecar.simulation.model_limits import Limits, changed
-from sidecar.words.label_mistakes import sentence
+from sidecar.words.mistaken import sentence
 from state.codec import to_builtins
 from state.cpuset import CPUSet
 from state.topology import Topology, uniform
@@ -150,7 +150,7 @@ def test_an_unknown_device_is_a_warning_with_the_nearest_name() -> None:
             {"cpuset.options": "performance,efficient"},
             "cpuset.options: performance and efficient cannot be used together: choose one",
         ),
-        ({"cpuset.mems": "yes"}, "cpuset.mems is 'yes': one of keep, follow"),
+        ({"cpuset.mems": "yes"}, "cpuset.mems is 'yes': write one of keep, follow"),
     ],
 )
 def test_a_bad_value_is_a_reason_and_the_nearest_right_word(labels: dict[str, str], reason: str) -> None:

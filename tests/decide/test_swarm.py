@@ -9,7 +9,7 @@ from sidecar.decide.facts import Phase, Purpose
 from sidecar.decide.orders import StartTimer
 from sidecar.decide.settings import PolicyName
 from sidecar.simulation.model_kernel import ModelKernel
-from sidecar.words.label_mistakes import sentence
+from sidecar.words.mistaken import sentence
 from state.key import ContainerKey
 from state.topology import uniform
 from tests.decide.real import ENGINE, Real

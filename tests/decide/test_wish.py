@@ -14,7 +14,7 @@ from sidecar.decide.container.wish import label_keys, wish_of
 from sidecar.decide.facts import ContainerView, Phase, ViewKind
 from sidecar.decide.settings import OptIn, PolicyName, Settings
 from sidecar.decide.world import replace
-from sidecar.words import label_mistakes
+from sidecar.words import mistaken
 from sidecar.words.refusals import sentence, warnings
 from state.cpuset import CPUSet
 from state.model import Originals, QuotaRule, Shortage
@@ -154,7 +154,7 @@ def test_the_shortage_of_the_node_holds_where_no_label_says_otherwise() -> None:
         ("cpuset.on-shortage", "die", "one of share, wait, stop"),
         ("cpuset.quota", "drop", "one of lift, keep"),
         ("cpuset.options", "full-pcpu-only", "did you mean 'full-pcpus-only'?"),
-        ("cpuset.options", "strict-cpu-reservation", "there is full-pcpus-only"),
+        ("cpuset.options", "strict-cpu-reservation", "the words are full-pcpus-only"),
     ],
 )
 def test_a_bad_value_beside_a_good_number_is_refused(label: str, value: str, words: str) -> None:
@@ -191,7 +191,7 @@ def test_one_that_is_in_the_group_and_asks_for_cpus_is_told_where_it_should_be()
         ("cpuset.exclusiv", "did you mean 'cpuset.exclusive'?"),
         ("cpuset.on_shortage", "did you mean 'cpuset.on-shortage'?"),
         ("cpuset.qouta", "did you mean 'cpuset.quota'?"),
-        ("cpuset.0123456789abcdefgh", "there is cpuset.exclusive"),
+        ("cpuset.0123456789abcdefgh", "the labels are cpuset.exclusive"),
         ("cpuset.min", "has no effect under the policy none"),
     ],
 )
@@ -238,11 +238,18 @@ def test_manage_off_is_left_alone() -> None:
     assert wish(labels, cpuset="2").standing is Standing.STRANGER
 
 
-@pytest.mark.parametrize("word", ["Off", "false", "no"])
-def test_another_word_for_off_is_told(word: str) -> None:
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("Off", "did you mean 'off'?"),
+        ("false", "the only word it knows is off"),
+        ("no", "the only word it knows is off"),
+    ],
+)
+def test_another_word_for_off_is_told(word: str, told: str) -> None:
     found = wish({"cpuset.manage": word})
     assert found.standing is Standing.MANAGED
-    assert "the only word it knows is off" in warnings(found)[0]
+    assert told in warnings(found)[0]
 
 
 @pytest.mark.parametrize(
@@ -337,7 +344,7 @@ def test_no_text_fails_a_container(labels: dict[str, str], cpuset: str) -> None:
     found = wish(labels, GUARANTEED, cpuset=cpuset)
     assert found.demand is None or found.demand.cpus >= 1
     # Escapes make a character up to ten long; 60 of them and the sentence around.
-    assert all(len(warning) < 1000 for warning in map(label_mistakes.sentence, found.warnings))
+    assert all(len(warning) < 1000 for warning in map(mistaken.sentence, found.warnings))
     assert found.refusal is None or len(sentence(found.refusal)) < 5000
 
 

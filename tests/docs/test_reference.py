@@ -94,8 +94,10 @@ def test_every_key_is_documented_with_its_default() -> None:
         if not default:
             assert row[1] == "none"
             assert not getattr(Config(), key)
+            assert KEYS[key].default == ""
             continue
-        for field, value in KEYS[key].read(default[0]).items():
+        assert default[0] == KEYS[key].default
+        for field, value in KEYS[key].set_by(KEYS[key].read(default[0])).items():
             assert getattr(Config(), field) == value, key
 
 

@@ -29,7 +29,7 @@ def keys_that_are_read(before: str) -> list[str]:
     """What the reader says there is, asked for a key that is like none. It tells all or the nearest."""
     with pytest.raises(ScenarioError) as caught:
         scenario_of(f"{before}\nzzzzzzzz = 1\n")
-    match = re.search(r"unknown key 'zzzzzzzz'; there is (.*)$", str(caught.value))
+    match = re.search(r"unknown key 'zzzzzzzz': the keys are (.*)$", str(caught.value))
     assert match, caught.value
     return match[1].split(", ")
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sidecar.config.toml_text import TOMLFile, TOMLText
 from sidecar.decide.settings import PolicyName
 from sidecar.failures import ConfigError, SidecarError
 from sidecar.simulation.busy_host import ScenarioError
 from sidecar.simulation.scenario import Do, simulation_of
-from sidecar.simulation.scenario_file import scenario_in, scenario_of
+from sidecar.simulation.scenario_file import read_scenario, scenario_in, scenario_of
+from sidecar.words.misread import sentences
 from state.cpuset import CPUSet
 from state.errors import StateError
 from tests.docs.pages import Block, blocks_in
@@ -111,10 +116,11 @@ EVENT = f'{CONTAINER}[[event]]\nat = "1s"\n'
         ("[machine]\ncores = 4\n[settings]\nengine = 'auto'\n", "line 4: engine means nothing in a simulation"),
         ("[machine]\ncores = 4\n[settings]\npolicy = 'dynamic'\n", "line 4: the policy dynamic needs reserved CPUs"),
         (HEAD.replace("1", "9"), "x.toml, line 5: reserved takes 9 of this machine's 4 CPUs"),
-        (f"{HEAD}[pace]\nstart = 'slow'\n", "x.toml, line 7: start is 'slow': write a duration like 10s"),
+        (f"{HEAD}[pace]\nstart = 'slow'\n", "x.toml, line 7: start is 'slow': write a duration from 0s to 168h"),
         (f"{HEAD}[container]\nname = 'a'\n", "line 6: container is no list of tables: write each as [[container]]"),
         (f"{HEAD}[[container]]\n", 'x.toml, line 6: name is missing: write name = "web"'),
         (f"{CONTAINER}[[container]]\nname = 'web'\n", "x.toml, line 9: there are two containers 'web'"),
+        (f"{HEAD}[[containers]]\nname = 'web'\n", "line 6: unknown section 'containers'; did you mean 'container'?"),
         (f"{CONTAINER}followws = true\n", "x.toml, line 8: unknown key 'followws'; did you mean 'follows'?"),
         (f"{CONTAINER}follows = 1\n", "x.toml, line 8: follows is 1: write true or false"),
         (f"{CONTAINER}moves_in = '1s'\n", "x.toml, line 8: only one that follows moves: add follows = true"),
@@ -122,15 +128,18 @@ EVENT = f'{CONTAINER}[[event]]\nat = "1s"\n'
             f"{CONTAINER}follows = true\nmoves_in = 'soon'\n",
             "line 9: moves_in is 'soon': write a duration like 50ms, or",
         ),
-        (f"{CONTAINER}labels = {{ a = 1 }}\n", "x.toml, line 8: labels is {'a': 1}: write labels with texts"),
+        (f"{CONTAINER}labels = {{ a = 1 }}\n", "x.toml, line 8: labels is {a = 1}: write labels with texts"),
         (f"{CONTAINER}cpuset = 'all'\n", "x.toml, line 8: cpuset is 'all': write a CPU list"),
         (f"{CONTAINER}demand = 'much'\n", "x.toml, line 8: demand is 'much': write a number of CPUs, or a list"),
-        (f"{CONTAINER}demand = [{{ at = 5, cpus = 1 }}, {{ at = 2, cpus = 1 }}]\n", "line 8: demand is [{'at': 5"),
+        (
+            f"{CONTAINER}demand = [{{ at = 5, cpus = 1 }}, {{ at = 2, cpus = 1 }}]\n",
+            "line 8: demand is [{at = 5, cpus = 1}, {at = 2, cpus = 1}]: put its times in order",
+        ),
         (f"{EVENT}do = 'rum'\ncontainer = 'web'\n", "x.toml, line 10: do is 'rum'; did you mean 'run'?"),
         (f"{EVENT}do = 'run'\ncontainer = 'wep'\n", "x.toml, line 11: container is 'wep'; did you mean 'web'?"),
         (f"{EVENT}do = 'run'\n", 'x.toml, line 8: container is missing: write container = "web"'),
         (f"{EVENT}do = 'crash'\ncontainer = 'web'\n", "x.toml, line 11: unknown key 'container'"),
-        (f"{EVENT}do = 'resize'\ncontainer = 'web'\ncpus = '4'\n", "line 12: cpus is '4': write a whole number"),
+        (f"{EVENT}do = 'resize'\ncontainer = 'web'\ncpus = 'four'\n", "line 12: cpus is 'four': write a whole number"),
         (f"{EVENT}do = 'offline'\ncpus = 4\n", "x.toml, line 11: cpus is 4: write a CPU list"),
         (f"{CONTAINER}[[event]]\ndo = 'crash'\n", 'x.toml, line 8: at is missing: write at = "10s"'),
         (f"{CONTAINER}[[event]]\ndo = 'crash'\nat = '8 days'\n", "line 10: at is '8 days': write a duration"),
@@ -140,6 +149,63 @@ def test_what_is_not_understood_is_said_with_its_line(text: str, message: str) -
     with pytest.raises((SidecarError, StateError)) as caught:
         scenario_of(text, "x.toml")
     assert message in str(caught.value)
+
+
+def test_all_mistakes_of_a_scenario_are_told_at_once() -> None:
+    """Each with its line; what depends on a value that is wrong is not judged."""
+    text = """titlle = "x"
+[machine]
+cors = 4
+[settings]
+policy = "dynamik"
+engine = "auto"
+[pace]
+start = "slow"
+[[container]]
+name = "web"
+cpus = "many"
+[[container]]
+name = "web"
+[[event]]
+at = "soon"
+do = "rum"
+container = "wep"
+[[event]]
+at = "1s"
+do = "run"
+container = "wep"
+"""
+    with pytest.raises(ScenarioError) as caught:
+        scenario_of(text, "x.toml")
+    assert sorted(told.removeprefix("x.toml, ") for told in caught.value.sentences) == [
+        "line 11: cpus is 'many': write a number of CPUs, like 2 or 0.5",
+        "line 13: there are two containers 'web'",
+        "line 15: at is 'soon': write a duration from 0s to 168h, in ms, s, m or h, like 10s",
+        "line 16: do is 'rum'; did you mean 'run'?",
+        "line 1: unknown key 'titlle'; did you mean 'title'?",
+        "line 21: container is 'wep'; did you mean 'web'?",
+        "line 3: unknown key 'cors'; did you mean 'cores'?",
+        "line 5: policy is 'dynamik'; did you mean 'dynamic'?",
+        "line 6: engine means nothing in a simulation: leave it out",
+        "line 8: start is 'slow': write a duration from 0s to 168h, in ms, s, m or h, like 10s",
+    ]
+
+
+names = st.sampled_from(["machine", "settings", "pace", "container", "event", "title", "ends", "x"])
+keys = st.sampled_from(
+    ["cores", "file", "caches", "policy", "reserved", "name", "labels", "demand", "at", "do", "cpus", "start"]
+)
+plain = st.booleans() | st.integers(-5, 20) | st.sampled_from(["web", "run", "offline", "1s", "0-3", "dynamic", ""])
+tables = st.dictionaries(keys, plain | st.lists(plain, max_size=2), max_size=4)
+
+
+@given(st.dictionaries(names, plain | tables | st.lists(tables | plain, max_size=3), max_size=6))
+def test_any_table_is_a_scenario_or_all_that_is_wrong_with_it(table: dict[str, Any]) -> None:
+    """No exception, and never a mistake without a sentence."""
+    read = read_scenario(TOMLFile(TOMLText("x.toml", ""), table))
+    if isinstance(read, tuple):
+        assert read
+        assert all(told.startswith("x.toml, line 1: ") for told in sentences(read))
 
 
 def test_what_cannot_be_done_at_its_time_is_said_with_its_line() -> None:

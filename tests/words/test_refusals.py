@@ -59,7 +59,7 @@ DETAILS: tuple[tuple[Detail, str], ...] = (
     (Said("as it was said"), "as it was said"),
     (
         Mistakes((Mistake("cpuset.move", "?", TrueOrFalse()), Mistake("cpuset.quota", "x", OneOf(("lift", "keep"))))),
-        "cpuset.move is '?': write true or false; cpuset.quota is 'x': one of lift, keep",
+        "cpuset.move is '?': write true or false; cpuset.quota is 'x': write one of lift, keep",
     ),
     (Excluded("a", "b"), "a and b cannot be used together: choose one"),
     (NoOption("x"), "unknown option 'x'"),

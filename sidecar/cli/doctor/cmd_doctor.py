@@ -70,9 +70,10 @@ def run(args: argparse.Namespace) -> int:
     try:
         config = config_of(args)
     except ConfigError as error:
-        findings.append(
-            Finding("configuration", Verdict.FAIL, str(error), "correct it; the rest is checked without it")
-        )
+        findings += [
+            Finding("configuration", Verdict.FAIL, told, "correct it; the rest is checked without it")
+            for told in error.sentences
+        ]
         config = Config()
     findings += examine(config, HostKernel(cgroup=config.cgroup), ask_engine)
     if args.json:

@@ -136,7 +136,8 @@ def check_config(config: Config, topology: Topology | None) -> Iterator[Finding]
     try:
         warnings = config.check_against(topology)
     except ConfigError as error:
-        yield Finding("reserved CPUs", Verdict.FAIL, str(error), "change reserved or shared_min")
+        for told in error.sentences:
+            yield Finding("reserved CPUs", Verdict.FAIL, told, "change reserved or shared_min")
         return
     for warning in warnings:
         yield Finding("reserved CPUs", Verdict.WARN, warning, "reserve whole cores")

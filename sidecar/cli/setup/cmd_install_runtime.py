@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sidecar.api.unix_socket import NAME
+from sidecar.cli.arguments import typed
 from sidecar.cli.flags import add_config, config_of
 from sidecar.cli.setup import dockerd_process
 from sidecar.cli.setup.install_arguments import Done, add_installing, print_done, root_of
@@ -28,6 +29,7 @@ from sidecar.host.install.daemon_json import (
     write_daemon_json,
 )
 from sidecar.host.install.runtime_files import Installation, Places
+from sidecar.readers import duration, word
 from state import files
 
 _KEYS = ("runtimes", STRICT_RUNTIME)
@@ -61,15 +63,22 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--for",
         dest="wanted",
-        choices=("docker", "podman", "auto"),
+        type=typed("--for", word("docker", "podman", "auto")),
+        metavar="ENGINE",
         default="auto",
-        help="which engine learns of it (default: those that are on the host)",
+        help="which engine learns of it: docker, podman or auto (default: those that are on the host)",
     )
     parser.add_argument("--hook", action="store_true", help="for Podman: a precreate hook besides, by annotations")
     parser.add_argument("--runtime", default="auto", metavar="NAME", help="the real runtime (default: runc, else crun)")
     parser.add_argument("--python", default="", metavar="PATH", help="the host's Python, 3.9 or newer")
     parser.add_argument("--socket", default="", metavar="PATH", help="the sidecar's api.sock, as the host sees it")
-    parser.add_argument("--patience", type=_seconds, default=10.0, metavar="SECONDS", help="wait for a missing sidecar")
+    parser.add_argument(
+        "--patience",
+        type=typed("--patience", duration(0, 30)),
+        default=10.0,
+        metavar="SECONDS",
+        help="wait for a missing sidecar",
+    )
     parser.add_argument(
         "--prefix", default=runtime_files.USUAL, metavar="DIR", help="where it goes (default: /usr/local)"
     )
@@ -273,10 +282,3 @@ def _compiled(root: str, places: Places, made: Installation) -> Iterator[str]:
     if done.returncode:
         said = done.stdout + done.stderr
         raise ConfigError(f"{made.python} cannot run the runtime: {said.strip()[-300:]}: say another with --python")
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 30:
-        raise argparse.ArgumentTypeError("0 to 30 seconds")
-    return value

@@ -6,6 +6,7 @@ import argparse
 import os
 from collections.abc import Iterator
 
+from sidecar.cli.arguments import typed
 from sidecar.cli.doctor.cmd_doctor import ask_engine
 from sidecar.cli.doctor.host_checks import EngineReport
 from sidecar.cli.flags import add_config, config_of
@@ -23,6 +24,7 @@ from sidecar.host.install.daemon_json import (
     write_daemon_json,
 )
 from sidecar.host.install.runtime_files import Planned
+from sidecar.readers import word
 from sidecar.systemd_names import SHARED, SHARED_PATH, exclusive_beside
 
 KEYS = ("cgroup-parent",)
@@ -56,9 +58,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_installing(parser)
     parser.add_argument(
         "--driver",
-        choices=("systemd", "cgroupfs", "auto"),
+        type=typed("--driver", word("systemd", "cgroupfs", "auto")),
+        metavar="DRIVER",
         default="auto",
-        help="the engine's cgroup driver (default: the engine is asked)",
+        help="the engine's cgroup driver: systemd, cgroupfs or auto (default: the engine is asked)",
     )
     add_config(parser, ("engine", "shared_slice"))
     parser.set_defaults(func=run)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
+from sidecar.cli.arguments import typed
 from sidecar.cli.doctor.host_checks import Finding, Verdict
 from sidecar.cli.flags import add_config, config_of, print_json
 from sidecar.cli.setup.install_arguments import add_installing, root_of
@@ -39,14 +39,13 @@ from sidecar.host.install.daemon_json import (
     write_daemon_json,
 )
 from sidecar.log import printable
+from sidecar.readers import plain_name, word
 from sidecar.status.document import Status
 from sidecar.status.status_file import is_daemon_running
 from state.model import State
 from state.topology import Topology
 
 _KEY: Final = "node-generic-resources"
-
-_KIND: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 _EXAMPLES: Final = """examples:
   cpuset-sidecar swarm advertise --dry-run
@@ -90,8 +89,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("action", choices=("advertise",), help="write what dockerd advertises")
-    parser.add_argument("--kind", default=KIND, metavar="NAME", help=f"the generic resource (default: {KIND})")
+    parser.add_argument(
+        "action", type=typed("the action", word("advertise")), metavar="advertise", help="write what dockerd advertises"
+    )
+    parser.add_argument(
+        "--kind",
+        type=typed("--kind", plain_name),
+        default=KIND,
+        metavar="NAME",
+        help=f"the generic resource (default: {KIND})",
+    )
     add_installing(parser, undo="advertise none any more")
     add_config(parser, KEYS)
     parser.set_defaults(func=run)
@@ -99,8 +106,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Write it, and say what is to be done next."""
-    if not _KIND.fullmatch(args.kind):
-        raise ConfigError(f"--kind is {args.kind[:60]!r}: write a name like {KIND}")
     config = config_of(args)
     told = _told_by_the_daemon(config)
     path = args.daemon_json or os.path.join(root_of(args), DAEMON_JSON.lstrip("/"))

@@ -16,14 +16,13 @@ import msgspec
 
 from sidecar.decide.placement.options import CONTAINER_OPTIONS, clashes
 from sidecar.decide.settings import PolicyName
-from sidecar.readers import NUMA_WORDS, Reader, choice, duration, truth, whole, words
+from sidecar.readers import NUMA_WORDS, Reader, choice, duration, kept, plain_name, truth, whole, words
 from state.mistakes import (
     GIVEN_LENGTH,
     AllOf,
     AnyFlaw,
     Clashes,
     CountOrTrue,
-    DirectoryName,
     Flaw,
     FromCount,
     Mistake,
@@ -59,8 +58,6 @@ _DEVICE_LENGTH: Final = 64
 
 _LABEL_LENGTH: Final = 60
 """Characters of an unknown label's name that are kept."""
-
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 _CPUS: Final = whole(1, MAX_CPUS)
 _PLACEMENT: Final = words(CONTAINER_OPTIONS)
@@ -165,7 +162,7 @@ def read_labels(labels: Mapping[str, str], cpus: int | None = None) -> Labels:
 
 def mistake(label: str, text: str, flaw: AnyFlaw) -> Mistake:
     """The mistake that this text of a label is, with as much of both as is kept."""
-    return Mistake(label[:_LABEL_LENGTH], text[:GIVEN_LENGTH], flaw)
+    return Mistake(kept(label, _LABEL_LENGTH), kept(text), flaw)
 
 
 def unheeded(labels: Mapping[str, str], policy: PolicyName) -> tuple[Mistake, ...]:
@@ -205,11 +202,7 @@ def _device(value: object) -> str | Flaw:
 
 def is_directory_name(text: str) -> bool:
     """Whether this can be the name of a directory below `by-name`: one that leads nowhere else."""
-    return _NAME.fullmatch(text) is not None
-
-
-def _name(value: object) -> str | DirectoryName:
-    return str(value) if is_directory_name(str(value)) else DirectoryName()
+    return not isinstance(plain_name(text), Flaw)
 
 
 def _is_managed(value: object) -> bool | OneOf:
@@ -250,7 +243,7 @@ LABELS: Final = (
     Label("cpuset.mems", choice(MemsRule)),
     Label("cpuset.on-shortage", choice(Shortage), key="shortage"),
     Label("cpuset.quota", choice(QuotaRule)),
-    Label("cpuset.projection", _name, Heeded.ALWAYS, OnMistake.WARN),
+    Label("cpuset.projection", plain_name, Heeded.ALWAYS, OnMistake.WARN),
     Label("cpuset.manage", _is_managed, Heeded.ALWAYS, OnMistake.WARN),
     Label("cpuset.min", _floor(None), Heeded.DYNAMIC),
     Label("cpuset.max", _ceiling(None), Heeded.DYNAMIC),

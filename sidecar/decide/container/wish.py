@@ -21,7 +21,7 @@ from sidecar.decide.container.swarm_task import mismatch
 from sidecar.decide.container.terms import own_or
 from sidecar.decide.facts import ContainerView, ViewKind
 from sidecar.decide.settings import OptIn, Settings
-from sidecar.readers import closest
+from sidecar.readers import closest, kept
 from sidecar.systemd_names import exclusive_beside
 from state.cpuset import EMPTY, CPUSet
 from state.mistakes import (
@@ -41,9 +41,6 @@ from state.refusal import Mistakes, Refusal, RefusalCode
 
 _COUNT: Final = "cpuset.exclusive"
 _NEAR: Final = "cpuset.near"
-
-_PIN_LENGTH: Final = 40
-"""Characters of a cpuset that are kept, to be told."""
 
 
 def wish_of(
@@ -157,7 +154,7 @@ def _mistakes(
     if isinstance(count, Mistake):
         yield count
     if (size := _size(count, labels)) and originals.cpuset and len(cpus_of(originals.cpuset, EMPTY)) != size:
-        yield Mistake(_COUNT, str(size), OtherPin(size, originals.cpuset[:_PIN_LENGTH]))
+        yield Mistake(_COUNT, str(size), OtherPin(size, kept(originals.cpuset)))
     yield from (each for each in labels.refusing if each.label != _COUNT)
     if view.in_shared_group:
         shared = settings.shared_slice

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from sidecar.readers import kept
 from state.model import NumaRule
 from state.refusal import Excluded, MoreSocketsThanNodes, NoOption, NoTruth, Refusal, RefusalCode, SocketOnOneNode
 from state.topology import Topology
@@ -88,8 +89,8 @@ def from_switches(switches: Mapping[str, str]) -> tuple[str, ...] | Refusal:
     """
     for name, value in sorted(switches.items()):
         if name not in NODE_OPTIONS:
-            return Refusal(RefusalCode.BAD_LABEL, NoOption(name[:40]))
+            return Refusal(RefusalCode.BAD_LABEL, NoOption(kept(name)))
         if value not in _TRUE + _FALSE:
-            return Refusal(RefusalCode.BAD_LABEL, NoTruth(name, value[:40]))
+            return Refusal(RefusalCode.BAD_LABEL, NoTruth(name, kept(value)))
     given = tuple(sorted(name for name, value in switches.items() if value in _TRUE))
     return conflict(given) or given

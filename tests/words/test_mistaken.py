@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from sidecar.words.label_mistakes import sentence
+from sidecar.words.mistaken import sentence
 from state.mistakes import (
     AllOf,
     AnyFlaw,
@@ -33,16 +33,19 @@ from state.mistakes import (
 )
 
 FLAWS: tuple[tuple[AnyFlaw, str], ...] = (
-    (OneOf(("a", "b")), "cpuset.x is 'y': one of a, b"),
+    (OneOf(("a", "b")), "cpuset.x is 'y': write one of a, b"),
     (OneOf(("off",)), "cpuset.x is 'y': the only word it knows is off"),
-    (OneOf(("a", "b", "c", "d")), "cpuset.x is 'y'; there is a, b, c, d"),
+    (OneOf(("a", "b", "c", "d")), "cpuset.x is 'y': write one of a, b, c, d"),
     (AllOf(("red", "blue"), ("rad",)), "cpuset.x has 'rad'; did you mean 'red'?"),
-    (AllOf(("red", "blue"), ("rad", "blu")), "cpuset.x has 'rad', 'blu'; there is red, blue"),
+    (AllOf(("red", "blue"), ("rad", "blu")), "cpuset.x has 'rad', 'blu'; did you mean 'red' and 'blue'?"),
+    (AllOf(("red", "blue"), ("rad", "xyz")), "cpuset.x has 'rad', 'xyz': the words are red, blue"),
+    (AllOf(("red", "blue"), ()), "cpuset.x is 'y': write a list of some of red, blue"),
     (Whole(1, 5), "cpuset.x is 'y': write a whole number from 1 to 5"),
     (UpToCount(3), "cpuset.x is 'y': write a whole number from 1 to the 3 of cpuset.exclusive"),
+    (UpToCount(1), "cpuset.x is 'y': write 1, the number of cpuset.exclusive"),
     (FromCount(), "cpuset.x is 'y': write a whole number that is at least the N of cpuset.exclusive"),
     (CountOrTrue(), "cpuset.x is 'y': write a whole number of CPUs, or true to take it from the limit"),
-    (Seconds(0, 60), "cpuset.x is 'y': write a duration between 0s and 60s, like 2s or 500ms"),
+    (Seconds(0, 60), "cpuset.x is 'y': write a duration from 0s to 1m, in ms, s, m or h, like 10s"),
     (TrueOrFalse(), "cpuset.x is 'y': write true or false"),
     (SignalName(), "cpuset.x is 'y': write the name of a signal that a program can catch, like HUP"),
     (DirectoryName(), "cpuset.x is 'y': use letters, digits, _ . - and at most 64 of them"),
@@ -83,7 +86,7 @@ def test_an_unknown_label_is_told_with_the_one_that_is_most_like_it() -> None:
     said = sentence(Mistake("cpuset.qouta", "keep", UnknownLabel()))
     assert said == "unknown label 'cpuset.qouta'; did you mean 'cpuset.quota'?"
     assert sentence(Mistake("cpuset.0123", "", UnknownLabel())).startswith(
-        "unknown label 'cpuset.0123'; there is cpuset."
+        "unknown label 'cpuset.0123': the labels are cpuset."
     )
 
 

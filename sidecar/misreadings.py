@@ -1,0 +1,310 @@
+"""Misreading: a mistake in what people type in a file, a variable or a flag, as facts. The sentences are in `words`.
+
+A label has its own mistake (`state.mistakes.Mistake`), since that is recorded with the refusal of a container. Both
+have a `Flaw`: what would be right in place of a value, or what the value contradicts.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TypeAlias
+
+import msgspec
+
+from state.cpuset import CPUSet
+from state.mistakes import AnyFlaw, Flaw
+from state.refusal import Refusal
+
+
+class Form(enum.StrEnum):
+    """What a value must look like, where no list, bounds or words say it."""
+
+    TEXT = "text"
+    CPU_LIST = "cpu-list"
+    RESERVED = "reserved"
+    """A CPU list, or a count of CPUs."""
+    RESERVED_COUNT = "reserved-count"
+    AMOUNT = "amount"
+    """A number of CPUs, a fraction too."""
+    PATTERNS = "patterns"
+    DIRECTORY = "directory"
+    ENGINE = "engine"
+    LISTEN = "listen"
+    CGROUP_PARENT = "cgroup-parent"
+    DELAY = "delay"
+    """A duration, or `never`."""
+    STEPS = "steps"
+    """A number of CPUs, or a list of times with one each."""
+    STEPS_IN_ORDER = "steps-in-order"
+    LABELS = "labels"
+    LABEL = "label"
+    """One label with its value, in a flag."""
+
+
+class NotOfForm(Flaw, frozen=True):
+    """It does not look like this; `detail` is what a parser says of it, "" for nothing."""
+
+    form: Form
+    detail: str = ""
+
+
+class AboveZero(Flaw, frozen=True):
+    """A number above 0, and not above `most`; `like` is one."""
+
+    most: float
+    like: str
+
+
+class Switched(Flaw, frozen=True):
+    """A placement option is switched by a word that is neither true nor false."""
+
+    option: str
+    given: str
+
+
+class MisreadSlice(Flaw, frozen=True):
+    """A slice that OCI runtimes do not look for where systemd puts it, which is `path`."""
+
+    path: str
+
+
+class ListKind(enum.StrEnum):
+    """What there is a list of, when an unknown one of them is named."""
+
+    KEY = "key"
+    SECTION = "section"
+    CONTAINER = "container"
+    FLAG = "flag"
+    COMMAND = "command"
+    LABEL = "label"
+
+
+class Unknown(Flaw, frozen=True):
+    """There is none of this name; `known` are those that there are."""
+
+    kind: ListKind
+    known: tuple[str, ...]
+
+
+class Superfluous(Flaw, frozen=True):
+    """A word on the command line that no argument takes."""
+
+
+class Missing(Flaw, frozen=True):
+    """The key must be there; `like` is a value of it."""
+
+    like: str
+
+
+class NoTable(Flaw, frozen=True):
+    """It must be a table; a list of tables if `is_list`."""
+
+    is_list: bool = False
+
+
+class NoFile(Flaw, frozen=True):
+    """The file cannot be read: the reason of the operating system."""
+
+    reason: str
+
+
+class TooLarge(Flaw, frozen=True):
+    """The file has so many bytes that it must be something else."""
+
+    size: int
+
+
+class NoTOML(Flaw, frozen=True):
+    """The file is not TOML: what the parser says, with line and column; "" if it is not even text."""
+
+    reason: str
+
+
+# What values contradict.
+
+
+class NeedsReserved(Flaw, frozen=True):
+    """This policy gives CPUs away, and none is reserved."""
+
+    policy: str
+
+
+class BandUpsideDown(Flaw, frozen=True):
+    """The low bound of the load is not below the high one."""
+
+    low: float
+    high: float
+
+
+class StateInProjections(Flaw, frozen=True):
+    """The state directory is inside the one that workloads mount."""
+
+    state_dir: str
+    projections: str
+
+
+class NotOnMachine(Flaw, frozen=True):
+    """Of the reserved CPUs these are `missing`, or offline, on a machine that has the `online` ones."""
+
+    reserved: CPUSet
+    missing: CPUSet
+    online: CPUSet
+    is_offline: bool
+
+
+class AllReserved(Flaw, frozen=True):
+    """The reservation leaves none of the machine's CPUs."""
+
+    count: int
+    size: int
+
+
+class PoolTooLarge(Flaw, frozen=True):
+    """The shared pool is to keep as many CPUs as the machine has, or more."""
+
+    keep: int
+    size: int
+
+
+class Unfit(Flaw, frozen=True):
+    """Placement options that cannot be used on this machine."""
+
+    refusal: Refusal
+
+
+class MeansNothing(Flaw, frozen=True):
+    """The key of the configuration means nothing in a simulation."""
+
+
+class NoMachine(Flaw, frozen=True):
+    """A scenario has no machine."""
+
+
+class TwoMachines(Flaw, frozen=True):
+    """A scenario's machine is described and taken from a file as well."""
+
+
+class Unrecorded(Flaw, frozen=True):
+    """The file of a machine cannot be used."""
+
+    reason: str
+
+
+class MachineTooLarge(Flaw, frozen=True):
+    """The machine would have so many CPUs, and `most` are possible."""
+
+    cpus: int
+    most: int
+
+
+class UnevenCaches(Flaw, frozen=True):
+    """The cores of a node cannot share its caches evenly."""
+
+    cores: int
+    caches: int
+
+
+class Twice(Flaw, frozen=True):
+    """There are two containers of this name."""
+
+
+class DoesNotFollow(Flaw, frozen=True):
+    """A time to move is given for a container that does not follow its projection."""
+
+
+# What is allowed, and perhaps not meant.
+
+
+class BareNumber(Flaw, frozen=True):
+    """One number as text is the number of a CPU, and looks like a count."""
+
+    cpu: int
+
+
+class SplitCores(Flaw, frozen=True):
+    """The reservation has a part of a core, whose `rest` is of no use under full-pcpus-only."""
+
+    reserved: CPUSet
+    rest: CPUSet
+
+
+class UnevenCores(Flaw, frozen=True):
+    """Cores have these numbers of threads, and full-pcpus-only counts with the `average`."""
+
+    widths: tuple[int, ...]
+    average: int
+
+
+class IsolatedShared(Flaw, frozen=True):
+    """The shared pool has CPUs over which the kernel does not balance threads."""
+
+    cpus: CPUSet
+
+
+class NothingIsolated(Flaw, frozen=True):
+    """The kernel isolates no CPUs here, and `rule` prefers them."""
+
+    rule: str
+
+
+class IsolatedReserved(Flaw, frozen=True):
+    """These isolated CPUs are reserved, hence shared."""
+
+    cpus: CPUSet
+
+
+Contradiction: TypeAlias = (
+    NeedsReserved
+    | BandUpsideDown
+    | StateInProjections
+    | NotOnMachine
+    | AllReserved
+    | PoolTooLarge
+    | Unfit
+    | MeansNothing
+    | NoMachine
+    | TwoMachines
+    | Unrecorded
+    | MachineTooLarge
+    | UnevenCaches
+    | Twice
+    | DoesNotFollow
+    | BareNumber
+    | SplitCores
+    | UnevenCores
+    | IsolatedShared
+    | NothingIsolated
+    | IsolatedReserved
+)
+"""What values contradict, or what is allowed and perhaps not meant."""
+
+TypedFlaw: TypeAlias = (
+    AnyFlaw
+    | NotOfForm
+    | AboveZero
+    | Switched
+    | MisreadSlice
+    | Unknown
+    | Superfluous
+    | Missing
+    | NoTable
+    | NoFile
+    | TooLarge
+    | NoTOML
+    | Contradiction
+)
+"""Every flaw of what is typed, in labels too."""
+
+
+class Misreading(msgspec.Struct, frozen=True, kw_only=True):
+    """Something typed that cannot be used as it stands.
+
+    `where` is its place: `FILE, line N`, `the variable X`, `the flag --x`; "" where `name` says it. `name` is that of
+    the key or flag, `given` the value as far as it is kept, which `is_text` or something else that TOML has.
+    """
+
+    flaw: TypedFlaw
+    where: str = ""
+    name: str = ""
+    given: str = ""
+    is_text: bool = True

@@ -1,0 +1,189 @@
+"""The sentences of mistakes in files, variables and flags: where it is, what was given, what would be right. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, assert_never
+
+from sidecar.misreadings import (
+    AboveZero,
+    AllReserved,
+    BandUpsideDown,
+    BareNumber,
+    Contradiction,
+    DoesNotFollow,
+    Form,
+    IsolatedReserved,
+    IsolatedShared,
+    ListKind,
+    MachineTooLarge,
+    MeansNothing,
+    Misreading,
+    MisreadSlice,
+    Missing,
+    NeedsReserved,
+    NoFile,
+    NoMachine,
+    NoTable,
+    NothingIsolated,
+    NotOfForm,
+    NoTOML,
+    NotOnMachine,
+    PoolTooLarge,
+    SplitCores,
+    StateInProjections,
+    Superfluous,
+    Switched,
+    TooLarge,
+    Twice,
+    TwoMachines,
+    UnevenCaches,
+    UnevenCores,
+    Unfit,
+    Unknown,
+    Unrecorded,
+)
+from sidecar.words import refusals
+from sidecar.words.counts import cpus as counted_cpus
+from sidecar.words.counts import named
+from sidecar.words.mistaken import nearest, nearest_label, said
+
+_FORMS: Final = {
+    Form.TEXT: "write it as text, between quotes",
+    Form.CPU_LIST: 'write a CPU list like "3" or "0-1,8"',
+    Form.RESERVED: 'write a CPU list like "0" or "0-1,8", or a count like 2 (as text count:2)',
+    Form.RESERVED_COUNT: 'a count of reserved CPUs is at least 1; CPU 0 is written as a list, "0"',
+    Form.AMOUNT: "write a number of CPUs, like 2 or 0.5",
+    Form.PATTERNS: 'write a list of name patterns (db-*) or label=value patterns, like ["a", "b"] or a,b',
+    Form.DIRECTORY: "write the absolute path of a directory, like /run/cpuset-sidecar",
+    Form.ENGINE: "write auto, or the address of an engine's socket, like unix:///var/run/docker.sock",
+    Form.LISTEN: "write an address and a port, like 127.0.0.1:9413, [::1]:9413, or 0.0.0.0:9413 for all interfaces",
+    Form.CGROUP_PARENT: (
+        'write the name of a slice, like "sidecar-shared.slice", or under cgroupfs a path, like "/sidecar-shared"'
+    ),
+    Form.DELAY: "write a duration like 50ms, or never",
+    Form.STEPS: 'write a number of CPUs, or a list like [{ at = "0s", cpus = 2 }, { at = "10s", cpus = 8 }]',
+    Form.STEPS_IN_ORDER: "put its times in order",
+    Form.LABELS: 'write labels with texts, like { "cpuset.exclusive" = "2" }',
+    Form.LABEL: "write LABEL=VALUE, like cpuset.options=performance",
+}
+
+_NEEDS_RESERVED: Final = (
+    "needs reserved CPUs, which are never given exclusively: set reserved, as a CPU list "
+    '(reserved = "0", CPUSET_SIDECAR_RESERVED=0, --reserved 0) or as a count (reserved = 1, --reserved count:1)'
+)
+
+
+def sentences(mistakes: Iterable[Misreading]) -> tuple[str, ...]:
+    """What each of these says."""
+    return tuple(map(sentence, mistakes))
+
+
+def sentence(mistake: Misreading) -> str:
+    """Where it stands, what is wrong, and what would be right."""
+    body = _body(mistake)
+    return f"{mistake.where}: {body}" if mistake.where else body
+
+
+def _body(mistake: Misreading) -> str:
+    name, flaw = mistake.name, mistake.flaw
+    word, shown = (mistake.given, repr(mistake.given)) if mistake.is_text else ("", mistake.given)
+    match flaw:
+        case NotOfForm(form, detail):
+            return f"{name} is {shown}: {_FORMS[form]}{f' ({detail})' if detail else ''}"
+        case AboveZero(most, like):
+            return f"{name} is {shown}: write a number above 0 and at most {most:g}, like {like}"
+        case Switched(option, switch):
+            return f"{name}: {option} is {switch!r}: write true or false"
+        case MisreadSlice(path):
+            return (
+                f"{name} is {shown}: systemd puts it at {path}, where OCI runtimes do not look for it, since it begins "
+                "with the name of a cgroup controller: write another name, like sidecar-shared.slice"
+            )
+        case Unknown(ListKind.LABEL):
+            label = word.partition("=")[0]
+            return f"{name}: unknown label {label!r}{nearest_label(label)}"
+        case Unknown(ListKind.CONTAINER, known):
+            return f"{name} is {shown}{_nearest_or_all(ListKind.CONTAINER, word, known)}"
+        case Unknown(kind, known):
+            return f"unknown {kind} {name!r}{_nearest_or_all(kind, name, known)}"
+        case Superfluous():
+            return f"unexpected argument {shown}"
+        case Missing(like):
+            return f"{name} is missing: write {name} = {like}"
+        case NoTable(is_list=True):
+            return f"{name} is no list of tables: write each as [[{name}]]"
+        case NoTable():
+            return f"{name} is no table: write it as [{name}]"
+        case NoFile(reason):
+            return f"{name} cannot be read: {reason}"
+        case TooLarge(size):
+            return f"{name} has {size} bytes: this is something else"
+        case NoTOML(reason):
+            return f"{name} is not TOML: {reason}"
+        case _ if isinstance(flaw, Contradiction):
+            return _contradiction(name, shown, flaw)
+        case _:
+            return said(name, word, shown, flaw)
+
+
+def _contradiction(name: str, shown: str, flaw: Contradiction) -> str:
+    """What a value contradicts, or probably does not mean."""
+    match flaw:
+        case NeedsReserved(policy):
+            return f"the policy {policy} {_NEEDS_RESERVED}"
+        case BandUpsideDown(low, high):
+            return f"load_low is {low:g} and load_high {high:g}: make load_low the smaller one"
+        case StateInProjections(state_dir, projections):
+            inside = f"state_dir {state_dir} is inside projections {projections}"
+            return f"{inside}, which workloads mount: keep them apart"
+        case NotOnMachine(reserved, missing, online, is_offline):
+            there = "offline" if is_offline else "not on this machine"
+            return f"reserved is {reserved}, but {missing} is {there}: it has {online}"
+        case AllReserved(count, size):
+            return f"reserved takes {count} of this machine's {size} CPUs: leave some to be given exclusively"
+        case PoolTooLarge(keep, size):
+            return f"shared_min is {keep}, and this machine has {size} CPUs: make it smaller"
+        case Unfit(refusal):
+            return refusals.sentence(refusal)
+        case MeansNothing():
+            return f"{name} means nothing in a simulation: leave it out"
+        case NoMachine():
+            return "the machine is missing: write [machine] with cores = 8, or file = ..., or give --machine FILE"
+        case TwoMachines():
+            return "write file, or sockets, nodes, cores and threads, and not both"
+        case Unrecorded(reason):
+            return reason
+        case MachineTooLarge(cpus, most):
+            return f"this machine has {cpus} CPUs: {most} is the most"
+        case UnevenCaches(cores, caches):
+            return f"{cores} cores of a node cannot share {caches} caches evenly"
+        case Twice():
+            return f"there are two containers {shown}"
+        case DoesNotFollow():
+            return "only one that follows moves: add follows = true"
+        case BareNumber(cpu):
+            return f"reserved is CPU {cpu} alone: for {counted_cpus(cpu)} write count:{cpu}"
+        case SplitCores(reserved, rest):
+            return f"reserved {reserved} splits cores: under full-pcpus-only {named(rest)} cannot be granted"
+        case UnevenCores(widths, average):
+            return (
+                f"cores have {' or '.join(map(str, widths))} threads here: full-pcpus-only counts with {average}, the "
+                "average, as the kubelet does, and two containers may share a core"
+            )
+        case IsolatedShared(cpus):
+            return (
+                f"the kernel isolates {named(cpus)}, over which it does not balance threads: those of a shared "
+                "container can get stuck on one of them; set isolated to prefer, or only"
+            )
+        case NothingIsolated(rule):
+            return f"isolated is {rule}, and the kernel isolates no CPUs here (isolcpus= at boot)"
+        case IsolatedReserved(cpus):
+            return f"reserved has the isolated CPUs {cpus}: several threads there would all sit on one"
+    assert_never(flaw)
+
+
+def _nearest_or_all(kind: ListKind, name: str, known: tuple[str, ...]) -> str:
+    """The known one that is most like this; or all that there are."""
+    there = f": the {kind}s are {', '.join(known)}" if known else f": there is no {kind}"
+    return nearest(name, known) or there

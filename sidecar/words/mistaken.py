@@ -1,0 +1,159 @@
+"""The sentences of mistakes in values that people type: what was given, and what would be right. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, TypeAlias, assert_never
+
+from sidecar.decide.container.labels import NAMES, PREFIX, SIGNALS
+from sidecar.decide.container.swarm_task import KIND
+from sidecar.readers import closest
+from state.mistakes import (
+    AllOf,
+    AnyFlaw,
+    BornInGroup,
+    Clashes,
+    CountOrTrue,
+    DirectoryName,
+    FractionalLimit,
+    FromCount,
+    Mistake,
+    NoEffect,
+    NoLimit,
+    NoSuchDevice,
+    OneOf,
+    OtherLimit,
+    OtherPin,
+    Seconds,
+    SetAside,
+    SignalName,
+    TrueOrFalse,
+    UnknownLabel,
+    UpToCount,
+    Whole,
+)
+
+Unreadable: TypeAlias = (
+    OneOf | AllOf | Whole | UpToCount | FromCount | CountOrTrue | Seconds | TrueOrFalse | SignalName | DirectoryName
+)
+"""The flaws that say what would be right in place of a value."""
+
+_SECONDS: Final = (("h", 3600.0), ("m", 60.0), ("s", 1.0))
+
+
+def sentences(mistakes: tuple[Mistake, ...]) -> str:
+    """What all of these say, as one text."""
+    return "; ".join(map(sentence, mistakes))
+
+
+def sentence(mistake: Mistake) -> str:
+    """What is wrong with a label, what was given, and what would be right."""
+    return said(mistake.label, mistake.given, repr(mistake.given), mistake.flaw)
+
+
+def said(name: str, given: str, shown: str, flaw: AnyFlaw) -> str:
+    """The same of a key or a flag; `given` is its text, "" if it is none, and `shown` the value as it is quoted."""
+    if isinstance(flaw, Unreadable):
+        if isinstance(flaw, AllOf) and flaw.unknown:
+            return f"{name} has {_unknown(flaw)}"
+        close = nearest(given, flaw.words) if isinstance(flaw, OneOf) else _nearest_signal(given, flaw)
+        return f"{name} is {shown}{close or f': {_right(flaw)}'}"
+    match flaw:
+        case UnknownLabel():
+            return f"unknown label {name!r}{nearest_label(name)}"
+        case NoEffect(policy):
+            return f"the label {name} has no effect under the policy {policy}"
+        case NoSuchDevice(close):
+            return f"{name} is {shown}, and this machine has no such device" + _meant(close)
+        case Clashes(pairs):
+            return f"{name}: " + "; ".join(f"{a} and {b} cannot be used together: choose one" for a, b in pairs)
+        case NoLimit():
+            return f"{name} is {shown}, but no CPU limit says how many: set cpus, or give the number"
+        case FractionalLimit(limit):
+            return f"a limit of {limit:g} CPUs is a fraction: only whole CPUs can be exclusive, at least 1"
+        case OtherLimit(limit):
+            return f"{name} asks for {given} CPUs, but the limit is {limit:g}: make them equal, or drop the limit"
+        case OtherPin(count, cpuset):
+            return f"it asks for {count} exclusive CPUs and is pinned by hand to {cpuset}: drop one of the two"
+        case BornInGroup(group, instead):
+            inside = f"it lives in {group}, which confines the shared pool, and can have no CPUs outside it"
+            return f"{inside}: create it with cgroup_parent: {instead}"
+        case SetAside():
+            return _set_aside(flaw)
+    assert_never(flaw)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?`, or "" where no known word is like this one."""
+    return _meant(closest(word, known))
+
+
+def nearest_label(label: str) -> str:
+    """The label that is most like this one, or all; the prefix is like that of all others and says nothing."""
+    if close := closest(label.removeprefix(PREFIX), (known.removeprefix(PREFIX) for known in NAMES)):
+        return _meant(PREFIX + close)
+    close = "" if label.startswith(PREFIX) else closest(label, NAMES)
+    return _meant(close) or f": the labels are {', '.join(NAMES)}"
+
+
+def _right(flaw: Unreadable) -> str:
+    """What would be right, as the end of a sentence."""
+    match flaw:
+        case OneOf((word,)):
+            return f"the only word it knows is {word}"
+        case OneOf(words):
+            return f"write one of {', '.join(words)}"
+        case AllOf(words):
+            return f"write a list of some of {', '.join(words)}"
+        case Whole(low, high):
+            return f"write a whole number from {low} to {high}"
+        case UpToCount(1):
+            return "write 1, the number of cpuset.exclusive"
+        case UpToCount(count):
+            return f"write a whole number from 1 to the {count or 'N'} of cpuset.exclusive"
+        case FromCount(count):
+            return f"write a whole number that is at least the {count or 'N'} of cpuset.exclusive"
+        case CountOrTrue():
+            return "write a whole number of CPUs, or true to take it from the limit"
+        case Seconds(low, high):
+            return f"write a duration from {_time(low)} to {_time(high)}, in ms, s, m or h, like 10s"
+        case TrueOrFalse():
+            return "write true or false"
+        case SignalName():
+            return "write the name of a signal that a program can catch, like HUP"
+        case DirectoryName():
+            return "use letters, digits, _ . - and at most 64 of them"
+    assert_never(flaw)
+
+
+def _time(seconds: float) -> str:
+    """A duration as people type it."""
+    for unit, length in _SECONDS:
+        if seconds >= length and not seconds % length:
+            return f"{seconds / length:g}{unit}"
+    return f"{seconds * 1000:g}ms" if seconds else "0s"
+
+
+def _unknown(flaw: AllOf) -> str:
+    """The unknown words, with what each was meant to be where that can be guessed; else all words."""
+    given = ", ".join(map(repr, flaw.unknown))
+    close = [closest(word, flaw.words) for word in flaw.unknown]
+    if all(close):
+        return f"{given}; did you mean {' and '.join(map(repr, close))}?"
+    return f"{given}: the words are {', '.join(flaw.words)}"
+
+
+def _nearest_signal(given: str, flaw: Unreadable) -> str:
+    return nearest(given.upper().removeprefix("SIG"), SIGNALS) if isinstance(flaw, SignalName) else ""
+
+
+def _meant(word: str) -> str:
+    return f"; did you mean {word!r}?" if word else ""
+
+
+def _set_aside(flaw: SetAside) -> str:
+    if not flaw.count:
+        asked = flaw.asked
+        return f"Swarm set no {KIND} aside for it, and it asks for {asked}: reserve {KIND}={asked} in the service"
+    label = f"it asks for {flaw.asked}" if flaw.asked else "it has no label cpuset.exclusive"
+    return f"Swarm set {KIND}={flaw.count} aside for it, and {label}: make them equal"

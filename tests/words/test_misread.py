@@ -1,0 +1,148 @@
+"""Every mistake in a file, a variable or a flag has its sentence."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from sidecar.misreadings import (
+    AboveZero,
+    AllReserved,
+    BandUpsideDown,
+    BareNumber,
+    DoesNotFollow,
+    Form,
+    IsolatedReserved,
+    IsolatedShared,
+    ListKind,
+    MachineTooLarge,
+    MeansNothing,
+    Misreading,
+    MisreadSlice,
+    Missing,
+    NeedsReserved,
+    NoFile,
+    NoMachine,
+    NoTable,
+    NothingIsolated,
+    NotOfForm,
+    NoTOML,
+    NotOnMachine,
+    PoolTooLarge,
+    SplitCores,
+    StateInProjections,
+    Superfluous,
+    Switched,
+    TooLarge,
+    Twice,
+    TwoMachines,
+    TypedFlaw,
+    UnevenCaches,
+    UnevenCores,
+    Unfit,
+    Unknown,
+    Unrecorded,
+)
+from sidecar.words.misread import sentence
+from state.cpuset import CPUSet
+from state.mistakes import AnyFlaw, OneOf
+from state.refusal import MoreSocketsThanNodes, Refusal, RefusalCode
+
+ONE, TWO = CPUSet.of(1), CPUSet.of(0, 1)
+FLAWS: tuple[tuple[TypedFlaw, str], ...] = (
+    (OneOf(("yes", "no")), "k is 'yess'; did you mean 'yes'?"),
+    (NotOfForm(Form.CPU_LIST, "why"), 'k is \'yess\': write a CPU list like "3" or "0-1,8" (why)'),
+    (AboveZero(1, "0.5"), "k is 'yess': write a number above 0 and at most 1, like 0.5"),
+    (Switched("fast", "?"), "k: fast is '?': write true or false"),
+    (
+        MisreadSlice("/_cpu.slice"),
+        (
+            "k is 'yess': systemd puts it at /_cpu.slice, where OCI runtimes do not look for it, since it begins with "
+            "the name of a cgroup controller: write another name, like sidecar-shared.slice"
+        ),
+    ),
+    (Unknown(ListKind.KEY, ("kk", "z")), "unknown key 'k'; did you mean 'kk'?"),
+    (Unknown(ListKind.SECTION, ("x", "z")), "unknown section 'k': the sections are x, z"),
+    (Unknown(ListKind.FLAG, ("--x", "--z")), "unknown flag 'k': the flags are --x, --z"),
+    (Unknown(ListKind.COMMAND, ("x", "z")), "unknown command 'k': the commands are x, z"),
+    (Unknown(ListKind.CONTAINER, ("yes",)), "k is 'yess'; did you mean 'yes'?"),
+    (Unknown(ListKind.CONTAINER, ()), "k is 'yess': there is no container"),
+    (Superfluous(), "unexpected argument 'yess'"),
+    (Missing("4"), "k is missing: write k = 4"),
+    (NoTable(), "k is no table: write it as [k]"),
+    (NoTable(is_list=True), "k is no list of tables: write each as [[k]]"),
+    (NoFile("Is a directory"), "k cannot be read: Is a directory"),
+    (TooLarge(7), "k has 7 bytes: this is something else"),
+    (NoTOML("line 1"), "k is not TOML: line 1"),
+    (
+        NeedsReserved("static"),
+        (
+            "the policy static needs reserved CPUs, which are never given exclusively: set reserved, as a CPU list "
+            '(reserved = "0", CPUSET_SIDECAR_RESERVED=0, --reserved 0) or as a count (reserved = 1, --reserved count:1)'
+        ),
+    ),
+    (BandUpsideDown(0.5, 0.5), "load_low is 0.5 and load_high 0.5: make load_low the smaller one"),
+    (
+        StateInProjections("/a/b", "/a"),
+        "state_dir /a/b is inside projections /a, which workloads mount: keep them apart",
+    ),
+    (NotOnMachine(TWO, ONE, CPUSet.of(0), is_offline=False), "reserved is 0-1, but 1 is not on this machine: it has 0"),
+    (NotOnMachine(TWO, ONE, CPUSet.of(0), is_offline=True), "reserved is 0-1, but 1 is offline: it has 0"),
+    (AllReserved(2, 2), "reserved takes 2 of this machine's 2 CPUs: leave some to be given exclusively"),
+    (PoolTooLarge(4, 2), "shared_min is 4, and this machine has 2 CPUs: make it smaller"),
+    (
+        Unfit(Refusal(RefusalCode.CONTRADICTION, MoreSocketsThanNodes("o", 2, 1))),
+        "o needs no fewer NUMA nodes than sockets, and this machine has 2 and 1",
+    ),
+    (MeansNothing(), "k means nothing in a simulation: leave it out"),
+    (NoMachine(), "the machine is missing: write [machine] with cores = 8, or file = ..., or give --machine FILE"),
+    (TwoMachines(), "write file, or sockets, nodes, cores and threads, and not both"),
+    (Unrecorded("the record x cannot be read"), "the record x cannot be read"),
+    (MachineTooLarge(9000, 8191), "this machine has 9000 CPUs: 8191 is the most"),
+    (UnevenCaches(4, 3), "4 cores of a node cannot share 3 caches evenly"),
+    (Twice(), "there are two containers 'yess'"),
+    (DoesNotFollow(), "only one that follows moves: add follows = true"),
+    (BareNumber(2), "reserved is CPU 2 alone: for 2 CPUs write count:2"),
+    (SplitCores(ONE, CPUSet.of(2)), "reserved 1 splits cores: under full-pcpus-only CPU 2 cannot be granted"),
+    (
+        UnevenCores((1, 2), 1),
+        (
+            "cores have 1 or 2 threads here: full-pcpus-only counts with 1, the average, as the kubelet does, and two "
+            "containers may share a core"
+        ),
+    ),
+    (
+        IsolatedShared(ONE),
+        (
+            "the kernel isolates CPU 1, over which it does not balance threads: those of a shared container can get "
+            "stuck on one of them; set isolated to prefer, or only"
+        ),
+    ),
+    (NothingIsolated("only"), "isolated is only, and the kernel isolates no CPUs here (isolcpus= at boot)"),
+    (IsolatedReserved(ONE), "reserved has the isolated CPUs 1: several threads there would all sit on one"),
+)
+
+
+@pytest.mark.parametrize(("flaw", "said"), FLAWS, ids=lambda each: type(each).__name__)
+def test_a_mistake_is_told_in_one_sentence_after_its_place(flaw: TypedFlaw, said: str) -> None:
+    """A flag's place is its name, which the sentence has."""
+    assert sentence(Misreading(where="c.toml, line 3", name="k", given="yess", flaw=flaw)) == f"c.toml, line 3: {said}"
+    assert sentence(Misreading(name="k", given="yess", flaw=flaw)) == said
+
+
+def test_an_unknown_label_in_a_flag_is_told_without_its_value() -> None:
+    mistake = Misreading(name="--label", given="cpuset.qouta=keep", flaw=Unknown(ListKind.LABEL, ()))
+    assert sentence(mistake) == "--label: unknown label 'cpuset.qouta'; did you mean 'cpuset.quota'?"
+
+
+@pytest.mark.parametrize("form", Form)
+def test_each_form_says_what_is_right(form: Form) -> None:
+    said = sentence(Misreading(name="k", given="[1]", is_text=False, flaw=NotOfForm(form)))
+    assert said.startswith("k is [1]: ")
+    assert len(said) > len("k is [1]: ") + 10
+
+
+def test_each_flaw_has_its_sentence() -> None:
+    """Those of labels have theirs elsewhere."""
+    assert {type(flaw) for flaw, _ in FLAWS} - {OneOf} == set(get_args(TypedFlaw)) - set(get_args(AnyFlaw))
