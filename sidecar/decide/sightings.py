@@ -56,7 +56,7 @@ def differs(world: World, view: ContainerView) -> bool:
     known = world.containers.get(view.key)
     if known is not None and view.is_glance:
         return False
-    return known is None or known.view != view or known.is_doubtful or known.is_disputed
+    return known is None or known.view != view or known.is_doubtful
 
 
 def moved_unseen(before: World, world: World) -> tuple[ContainerKey, ...]:

@@ -11,6 +11,7 @@ from sidecar.decide.container.container import Container, Standing, Wish
 from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, FaultKind, Free, Line, Paused
 from sidecar.decide.container.machine import LINES, STARTS, after, first_seen
 from sidecar.decide.container.news import (
+    Disputed,
     HoldAnswered,
     HoldBegan,
     HoldGivenUp,
@@ -29,6 +30,7 @@ from sidecar.decide.container.news import (
 from sidecar.decide.container.place import Place
 from sidecar.decide.container.start import Answered, Asks, Held, Plain, Start
 from sidecar.decide.facts import ContainerView, Phase
+from sidecar.decide.moves.plan import may_order
 from sidecar.decide.orders import ApplyCpuset, Update
 from sidecar.decide.world import replace
 from state.cpuset import CPUSet
@@ -63,9 +65,9 @@ def test_every_rule_says_what_it_does() -> None:
     assert [rule for rule in {*LINES.values(), *STARTS.values()} if not (rule.__doc__ or "").strip()] == []
 
 
-def test_a_container_has_thirteen_fields() -> None:
+def test_a_container_has_twelve_fields() -> None:
     """What else is known of one is the World's, or follows from these."""
-    assert len(Container.__struct_fields__) == 13
+    assert len(Container.__struct_fields__) == 12
 
 
 @pytest.mark.parametrize(
@@ -105,6 +107,25 @@ def test_only_a_look_ends_what_a_look_ends() -> None:
     assert both.doubts == (*lost.doubts, Doubt(OTHER, Ends.LOOK))
     assert after(both, looked(EVERYWHERE)).doubts == lost.doubts
     assert after(again, OrderApplied(MINE, 9)).doubts == ()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        OrderApplied(MINE, 9),
+        OrderRefused("no", 9),
+        OrderFailed("500", 9),
+        OrderLost("late", 9),
+        OrderIneffective(OTHER, OTHER, "other", 9),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_only_a_look_ends_a_dispute(answer: News) -> None:
+    """The order may have been answered by the container that was removed: no answer proves that it exists."""
+    disputed = seen(VIEW, OrderSent(ORDER), Disputed(), answer)
+    assert disputed.is_disputed
+    assert not may_order(replace(disputed, line=Free()))
+    assert not after(disputed, looked(EVERYWHERE)).is_disputed
 
 
 def test_a_look_that_overlaps_an_order_and_contradicts_it_leaves_both_in_doubt() -> None:

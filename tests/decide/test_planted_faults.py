@@ -236,7 +236,7 @@ def forgets_what_was_only_glanced_at(patch: pytest.MonkeyPatch) -> None:
 def orders_what_is_disputed(patch: pytest.MonkeyPatch) -> None:
     """What an inventory brings back that is older than a removal is ordered before anybody looked."""
     honest = plan_module.may_order
-    patch.setattr(plan_module, "may_order", lambda container: honest(replace(container, is_disputed=False)))
+    patch.setattr(plan_module, "may_order", lambda container: honest(replace(container, doubts=())))
 
 
 def takes_a_lost_order_for_a_start(patch: pytest.MonkeyPatch) -> None:

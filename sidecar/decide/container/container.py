@@ -75,8 +75,6 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Whether an order failed that changed its memory nodes: its CPUs are not to fail for them again."""
     is_lapsed: bool = False
     """Whether it rests for longer than it may keep its CPUs."""
-    is_disputed: bool = False
-    """Whether some news says that it is gone and other news that it is not: it is looked at, and not ordered before."""
 
     @property
     def order(self) -> ApplyCpuset | None:
@@ -102,6 +100,11 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def may_change_unseen(self) -> bool:
         """Whether something that was lost, or answered, may still take effect: a look ends no doubt of that."""
         return isinstance(self.start, Answered) or any(doubt.ends is Ends.ORDER for doubt in self.doubts)
+
+    @property
+    def is_disputed(self) -> bool:
+        """Whether some news says that it is gone and other news that it is not: it is looked at before any order."""
+        return any(doubt.ends is Ends.SIGHT for doubt in self.doubts)
 
     @property
     def is_doubtful(self) -> bool:

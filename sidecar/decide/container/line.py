@@ -51,6 +51,10 @@ class Ends(enum.StrEnum):
     """An order that is carried out: until then what was lost may still happen. The engine does one thing at a time, but
     it may refuse before it begins.
     """
+    SIGHT = "sight"
+    """The next look alone. Some news says that the container is gone, other news that it is not, so where it was last
+    known to be is in doubt, and it is given no order.
+    """
 
 
 class Doubt(msgspec.Struct, frozen=True):

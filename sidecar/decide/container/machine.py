@@ -79,7 +79,7 @@ def after(container: Container, news: News) -> Container:
         case Lapsed():
             return _made(container, is_lapsed=True)
         case Disputed():
-            return _made(container, is_disputed=True)
+            return _disputed(container)
         case HoldBegan() | HoldGivenUp() | HoldAnswered():
             return STARTS[type(container.start), type(news)](container, news)
         case Looked() | OrderApplied() | OrderIneffective():
@@ -124,8 +124,13 @@ def _looked(container: Container, news: Looked) -> Container:
         barred=container.barred if is_same_run else None,
         fault=None if is_made_good else container.fault,
         is_lapsed=container.is_lapsed and rests(view),
-        is_disputed=False,
     )
+
+
+def _disputed(container: Container) -> Container:
+    """Where it was last known to be is in doubt until a look."""
+    place = container.place.seen | container.place.configured
+    return _made(container, doubts=_with(container.doubts, Doubt(place, Ends.SIGHT)))
 
 
 def _overlapped(container: Container, news: Looked) -> Container:
@@ -135,12 +140,12 @@ def _overlapped(container: Container, news: Looked) -> Container:
 
 
 def _applied(container: Container, news: OrderApplied) -> Container:
-    """The place is the order's; doubts and faults end. Where an overlapping look said otherwise, what it saw is in
-    doubt; where the order waited for a start, so is the order.
+    """The place is the order's; faults end, and doubts, but not whether it exists. Where an overlapping look said
+    otherwise, what it saw is in doubt; where the order waited for a start, so is the order.
     """
     assert isinstance(container.line, Sent)
     cpus = container.line.order.update.cpus
-    doubts = []
+    doubts = [doubt for doubt in container.doubts if doubt.ends is Ends.SIGHT]
     if is_contradicted(container):
         doubts.append(Doubt(container.place.seen | container.place.configured, Ends.LOOK))
     if waited_for_a_start(container):
@@ -196,18 +201,20 @@ def _doubted(container: Container, ends: Ends, fault: Fault, ended: int) -> Cont
 
 
 def _ineffective(container: Container, news: OrderIneffective) -> Container:
-    """A pause; configured as ordered, and seen where the kernel says. No doubt is left, but for one whose runtime asks:
-    the kernel may yet let it run where it was ordered, and that is no start.
+    """A pause; configured as ordered, and seen where the kernel says. No doubt of its CPUs is left, but for one whose
+    runtime asks: the kernel may yet let it run where it was ordered, and that is no start.
     """
     assert isinstance(container.line, Sent)
     order = container.line.order
-    doubts = (Doubt(order.update.cpus, Ends.ORDER),) if container.is_strict and not container.is_idle else ()
+    doubts = [doubt for doubt in container.doubts if doubt.ends is Ends.SIGHT]
+    if container.is_strict and not container.is_idle:
+        doubts.append(Doubt(order.update.cpus, Ends.ORDER))
     return _made(
         container,
         view=_view_after(container.line, container.view, news.effective),
         place=Place(news.seen, order.update.cpus),
         line=Paused(order.number),
-        doubts=doubts,
+        doubts=tuple(doubts),
         fault=Fault(FaultKind.INEFFECTIVE, news.text),
         known=news.ended,
         keeps_mems=container.keeps_mems or order.update.mems is not None,
