@@ -1,7 +1,7 @@
 """How fast the API answers, and what a connection costs: `python -m tests.bench.serving [TREE ...]`.
 
-Several working trees are measured in turn, so that the same load is beside each; ratios are to the first. The server is
-a process of its own; one client asks over its Unix socket, on a connection that stays.
+Several working trees are measured in turn, each by its own `.venv`, so that the same load is beside all of them; ratios
+are to the first. The server is a process of its own; one client asks over its Unix socket, on a connection that stays.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import trio
 from sidecar.api.unix_socket import NAME
 from tests.publish.apirig import Elastic, Rig
 
-ROUNDS = 6
-REQUESTS = 500
+ROUNDS = 10
+REQUESTS = 300
 IDLE = 60
 ROUTES = ("/readyz", "/v1/status", "/metrics")
 
@@ -36,7 +36,7 @@ def measure(tree: str) -> dict[str, float]:
     """Figures of one server of this tree: microseconds of each route, KiB of an idle connection, and so on."""
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, NAME)
-        program = [sys.executable, "-m", "tests.bench.serving", "serve", directory]
+        program = [f"{tree}/.venv/bin/python", "-m", "tests.bench.serving", "serve", directory]
         server = subprocess.Popen(program, cwd=tree, env={**os.environ, "PYTHONPATH": tree})
         try:
             return _measured(server.pid, path)
