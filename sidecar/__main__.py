@@ -64,7 +64,7 @@ and the daemon gives it two CPUs that no other container runs on:
 exit codes: 0 done, 1 not done (the reason is on stderr), 2 wrong usage
 """
 
-DAEMON_PACKAGES = ("trio", "aiodocker", "aiohttp", "rich", "starlette", "hypercorn", "jeepney", "prometheus_client")
+DAEMON_PACKAGES = ("trio", "aiodocker", "aiohttp", "rich", "h11", "jeepney", "prometheus_client")
 """What the extra `daemon` installs: the base install is the workload's side."""
 
 

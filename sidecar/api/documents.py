@@ -28,11 +28,14 @@ _MOST: Final = 1_000_000
 
 
 class Declined(SidecarError):
-    """A request that is not done, and why; `status` is the answer's in HTTP."""
+    """A request that is not done, and why; `status` is the answer's in HTTP. `allow` names the methods that the route
+    takes, where the request came by another.
+    """
 
-    def __init__(self, status: int, reason: str) -> None:
+    def __init__(self, status: int, reason: str, *, allow: str = "") -> None:
         super().__init__(reason)
         self.status = status
+        self.allow = allow
 
 
 _STATUSES: Final = dict.fromkeys(RefusalCode, 409) | {RefusalCode.UNKNOWN_CONTAINER: 404}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from io import StringIO
 from itertools import count
 from pathlib import Path
@@ -14,7 +15,7 @@ import msgspec
 import pytest
 import trio
 
-from sidecar.api import start_route
+from sidecar.api import start_route, web_app
 from sidecar.api.start_route import Starts
 from sidecar.api.tcp_listener import Access
 from sidecar.api.unix_socket import NAME, listening
@@ -297,7 +298,7 @@ async def test_a_field_of_a_later_runtime_is_passed_over(counter: Counter) -> No
 def test_it_is_asked_for_on_the_daemons_own_socket_only(counter: Counter) -> None:
     """Not on TCP, whatever its reach, and not where there is nobody to ask."""
     for reach in Access:
-        paths = {getattr(route, "path", "") for route in counter.api.app(reach).routes}
+        paths = {route.path for route in counter.api.table(reach).routes}
         assert ("/v1/starts" in paths) == (reach is Access.ALL)
     plain = Api(counter.board, counter.outbox, Deadlines(lambda: NOW), clock=lambda: NOW)
     assert "/v1/starts" not in {route.path for route in plain.routes}
@@ -324,6 +325,25 @@ async def test_many_are_held_at_once(counter: Counter) -> None:
     assert sorted(answers[id][0] for id in ids[:2]) == [200, 409]
     assert [answers[id][0] for id in ids[2:]] == [200] * 10
     assert counter.desk._waiting == {}
+
+
+@pytest.mark.trio
+async def test_a_held_start_keeps_no_place_from_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither from other starts nor from the owner; one too many is told so."""
+    monkeypatch.setattr("sidecar.api.connections.MOST", 1)
+    monkeypatch.setattr(web_app, "MOST_STARTS", 3)
+    counter = Counter(tmp_path, Story())
+    counter.deciding = trio.Event()
+    ids = [f"{number:064x}" for number in range(1, 4)]
+    async with counter.serving(), trio.open_nursery() as nursery:
+        for id in ids:
+            counter.glance(id)
+            nursery.start_soon(partial(counter.ask, id=id))
+        await until(lambda: len(counter.desk._waiting) == len(ids))
+        assert await counter.ask(id="d" * 64) == (503, {"error": "not started: 3 starts are held already"})
+        ready = await trio.to_thread.run_sync(_blocking, counter.path, "GET", "/readyz", b"", {})
+        assert ready[0] == 200
+        counter.deciding.set()
 
 
 def test_an_answer_has_the_shape_that_runtimes_read() -> None:

@@ -1,0 +1,237 @@
+"""One connection of HTTP/1.1: h11 knows the protocol, trio moves the bytes.
+
+h11 does no I/O: it turns bytes that came into events, and events into bytes to send, and notices whatever breaks the
+protocol. What a client may keep is bounded here:
+
+1. A head is whole within `HEAD_SECONDS` of the end of the last answer, a body within `BODY_SECONDS`.
+2. A client that hangs up while its answer is made ends its request. What it sends ahead is kept, up to `AHEAD` bytes.
+3. An answer is taken within `SEND_SECONDS`, and so is each part of one that has no end.
+4. A connection that ends early is closed only after its client has had time to read why (RFC 9112, 9.6).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http
+import traceback
+from collections.abc import Callable
+from email.utils import formatdate
+from typing import Final
+
+import h11
+import trio
+
+from sidecar.api.documents import Declined
+from sidecar.api.routing import MAX_BODY, Answer, Following, Question, Route, RouteTable, as_json, refusal
+from sidecar.log import Log
+
+HEAD_SECONDS: Final = 5.0
+"""How long a client may take for the head of a request, and stay without one."""
+
+BODY_SECONDS: Final = 10.0
+"""How long a client may take for a body: 128 KiB at most."""
+
+SEND_SECONDS: Final = 10.0
+"""How long a client may take to read an answer, or a part of one that has no end."""
+
+CLOSE_SECONDS: Final = 0.2
+"""How long an answer may still take once its client sends nothing more, and its client to read the answer."""
+
+MAX_HEAD: Final = 16 * 1024
+"""Bytes of a head that is not whole."""
+
+AHEAD: Final = 16 * 1024
+"""Bytes that a client may send while it is answered. More stay with the kernel, and hide a hang-up behind them."""
+
+_CHUNK: Final = 16 * 1024
+
+_BREACHES: Final = {431: f"the head has more than {MAX_HEAD} bytes", 501: "only chunked is known as transfer-encoding"}
+"""What h11 tells apart; all else is a 400."""
+
+
+class HttpConnection:
+    """A client's connection: its requests are answered one after the other."""
+
+    def __init__(
+        self, stream: trio.abc.HalfCloseableStream, table: RouteTable, is_crowded: Callable[[Route], bool], log: Log
+    ) -> None:
+        """`is_crowded` says whether all places of a route's own are taken."""
+        self._stream = stream
+        self._table = table
+        self._is_crowded = is_crowded
+        self._log = log
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
+        self._scope = trio.CancelScope()
+        self._is_head = False
+        self.waits_since: float | None = trio.current_time()
+        """Since when it is the client's turn; None while it is the server's."""
+        self.route: Route | None = None
+        """What is being answered."""
+
+    async def serve(self) -> None:
+        """Answer until the client, the protocol or `end` ends it, and close."""
+        try:
+            with self._scope:
+                try:
+                    while await self._exchange():
+                        self.route, self.waits_since = None, trio.current_time()
+                except Exception:
+                    # A mistake of the sidecar's own ends this connection, and not the daemon.
+                    self._log.error("the API failed to answer", trace=traceback.format_exc())
+                    if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+                        await self._send_answer(
+                            as_json({"error": "the sidecar failed to answer: its log says why"}, 500)
+                        )
+                await self._part()
+        finally:
+            await trio.aclose_forcefully(self._stream)
+
+    def end(self) -> None:
+        """Close the connection at once, whatever it is at."""
+        self._scope.cancel()
+
+    async def _exchange(self) -> bool:
+        """Read a request and answer it; whether another may follow."""
+        try:
+            head = await self._head()
+            if head is None:
+                return False
+            answer = await self._answer(head)
+        except h11.RemoteProtocolError as breach:
+            broken = str(breach).partition(": bytearray")[0]
+            reason = _BREACHES.get(breach.error_status_hint, f"this is not HTTP/1.1: {broken}")
+            answer = refusal(Declined(breach.error_status_hint, reason))
+        except Declined as declined:
+            answer = refusal(declined)
+        if answer is None:
+            return False
+        await self._send_answer(answer)
+        if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+            return False
+        self._http.start_next_cycle()
+        return True
+
+    async def _head(self) -> h11.Request | None:
+        """(1) The next request's head; None where none comes."""
+        with trio.move_on_after(HEAD_SECONDS):
+            event = await self._event()
+            if isinstance(event, h11.Request):
+                self._is_head = event.method == b"HEAD"
+                return event
+        return None
+
+    async def _answer(self, head: h11.Request) -> Answer | None:
+        """The answer to a request; None where nothing is left to send. Declined, h11.RemoteProtocolError."""
+        if not head.http_version.startswith(b"1."):
+            raise Declined(505, "only HTTP/1.1 is spoken here")
+        headers = dict(head.headers)
+        host = headers.get(b"host", b"").decode("latin-1")
+        try:
+            route, container = self._table.find(head.method.decode(), head.target.decode(), host)
+        except Declined:
+            if not self._http.they_are_waiting_for_100_continue:
+                await self._body(headers, MAX_BODY)  # Out of the way of the next request.
+            raise
+        question = Question(container, await self._body(headers, route.most_body))
+        if route.places and self._is_crowded(route):
+            raise Declined(503, route.crowded)
+        self.route, self.waits_since = route, None
+        answer: Answer | None = None
+        async with trio.open_nursery() as exchange:
+            exchange.start_soon(self._watch, exchange.cancel_scope)
+            try:
+                made = await route.answer(question)
+            except Declined as declined:
+                made = refusal(declined)
+            if isinstance(made, Following):
+                await self._follow(made)
+            else:
+                answer = made
+            exchange.cancel_scope.cancel()
+        return answer
+
+    async def _body(self, headers: dict[bytes, bytes], most: int) -> bytes:
+        """(1) The body of the request. Declined where it is too long or too late."""
+        if b"content-length" in headers and b"transfer-encoding" in headers:
+            raise Declined(400, "a body has one length: content-length or transfer-encoding")
+        too_long = Declined(413, f"the body has more than {most} bytes")
+        if int(headers.get(b"content-length", b"0")) > most:
+            raise too_long
+        with trio.move_on_after(BODY_SECONDS):
+            if self._http.they_are_waiting_for_100_continue:
+                await self._send(h11.InformationalResponse(status_code=100, headers=[]))
+            content = bytearray()
+            while isinstance(event := await self._event(), h11.Data):
+                content += event.data
+                if len(content) > most:
+                    raise too_long
+            return bytes(content)
+        raise Declined(408, f"the body was not whole within {BODY_SECONDS:g} s")
+
+    async def _watch(self, exchange: trio.CancelScope) -> None:
+        """(2) End the exchange soon after its client has gone."""
+        while True:
+            ahead, has_ended = self._http.trailing_data
+            if has_ended:
+                break
+            if len(ahead) > AHEAD:
+                return
+            await self._receive()
+        exchange.deadline = trio.current_time() + CLOSE_SECONDS
+
+    async def _follow(self, following: Following) -> None:
+        """Send one part after the other, until the client leaves."""
+        await self._send(_response(200, following.kind, ("cache-control", "no-store")))
+        if self._is_head:
+            await self._send(h11.EndOfMessage())
+            return
+        async for part in following.parts:
+            await self._send(h11.Data(part))
+
+    async def _send_answer(self, answer: Answer) -> None:
+        self.waits_since = trio.current_time()
+        more = [("content-length", str(len(answer.content)))]
+        if answer.allow:
+            more.append(("allow", answer.allow))
+        if self._http.their_state in (h11.IDLE, h11.SEND_BODY, h11.ERROR):
+            more.append(("connection", "close"))
+        body = [] if self._is_head else [h11.Data(answer.content)]
+        await self._send(_response(answer.status, answer.kind, *more), *body, h11.EndOfMessage())
+
+    async def _send(self, *events: h11.Event) -> None:
+        """(3) Send, or end the connection."""
+        content = b"".join(self._http.send(event) or b"" for event in events)
+        with trio.move_on_after(SEND_SECONDS), contextlib.suppress(trio.BrokenResourceError):
+            await self._stream.send_all(content)
+            return
+        await self._end()
+
+    async def _event(self) -> object:
+        """What the client sends next, as h11 understands it. h11.RemoteProtocolError."""
+        while (event := self._http.next_event()) is h11.NEED_DATA:
+            await self._receive()
+        return event
+
+    async def _receive(self) -> None:
+        """Receive, or end the connection."""
+        with contextlib.suppress(trio.BrokenResourceError):
+            self._http.receive_data(bytes(await self._stream.receive_some(_CHUNK)))
+            return
+        await self._end()
+
+    async def _part(self) -> None:
+        """(4) Wait for the client to close, but not for long."""
+        with trio.move_on_after(CLOSE_SECONDS), contextlib.suppress(trio.BrokenResourceError):
+            await self._stream.send_eof()
+            while await self._stream.receive_some(_CHUNK):
+                pass
+
+    async def _end(self) -> None:
+        """Leave by cancellation, which passes through everything that is open here."""
+        self.end()
+        await trio.lowlevel.checkpoint()
+
+
+def _response(status: int, kind: str, *more: tuple[str, str]) -> h11.Response:
+    headers = [("date", formatdate(usegmt=True)), ("content-type", kind), *more]
+    return h11.Response(status_code=status, headers=headers, reason=http.HTTPStatus(status).phrase)

@@ -1,0 +1,151 @@
+"""Requests and answers as values, and the table of routes that finds what is asked. Nothing here reads or sends."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Final
+from urllib.parse import unquote
+
+import msgspec
+
+from sidecar.api.documents import Declined
+from sidecar.api.tcp_listener import Access
+from state import codec
+
+MAX_BODY: Final = 4096
+"""Bytes of a body: the longest that is meant has thirty."""
+
+JSON: Final = "application/json"
+
+_FIGURES: Final = ("/metrics", "/healthz", "/readyz")
+"""What anybody may ask who can reach the host."""
+
+_CONTAINER: Final = "{container}"
+"""The one part of a path that differs between requests."""
+
+_NOT_OVER_TCP: Final = "this is not to be had over TCP: ask on the daemon's Unix socket"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """An answer of known length; `allow` names the methods of a route that does not take the one asked with."""
+
+    content: bytes
+    status: int = 200
+    kind: str = JSON
+    allow: str = ""
+
+
+class Following(msgspec.Struct, frozen=True):
+    """An answer without an end: one part after the other, until the client leaves."""
+
+    parts: AsyncIterator[bytes]
+    kind: str
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What a request says beside its route: the container of the path, decoded, or "", and the whole body."""
+
+    container: str = ""
+    body: bytes = b""
+
+
+class Route(msgspec.Struct, frozen=True):
+    """A method and a path, and what answers them. A GET route answers HEAD as well.
+
+    `most_body` is in bytes. With `places`, its requests leave the places of the listener to others for as long as they
+    are answered: at most so many at once, and `crowded` is the reason for the next one.
+    """
+
+    method: str
+    path: str
+    answer: Callable[[Question], Awaitable[Answer | Following]]
+    most_body: int = MAX_BODY
+    places: int = 0
+    crowded: str = ""
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods that it takes."""
+        return ("GET", "HEAD") if self.method == "GET" else (self.method,)
+
+
+class RouteTable(msgspec.Struct, frozen=True):
+    """The routes of one listener: of all, those that its reach lets be."""
+
+    routes: tuple[Route, ...]
+    reach: Access
+
+    def find(self, method: str, target: str, host: str) -> tuple[Route, str]:
+        """The route that is asked, and the container in its path, or "". Declined: 400, 404, 405."""
+        path, host = _path_and_host(target, host)
+        if self.reach is Access.READ and not _is_address(host):
+            raise Declined(400, "ask by the address, or by localhost")
+        allowed: list[str] = []
+        for route in self.routes:
+            container = _container(route.path, path)
+            if container is None:
+                continue
+            if method in route.methods:
+                return route, container
+            allowed += route.methods
+        over_tcp = self.reach is not Access.ALL
+        if allowed:
+            reason = _NOT_OVER_TCP if over_tcp else "this route does not take this method"
+            raise Declined(405, reason, allow=", ".join(allowed))
+        raise Declined(404, _NOT_OVER_TCP if over_tcp else "there is no such route")
+
+
+def within(routes: tuple[Route, ...], reach: Access) -> Iterator[Route]:
+    """The routes that there are on a listener of this reach."""
+    for route in routes:
+        if reach is Access.ALL or (route.path in _FIGURES if reach is Access.METRICS else route.method == "GET"):
+            yield route
+
+
+def as_json(value: object, status: int = 200) -> Answer:
+    """An answer of one document."""
+    return Answer(codec.encode(value) + b"\n", status)
+
+
+def refusal(declined: Declined) -> Answer:
+    """The answer to a request that is not done."""
+    return msgspec.structs.replace(as_json({"error": str(declined)}, declined.status), allow=declined.allow)
+
+
+def _path_and_host(target: str, host: str) -> tuple[str, str]:
+    """The path without its query, and the host asked by: in an absolute target its own, whatever the header says
+    (RFC 9112, 3.2.2).
+    """
+    if absolute := re.match(r"https?://([^/?]*)(.*)", target, re.IGNORECASE):
+        host, target = absolute.groups()
+    return target.partition("?")[0] or "/", host
+
+
+def _container(pattern: str, path: str) -> str | None:
+    """The container that a path names where the pattern has one, or ""; None where the path is another."""
+    container = ""
+    wanted, parts = pattern.split("/"), unquote(path).split("/")
+    if len(wanted) != len(parts):
+        return None
+    for want, part in zip(wanted, parts, strict=True):
+        if want == _CONTAINER and part:
+            container = part
+        elif want != part:
+            return None
+    return container
+
+
+def _is_address(host: str) -> bool:
+    """Whether a `Host` is an address, localhost or none. A page in a browser of this host, whose name was made to point
+    here (DNS rebinding), would ask by that name.
+    """
+    name = re.sub(r":\d{1,5}$", "", host).strip("[]")
+    if name in ("", "localhost"):
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
