@@ -308,7 +308,7 @@ def test_a_reservation_that_splits_a_core_is_worth_a_warning() -> None:
     """Lawful, but under full-pcpus-only the sibling is of no use to anybody."""
     flags = {"policy": "static", "reserved": "0", "options": "full-pcpus-only"}
     warnings = load(None, {}, flags).check_against(uniform(cores=2, threads=2))
-    assert warnings == ("reserved 0 splits cores: under full-pcpus-only nobody can get CPUs 2",)
+    assert warnings == ("reserved 0 splits cores: under full-pcpus-only no container can get CPUs 2",)
 
 
 def test_cores_of_different_widths_are_worth_a_warning_under_full_pcpus_only() -> None:

@@ -27,8 +27,8 @@ from compose.host.image import build_images, remove_images, tags
 def main() -> int:
     """Returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m compose.demo", description=__doc__)
-    parser.add_argument("--keep-images", action="store_true", help="leave the images that were built on the engine")
-    parser.add_argument("--dynamic", action="store_true", help="the story of the policy dynamic, and not of static")
+    parser.add_argument("--keep-images", action="store_true", help="keep the images that were built on the engine")
+    parser.add_argument("--dynamic", action="store_true", help="show the policy dynamic instead of static")
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -39,7 +39,7 @@ def main() -> int:
             with _images(chosen.keep_images), _clean_project(project):
                 code = dynamic.play(project) if chosen.dynamic else static.play(project)
         if kept := packages.ours():
-            say(f"packages that were installed are kept ({len(kept)}); `make demo-clean` removes them")
+            say(f"{len(kept)} installed packages are kept; `make demo-clean` removes them")
     except HostLacks as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 1
@@ -69,7 +69,7 @@ def _clean_project(project: Project) -> Iterator[None]:
     except HostLacks:
         for container in project.containers("sidecar"):
             words = attempt("docker", "logs", "--tail", "20", container)
-            print(f"the sidecar's last words:\n{tail(words.stdout + words.stderr, 20)}", file=sys.stderr)
+            print(f"the end of the sidecar's log:\n{tail(words.stdout + words.stderr, 20)}", file=sys.stderr)
         raise
     finally:
         now_undisturbed()
@@ -78,7 +78,7 @@ def _clean_project(project: Project) -> Iterator[None]:
             if project.containers("sidecar") and project.strangers():
                 project.release()
         except HostLacks as problem:
-            say(f"the sidecar could not give back what it took: {problem}")
+            say(f"the sidecar could not restore the original settings: {problem}")
         project.down()
         dynamic.clear_up(project)
 

@@ -61,11 +61,11 @@ def play(project: Project) -> int:
     """The story, then the proof, then the same on a simulated machine. Returns the exit code."""
     machine = machine_size()
     if machine < 2:
-        raise HostLacks("one CPU is too few: one is for the host, and one to be given away")
+        raise HostLacks("one CPU is too few: the host needs one, and another must be free to grant")
     tale = Tale(project, ("server", "batch", "arrival", "stubborn") if machine >= ENOUGH else ("server", "batch"))
     tale.begin()
     findings = whole(tale, sizes(machine)) if machine >= ENOUGH else small(tale)
-    tale.screen.headline("What the workloads say, and what the sidecar counted:")
+    tale.screen.headline("What the workloads report, and what the sidecar counted:")
     for finding in findings:
         tale.screen.verdict(finding.is_true, finding.text)
     is_retold = retell(tale.screen, is_all_there_is=machine < ENOUGH)
@@ -86,7 +86,7 @@ class Tale:
         self.screen.headline("The sidecar starts, with the policy dynamic. CPU 0 is reserved for the host.")
         if others := len(output("docker", "ps", "--quiet").split()):
             self.screen.note(
-                f"{others} other containers are here: they join the shared pool, and get back what they had."
+                f"{others} other containers run here: they join the shared pool, and are restored at the end."
             )
         self.project.up("sidecar")
         self.screen.until(self.project.is_ready, "the sidecar is ready", SETTLE_SECONDS)
@@ -114,7 +114,7 @@ class Tale:
     def _count(self) -> None:
         said = self.project.ask("status", "--json")
         if said.returncode != 0:
-            raise HostLacks(f"the sidecar does not say its status: {said.stderr}")
+            raise HostLacks(f"the sidecar does not report its status: {said.stderr}")
         counted = {each["id"]: int(each["forced"]) for each in json.loads(said.stdout)["containers"]}
         for service in self.words.lines:
             for container in self.project.containers(service):
@@ -130,52 +130,52 @@ class Tale:
 def whole(tale: Tale, size: Sizes) -> list[Finding]:
     """All of it, on the real engine."""
     words, has = tale.words, tale.words.has
-    tale.screen.headline(f"A batch job arrives: 1 CPU or more. {size.room} can be given away, and it is alone.")
+    tale.screen.headline(f"A batch job arrives: 1 CPU or more. {size.room} can be granted, and it is alone.")
     tale.project.up("batch")
-    tale.until(lambda: has("batch") == size.room, "the batch job has all that is spare")
+    tale.until(lambda: has("batch") == size.room, "the batch job has all spare CPUs")
 
     tale.screen.headline(f"A server arrives: 1 to {size.server} CPUs, and three times the weight of the batch job.")
     tale.project.up("server")
     tale.until(lambda: has("server") > 0 and has("server") + has("batch") == size.room, "both have their share")
 
-    tale.screen.headline(f"Somebody arrives who wants {size.arrival}, no fewer: the others make room.")
+    tale.screen.headline(f"A container arrives that needs exactly {size.arrival}: the others make room.")
     tale.project.up("arrival")
-    tale.until(lambda: has("arrival") == size.arrival, "the arrival has what it wants")
+    tale.until(lambda: has("arrival") == size.arrival, "the new container has its CPUs")
 
-    tale.screen.headline("It leaves. After a moment (linger) the others grow again.")
+    tale.screen.headline("It ends. After a moment (linger) the others grow again.")
     tale.end("arrival")
     tale.until(lambda: has("server") + has("batch") == size.room, "both have their share again")
 
-    tale.screen.headline("Batch job and server end. One comes that never acknowledges, and grows.")
+    tale.screen.headline("Batch job and server end. A workload that never acknowledges arrives, and grows.")
     tale.end("batch", "server")
     tale.project.up("stubborn")
-    tale.until(lambda: has("stubborn") == size.room, "it has all that is spare")
+    tale.until(lambda: has("stubborn") == size.room, "it has all spare CPUs")
 
-    tale.screen.headline("The arrival comes again: this time it has to wait until the notice is over.")
+    tale.screen.headline("The other container returns: this time it must wait until the notice is over.")
     tale.project.up("arrival")
-    tale.until(lambda: has("arrival") == size.arrival, "the arrival has what it wants")
+    tale.until(lambda: has("arrival") == size.arrival, "the new container has its CPUs")
     return judge(words.lines, "stubborn", tale.forced, time.monotonic_ns())
 
 
 def small(tale: Tale) -> list[Finding]:
     """What can be shown where one CPU can be given away."""
     words, has = tale.words, tale.words.has
-    tale.screen.note("REDUCED: one CPU can be given away here, so nobody can grow, and nothing can be taken back.")
-    tale.screen.note("What is real here is who waits, and who gets the CPU when. The growing is SIMULATED, at the end.")
+    tale.screen.note("REDUCED: only one CPU can be granted here, so no container can grow or shrink.")
+    tale.screen.note("Real: which container waits, and which one gets the CPU when. Growth is SIMULATED at the end.")
 
     tale.screen.headline("A server arrives: 1 to 2 CPUs.")
     tale.project.up("server")
     tale.until(lambda: has("server") == 1, "the server has its CPU")
 
-    tale.screen.headline("A batch job arrives: 1 CPU or more, and it waits if there is none.")
+    tale.screen.headline("A batch job arrives: 1 CPU or more, and it waits if none is free.")
     tale.project.up("batch")
     tale.until(lambda: words.last("batch") is not None, "the batch job is told what it has")
 
-    tale.screen.headline("The server ends. After a moment (linger) its CPU goes to who waits.")
+    tale.screen.headline("The server ends. After a moment (linger) its CPU goes to the waiting batch job.")
     tale.end("server")
     tale.until(lambda: has("batch") == 1, "the batch job has the CPU")
 
-    tale.screen.headline("The server comes back. Nobody is pushed below its floor: now it waits.")
+    tale.screen.headline("The server returns. No container is pushed below its floor, so now the server waits.")
     tale.project.up("server")
     tale.until(lambda: words.last("server") is not None, "the server is told what it has")
     return judge_small(words.lines, "server", "batch", tale.forced, time.monotonic_ns())

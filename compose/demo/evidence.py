@@ -186,18 +186,18 @@ def judge(
         Finding(bool(seconds), f"it was settled on CPU {where} for {len(seconds)} whole seconds"),
         Finding(
             all(cpus_of(line["allowed"]) in {span.cpus for span in spans} for line in seconds),
-            "its own /proc/self/status said so in each of them, and named no other CPU",
+            "its own /proc/self/status said so in each of them, and listed no other CPU",
         ),
         Finding(
             bool(notes) and len(found) == len(late),
-            f"no noisy process was there, by {len(notes)} notes of their own ({before} from before say that they were)",
+            f"no noisy process ran there, by {len(notes)} of their records ({before} earlier ones show that they had)",
         ),
     ]
     if seen:
         findings.append(Finding(not unexcused, f"nor by the host's /proc: {len(unexcused)} of {len(seen)} samples"))
     if own and beside:
         better = own.share > beside.share
-        findings.append(Finding(better, "it got more of its CPU than the plain workload got of the shared ones"))
+        findings.append(Finding(better, "it got more of its CPU than the plain workload of the shared ones"))
     return Verdict(
         settled_seconds=sum(span.until - span.since for span in spans) / 1e9,
         own=own,

@@ -115,5 +115,5 @@ class Screen:
 
     def _pause(self, deadline: float, what: str) -> None:
         if time.monotonic() > deadline:
-            raise HostLacks(f"waited in vain for this: {what}")
+            raise HostLacks(f"this did not happen in time: {what}")
         time.sleep(LOOK_SECONDS)

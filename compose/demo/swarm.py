@@ -47,19 +47,19 @@ class Demo:
         self._advertise()
         print(self._docker("node", "ls", "--format", "{{.Hostname}}  {{.Status}}  {{.ManagerStatus}}"))
         self._finding(f"every node advertises {KIND}=1", is_true=set(self.swarm.resources().values()) == {1})
-        self._headline("the stack: the sidecar on every node, and a worker that wants a CPU of its own")
+        self._headline("the stack: the sidecar on every node, and a worker that asks for an exclusive CPU")
         self._deploy()
         self._until_alone(1, "the worker is alone on its CPU")
         self._headline("docker service scale cpus_worker=3: one on each node")
         self._scale(3)
         self._until_alone(3, "each worker is alone on its node's CPU")
-        self._until(self._are_all_told, "each worker read so in its files")
-        self._finding("each worker reads so in its projected files", is_true=True)
-        self._headline("docker service scale cpus_worker=4: nobody has a CPU left")
+        self._until(self._are_all_told, "each worker read this in its files")
+        self._finding("each worker reads this in its projected files", is_true=True)
+        self._headline("docker service scale cpus_worker=4: no node has a CPU left")
         self._scale(4)
         waiting = self._until(lambda: [each for each in self.swarm.waiting(f"{STACK}_worker") if each], "one waits")
         print(f"         the scheduler says: {waiting[0]}")
-        self._finding("the fourth is placed nowhere", is_true="insufficient resources" in waiting[0])
+        self._finding("the fourth is not placed", is_true="insufficient resources" in waiting[0])
         self._scale(3)
         self._until_alone(3, "the three stay as they are")
         self._replacement()
@@ -86,7 +86,7 @@ class Demo:
         self._docker("stack", "deploy", "--resolve-image", "never", "--compose-file", file, STACK, **settings)
 
     def _replacement(self) -> None:
-        self._headline("a worker's process is killed: Swarm makes a new task, whose CPU the dead one does not keep")
+        self._headline("a worker's process is killed: Swarm creates a new task, and the dead one does not keep its CPU")
         before = self._workers()
         name = min(before)
         began = time.monotonic()
@@ -94,7 +94,7 @@ class Demo:
         self._until(lambda: before[name][0] not in self._workers().get(name, []), "the engine noticed")
         self._until(lambda: self._alone() == 3, "its replacement is alone")
         passed = time.monotonic() - began
-        print(f"         dead to alone again: {passed:.1f} s, of which Swarm waits 5 s before it starts a task anew")
+        print(f"         dead to alone again: {passed:.1f} s, of which Swarm waits 5 s before it starts a new task")
         self._show()
         [node] = [node for node in self.swarm.nodes if node.name == name]
         self._finding(
@@ -113,14 +113,14 @@ class Demo:
         self.swarm.set_availability(name, "active")
 
     def _figures(self) -> None:
-        self._headline("what Prometheus would scrape of each node")
+        self._headline("what Prometheus would scrape from each node")
         wanted = ("capacity_cpus", "free_cpus", "advertised_cpus")
         for node in self.swarm.nodes:
             found = self._until(partial(_metrics, node), "metrics")
             said = "  ".join(f"{each}={found.get(f'cpuset_sidecar_{each}', 0):.0f}" for each in wanted)
             print(f"         {node.name}:9413  {said}")
             self._finding(
-                f"{node.name} can give one CPU, and says so", is_true=found["cpuset_sidecar_capacity_cpus"] == 1
+                f"{node.name} can grant one CPU, and reports it", is_true=found["cpuset_sidecar_capacity_cpus"] == 1
             )
 
     def _until_alone(self, count: int, what: str) -> None:
@@ -171,7 +171,7 @@ class Demo:
         deadline = time.monotonic() + SECONDS
         while not (found := look()):
             if time.monotonic() > deadline:
-                raise HostLacks(f"waited in vain for this: {what}")
+                raise HostLacks(f"this did not happen in time: {what}")
             time.sleep(0.2)
         return found
 

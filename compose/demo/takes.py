@@ -177,14 +177,14 @@ def judge(words: Words, deaf: str, forced: Mapping[str, int], until: int) -> lis
     return [
         Finding(
             bool(every) and not unannounced,
-            f"all {count} CPUs that went, in {len(every)} takes, had been announced as leaving before",
+            f"all {count} CPUs taken in {len(every)} takes had been announced as leaving",
         ),
         *_of_the_polite(words, said, polite.keys(), forced, until),
         _of_the_deaf(deaf, by_name.get(deaf, []), forced),
         *of_all(words, until),
         Finding(
             any(growths(lines) for lines in words.values()),
-            "how often who grew again when there was room: "
+            "how often each one grew again when there was room: "
             + ", ".join(f"{name} {growths(lines)}" for name, lines in words.items()),
         ),
     ]
@@ -197,10 +197,10 @@ def _of_the_polite(
     slowest = max((take.seconds for take in said), default=0.0)
     yield Finding(
         bool(said) and counted == 0 and all(take.said is not None for take in said),
-        f"who acknowledges is not forced: {len(said)} takes, {counted} forced, the longest {slowest * 1000:.0f} ms",
+        f"acknowledged in time: {len(said)} takes, {counted} forced, the longest {slowest * 1000:.0f} ms",
     )
     back = [each for name in names for each in intruders(words[name], away_spans(words[name], until))]
-    yield Finding(not back, f"when they said that they had left, they had: {len(back)} notes say otherwise")
+    yield Finding(not back, f"each had left the CPUs that it acknowledged: {len(back)} records say otherwise")
 
 
 def _of_the_deaf(deaf: str, found: Sequence[Take], forced: Mapping[str, int]) -> Finding:
@@ -225,13 +225,13 @@ def of_all(words: Words, until: int) -> Iterator[Finding]:
     ]
     notes = sum(line["kind"] == "ran" for lines in words.values() for line in lines)
     late = sum(intrusion.is_late_start for intrusion in found)
-    excused = f" ({late} of a newborn, before it was pinned)" if late else ""
+    excused = f" ({late} of a newly started one, before it was pinned)" if late else ""
     yield Finding(
         bool(notes) and len(found) == late and any(own_spans(lines, until) for lines in words.values()),
-        f"nobody was on a CPU of somebody else, by {notes} notes of their own{excused}",
+        f"none was on a CPU of another, according to {notes} of their own records{excused}",
     )
     astray = [name for name, lines in words.items() if strayed(lines)]
-    yield Finding(not astray, f"each kept its original CPUs{': not ' + ', '.join(astray) if astray else ''}")
+    yield Finding(not astray, f"each always had its original CPUs{': not ' + ', '.join(astray) if astray else ''}")
 
 
 def judge_small(words: Words, holder: str, waiter: str, forced: Mapping[str, int], until: int) -> list[Finding]:
@@ -249,5 +249,5 @@ def judge_small(words: Words, holder: str, waiter: str, forced: Mapping[str, int
             f"{waiter} was given its CPU after {holder} had ended, and not before",
         ),
         *of_all(words, until),
-        Finding(not lost and counted == 0, f"nobody lost a CPU that it had: {len(lost)} takes, {counted} forced"),
+        Finding(not lost and counted == 0, f"none lost a CPU that it had: {len(lost)} takes, {counted} forced"),
     ]

@@ -66,7 +66,7 @@ def _told(before: Line | None, now: Line) -> str:
     why = _OBVIOUS.sub("", now["reason"])
     parts = []
     if not has and now["sharing"] == "exclusive":
-        parts.append(f"{now['arriving']} is to be mine, {now['cpus']} I still share: {why}")
+        parts.append(f"{now['arriving']} will be mine, I still share {now['cpus']}: {why}")
     elif not has and (before is None or had or before["reason"] != now["reason"]):
         parts.append(f"I share {now['cpus']} with others: {why}")
     if lost := had - has:
@@ -74,9 +74,9 @@ def _told(before: Line | None, now: Line) -> str:
     elif has and not had:
         parts.append(f"I have {now['cpus']}: {why}")
     elif has - had:
-        parts.append(f"{kernel_list(has - had)} is mine, too: I have {now['cpus']}: {why}")
+        parts.append(f"{kernel_list(has - had)} is now mine as well: I have {now['cpus']}: {why}")
     elif left - leaving and has:
-        parts.append(f"{kernel_list(left - leaving)} stays with me after all")
+        parts.append(f"{kernel_list(left - leaving)} is mine again after all")
     if leaving - left:
         parts.append(f"{now['leaving']} leaves me within {now['deadline']:.1f} s: {why}")
     return "; ".join(parts)

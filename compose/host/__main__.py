@@ -20,10 +20,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m compose.host", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
     run = verbs.add_parser(
-        "with-engine", help="run a command while an engine answers; then put the host back as it was"
+        "with-engine", help="run a command while an engine answers, then restore the host"
     )
     run.add_argument("command", nargs="+")
-    verbs.add_parser("forget", help="remove the packages and the cached files that this program brought to the host")
+    verbs.add_parser("forget", help="remove the packages and cached files that this program installed")
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -54,7 +54,7 @@ def with_engine(command: list[str]) -> int:
 def bring_busybox() -> None:
     """What the live tests make their images of, where it can be had; elsewhere they skip, saying what to install."""
     if not Path("/bin/busybox").exists() and packages.installable():
-        packages.install(["busybox-static"], "the live tests make their own images")
+        packages.install(["busybox-static"], "the live tests build their own images")
 
 
 def forget() -> int:

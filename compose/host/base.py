@@ -23,7 +23,7 @@ def make_base() -> str:
     """Make the base image, from the cached file system if there is one. Returns its name. HostLacks without apt."""
     if not has("apt-get") or not has("dpkg-deb"):
         raise HostLacks(
-            "no registry can be reached, and there is no apt: name a local image with Python 3.11 or newer, BASE=..."
+            "no registry can be reached, and there is no apt: set BASE=... to a local image with Python 3.11 or newer"
         )
     codename = platform.freedesktop_os_release().get("VERSION_CODENAME", "unknown")
     archive = cache() / f"base-{codename}-{platform.machine()}.tar"
@@ -63,7 +63,7 @@ def python_package() -> str:
                     return name
         attempt("apt-get", "-qq", "update", timeout=300)
     raise HostLacks(
-        "this distribution has no Python of 3.11 or newer for a base image: name a local image that has one, BASE=..."
+        "this distribution has no Python 3.11 or newer for a base image: set BASE=... to a local image that has one"
     )
 
 

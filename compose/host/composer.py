@@ -5,7 +5,7 @@ from __future__ import annotations
 from compose.host.commands import HostLacks, attempt
 from compose.host.packages import candidate, install, installable
 
-ADVICE = """neither `docker compose` nor `docker-compose` is here.
+ADVICE = """neither `docker compose` nor `docker-compose` is installed:
     On Debian:  sudo apt-get install docker-compose     on Ubuntu:  sudo apt-get install docker-compose-v2
     On other systems:  https://docs.docker.com/compose/install/"""
 
@@ -14,7 +14,7 @@ def compose_command() -> tuple[str, ...]:
     """The words that start Docker Compose; installed if need be. HostLacks if there is none to be had."""
     words = find()
     if words is None and installable():
-        install(compose_packages(), "no Docker Compose here")
+        install(compose_packages(), "Docker Compose is missing")
         words = find()
     if words is None:
         raise HostLacks(ADVICE)

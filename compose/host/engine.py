@@ -34,8 +34,8 @@ UNITS = ("docker.service", "docker.socket", "containerd.service")
 READY_SECONDS = 60  # a first start makes keys, a network database and a graph driver: seconds on a slow disk
 STOP_SECONDS = 30  # dockerd gives its containers ten seconds, twice
 
-ADVICE = """no container engine answers, and this program may not install one here ({why}).
-    On Debian or Ubuntu:  sudo apt-get install docker.io     (or run this as root: it does that by itself)
+ADVICE = """no container engine answers, and this program cannot install one here ({why}):
+    On Debian or Ubuntu:  sudo apt-get install docker.io     (or run this as root, which installs it)
     On other systems:     https://docs.docker.com/engine/install/
     An engine elsewhere:  DOCKER_HOST=unix:///path/to/docker.sock make ..."""
 
@@ -66,10 +66,10 @@ def engine(*, with_compose: bool = False) -> Iterator[EngineFound]:
             raise HostLacks(ADVICE.format(why="not root" if os.geteuid() else "not Debian or Ubuntu"))
         names = ["docker.io", "iptables", "ca-certificates"]
         names += ["docker-cli"] if candidate("docker-cli") else []
-        install([*names, *compose_packages()] if with_compose else names, "no container engine here")
+        install([*names, *compose_packages()] if with_compose else names, "there is no container engine")
     elif os.geteuid() != 0:
         raise HostLacks(
-            "the engine is installed but does not run, and only root may start it:  sudo systemctl start docker"
+            "the engine is installed but not running, and only root can start it:  sudo systemctl start docker"
         )
     with _running(was_installed) as how:
         version, problem = probe()
@@ -106,7 +106,7 @@ def _explain(problem: str) -> None:
         )
     if "permission denied" in problem.lower():
         raise HostLacks(
-            f"this user may not talk to the engine: be root (sudo), or join the group docker\n{tail(problem)}"
+            f"this user has no access to the engine: run this as root (sudo), or join the group docker\n{tail(problem)}"
         )
     if DEFAULT_SOCKET.exists() and not has("docker"):
         raise HostLacks(

@@ -69,7 +69,7 @@ def find_base(present: set[str]) -> str:
     reason = pull(PUBLIC_BASE)
     if reason is None:
         return PUBLIC_BASE
-    say(f"it cannot be pulled ({reason}): making a base out of the distribution's packages")
+    say(f"it cannot be pulled ({reason}): making a base image from the distribution's packages")
     return make_base()
 
 

@@ -187,7 +187,7 @@ async def serve_api(listener: socket.socket, api: Api, log: Log, tcp: TcpListene
         nursery.start_soon(api.count)
         nursery.start_soon(serve_connections, listener, api.app(), config, log)
         if tcp is not None:
-            log.info("serving over TCP, too", address=tcp.address, what=tcp.reach.value)
+            log.info("also serving over TCP", address=tcp.address, what=tcp.reach.value)
             nursery.start_soon(serve_connections, tcp.socket, api.app(tcp.reach), config, log)
 
 
@@ -285,7 +285,7 @@ async def _http_error(_: Request, error: Exception) -> Response:
 async def _not_here(request: Request, error: Exception) -> Response:
     made = await _http_error(request, error)
     if made.status_code in (404, 405):
-        made.body = codec.encode({"error": "this is not to be had over TCP: ask on the daemon's Unix socket"}) + b"\n"
+        made.body = codec.encode({"error": "this is not available over TCP: ask on the daemon's Unix socket"}) + b"\n"
         made.headers["content-length"] = str(len(made.body))
     return made
 

@@ -1,4 +1,4 @@
-"""`defragment`: exchange CPUs for better ones, where containers allow it."""
+"""`defragment`: exchange CPUs for better placed ones, where containers allow it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sidecar.api.documents import Defragmented
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
 from sidecar.log import printable
 
-_DESCRIPTION = """Have the daemon exchange CPUs for better ones, of containers that say cpuset.move=true: if fewer
+_DESCRIPTION = """Exchange the CPUs of containers with the label cpuset.move=true for better placed ones, if fewer
 containers then span NUMA nodes, or caches, or have a core in part. A round makes a few moves at most; ask again for
 more."""
 
@@ -18,7 +18,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """The command's arguments."""
     parser = subparsers.add_parser(
         "defragment",
-        help="exchange CPUs for better ones, where containers allow it",
+        help="exchange CPUs for better placed ones, where containers allow it",
         description=_DESCRIPTION,
         epilog="examples:\n  cpuset-sidecar defragment\n  cpuset-sidecar defragment --json\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,

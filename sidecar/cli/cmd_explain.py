@@ -1,4 +1,4 @@
-"""`explain`: why a container has these CPUs, and what it waits for."""
+"""`explain`: why a container has its CPUs, and what it waits for."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """The command's arguments."""
     parser = subparsers.add_parser(
         "explain",
-        help="why a container has these CPUs, and what it waits for",
-        description="Why a container has these CPUs, and what it waits for.",
+        help="why a container has its CPUs, and what it waits for",
+        description="Print why a container has its CPUs, and what it waits for.",
         epilog="examples:\n  cpuset-sidecar explain web\n  cpuset-sidecar explain 3f2a9c\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("container", help="its name, or the beginning of its id")
+    parser.add_argument("container", help="its name, or the beginning of its ID")
     add_json(parser)
     add_config(parser)
     parser.set_defaults(func=run)
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         sys.stdout.write("\n".join(rendered(found)) + "\n")
     if is_daemon_running(state_dir) is False:
-        sys.stderr.write(f"cpuset-sidecar: no daemon is running on {state_dir}: this is what it last knew\n")
+        sys.stderr.write(f"cpuset-sidecar: no daemon is running on {state_dir}: this is its last state\n")
     return 0
 
 
@@ -78,9 +78,9 @@ def placement(found: ContainerStatus, status: Status, state: State, topology: To
     anew = placed_anew(world, grant)
     if isinstance(anew, CPUSet) and anew != grant.cpus:
         where = lie(topology, anew)
-        said.append(f"Placed anew now it would get {anew}{f' ({where})' if where else ''}; what is held stays.")
+        said.append(f"Placed again now, it would get {anew}{f' ({where})' if where else ''}; it keeps what it has.")
     elif isinstance(anew, Refusal):
-        said.append(f"Placed anew now it would be refused: {sentence(anew)}.")
+        said.append(f"Placed again now, it would be refused: {sentence(anew)}.")
     return tuple(said)
 
 

@@ -39,8 +39,8 @@ from state.topology import Topology
 _KEYS: Final = ("policy", "reserved", "options", "numa", "isolated", "shared_min", "max_moves", "state_dir")
 
 _EXAMPLES: Final = """examples:
-  cpuset-sidecar plan --cpus 4                        beside what is running here
-  cpuset-sidecar plan --cpus 4 --cpus 8 --empty       from nothing, one after the other
+  cpuset-sidecar plan --cpus 4                        next to the containers that run here
+  cpuset-sidecar plan --cpus 4 --cpus 8 --empty       on an empty machine, in order
   cpuset-sidecar plan --cpus 16 --machine epyc.txt --options prefer-align-cpus-by-uncorecache
   cpuset-sidecar plan --cpus 4 --near eth0 --label cpuset.options=performance
   cpuset-sidecar plan --defragment                    what `cpuset-sidecar defragment` would move
@@ -74,20 +74,20 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """The command's arguments."""
     parser = subparsers.add_parser(
         "plan",
-        help="what a request would get, and why not",
-        description="What requests for exclusive CPUs would get, one after the other, and why not. Nothing is done.",
+        help="what a request would get, or why it would be refused",
+        description="Print what requests for exclusive CPUs would get, or why they would be refused. Changes nothing.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     asked = parser.add_mutually_exclusive_group(required=True)
     asked.add_argument("--cpus", action="append", type=_count, metavar="N", help="a request; may be repeated")
-    asked.add_argument("--defragment", action="store_true", help="which moves a defragmentation would make here")
+    asked.add_argument("--defragment", action="store_true", help="what a defragmentation would move here")
     parser.add_argument("--near", metavar="DEVICE", help="as the label cpuset.near")
     parser.add_argument(
         "--label", action="append", default=[], metavar="LABEL=VALUE", help="any label; may be repeated"
     )
     parser.add_argument("--machine", metavar="FILE", help="a recorded machine instead of this one (implies --empty)")
-    parser.add_argument("--empty", action="store_true", help="as if nothing were running")
+    parser.add_argument("--empty", action="store_true", help="plan as if nothing were running")
     add_json(parser)
     add_config(parser, _KEYS)
     parser.set_defaults(func=run)
@@ -128,7 +128,9 @@ def run(args: argparse.Namespace) -> int:
 def _rearrange(args: argparse.Namespace, config: Config) -> int:
     """Print the moves; none is no failure."""
     if args.machine or args.empty or args.near or args.label:
-        raise SidecarError("--defragment is about what holds CPUs here: leave out --machine, --empty, --near, --label")
+        raise SidecarError(
+            "--defragment plans for the containers that hold CPUs here: leave out --machine, --empty, --near, --label"
+        )
     topology = read_topology()
     config.check_against(topology)
     settings, _ = _settings(config)
@@ -193,7 +195,7 @@ def _answer(world: World, name: str, asked: int) -> PlannedRequest:
         )
     refused = world.state.refusals.get(key)
     if refused is None:
-        return PlannedRequest(asked=asked, reason="it asks for no CPUs of its own")
+        return PlannedRequest(asked=asked, reason="it asks for no exclusive CPUs")
     why = refused.refusal
     return PlannedRequest(asked=asked, code=why.code.value, reason=sentence(why), warnings=harmless(wish))
 
@@ -206,7 +208,7 @@ def _settings(config: Config) -> tuple[Settings, tuple[str, ...]]:
     if settings.reserved_cpus or settings.reserved_count:
         return settings, ()
     return msgspec.structs.replace(settings, reserved_count=1), (
-        "nothing is reserved by the configuration: 1 CPU is assumed",
+        "the configuration reserves no CPU: 1 reserved CPU is assumed",
     )
 
 
@@ -217,7 +219,7 @@ def _running(state_dir: str) -> tuple[State, dict[str, CPUSet]]:
     try:
         state, status = read_books(state_dir), read_status(state_dir)
     except StateError as error:
-        raise SidecarError(f"{error}; --empty plans as if nothing were running") from error
+        raise SidecarError(f"{error}; --empty plans plan as if nothing were running") from error
     return state, pinned(status)
 
 

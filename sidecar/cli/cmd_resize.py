@@ -1,4 +1,4 @@
-"""`resize`: order how many CPUs a container has, between its floor and its ceiling."""
+"""`resize`: set the number of CPUs of a container, between its floor and its ceiling."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from sidecar.api.documents import ResizeBody, Sizing
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
 from sidecar.log import printable
 
-_DESCRIPTION = """Order how many CPUs a container has. It must say cpuset.scale=manual, and the size be between its
-cpuset.min and cpuset.max. The answer comes with the decision: CPUs that it loses are still its own until it
-acknowledges, or until its notice is over; CPUs that it gains are empty before it is told."""
+_DESCRIPTION = """Set the number of CPUs of a container. Its label must be cpuset.scale=manual, and the size between its
+cpuset.min and cpuset.max. The command returns once this is decided: the container keeps CPUs that it loses until it
+acknowledges or its notice is over; CPUs that it gains are free of others before it is told."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command's arguments."""
     parser = subparsers.add_parser(
         "resize",
-        help="order how many CPUs a container has",
+        help="set the number of CPUs of a container",
         description=_DESCRIPTION,
         epilog="examples:\n  cpuset-sidecar resize batch 2\n  cpuset-sidecar resize batch 6 --json\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("container", help="its name, or the beginning of its id")
-    parser.add_argument("cpus", type=int, metavar="N", help="how many CPUs")
+    parser.add_argument("container", help="its name, or the beginning of its ID")
+    parser.add_argument("cpus", type=int, metavar="N", help="the number of CPUs")
     add_json(parser)
     add_config(parser)
     parser.set_defaults(func=run)

@@ -1,4 +1,4 @@
-"""`simulate`: a whole history on an imagined or recorded machine, with the decisions of the daemon; nothing is done."""
+"""`simulate`: replay a scenario on an imagined or recorded machine, with the daemon's decisions."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from sidecar.status.document import Status, status_of
 from sidecar.words.counts import cut
 from state import codec
 
-_DESCRIPTION = """Play a scenario: containers that come and go, and what they use, on a machine that is described or
-recorded. The decisions are the daemon's own; the engine, the kernel and the workloads are models, and time is virtual.
-Nothing on this host is looked at or changed."""
+_DESCRIPTION = """Replay a scenario: containers that come and go, and their load, on a described or recorded machine.
+The decisions are the daemon's own; the engine, the kernel and the workloads are models, and time is virtual.
+Nothing on this host is read or changed."""
 
 _EXAMPLES: Final = """examples:
   cpuset-sidecar simulate compose/scenarios/dynamic.toml
@@ -42,15 +42,17 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """The command's arguments."""
     parser = subparsers.add_parser(
         "simulate",
-        help="a whole history on an imagined or recorded machine",
+        help="replay a scenario on an imagined or recorded machine",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("scenario", metavar="SCENARIO", help="a TOML file")
     parser.add_argument("--machine", metavar="FILE", help="a recorded machine instead of the scenario's")
-    parser.add_argument("--speed", type=_speed, metavar="N", help="so many times as fast as life (default: at once)")
-    parser.add_argument("--svg", metavar="FILE", help="also draw who has which CPUs when")
+    parser.add_argument(
+        "--speed", type=_speed, metavar="N", help="this many times faster than real time (default: at once)"
+    )
+    parser.add_argument("--svg", metavar="FILE", help="also draw which container has which CPUs when")
     parser.add_argument("--trace", metavar="FILE", help="also write the journal that the daemon would have written")
     add_json(parser)
     parser.set_defaults(func=run)
@@ -155,7 +157,9 @@ def _speed(text: str) -> float:
     except ValueError:
         speed = 0.0
     if not (math.isfinite(speed) and speed > 0):
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no speed: write how many times as fast as life, like 10")
+        raise argparse.ArgumentTypeError(
+            f"{text[:40]!r} is not a speed: write how many times faster than real time, like 10"
+        )
     return speed
 
 

@@ -29,12 +29,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """The command's arguments."""
     parser = subparsers.add_parser(
         "status",
-        help="who holds which CPUs: a table and a map",
-        description="Who holds which CPUs: a table of containers, and a map of sockets, nodes, caches and cores.",
+        help="which container holds which CPUs: a table and a map",
+        description="Print which container holds which CPUs: a table, and a map of sockets, nodes, caches and cores.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--watch", action="store_true", help="stay, and show every change (Ctrl-C ends)")
+    parser.add_argument("--watch", action="store_true", help="keep running and show every change (Ctrl-C ends)")
     add_json(parser)
     add_config(parser)
     parser.set_defaults(func=run)
@@ -118,12 +118,16 @@ def freshness(status: Status, now: datetime, *, is_running: bool | None) -> str:
     except (ValueError, TypeError):
         age = "some time"
     if is_running is False:
-        return f"THE DAEMON IS NOT RUNNING: this is what it last knew, {age} ago"
+        return f"THE DAEMON IS NOT RUNNING: this is its last state, {age} old"
     state = (
-        "giving everything back" if status.is_releasing else "running" if status.is_ready else "waiting for the engine"
+        "releasing every container"
+        if status.is_releasing
+        else "running"
+        if status.is_ready
+        else "waiting for the engine"
     )
     if is_running is None:
-        return f"the daemon was {state} {age} ago; whether it runs now may not be looked at from here"
+        return f"the daemon was {state} {age} ago; it cannot be seen from here whether it still runs"
     return f"the daemon is {state}; the last change was {age} ago"
 
 

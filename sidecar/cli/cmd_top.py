@@ -33,14 +33,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """The command's arguments."""
     parser = subparsers.add_parser(
         "top",
-        help="who has how many CPUs, live",
-        description="Who has how many CPUs, within which range, and what is being taken, live until Ctrl-C.",
+        help="how many CPUs each container has, live",
+        description="Show the CPUs of each container, their range, and what is being taken, live until Ctrl-C.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--once", action="store_true", help="print it once, and end")
+    parser.add_argument("--once", action="store_true", help="print it once and exit")
     parser.add_argument(
-        "--json", action="store_true", help="print the status document at each change, one JSON object a line"
+        "--json", action="store_true", help="print the status document at each change, one JSON object per line"
     )
     add_config(parser)
     parser.set_defaults(func=run)
@@ -66,7 +66,7 @@ def rendered(
     shown = [each for each in status.containers if each.asked or each.sharing is SharingStatus.EXCLUSIVE]
     rows = [(letters.get(each.id, " "), *_row(each, now)) for each in shown]
     lines = [headline(status), freshness(status, now, is_running=is_running)]
-    lines.append(f"takes ever: {status.acknowledged} acknowledged, {status.forced} forced")
+    lines.append(f"takes so far: {status.acknowledged} acknowledged, {status.forced} forced")
     lines += [printable(f"problem: {problem}") for problem in status.problems]
     lines.append("")
     if rows:
@@ -74,7 +74,7 @@ def rendered(
         lines.append(head)
         lines += [paint(line, row[0]) if row[0] != " " else line for line, row in zip(painted, rows, strict=True)]
     others = len(status.containers) - len(shown)
-    lines.append(f"containers without a wish for CPUs of their own: {others}")
+    lines.append(f"containers that ask for no exclusive CPUs: {others}")
     if pending := [cut(printable(line), width) for each in shown for line in _pending(each, now)]:
         lines += ["", *pending]
     return [*lines, "", *draw(status.machine, marks_of(status), paint, width), "", *legend(status, paint, width)]
@@ -98,7 +98,7 @@ def _pending(each: ContainerStatus, now: datetime) -> list[str]:
     """What is on its way for a container, and why."""
     lines = []
     if each.leaving:
-        take = f"{each.name} is to leave {each.leaving.cpus} (take {each.leaving.number})"
+        take = f"{each.name} must leave {each.leaving.cpus} (take {each.leaving.number})"
         lines.append(f"{take}, {left(each.leaving, now)}: {each.leaving.reason}")
     elif each.waits_for:
         lines.append(f"{each.name} waits for {each.waits_for}")

@@ -21,7 +21,7 @@ _EXAMPLES = """examples:
   cpuset-sidecar topology
   cpuset-sidecar topology --record machine.txt    one reviewable text file, for a bug report
   cpuset-sidecar topology --machine machine.txt   the same machine, read elsewhere
-  cpuset-sidecar topology --machine cpus.json     one of which there is `lscpu -J -e`, or hwloc's XML
+  cpuset-sidecar topology --machine cpus.json     a machine recorded by `lscpu -J -e`, or as hwloc's XML
 """
 
 
@@ -30,7 +30,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "topology",
         help="the machine: sockets, nodes, caches, cores, CPUs",
-        description="The machine as the sidecar sees it: sockets, nodes, caches, cores, CPUs, and what is near what.",
+        description="Print the machine as the sidecar sees it: sockets, nodes, caches, cores, CPUs, nearby devices.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

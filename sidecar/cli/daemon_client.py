@@ -54,20 +54,22 @@ def ask(state_dir: str, method: str, route: str, wanted: type[T], body: object =
             return codec.decode(told, wanted)
         reason = codec.decode(told, _Complaint).error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise SidecarError(f"the daemon on {state_dir} answers something else ({answer.status}): {error}") from error
+        raise SidecarError(
+            f"the daemon on {state_dir} gave an answer that cannot be understood ({answer.status}): {error}"
+        ) from error
     raise SidecarError(reason)
 
 
 def _cure(state_dir: str, error: OSError) -> str:
     match error:
         case FileNotFoundError() | ConnectionRefusedError() | NotADirectoryError():
-            return f"no daemon is running on {state_dir} (--state-dir says another)"
+            return f"no daemon is running on {state_dir} (set another with --state-dir)"
         case PermissionError():
-            return f"the daemon on {state_dir} may be asked by its owner only: try it as root"
+            return f"the daemon on {state_dir} answers only its owner: run this as root"
         case TimeoutError():
-            return f"the daemon on {state_dir} does not answer within {PATIENCE_SECONDS:g} s"
+            return f"the daemon on {state_dir} did not answer within {PATIENCE_SECONDS:g} s"
         case _:
-            return f"the daemon on {state_dir} cannot be asked: {files.reason(error)}"
+            return f"the daemon on {state_dir} cannot be reached: {files.reason(error)}"
 
 
 class UnixConnection(http.client.HTTPConnection):

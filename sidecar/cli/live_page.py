@@ -29,7 +29,7 @@ def follow(what: str, state_dir: str, page: Page) -> int:
     read_status(state_dir)
     console = Console(highlight=False)
     if not console.is_terminal:
-        sys.stderr.write(f"cpuset-sidecar: {what} wants a terminal\n")
+        sys.stderr.write(f"cpuset-sidecar: {what} needs a terminal\n")
         return 2
     # Ctrl-C is how one leaves, so it is no failure.
     with contextlib.suppress(KeyboardInterrupt), Live(console=console, screen=True, auto_refresh=False) as live:

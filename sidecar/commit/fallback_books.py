@@ -52,7 +52,7 @@ class SparedCheckpoint:
             if not self._saved_in_spare(state):
                 raise
             self._is_spared = True
-            return f"{error}; they are kept in {self._spare} meanwhile"
+            return f"{error}; until then it is kept in {self._spare}"
         if self._is_spared:
             shutil.rmtree(self._spare, ignore_errors=True)
             self._is_spared = os.path.lexists(self._spare)
@@ -66,11 +66,11 @@ class SparedCheckpoint:
             return self._main.load()
         if not hmac.compare_digest(seal, self._seal_of(over)):
             found = self._main.load()
-            note = f"the books in {self._spare} are not the sidecar's own, or not whole: they are not used"
+            note = f"the state in {self._spare} is damaged or not the sidecar's own: it is ignored"
             return Loaded(state=found.state, notes=(note, *found.notes))
         with CheckpointFile(self._spare) as spare:
             loaded = spare.load()
-        note = f"the books were found in {self._spare}, because {self._directory} could not be written"
+        note = f"the state was loaded from {self._spare}, because {self._directory} could not be written"
         return Loaded(state=loaded.state, notes=(*loaded.notes, note))
 
     def _saved_in_spare(self, state: State) -> bool:

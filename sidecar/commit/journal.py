@@ -130,7 +130,7 @@ class Journal:
 
     def _world(self) -> bytes:
         if self._snapshot is None:
-            raise StateUnwritable("the journal has no World to start with")
+            raise StateUnwritable("the journal does not begin with a World")
         return world_line(self._snapshot())
 
     def _open_or_make(self) -> None:
@@ -193,7 +193,7 @@ def read_journal(path: str | os.PathLike[str]) -> Iterator[WorldLine | tuple[Fac
             where = f"{os.fspath(path)}, line {number}"
             if (found := _ANY_WORLD.match(line)) and (version := int(found[1] or 1)) != VERSION:
                 raise StateError(
-                    f"{where}: a journal of version {version}, and this release reads version {VERSION}: replay it "
+                    f"{where}: the journal has version {version}, but this release reads version {VERSION}: replay it "
                     "with the release that wrote it"
                 )
             try:

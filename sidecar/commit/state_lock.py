@@ -55,8 +55,7 @@ def hold_lock(state_dir: str) -> Iterator[Lock]:
         if not _locked(opened):
             holder = os.read(opened, 32).decode("ascii", "replace").strip() or "unknown"
             raise AlreadyRunning(
-                f"another sidecar (process {holder}) runs on {state_dir}. "
-                "Stop it first, or give this one a state_dir of its own"
+                f"another sidecar (process {holder}) runs on {state_dir}: stop it, or give this one another state_dir"
             )
         try:
             os.ftruncate(opened, 0)
@@ -70,7 +69,7 @@ def hold_lock(state_dir: str) -> Iterator[Lock]:
 
 
 def _unusable(state_dir: str, error: OSError) -> str:
-    return f"the state directory {state_dir} cannot be used: {reason(error)}. Make it writable, or set state_dir"
+    return f"the state directory {state_dir} cannot be used: {reason(error)}: make it writable, or set state_dir"
 
 
 def _locked(opened: int) -> bool:

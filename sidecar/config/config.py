@@ -125,7 +125,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         reserved, isolated = self.reserved or EMPTY, topology.isolated
         split = topology.whole_cores(reserved) - reserved
         if split and FULL_PCPUS_ONLY in self.options:
-            yield f"reserved {reserved} splits cores: under full-pcpus-only nobody can get CPUs {split}"
+            yield f"reserved {reserved} splits cores: under full-pcpus-only CPUs {split} cannot be granted"
         widths = sorted({len(core.cpus) for core in topology.cores})
         if FULL_PCPUS_ONLY in self.options and len(widths) > 1 and not topology.kinds:
             yield (
@@ -136,7 +136,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             if isolated and self.policy is not PolicyName.NONE:
                 yield (
                     f"the kernel isolates CPUs {isolated}, over which it does not balance threads: those of a shared "
-                    "container can get stuck on one of them; say isolated = prefer, or only"
+                    "container can get stuck on one of them: set isolated = prefer, or only"
                 )
         elif not isolated:
             yield f"isolated is {self.isolated}, and the kernel isolates no CPUs here (isolcpus= at boot)"

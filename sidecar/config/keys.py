@@ -232,7 +232,7 @@ def _named(
 
 
 KEYS: Final[Mapping[str, Key]] = {
-    "policy": Key(_named("policy", PolicyName), "static", "who decides: none (touches nothing), static or dynamic"),
+    "policy": Key(_named("policy", PolicyName), "static", "the policy: none (changes nothing), static or dynamic"),
     "reserved": Key(_reserved, "0", "CPUs that are never given exclusively: a list, or count:N"),
     "options": Key(_options, "full-pcpus-only", f"placement options: {', '.join(NODE_OPTIONS)}"),
     "numa": Key(_numa, "best-effort", "how exclusive CPUs lie to NUMA nodes: none, best-effort, restricted, single"),
@@ -240,7 +240,7 @@ KEYS: Final[Mapping[str, Key]] = {
         _named("isolated", IsolatedRule), "prefer", "CPUs that the kernel isolates: ignore, prefer, or only them"
     ),
     "shared_min": Key(_shared_min, "1", "how many CPUs the shared pool always keeps"),
-    "opt_in": Key(_named("opt_in", OptIn), "label", "who may be exclusive: label, or guaranteed (by limits, too)"),
+    "opt_in": Key(_named("opt_in", OptIn), "label", "how containers ask: label, or guaranteed (limits as well)"),
     "shortage": Key(_named("shortage", Shortage), "share", "without cpuset.on-shortage: share, wait or stop"),
     "grace": Key(_duration("grace_seconds", 0, MAX_GRACE), "2s", "notice before CPUs are taken, without cpuset.grace"),
     "cooldown": Key(
@@ -260,7 +260,7 @@ KEYS: Final[Mapping[str, Key]] = {
         _number("load_pressure", 100, _PERCENT), "20", "CPU pressure in percent that asks for one more"
     ),
     "engine": Key(_engine, "auto", "auto, or the address of the engine's socket"),
-    "state_dir": Key(_directory("state_dir"), "/var/lib/cpuset-sidecar", "where the books are kept"),
+    "state_dir": Key(_directory("state_dir"), "/var/lib/cpuset-sidecar", "where the recorded state is kept"),
     "projections": Key(_directory("projections"), "/run/cpuset-sidecar", "where workloads read their CPUs"),
     "unmanaged": Key(_unmanaged, "db-*", "containers left alone: name patterns, or label=value patterns"),
     "cgroup": Key(_directory("cgroup"), "/sys/fs/cgroup", "where the host's cgroup hierarchy is mounted"),

@@ -39,7 +39,7 @@ def find(candidates: Iterable[N], wanted: str) -> N:
     shown = printable(wanted)
     if found:
         names = ", ".join(sorted(printable(each.name) for each in found)[:10])
-        raise NotFound(f"{shown!r} is the beginning of {len(found)} ids ({names}): give more of it")
+        raise NotFound(f"{shown!r} is the beginning of {len(found)} ids ({names}): give more characters")
     near = difflib.get_close_matches(wanted, [each.name for each in known], n=1)
     hint = f"; did you mean {printable(near[0])!r}?" if near else "; `cpuset-sidecar status` lists them"
     raise NotFound(f"there is no container {shown!r}{hint}")

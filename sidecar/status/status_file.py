@@ -33,7 +33,9 @@ def write_status(state_dir: str | Path, status: Status) -> None:
 def read_status(state_dir: str | Path) -> Status:
     """The last document. StateError, saying what to do, where there is none that can be understood."""
     if not os.path.lexists(state_dir):
-        raise StateError(f"there is no {state_dir}: no daemon has run with this state_dir (--state-dir says another)")
+        raise StateError(
+            f"there is no {state_dir}: no daemon has run with this state_dir (set another with --state-dir)"
+        )
     with files.directory(state_dir) as at:
         content = files.read_bounded(at, NAME, LIMIT)
     if content is None:
@@ -46,7 +48,7 @@ def decode_status(content: bytes) -> Status:
     try:
         status = codec.decode(content, Status)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise StateError(f"this is no status document: {error}") from error
+        raise StateError(f"this is not a status document: {error}") from error
     if status.version > VERSION:
         raise StateError(f"the status document has version {status.version}; this program reads up to {VERSION}")
     return status

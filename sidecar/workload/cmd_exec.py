@@ -50,7 +50,7 @@ _LOOK_SECONDS: Final = 0.001
 
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
-_DESCRIPTION = """Run a program on the CPUs that its container has, whatever they become. Its threads, and those of all
+_DESCRIPTION = """Run a program on the CPUs of its container, and follow their changes. Its threads, and those of all
 that it starts, are moved off CPUs that are about to be taken, which is then acknowledged, and onto CPUs that come.
 A thread that the program binds to CPUs itself is left there."""
 
@@ -69,7 +69,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """The command's arguments."""
     parser = subparsers.add_parser(
         "exec",
-        help="run a program that follows its CPUs: its threads are moved, and it is signalled",
+        help="run a program and keep its threads on the CPUs of its container",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -90,7 +90,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="DIR",
         help="the projection directory; by default $CPUSET_SIDECAR_DIR, or /run/cpuset-sidecar/by-id/$HOSTNAME",
     )
-    parser.add_argument("--no-ack", action="store_true", help="do not acknowledge: always use the whole grace")
+    parser.add_argument("--no-ack", action="store_true", help="do not acknowledge: always use the whole grace period")
     parser.add_argument(
         "--wait",
         type=_seconds,
@@ -98,7 +98,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="SECONDS",
         help=f"how long to wait for the projection before the start (default: {WAIT_SECONDS:g})",
     )
-    parser.add_argument("--verbose", action="store_true", help="say on stderr what is done at each change")
+    parser.add_argument("--verbose", action="store_true", help="report on stderr what is done at each change")
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="PROGRAM", help="the program and its arguments")
     parser.set_defaults(func=lambda args: run(args, parser))
 
@@ -107,7 +107,7 @@ def run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     """Run the program to its end; the exit code."""
     words: list[str] = args.words[1:] if args.words[:1] == ["--"] else args.words
     if not words:
-        parser.error("which program? cpuset-sidecar exec -- PROGRAM [ARGUMENT ...]")
+        parser.error("no program given: write cpuset-sidecar exec -- PROGRAM [ARGUMENT ...]")
     blocked = take_signals()
     with ProjectionWatch(args.dir, ear=_signalling_ear) as watch:
         try:
@@ -174,7 +174,7 @@ class _Run:
     def _start(self, blocked: set[int]) -> Child:
         if self._told is None:
             self._say_once(
-                f"{self._watch.trouble or 'nothing is known of our CPUs'}; starting without it, and watching"
+                f"{self._watch.trouble or 'the CPUs are unknown'}; starting the program anyway, and watching"
             )
         count = None if self._wanted is None else len(self._wanted)
         return Child(self._words, environment_for(count, os.environ, self._threads_env), blocked)
@@ -240,7 +240,7 @@ class _Run:
         try:
             ack.write(self._watch.directory, generation)
         except ProjectionError as error:
-            self._say_once(f"CPUs were left, but that cannot be acknowledged: {error}")
+            self._say_once(f"CPUs were left, but this cannot be acknowledged: {error}")
         else:
             self._note(f"acknowledged {generation}")
 
@@ -259,7 +259,7 @@ def _outcome(told: Projection, moved: Moved) -> str:
     words = [f"CPUs {told.cpus}", f"leaving {told.leaving}"] if told.leaving else [f"CPUs {told.cpus}"]
     threads = [f"{moved.following} followed to {mine()}"]
     if moved.own:
-        threads.append(f"{moved.own} on CPUs of their own choice")
+        threads.append(f"{moved.own} bound by the program")
     if moved.on_leaving:
         threads.append(f"{moved.on_leaving} not off yet")
     return f"{', '.join(words)}; threads: {', '.join(threads)}"

@@ -37,12 +37,12 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--until",
         choices=[each.value for each in Until],
-        help="end (0) once it holds CPUs of its own (granted), or runs on exactly them and alone (settled)",
+        help="exit with 0 once it holds exclusive CPUs (granted), or runs on exactly them and alone (settled)",
     )
     parser.add_argument(
-        "--timeout", type=_positive, metavar="SECONDS", help="with --until: end (1) where that takes longer"
+        "--timeout", type=_positive, metavar="SECONDS", help="with --until: exit with 1 if that takes longer"
     )
-    parser.add_argument("--json", action="store_true", help="print each state whole, one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="print each state in full, one JSON object per line")
     parser.set_defaults(func=_run_with)
 
 
@@ -52,7 +52,7 @@ def run(directory: str | None, as_json: bool, until: Until | None = None, timeou
     """
     with ProjectionWatch(directory) as watch:
         if os.path.lexists(watch.directory) and not os.path.isdir(watch.directory):
-            _complain(f"{watch.directory} is not a directory; give the one that holds status.json and cpuset")
+            _complain(f"{watch.directory} is not a directory: give the one with status.json and cpuset")
             return 2
         try:
             return _print_changes(watch, as_json, until, time.monotonic() + timeout)
@@ -131,8 +131,8 @@ def _reached(directory: str, until: Until) -> Projection | None:
 
 def _reason(directory: str) -> str:
     with suppress(ProjectionError):
-        return read(directory).reason or "it does not say why"
-    return "it says nothing"
+        return read(directory).reason or "it gives no reason"
+    return "there is no projection"
 
 
 def _is_hopeless(trouble: ProjectionError) -> bool:
@@ -165,5 +165,5 @@ def _run_with(arguments: argparse.Namespace) -> int:
 def _positive(text: str) -> float:
     value = float(text)
     if not 0 < value <= 86400:
-        raise argparse.ArgumentTypeError("more than 0, and a day at most")
+        raise argparse.ArgumentTypeError("write more than 0 seconds, and a day at most")
     return value

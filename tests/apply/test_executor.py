@@ -242,7 +242,7 @@ async def test_the_other_orders(autojump_clock: MockClock, bench: Bench, monkeyp
     monkeypatch.setattr(bench.docker.kernel, "topology", broken)
     bench.executor.start(ReadTopology())
     await trio.sleep(1)
-    assert "the machine cannot be read" in bench.lines.getvalue()
+    assert "the machine's topology cannot be read" in bench.lines.getvalue()
 
 
 async def test_a_stop_that_fails_is_told(autojump_clock: MockClock, bench: Bench) -> None:

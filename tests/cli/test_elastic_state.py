@@ -57,4 +57,4 @@ def test_explain_says_why_cpus_moved(story: Story, tmp_path: Path, capsys: pytes
     lines = capsys.readouterr().out.splitlines()
     assert f"  It gave up CPUs {take.cpus}: {why(take.cause)}." in lines
     assert any(line.startswith(f"  CPUs {take.cpus} are leaving it (take 1), until it acknowledges") for line in lines)
-    assert "  It may have 2 to 6 CPUs: it gets its share of all that is spare, by its weight of 20." in lines
+    assert "  It may have 2 to 6 CPUs: it gets a share of the spare CPUs, by its weight of 20." in lines

@@ -97,7 +97,7 @@ def test_a_kubelets_books_are_a_table() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (EXAMPLE.replace(b"0-63", b"0-62"), "file cannot be used: the checksum does not fit the content"),
+        (EXAMPLE.replace(b"0-63", b"0-62"), "file cannot be used: the checksum does not match the content"),
         (encode_checkpoint(BOOKS)[:-5], "file cannot be used: it is not a checkpoint"),
         (b"\x7fELF", "file cannot be used: it is not a kubelet's CPU manager state"),
     ],

@@ -123,7 +123,7 @@ def test_the_command_counts_by_the_configuration_where_no_daemon_runs(
     assert (told["cpus"], told["before"], told["source"]) == (expected, None, "the configuration (no file)")
     assert written(path) == {"log-level": "warn", "node-generic-resources": [f"exclusive-cpu={expected}"]}
     assert main(asked(path)) == 0
-    assert "it stays as it is" in capsys.readouterr().out
+    assert "it is unchanged" in capsys.readouterr().out
     assert main(asked(path, "--remove")) == 0
     assert written(path) == {"log-level": "warn"}
 
@@ -147,7 +147,7 @@ async def test_the_command_believes_the_running_daemon(
         told = capsys.readouterr().out.splitlines()
     assert told == [
         f"this node can give 5 CPUs exclusively, by the daemon on {tmp_path}; {path} advertised exclusive-cpu=5",
-        "it stays as it is",
+        "it is unchanged",
     ]
 
 
@@ -168,7 +168,7 @@ def test_what_is_to_be_done_next_is_said(path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--policy", "none"), "has the policy none, which gives nobody CPUs: set policy and reserved first"),
+        (("--policy", "none"), "has the policy none, which grants nothing: set policy and reserved first"),
         (("--kind", "a=b"), "--kind is 'a=b': write a name like exclusive-cpu"),
         (("--shared-min", "99999"), "make it smaller"),
     ],
@@ -185,7 +185,7 @@ def test_what_cannot_be_advertised_is_said(
 def test_a_file_that_says_something_else_there_is_left_alone(path: Path) -> None:
     """It is somebody's mistake, and theirs to correct."""
     path.write_text('{"node-generic-resources": {"exclusive-cpu": 3}}')
-    with pytest.raises(ConfigError, match="is not a list of texts: correct it first; nothing was changed"):
+    with pytest.raises(ConfigError, match="is not a list of strings: nothing was changed; correct it first"):
         of(path, 3)
 
 
@@ -211,7 +211,7 @@ def test_names_of_single_resources_are_no_count(path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "engine", "count", "said"),
     [
-        (STATIC, NODE, 3, [("ok", "exclusive-cpu=3 is advertised, and can be given")]),
+        (STATIC, NODE, 3, [("ok", "exclusive-cpu=3 is advertised, and can be granted")]),
         (
             STATIC,
             NODE,

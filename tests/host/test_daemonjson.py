@@ -69,7 +69,7 @@ def test_a_table_where_something_else_stands_is_refused() -> None:
     [
         (b'{"debug": true,}', "is not JSON"),
         (b"[]", "is not a JSON object"),
-        (b'{"debug": true, "debug": false}', "'debug' stands in it twice"),
+        (b'{"debug": true, "debug": false}', "'debug' is in it twice"),
         (b'{"a": NaN}', "NaN is not JSON"),
         (b'{"a": "\xff"}', "is not JSON in UTF-8"),
         (b"[" * 100_000, "is not JSON"),

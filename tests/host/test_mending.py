@@ -180,8 +180,8 @@ def test_directories_in_the_way_are_said_in_words(tree: Tree) -> None:
     (trouble,) = tree.kernel.mend([view(pid=42)])
     assert told(trouble) == (
         "0123: its processes fell out of its group when its last CPU went offline, and cannot be moved back (Is a "
-        "directory). Mount /sys/fs/cgroup writable into the sidecar and let it see the host's processes (pid: host), "
-        "or restart 0123"
+        "directory): mount /sys/fs/cgroup writable into the sidecar and run it with the host's PID namespace "
+        "(pid: host), or restart 0123"
     )
 
 
@@ -209,7 +209,7 @@ def test_the_online_cpus_are_one_short_file(tmp_path: Path) -> None:
     (directory / "online").write_text("0-3,5\n")
     assert HostKernel(sys=tmp_path).online() == CPUSet.parse("0-3,5")
     (directory / "online").write_text("none of them\n")
-    with pytest.raises(StateError, match="does not tell which CPUs are online"):
+    with pytest.raises(StateError, match="does not say which CPUs are online"):
         HostKernel(sys=tmp_path).online()
 
 

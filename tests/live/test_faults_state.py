@@ -59,7 +59,7 @@ def test_books_that_find_no_room_are_said_and_made_up_for(
         watcher.forget(first)
         workloads.api.remove(first)
         second, late = workloads.run("second", labels=ONE, **LIMITED), workloads.run("late")
-        for what in ("the books are not saved: cannot write checkpoint.json", "cannot write the journal"):
+        for what in ("the recorded state is not saved: cannot write checkpoint.json", "cannot write the journal"):
             eventually(lambda what=what: f"{what}: {FULL}" in told(sidecar), f"said: {what}")  # type: ignore[misc]
             assert sidecar.has_logged(f"{what}: ")
         assert set(by_id(sidecar.books().assignments)) == {first}
@@ -184,7 +184,7 @@ def test_a_directory_that_is_not_ours_to_write_is_said(
     until_alone(sidecar, first)
     sidecar.state_dir.chmod(0o500)
     workloads.api.remove(first)
-    said = "the books are not saved: cannot write checkpoint.json: permission denied"
+    said = "the recorded state is not saved: cannot write checkpoint.json: permission denied"
     eventually(lambda: said in told(sidecar), "said")
     sidecar.state_dir.chmod(0o700)
     second = workloads.run("second", labels=ONE)

@@ -196,7 +196,7 @@ def test_a_cpu_that_has_not_come_yet_has_not_been_lost() -> None:
 HOLDER: list[Line] = [started(0), told(S, "1"), ran(1, S, 4 * S), ended(4 * S)]
 WAITER: list[Line] = [
     started(2 * S),
-    told(2 * S, "0", shared=True, reason="in the shared pool: 1 exclusive CPU asked for, 0 free"),
+    told(2 * S, "0", shared=True, reason="in the shared pool: asked for 1 exclusive CPU, 0 free"),
     ran(0, 2 * S, 5 * S),
     told(5 * S, "1"),
     ran(1, 5 * S, 6 * S),

@@ -311,7 +311,7 @@ def test_what_is_planted_is_an_error_and_is_never_followed(
             planted.write_text("")
         case _:
             os.mkfifo(planted)
-    with pytest.raises(ProjectionError, match=f"{place.split('/')[-1]}: a symbolic link or a file stands there"):
+    with pytest.raises(ProjectionError, match=f"{place.split('/')[-1]}: a symbolic link or a file is there"):
         projections.write(A, ["voice"], told(A, "2-3"))
     assert os.listdir(outside) == []
     assert not (tmp_path / "nowhere").exists()

@@ -84,7 +84,7 @@ async def test_nothing_can_be_changed_over_tcp(rig: Rig, reach: Access, route: s
         status, told = await ask(port, method, route)
         assert (status, json.loads(told)) == (
             404,
-            {"error": "this is not to be had over TCP: ask on the daemon's Unix socket"},
+            {"error": "this is not available over TCP: ask on the daemon's Unix socket"},
         )
     assert rig.asked == []
 

@@ -183,7 +183,7 @@ def test_without_a_sidecar_the_container_does_not_start_and_the_reader_learns_th
     assert bench.became() is None
     assert bench.spec() == SPEC
     reason = bench.logged()[0]["msg"]
-    assert f"nobody answers on {bench.sidecar.path}" in reason
+    assert f"nothing answers on {bench.sidecar.path}" in reason
     assert "cpuset-sidecar doctor" in reason
     assert done.stderr == reason + "\n"
 

@@ -204,9 +204,9 @@ def test_go_escapes_more_than_json_asks() -> None:
         (b'{"checksum":18446744073709551616}', "checksum is not a whole number of 64 bits"),
         (b'{"checksum":' + b"9" * 10_000 + b"}", "checksum is not a whole number of 64 bits"),
         (b'{"checksum":"1"}', "checksum is not a whole number of 64 bits"),
-        (b'{"checksum":1}', "the checksum does not fit the content"),
-        (b'{"checksum":1,"entries":{"p":{"c":"1"}}}', "the checksum does not fit the content"),
-        (b'{"checksum":1,"podEntries":{"p":{"cpuSet":"x"}}}', "the checksum does not fit the content"),
+        (b'{"checksum":1}', "the checksum does not match the content"),
+        (b'{"checksum":1,"entries":{"p":{"c":"1"}}}', "the checksum does not match the content"),
+        (b'{"checksum":1,"podEntries":{"p":{"cpuSet":"x"}}}', "the checksum does not match the content"),
     ],
 )
 def test_hostile_files_are_refused_in_words(content: bytes, message: str) -> None:
@@ -329,7 +329,7 @@ def test_an_entry_that_may_mean_several_is_left() -> None:
         ({"uid": {"app": "5-6"}}, "container 'app' of pod 'uid' holds 5-6: no container is called so"),
         ({"uid": {"web": "5-7"}}, "container 'web' of pod 'uid' holds 5-7: web asked for 2"),
         ({"uid": {"web": ""}}, "container 'web' of pod 'uid' holds no CPUs: web asked for 2"),
-        ({"a": {"web": "5-6"}, "b": {"web": "7-8"}}, "container 'web' of pod 'a' holds 5-6: several entries mean web"),
+        ({"a": {"web": "5-6"}, "b": {"web": "7-8"}}, "container 'web' of pod 'a' holds 5-6: several entries match web"),
     ],
 )
 def test_what_an_import_cannot_know_is_left(assignments: dict[str, dict[str, str]], left: str) -> None:
@@ -352,6 +352,6 @@ def test_what_an_import_cannot_know_is_left(assignments: dict[str, dict[str, str
 )
 def test_an_import_that_breaks_a_law_is_refused_whole(text: str, law: str) -> None:
     """Saying which."""
-    with pytest.raises(StateError, match="the import would break the books: ") as caught:
+    with pytest.raises(StateError, match="the import would break the recorded state: ") as caught:
         imported(KubeletState(policy="static", assignments={"uid": {"web": cpus(text)}}), BOOKS)
     assert law in str(caught.value)

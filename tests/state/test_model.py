@@ -99,7 +99,9 @@ def test_every_broken_law_is_a_sentence() -> None:
         "asked for 2 CPUs and holds 2-4": EMPTY_BOOKS.granted(wish(A), CPUSet.parse("2-4")),
         "holds reserved CPUs 0": EMPTY_BOOKS.granted(wish(A), CPUSet.of(0, 1)),
         "CPUs 8, which are not online": State(policy="static", online=CPUSet.parse("0-8")),
-        "CPUs 7 are online and in no book": State(policy="static", online=CPUSet.parse("0-6")),
+        "CPUs 7 are online, but neither shared, reserved nor granted": State(
+            policy="static", online=CPUSet.parse("0-6")
+        ),
         "the shared pool is empty": State(policy="static", online=CPUSet.parse("0-7")).granted(
             wish(A, 8), CPUSet.parse("0-7")
         ),

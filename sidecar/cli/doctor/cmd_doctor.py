@@ -1,4 +1,4 @@
-"""`doctor`: what on this host will not work, and the cure."""
+"""`doctor`: what will not work on this host, and how to fix it."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """The command's arguments."""
     parser = subparsers.add_parser(
         "doctor",
-        help="what on this host will not work, and the cure",
-        description="Look at engine, kernel, machine, directories, configuration and containers, and say what will\n"
-        "not work, with the cure. Changes nothing.",
+        help="what will not work on this host, and how to fix it",
+        description="Check the engine, kernel, machine, directories, configuration and containers, and report\n"
+        "what will not work and how to fix it. Changes nothing.",
         epilog="examples:\n  cpuset-sidecar doctor\n  cpuset-sidecar doctor --policy static --reserved 0-1\n\n"
-        "exit codes: 0 nothing failed (warnings may be there), 1 something did\n",
+        "exit codes: 0 nothing failed (there may be warnings), 1 something did\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_json(parser)
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         config = config_of(args)
     except ConfigError as error:
         findings.append(
-            Finding("configuration", Verdict.FAIL, str(error), "correct it; the rest is checked without it")
+            Finding("configuration", Verdict.FAIL, str(error), "correct it; the other checks run without it")
         )
         config = Config()
     findings += examine(config, HostKernel(cgroup=config.cgroup), ask_engine)

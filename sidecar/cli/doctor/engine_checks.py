@@ -28,10 +28,10 @@ def check_others(report: EngineReport, others: Iterable[tuple[str, EngineReport]
         if other.engine is None or not foreign:
             continue
         says = (
-            f"{other.engine.name} {other.engine.version} at {place} has {len(foreign)} more: its containers are not "
-            "confined, and run on exclusive CPUs too"
+            f"{other.engine.name} {other.engine.version} at {place} has {len(foreign)} more containers: they are "
+            "not confined, and also run on exclusive CPUs"
         )
-        cure = "keep the containers of one engine only on this host, or pin those of the other to the reserved CPUs"
+        cure = "run the containers of one engine only on this host, or pin those of the other to the reserved CPUs"
         yield Finding("second engine", Verdict.WARN, says, cure)
 
 

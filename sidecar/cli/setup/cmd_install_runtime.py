@@ -33,8 +33,8 @@ from state import files
 _KEYS = ("runtimes", STRICT_RUNTIME)
 
 _DESCRIPTION = f"""Set up the strict start: an OCI runtime `{STRICT_RUNTIME}` that asks the sidecar before it creates a
-container, and lets nobody start on other CPUs than those it says. Only containers that are made with that runtime are
-affected. Docker is told to read its configuration again, not restarted. --remove undoes it."""
+container, so that the container starts on its CPUs or not at all. Only containers created with that runtime are
+affected. dockerd reloads its configuration and is not restarted. --remove undoes this."""
 
 _EPILOG = """examples:
   cpuset-sidecar install-runtime --dry-run
@@ -63,15 +63,21 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         dest="wanted",
         choices=("docker", "podman", "auto"),
         default="auto",
-        help="which engine learns of it (default: those that are on the host)",
+        help="which engine to configure (default: those on the host)",
     )
-    parser.add_argument("--hook", action="store_true", help="for Podman: a precreate hook besides, by annotations")
+    parser.add_argument("--hook", action="store_true", help="for Podman: also a precreate hook, enabled by annotations")
     parser.add_argument("--runtime", default="auto", metavar="NAME", help="the real runtime (default: runc, else crun)")
     parser.add_argument("--python", default="", metavar="PATH", help="the host's Python, 3.9 or newer")
     parser.add_argument("--socket", default="", metavar="PATH", help="the sidecar's api.sock, as the host sees it")
-    parser.add_argument("--patience", type=_seconds, default=10.0, metavar="SECONDS", help="wait for a missing sidecar")
     parser.add_argument(
-        "--prefix", default=runtime_files.USUAL, metavar="DIR", help="where it goes (default: /usr/local)"
+        "--patience",
+        type=_seconds,
+        default=10.0,
+        metavar="SECONDS",
+        help="how long to wait for a sidecar that does not answer",
+    )
+    parser.add_argument(
+        "--prefix", default=runtime_files.USUAL, metavar="DIR", help="where to install it (default: /usr/local)"
     )
     parser.add_argument("--docker-pid", default=dockerd_process.PID_FILE, metavar="PATH", help="dockerd's pid file")
     add_config(parser, ("state_dir", "projections", "engine"))
@@ -113,11 +119,11 @@ def _install(args: argparse.Namespace, root: str) -> Done:
     notes += _compiled(root, places, made)
     if file:
         kept = write_daemon_json(file, settings)
-        notes += [f"the former {kept.path} is kept in {kept.backup}"] if kept.backup else []
+        notes += [f"the previous {kept.path} is kept in {kept.backup}"] if kept.backup else []
     if docker:
         notes += _reloaded(args, root, wanted=True)
     if podman:
-        notes.append(f"Podman: --runtime {STRICT_RUNTIME}, at its next call")
+        notes.append(f"Podman: use --runtime {STRICT_RUNTIME} from its next call on")
     return Done(written=written, notes=tuple(notes))
 
 
@@ -128,17 +134,17 @@ def _remove(args: argparse.Namespace, root: str) -> Done:
         try:
             using = dockerd_process.users(socket)
         except EngineUnavailable as error:
-            notes.append(f"whether containers use it is not known: {error}")
+            notes.append(f"cannot tell whether containers use it: {error}")
         else:
             if live := [user.name for user in using if user.is_live]:
                 raise SidecarError(
                     f"nothing was removed: {', '.join(live)} {'run' if len(live) > 1 else 'runs'} under the runtime "
-                    f"{STRICT_RUNTIME}, and could not be stopped without it: stop first what is to keep its data, "
-                    "then make it anew with another runtime"
+                    f"{STRICT_RUNTIME}, and cannot be stopped without it: stop and recreate "
+                    f"{'them' if len(live) > 1 else 'it'} with another runtime first"
                 )
             if using:
                 notes.append(
-                    f"cannot be started until made anew with another runtime: {', '.join(user.name for user in using)}"
+                    f"recreate with another runtime before the next start: {', '.join(user.name for user in using)}"
                 )
     file = _daemon_json(args, root)
     ours = _is_ours(file, places)
@@ -171,7 +177,7 @@ def _forgotten(args: argparse.Namespace, root: str, file: DaemonJson) -> list[st
     """
     settings = without(file.settings, _KEYS)
     kept = write_daemon_json(file, {_KEYS[0]: {}, **settings})
-    notes = [f"the former {kept.path} is kept in {kept.backup}", *_reloaded(args, root, wanted=False)]
+    notes = [f"the previous {kept.path} is kept in {kept.backup}", *_reloaded(args, root, wanted=False)]
     if _KEYS[0] not in settings:
         folder, name = os.path.split(kept.path)
         with files.directory(folder) as at:
@@ -192,7 +198,7 @@ def _engines(args: argparse.Namespace, root: str) -> tuple[bool, bool]:
         any(os.path.exists(os.path.join(root, place, name)) for place in places) for name in ("dockerd", "podman")
     )
     if not docker and not podman:
-        raise ConfigError("there is neither dockerd nor podman on the host: say --for docker or --for podman")
+        raise ConfigError("there is neither dockerd nor podman on the host: add --for docker or --for podman")
     return docker, podman
 
 
@@ -210,7 +216,7 @@ def _see_that_free(file: DaemonJson, places: Places) -> None:
     present = value_at(file.settings, _KEYS)
     if present is not None and not _is_ours(file, places):
         raise ConfigError(
-            f"{file.path} has another runtime {STRICT_RUNTIME!r} already, {present!r}: nothing was changed; rename it"
+            f"{file.path} has another runtime {STRICT_RUNTIME!r}, {present!r}: nothing was changed; rename that one"
         )
 
 
@@ -238,26 +244,29 @@ def _reloaded(args: argparse.Namespace, root: str, *, wanted: bool) -> Iterator[
     """Have dockerd read its configuration again, and see whether it took it."""
     running = _running(args, root)
     if running is None:
-        yield "no dockerd is seen from here: it learns of it at its next start, or by `systemctl reload docker`"
+        yield "dockerd is not visible from here: it reads this at its next start, or run `systemctl reload docker`"
         return
     running.reload()
     knows = "knows" if wanted else "no longer knows"
     if not (socket := _socket(args)):
-        yield "dockerd was told to read its configuration again; its socket is not here, so nothing was verified"
+        yield "dockerd was told to reload its configuration; without its socket this is not verified"
     elif dockerd_process.until_known(socket, STRICT_RUNTIME, wanted=wanted):
         yield f"dockerd {knows} the runtime {STRICT_RUNTIME}, without a restart"
     else:
         raise SidecarError(
-            f"dockerd was told to read its configuration again, and its list of runtimes did not change within "
-            f"{dockerd_process.RELOAD_SECONDS:g} s: its log says why"
+            f"dockerd was told to reload its configuration, but its list of runtimes did not change within "
+            f"{dockerd_process.RELOAD_SECONDS:g} s: see its log"
         )
 
 
 def _doubts(root: str, made: Installation) -> Iterator[str]:
     """What will keep containers from starting, or their projections from them."""
-    for path, lacks in ((made.socket, "no container starts under it"), (made.projections, "none is mounted")):
+    for path, lacks in (
+        (made.socket, "no container can start with this runtime"),
+        (made.projections, "no projection is mounted"),
+    ):
         if not os.path.exists(path if root == "/" else os.path.join(root, path.lstrip("/"))):
-            yield f"{path} is not on the host: until the sidecar makes it, {lacks}"
+            yield f"{path} is missing on the host: until the sidecar creates it, {lacks}"
 
 
 def _compiled(root: str, places: Places, made: Installation) -> Iterator[str]:
@@ -272,11 +281,11 @@ def _compiled(root: str, places: Places, made: Installation) -> Iterator[str]:
         return
     if done.returncode:
         said = done.stdout + done.stderr
-        raise ConfigError(f"{made.python} cannot run the runtime: {said.strip()[-300:]}: say another with --python")
+        raise ConfigError(f"{made.python} cannot run the runtime: {said.strip()[-300:]}: name another with --python")
 
 
 def _seconds(text: str) -> float:
     value = float(text)
     if not 0 <= value <= 30:
-        raise argparse.ArgumentTypeError("0 to 30 seconds")
+        raise argparse.ArgumentTypeError("write 0 to 30 seconds")
     return value

@@ -46,7 +46,7 @@ class Dockerd(msgspec.Struct, frozen=True):
             os.kill(self.pid, signal.SIGHUP)
         except OSError as error:
             raise SidecarError(
-                f"dockerd cannot be told to read its configuration again ({files.reason(error)}): "
+                f"dockerd cannot be told to reload its configuration ({files.reason(error)}): "
                 "run `systemctl reload docker` on the host"
             ) from error
 
@@ -114,9 +114,9 @@ def _ask(path: str, route: str) -> Any:
             raise EngineUnavailable(f"the engine on {path} answers {answer.status} to {route}")
         return json.loads(content)
     except OSError as error:
-        raise EngineUnavailable(f"the engine on {path} cannot be asked: {files.reason(error)}") from error
+        raise EngineUnavailable(f"the engine on {path} cannot be reached: {files.reason(error)}") from error
     except (HTTPException, ValueError) as error:
-        raise EngineUnavailable(f"the engine on {path} answers something else: {error}") from error
+        raise EngineUnavailable(f"the engine on {path} gave an answer that cannot be understood: {error}") from error
     finally:
         connection.close()
 
@@ -125,7 +125,7 @@ def conflict(words: Sequence[str]) -> str:
     """Why this daemon would not take a table of runtimes from its configuration file; "" where it would."""
     if any(word == "--add-runtime" or word.startswith("--add-runtime=") for word in words):
         return (
-            "dockerd runs with --add-runtime, and takes no runtimes from its configuration file besides: "
+            "dockerd runs with --add-runtime, and then reads no runtimes from its configuration file: "
             "move that flag into the file first"
         )
     return ""

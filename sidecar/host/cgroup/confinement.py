@@ -50,7 +50,7 @@ def parents(view: ContainerView, *, cgroup: str | Path = CGROUP, proc: str | Pat
 
 def reason(found: Confinement | None) -> str:
     """The same as the end of a sentence; "" where nothing confines."""
-    return f": the cgroup {found.path} above it has CPUs {found.cpus} only" if found else ""
+    return f": the cgroup {found.path} above it has only CPUs {found.cpus}" if found else ""
 
 
 def _effective(directory: str, version: int) -> CPUSet:

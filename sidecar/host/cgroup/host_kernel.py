@@ -69,7 +69,7 @@ class HostKernel:
         path = f"{self._sys}/{CPU_DIR}/online"
         if cpus := _read_cpus(path):
             return cpus
-        raise StateError(f"{path} does not tell which CPUs are online")
+        raise StateError(f"{path} does not say which CPUs are online")
 
     def mend(self, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
         """As the port says. May be called in a thread beside the others."""

@@ -78,18 +78,18 @@ class _GroupFiles:
     def _check(self, info: EngineInfo, driver: str, right: str) -> None:
         if info.cgroup_version == "1" or self._directory is None:
             raise EngineLacks(
-                f"shared_slice is {self.name!r}, and there is no cgroup v2 with the cpuset controller at {self._root}: "
-                "on v1 a group does not confine its members. Boot with cgroup v2, mount /sys/fs/cgroup into the "
-                "sidecar, or leave shared_slice out."
+                f"shared_slice is {self.name!r}, but there is no cgroup v2 with the cpuset controller at {self._root}, "
+                "and a v1 cgroup does not confine its children: boot with cgroup v2, mount /sys/fs/cgroup into the "
+                "sidecar, or leave shared_slice out"
             )
         if info.is_rootless:
             raise EngineLacks(
-                f"shared_slice is {self.name!r}, and the engine is rootless: its containers live below its "
-                "user's slice, which the sidecar does not write. Leave shared_slice out"
+                f"shared_slice is {self.name!r}, but the engine is rootless, and the sidecar does not write its user's "
+                "slice: leave shared_slice out"
             )
         if info.cgroup_driver not in (driver, ""):
             raise EngineLacks(
-                f"shared_slice is {self.name!r}, and the engine's cgroup driver is {info.cgroup_driver}: write {right}"
+                f"shared_slice is {self.name!r}, but the engine's cgroup driver is {info.cgroup_driver}: write {right}"
             )
 
 
@@ -119,7 +119,7 @@ class SystemdGroup(_GroupFiles):
                 await trio.sleep(_POLL_SECONDS)
             return
         told = _cpus(f"{self._directory}/cpuset.cpus") or "no CPUs"
-        raise EngineFailed(f"systemd took AllowedCPUs={cpus} for {self.name}, and its cgroup still says {told}")
+        raise EngineFailed(f"systemd accepted AllowedCPUs={cpus} for {self.name}, but its cgroup still has {told}")
 
 
 class PlainGroup(_GroupFiles):
@@ -161,7 +161,7 @@ def _translated(error: OSError, at: str) -> EngineError:
     """A write to cgroupfs that failed, by what may be done about it."""
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return EngineLacks(
-            f"{at} cannot be written: {files.reason(error)}. Run as root, and mount /sys/fs/cgroup writable into the "
+            f"{at} cannot be written: {files.reason(error)}: run as root, and mount /sys/fs/cgroup writable into the "
             "sidecar's container, or leave shared_slice out"
         )
     if error.errno in (errno.EINVAL, errno.ERANGE, errno.ENOTSUP):

@@ -138,7 +138,7 @@ def write_daemon_json(found: DaemonJson, settings: Mapping[str, Any]) -> Written
         _make_above(folder)
     with files.directory(folder, create=True) as at:
         if files.read_bounded(at, name, _LIMIT) != found.content:  # (2)
-            raise ConfigError(f"{found.path} was changed by somebody else meanwhile: nothing was written, try again")
+            raise ConfigError(f"{found.path} was changed in the meantime: nothing was written; run the command again")
         mode = _mode(found.path)
         if found.content is not None:
             files.replace(at, name + BACKUP_SUFFIX, found.content, sync=True, mode=mode)  # (3)
@@ -169,7 +169,7 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(table) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"{twice!r} stands in it twice")
+        raise ValueError(f"it has {twice!r} twice")
     return table
 
 

@@ -161,9 +161,9 @@ def find_real(root: str, wanted: str) -> str:
     for name in names:
         if found := _program(root, name):
             if os.path.basename(found) == STRICT_PROGRAM:
-                raise ConfigError(f"{found} cannot be its own real runtime: say runc, or crun")
+                raise ConfigError(f"{found} cannot be its own real runtime: name runc or crun")
             return found
-    raise ConfigError(f"there is no OCI runtime {' or '.join(names)} on the host: say its path with --runtime")
+    raise ConfigError(f"there is no OCI runtime {' or '.join(names)} on the host: give its path with --runtime")
 
 
 def find_python(root: str, wanted: str) -> str:
@@ -173,7 +173,7 @@ def find_python(root: str, wanted: str) -> str:
             return found
     raise ConfigError(
         f"the host has no {wanted or 'python3 in /usr/bin or /usr/local/bin'}, which the runtime needs (3.9 or newer, "
-        "nothing besides): install it, or say where it is with --python"
+        "only its standard library): install it, or give its path with --python"
     )
 
 

@@ -29,7 +29,7 @@ def completed(told: Iterable[Told], online: CPUSet, level: str, notes: list[str]
     kept = _apart(told, online, level, notes)
     found = numbered(kept)
     if not found:
-        notes.append(f"{level}s are not told: the next larger level counts instead")
+        notes.append(f"{level}s are unknown: the next larger level is used instead")
         return {}
     if untold := online - union(found.values()):
         lowest = min(found)
@@ -78,7 +78,7 @@ def last_level(
         return None
     highest, private = beyond[-1], {core.mask for core in cores}
     if highest.level < LAST_LEVELS and len(cores) > 1 and all(g.cpus.mask in private for g in highest.groups):
-        note(f"no cache is told that cores share: {instead}")
+        note(f"no cache that cores share is known: {instead}")
         return None
     found: list[Group] = []
     left = online
@@ -87,7 +87,7 @@ def last_level(
         left -= union(group.cpus for group in level.groups)
     has_ids = not left and len(found) == len(highest.groups)
     if left:
-        note(f"caches are not told for CPUs {left}: those of one package count as one")
+        note(f"caches are unknown for CPUs {left}: those of one package count as one")
         parts = (package & left for package in (packages or {0: online}).values())
         found += (Group(part.lowest(), part) for part in parts if part)
     return {group.id if has_ids else group.cpus.lowest(): group.cpus for group in found}
@@ -118,5 +118,5 @@ def _apart(told: Iterable[Told], online: CPUSet, level: str, notes: list[str]) -
             kept.append((id, own))
         taken |= cpus
     if disputed:
-        notes.append(f"CPUs {disputed} are in more than one {level}: the smallest that names them has them")
+        notes.append(f"CPUs {disputed} are in more than one {level}: the smallest that names them gets them")
     return sorted(kept, key=lambda each: each[1].lowest())

@@ -81,7 +81,7 @@ def read_hwloc(text: str) -> Topology:
     machine = next(root.of("object"), None)
     # The very first format called the root just that.
     if root.name not in {"topology", "root"} or machine is None:
-        raise StateError("it is not hwloc's XML: there is no topology with an object in it")
+        raise StateError("it is not hwloc's XML: it has no topology with an object")
     notes: list[str] = []
     seen = _Seen(machine)
     every = (machine.cpus("complete_cpuset") or EMPTY) | seen.cpus
@@ -90,7 +90,7 @@ def read_hwloc(text: str) -> Topology:
         told = machine.cpus(name)
         online = online if told is None else online & told
     if not online:
-        raise StateError("hwloc's XML tells of no CPU that is online and allowed")
+        raise StateError("hwloc's XML names no CPU that is online and allowed")
     offline = EMPTY if every == _ALL else every - online
     if offline and machine.cpus("online_cpuset") is None:
         notes.append(f"CPUs {offline} are offline, or were not allowed to the program that looked")
@@ -166,7 +166,7 @@ class _Seen:
 def _cores(seen: _Seen, online: CPUSet, notes: list[str]) -> list[CPUSet]:
     cores = [core for _, cpus in seen.objects.get("Core", ()) if (core := cpus & online)]
     if lone := online - union(cores):
-        notes.append(f"cores are not told for CPUs {lone}: each of them counts as a core")
+        notes.append(f"cores are unknown for CPUs {lone}: each of them counts as a core")
     return cores + [CPUSet.of(cpu) for cpu in lone]
 
 

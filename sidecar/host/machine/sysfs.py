@@ -87,16 +87,16 @@ def _online(told: MachineFiles) -> tuple[CPUSet, CPUSet]:
         online = CPUSet(cpu for cpu in listed if told.files.value(f"{CPU_DIR}/cpu{cpu}/online") != "0")
         if not online:
             raise StateError(
-                f"no online CPU is told below {CPU_DIR}: this is not the sysfs of a machine, or a part of it"
+                f"no online CPU is named below {CPU_DIR}: this is not the sysfs of a machine, or only a part of it"
             )
-        told.note("the list of online CPUs is missing: every CPU is used whose directory does not say offline")
+        told.note("the list of online CPUs is missing: every CPU counts unless its directory says offline")
     return online, (present or listed) - online
 
 
 def _cores(told: MachineFiles, online: CPUSet) -> list[CPUSet]:
     found = grouped(online, lambda cpu: _fellows(told, cpu, _CORE_LISTS, _CORE_MASKS))
     if found.alone:
-        told.note(f"thread siblings are not told for CPUs {found.alone}: each of them counts as a core")
+        told.note(f"thread siblings are unknown for CPUs {found.alone}: each of them counts as a core")
     say_disputed(told, "core", found.disputed)
     return found.groups
 

@@ -40,9 +40,9 @@ class MachineFiles:
     @property
     def notes(self) -> tuple[str, ...]:
         """All notes: first the single files, then the levels."""
-        shown = [f"{path} is passed over: {why}" for path, why in self._nonsense.items()]
+        shown = [f"{path} is ignored: {why}" for path, why in self._nonsense.items()]
         if more := shown[_MAX_NONSENSE:]:
-            shown[_MAX_NONSENSE:] = [f"{len(more)} more files are passed over"]
+            shown[_MAX_NONSENSE:] = [f"{len(more)} more files are ignored"]
         return (*shown, *self._notes)
 
     def number(self, path: str) -> int | None:
@@ -128,7 +128,7 @@ def grouped(cpus: CPUSet, fellows: Callable[[int], CPUSet | None]) -> Grouped:
 def say_disputed(told: MachineFiles, level: str, disputed: CPUSet) -> None:
     """The note about CPUs that two groups name."""
     if disputed:
-        told.note(f"CPUs {disputed} are named in more than one {level}: the one with the lowest CPU has them")
+        told.note(f"CPUs {disputed} are named in more than one {level}: the one with the lowest CPU gets them")
 
 
 def completed(

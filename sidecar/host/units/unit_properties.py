@@ -64,7 +64,7 @@ class UnitProperties:
                 return _body(await _answer(_socket_of(self._address), call), unit)
         except (FileNotFoundError, ConnectionRefusedError, PermissionError) as error:
             raise EngineLacks(
-                f"systemd cannot be reached at {self._address}: {files.reason(error)}. Mount {SYSTEM_BUS} into the "
+                f"systemd cannot be reached at {self._address}: {files.reason(error)}: mount {SYSTEM_BUS} into the "
                 "sidecar's container and run as root there, or leave shared_slice out"
             ) from error
         except trio.TooSlowError as error:
@@ -72,7 +72,7 @@ class UnitProperties:
         except (OSError, trio.BrokenResourceError, EOFError) as error:
             raise EngineUnavailable(f"the connection to systemd at {self._address} broke: {error!r:.200}") from error
         except (ValueError, TypeError, struct.error) as error:
-            raise EngineFailed(f"what answers at {self._address} is no bus: {error!r:.200}") from error
+            raise EngineFailed(f"what answers at {self._address} is not a D-Bus daemon: {error!r:.200}") from error
 
 
 class Call(NamedTuple):
@@ -101,7 +101,7 @@ def _set_of(body: tuple[Any, ...]) -> CPUSet:
         ((_, content),) = body
         return CPUSet.from_mask(int.from_bytes(bytes(content), "little")) if content else EMPTY
     except (TypeError, ValueError) as error:
-        raise EngineFailed("what systemd answered about AllowedCPUs cannot be understood") from error
+        raise EngineFailed("the answer of systemd about AllowedCPUs cannot be understood") from error
 
 
 def _socket_of(address: str) -> str:
@@ -165,11 +165,11 @@ def _body(reply: Message, unit: str) -> tuple[Any, ...]:
     name = str(reply.header.fields.get(HeaderFields.error_name, ""))
     words = str(reply.body[0])[:200] if reply.body else name
     if name in _DENIED:
-        raise EngineLacks(f"systemd does not let us set the CPUs of {unit}: {words}. Run the sidecar as root")
+        raise EngineLacks(f"systemd denies setting the CPUs of {unit} ({words}): run the sidecar as root")
     if name in _LACKING:
-        raise EngineLacks(f"this systemd has no AllowedCPUs (244 or later has): {words}. Leave shared_slice out")
+        raise EngineLacks(f"this systemd has no AllowedCPUs, which came with 244 ({words}): leave shared_slice out")
     if name in _ABSENT:
-        raise EngineLacks(f"there is no systemd on this bus: {words}. Leave shared_slice out")
+        raise EngineLacks(f"there is no systemd on this bus ({words}): leave shared_slice out")
     if name in _WRONG:
         raise EngineRefused(f"systemd refuses the CPUs of {unit}: {words}")
     raise EngineFailed(f"systemd did not set the CPUs of {unit}: {words}")
