@@ -1,9 +1,9 @@
-"""The demo: workloads on a real engine that say what they see, and the proof that it is as promised.
+"""The demo: workloads on a real engine that report what they see, and the proof that the promises hold.
 
 A story of the policy `static`, in which a container runs alone on its CPU beside a noisy neighbour, or with `--dynamic`
-one of the policy `dynamic`, in which CPUs change hands. Exit code 0 if what the workloads wrote proves it, 1 if not, or
-if this host cannot run it. Everything that was brought here is taken away again, whatever happens; `--keep-images`
-leaves the images for the next time.
+one of the policy `dynamic`, in which CPUs change hands. Exit code 0 if the workloads' output proves it, 1 if not, or if
+this host cannot run it. Everything installed for the demo is removed in any case; `--keep-images` leaves the images for
+the next time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from compose.host.image import build_images, remove_images, tags
 
 
 def main() -> int:
-    """Returns the exit code."""
+    """Return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m compose.demo", description=__doc__)
     parser.add_argument("--keep-images", action="store_true", help="keep the images that were built on the engine")
     parser.add_argument("--dynamic", action="store_true", help="show the policy dynamic instead of static")
@@ -62,7 +62,7 @@ def _images(keep: bool) -> Iterator[None]:
 
 @contextmanager
 def _clean_project(project: Project) -> Iterator[None]:
-    """A project that is not there before, and not there after; other containers get back what they had."""
+    """Run a project that leaves nothing behind; other containers get back their settings."""
     project.down()
     try:
         yield

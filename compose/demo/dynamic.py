@@ -1,7 +1,7 @@
 """The story of the policy `dynamic`: an elastic server, an elastic batch job, and an arrival that takes CPUs back.
 
-From four CPUs on all of it is real. Where there are fewer, one is given away: nothing can grow there and be taken back.
-So there the real part is about who waits for a CPU, and who gets it when. The growing is simulated, on 96 CPUs.
+With four CPUs or more, all of it is real. With fewer, one CPU can be granted: nothing can grow and shrink. There the
+real part shows which container waits for a CPU, and which one gets it when. Growth is simulated, on 96 CPUs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from compose.demo.timeline import Words
 from compose.host.commands import HostLacks, attempt, output
 
 SETTLE_SECONDS = 30.0
-QUIET_NS = 1_000_000_000  # without news for so long: nobody grows any more
+QUIET_NS = 1_000_000_000  # without news for so long: no container grows any more
 ENOUGH = 4  # CPUs of a machine on which three workloads can grow, shrink, and be refused nothing
 MOST = 12  # CPUs of a large machine that take part: more would not fit on the screen
 FOLDER = "/run/cpuset-sidecar-demo"
@@ -28,7 +28,7 @@ FOLDER = "/run/cpuset-sidecar-demo"
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many CPUs may be given away in all, what the server has at most, and what the arrival wants."""
+    """How many CPUs can be granted in all, what the server has at most, and what the new container asks for."""
 
     room: int
     server: int
@@ -36,13 +36,13 @@ class Sizes:
 
 
 def sizes(machine: int) -> Sizes:
-    """A story that fits on a machine of so many CPUs: the arrival leaves the other two their floors of 1."""
+    """Return a story that fits a machine with this many CPUs: the new container leaves the others their floors of 1."""
     room = min(machine - 1, MOST) if machine >= ENOUGH else 1
     return Sizes(room=room, server=max(2, room // 3), arrival=max(1, room - 2))
 
 
 def settings(machine: int) -> dict[str, str]:
-    """The variables of compose/dynamic.yaml."""
+    """Return the variables of compose/dynamic.yaml."""
     chosen = sizes(machine)
     return {
         "RESERVED": "0",
@@ -58,7 +58,7 @@ def settings(machine: int) -> dict[str, str]:
 
 
 def play(project: Project) -> int:
-    """The story, then the proof, then the same on a simulated machine. Returns the exit code."""
+    """Play the story, prove it, and simulate it on a larger machine. Return the exit code."""
     machine = machine_size()
     if machine < 2:
         raise HostLacks("one CPU is too few: the host needs one, and another must be free to grant")
@@ -73,7 +73,7 @@ def play(project: Project) -> int:
 
 
 class Tale:
-    """The project, what its workloads say, and the screen."""
+    """The project, the output of its workloads, and the screen."""
 
     def __init__(self, project: Project, services: tuple[str, ...]) -> None:
         self.project = project
@@ -82,7 +82,7 @@ class Tale:
         self._forced: dict[str, int] = {}
 
     def begin(self) -> None:
-        """The sidecar alone."""
+        """Start the sidecar alone."""
         self.screen.headline("The sidecar starts, with the policy dynamic. CPU 0 is reserved for the host.")
         if others := len(output("docker", "ps", "--quiet").split()):
             self.screen.note(
@@ -92,7 +92,7 @@ class Tale:
         self.screen.until(self.project.is_ready, "the sidecar is ready", SETTLE_SECONDS)
 
     def until(self, is_so: Callable[[], bool], what: str) -> None:
-        """Wait for something that the workloads say, and for a second in which they say nothing new."""
+        """Wait until the workloads report something, and then nothing new for a second."""
 
         def is_done() -> bool:
             self.words.read()
@@ -118,7 +118,7 @@ class Tale:
         counted = {each["id"]: int(each["forced"]) for each in json.loads(said.stdout)["containers"]}
         for service in self.words.lines:
             for container in self.project.containers(service):
-                # The books forget it with the grant.
+                # The count is forgotten with the grant.
                 self._forced[service] = max(self._forced.get(service, 0), counted.get(container, 0))
 
     def _news(self) -> list[News]:
@@ -128,7 +128,7 @@ class Tale:
 
 
 def whole(tale: Tale, size: Sizes) -> list[Finding]:
-    """All of it, on the real engine."""
+    """Play the whole story on the real engine."""
     words, has = tale.words, tale.words.has
     tale.screen.headline(f"A batch job arrives: 1 CPU or more. {size.room} can be granted, and it is alone.")
     tale.project.up("batch")
@@ -158,7 +158,7 @@ def whole(tale: Tale, size: Sizes) -> list[Finding]:
 
 
 def small(tale: Tale) -> list[Finding]:
-    """What can be shown where one CPU can be given away."""
+    """Play what can be shown if one CPU can be granted."""
     words, has = tale.words, tale.words.has
     tale.screen.note("REDUCED: only one CPU can be granted here, so no container can grow or shrink.")
     tale.screen.note("Real: which container waits, and which one gets the CPU when. Growth is SIMULATED at the end.")
@@ -182,7 +182,7 @@ def small(tale: Tale) -> list[Finding]:
 
 
 def clear_up(project: Project) -> None:
-    """Remove the directory of the engine's host in which workloads were told: only the host's root may do that."""
+    """Remove the projections on the engine's host, which only its root can do."""
     if project.settings.get("PROJECTIONS") != FOLDER:
         return
     name = FOLDER.rpartition("/")[2]

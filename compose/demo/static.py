@@ -17,7 +17,7 @@ ALONE_SECONDS = 3  # whole seconds of work to judge by
 
 
 def play(project: Project) -> int:
-    """The story, then the proof. Returns the exit code."""
+    """Play the story, then prove it. Return the exit code."""
     if machine_size() < 2:
         raise HostLacks("one CPU is too few: the host needs one, and another must be free to grant")
     witness = Witness()
@@ -68,7 +68,7 @@ def play(project: Project) -> int:
 
 
 def tell(screen: Screen, verdict: Verdict) -> int:
-    """Say what the evidence says. Returns 0 if all of it is as promised."""
+    """Print what the evidence shows. Return 0 if all of it is as promised."""
     seconds = verdict.settled_seconds
     screen.headline(f"What the workloads report of the {seconds:.1f} seconds in which the exclusive one was settled:")
     screen.figures({"exclusive": verdict.own, "plain": verdict.beside})
@@ -81,16 +81,16 @@ def tell(screen: Screen, verdict: Verdict) -> int:
 
 
 def spans_of(project: Project, exclusive: str) -> list[Span]:
-    """Since when the exclusive container is settled, by its own words."""
+    """Return since when the exclusive container is settled, by its own words."""
     return settled_spans(project.lines(exclusive), time.monotonic_ns())
 
 
 def seconds_of(project: Project, container: str) -> list[Line]:
-    """The seconds of work that a steady workload has reported."""
+    """Return the seconds of work that a steady workload has reported."""
     return [line for line in project.lines(container) if line["kind"] == "worked"]
 
 
 def released(project: Project, plain: str) -> bool:
-    """Whether the plain container was told a pool that is all that the machine has."""
+    """Return whether the plain container was told a pool that is all that the machine has."""
     told = [line for line in project.lines(plain) if line["kind"] == "told"]
     return bool(told) and len(cpus_of(told[-1]["cpus"])) == machine_size()

@@ -1,8 +1,8 @@
 """The demo of a swarm: three nodes on this machine, the stack of swarm.yaml on them, and the proof of what happened.
 
 The nodes are those of the live tests: engines in namespaces of their own. Each runs the sidecar's image as a task of a
-global service, and each has one CPU to give (all share this machine, and each believes that it is its own). What the
-kernel says of the workers' processes is compared with what is promised; exit code 0 if all of it is so.
+global service, and each can grant one CPU (all share this machine, and each takes it for its own). What the kernel says
+of the workers' processes is compared with what is promised; exit code 0 if all of it is so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.live.swarmnodes import HOME, KIND, Node, Swarm, a_swarm
 
 STACK = "cpus"
 SECONDS = 90.0
-REGISTRY = "127.0.0.1:1"  # nobody listens there: a node that asks is refused at once, and takes what it has
+REGISTRY = "127.0.0.1:1"  # nothing listens there: a node that asks is refused at once, and uses what it has
 
 
 class Demo:
@@ -42,7 +42,7 @@ class Demo:
         self._began = time.monotonic()
 
     def play(self) -> int:
-        """The whole story; the exit code."""
+        """Play the whole story. Return the exit code."""
         self._headline("three nodes, one CPU each: advertised to the scheduler in dockerd's configuration")
         self._advertise()
         print(self._docker("node", "ls", "--format", "{{.Hostname}}  {{.Status}}  {{.ManagerStatus}}"))
@@ -129,12 +129,12 @@ class Demo:
         self._finding(what, is_true=True)
 
     def _alone(self) -> int:
-        """How many workers the kernel keeps on the CPU that is given, and on no other."""
+        """Return how many workers the kernel keeps on the CPU that is given, and on no other."""
         ids = [id for found in self._workers().values() for id in found]
         return sum(1 for id in ids if str(self.kernel.allowed(id)) == self.last)
 
     def _are_all_told(self) -> bool:
-        """Whether each worker wrote that it read: settled, on the CPU that is given."""
+        """Return whether each worker wrote that it read: settled, on the CPU that is given."""
         for node in self.swarm.nodes:
             for id in self._workers().get(node.name, []):
                 said = attempt("docker", "--host", f"unix://{node.socket_path}", "logs", id).stdout.splitlines()
@@ -144,7 +144,7 @@ class Demo:
         return True
 
     def _workers(self) -> dict[str, list[str]]:
-        """The workers' containers that run, by the node's name; nodes without are left out."""
+        """Return the workers' containers that run, by the node's name; nodes without are left out."""
         found: dict[str, list[str]] = {}
         for node in self.swarm.nodes:
             wanted = json.dumps({"label": [f"com.docker.swarm.service.name={STACK}_worker"], "status": ["running"]})
@@ -185,7 +185,7 @@ class Demo:
 
 
 def main() -> int:
-    """Returns the exit code."""
+    """Return the exit code."""
     try:
         with a_swarm(3) as swarm:
             say("three engines are a swarm")
@@ -211,7 +211,7 @@ def _bring_images(swarm: Swarm) -> None:
 
 
 def _metrics(node: Node) -> dict[str, float]:
-    """The metrics without labels that the sidecar on this node tells over TCP; none where nobody answers yet."""
+    """Return the metrics without labels that the sidecar on this node serves over TCP; empty if it does not answer."""
     ask = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:9413/metrics', timeout=5).read().decode())"
     done = subprocess.run(node.room.entered(sys.executable, "-c", ask), capture_output=True, text=True, check=False)
     pairs = (line.split(" ") for line in done.stdout.splitlines() if line and line[0] != "#" and "{" not in line)

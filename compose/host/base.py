@@ -1,7 +1,7 @@
 """A base image out of the distribution's packages, for where no registry can be reached: Python and a shell.
 
 apt chooses and fetches the packages against an empty list of installed ones, and they are unpacked without being
-configured: twenty megabytes instead of a whole system, in seconds, and nobody needs to be root.
+configured: twenty megabytes instead of a whole system, in seconds, and without root.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def make_base() -> str:
 
 
 def python_package() -> str:
-    """The distribution's package of a Python that is new enough. HostLacks if it has none."""
+    """Return the distribution's package of a Python that is new enough. HostLacks if it has none."""
     for _ in range(2):
         for name in ("python3", "python3.13", "python3.12", "python3.11"):
             for line in attempt("apt-cache", "policy", name).stdout.splitlines():

@@ -15,7 +15,7 @@ more."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "defragment",
         help="exchange CPUs for better placed ones, where containers allow it",
@@ -29,7 +29,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Have it done, and print which moves were made; none is no failure."""
+    """Ask the daemon to do it, and print the moves made. No move is not a failure."""
     # Only here: other commands do not pay for HTTP.
     from sidecar.cli.daemon_client import ask
 
@@ -42,6 +42,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def rendered(made: Defragmented) -> list[str]:
-    """A line a move, or why there was none."""
+    """Return a line a move, or why there was none."""
     moves = [f"{each.name}: CPUs {each.lost} for {each.gained}: {each.reason}" for each in made.moves]
     return [*moves, *made.notes]

@@ -27,7 +27,7 @@ from state.topology import Topology
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "explain",
         help="why a container has its CPUs, and what it waits for",
@@ -42,12 +42,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the sentences. SidecarError, with the nearest name, where there is no such container."""
+    """Print the sentences. SidecarError, with the nearest name, if there is no such container."""
     state_dir = config_of(args).state_dir
     status = read_status(state_dir)
     found = find(status.containers, args.container)
     if found.sharing is SharingStatus.EXCLUSIVE:
-        # Of books or a machine that cannot be read here nothing is said.
+        # Nothing is printed about a state or a machine that cannot be read here.
         with contextlib.suppress(StateError):
             placed = placement(found, status, read_books(state_dir), read_topology())
             found = replace(found, explanation=(*found.explanation, *placed))
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def placement(found: ContainerStatus, status: Status, state: State, topology: Topology) -> tuple[str, ...]:
-    """How the CPUs of an exclusive container lie, and where it would be placed now if it were not there already."""
+    """Return where the CPUs of an exclusive container are, and which ones it would get if placed again now."""
     settings = Settings(
         policy=PolicyName(status.policy),
         reserved_cpus=status.reserved,
@@ -85,6 +85,6 @@ def placement(found: ContainerStatus, status: Status, state: State, topology: To
 
 
 def rendered(each: ContainerStatus) -> list[str]:
-    """The sentences below the container's name."""
+    """Return the sentences below the container's name."""
     head = f"{each.name} ({each.id[:12]}): {each.sharing}, {each.phase}, on {each.cpus or 'no CPUs'}"
     return [printable(head), *(f"  {printable(sentence)}" for sentence in each.explanation)]

@@ -1,4 +1,4 @@
-"""`plan`: what requests would get, on this machine or a recorded one, and why not; nothing is done."""
+"""`plan`: what requests would get on this machine or a recorded one, or why not. Changes nothing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _EXAMPLES: Final = """examples:
 
 
 class PlannedRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What one request would get: its CPUs and how they lie, or a code and the reason why none."""
+    """The answer to one request: its CPUs and where they are, or the code and reason of its refusal."""
 
     asked: int
     cpus: CPUSet = EMPTY
@@ -59,7 +59,7 @@ class PlannedRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole answer. `held` is who holds CPUs already; `free` is what could still be given afterwards."""
+    """The whole answer. `held` maps names to CPUs already held; `free` can still be granted afterwards."""
 
     reserved: CPUSet
     shared: CPUSet
@@ -71,7 +71,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "plan",
         help="what a request would get, or why it would be refused",
@@ -94,7 +94,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the plan; 1 if a request would not be served."""
+    """Print the plan. Return 1 if a request would be refused."""
     config = config_of(args)
     if args.defragment:
         return _rearrange(args, config)
@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _rearrange(args: argparse.Namespace, config: Config) -> int:
-    """Print the moves; none is no failure."""
+    """Print the moves. No move is not a failure."""
     if args.machine or args.empty or args.near or args.label:
         raise SidecarError(
             "--defragment plans for the containers that hold CPUs here: leave out --machine, --empty, --near, --label"
@@ -146,13 +146,13 @@ def _rearrange(args: argparse.Namespace, config: Config) -> int:
 
 
 def _terminal() -> tuple[Paint, int]:
-    """How to colour, and how wide the page is."""
+    """Return the colouring and the width of the page."""
     paint = coloured if sys.stdout.isatty() and "NO_COLOR" not in os.environ else plain
     return paint, max(60, shutil.get_terminal_size((100, 24)).columns)
 
 
 def rendered(plan: Plan, topology: Topology, *, paint: Paint = plain, width: int = 100) -> list[str]:
-    """The answers, the picture, and what its marks mean."""
+    """Return the answers, the picture, and what its marks mean."""
     lines = [f"note: {printable(note)}" for note in plan.notes]
     marks = dict.fromkeys(topology.online, ".")
     marks.update(dict.fromkeys(plan.reserved, "r"))
@@ -180,7 +180,7 @@ def _legend(plan: Plan, marks: set[str]) -> list[str]:
 
 
 def _count(text: str) -> int:
-    """A number of CPUs. ArgumentTypeError if it is none."""
+    """Return a number of CPUs. ArgumentTypeError if it is none."""
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:5]) <= MAX_CPU):
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number of CPUs, at least 1")
     return int(text)
@@ -201,7 +201,7 @@ def _answer(world: World, name: str, asked: int) -> PlannedRequest:
 
 
 def _settings(config: Config) -> tuple[Settings, tuple[str, ...]]:
-    """The configuration's settings, with a policy that grants, and one CPU reserved, where it says nothing of them."""
+    """Return the configuration's settings; a policy that grants and one reserved CPU are the defaults."""
     settings = config.settings()
     if settings.policy is PolicyName.NONE:
         settings = msgspec.structs.replace(settings, policy=PolicyName.STATIC)
@@ -213,7 +213,7 @@ def _settings(config: Config) -> tuple[Settings, tuple[str, ...]]:
 
 
 def _running(state_dir: str) -> tuple[State, dict[str, CPUSet]]:
-    """The books here, and who is pinned by hand; nothing where no daemon has ever run."""
+    """Return the recorded state of this host and its pinned containers; empty if no daemon has ever run."""
     if not any((Path(state_dir) / name).exists() for name in (NAME, PREVIOUS)):
         return State(), {}
     try:
@@ -224,7 +224,7 @@ def _running(state_dir: str) -> tuple[State, dict[str, CPUSet]]:
 
 
 def pinned(status: Status) -> dict[str, CPUSet]:
-    """Who is pinned by hand, and where."""
+    """Return the names of containers pinned by hand, and their CPUs."""
     return {each.name: each.cpus for each in status.containers if each.sharing is SharingStatus.STRANGER}
 
 

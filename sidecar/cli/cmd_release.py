@@ -1,4 +1,4 @@
-"""`release`: give everything back, and leave."""
+"""`release`: restore all original settings, and exit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ container that had none is left with all CPUs listed explicitly until it is recr
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "release",
         help="release everything: restore original cpusets and quotas",
@@ -25,7 +25,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Release, and say how it went."""
+    """Release every container. Return 1 if one could not be released."""
     config = config_of(args)
     # Only here: other commands do not pay for the daemon's imports.
     from sidecar import daemon

@@ -15,7 +15,7 @@ acknowledges or its notice is over; CPUs that it gains are free of others before
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "resize",
         help="set the number of CPUs of a container",
@@ -31,7 +31,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Order it, and print what was decided. SidecarError with the reason where it may not be ordered."""
+    """Order the size, and print the decision. SidecarError with the reason if it is refused."""
     # Only here: other commands do not pay for HTTP.
     from sidecar.cli.daemon_client import ask, container_route
 
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def rendered(made: Sizing) -> list[str]:
-    """What it has, what it will have, what is leaving and until when."""
+    """Return what it has, what it will have, what is leaving and until when."""
     count = len(made.granted)
     lines = [f"{made.name}: {count} CPU{'s' if count != 1 else ''}, {made.granted}; it runs on {made.cpus} now"]
     if made.leaving:

@@ -39,7 +39,7 @@ _EXAMPLES: Final = """examples:
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "simulate",
         help="replay a scenario on an imagined or recorded machine",
@@ -59,7 +59,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the history; 1 if a law was broken."""
+    """Print the history. Return 1 if a law was broken."""
     scenario = scenario_in(args.scenario, args.machine)
     trace: list[bytes] = []
     simulation = simulation_of(scenario, trace=trace.append if args.trace else None)
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def said(happening: Happening) -> str:
-    """A line of the history: when, who, what, why."""
+    """Return a line of the history: the time, the container, the event and its reason."""
     words = [happening.what]
     words += [cut(str(happening.cpus), 48)] if happening.cpus else []
     words += [f"instead of {cut(str(happening.was), 32)}"] if happening.was else []
@@ -98,7 +98,7 @@ def said(happening: Happening) -> str:
 
 
 def summarised(figures: Summary, width: int = 120) -> list[str]:
-    """The figures, and a table of the containers."""
+    """Return the figures, and a table of the containers."""
     changes = _count(figures.moves, "change")
     takes = f"of takes, {figures.acknowledged} acknowledged and {figures.forced} forced"
     lines = [f"{figures.seconds:g} s: {changes} of size or place; {takes}"]
@@ -124,17 +124,17 @@ def summarised(figures: Summary, width: int = 120) -> list[str]:
 
 
 def mapped(status: Status, paint: Paint = plain, width: int = 120) -> list[str]:
-    """The machine as it is in the end."""
+    """Return the map of the machine at the end."""
     return [*draw(status.machine, marks_of(status), paint, width), "", *legend(status, paint, width)]
 
 
 def drawn(scenario: Scenario, simulation: Simulation) -> str:
-    """The history as SVG."""
+    """Return the history as SVG."""
     return picture(scenario.title, simulation.machine, simulation.frames, simulation.log, scenario.ends)
 
 
 def _played(simulation: Simulation, ends: float, speed: float | None) -> Iterable[Happening]:
-    """What happens, as it happens."""
+    """Yield what happens, as it happens."""
     began = time.monotonic()
     while (due := simulation.next_at) is not None and due <= ends:
         if speed:

@@ -1,4 +1,4 @@
-"""`state`: the books, as they are on disk, ours or a kubelet's; and the way from theirs into ours."""
+"""`state`: print the recorded state, the sidecar's or a kubelet's; or import a kubelet's."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _EXAMPLES = """examples:
 """
 
 _OURS: Final = b'{"version":'
-"""What our checkpoints begin with, each of them: they have no white space. A kubelet's begins with its policy."""
+"""The beginning of every checkpoint of ours, without white space. A kubelet's begins with its policy."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "state",
         help="the recorded state: grants, refusals, original settings",
@@ -63,7 +63,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the newest books, or those in a file; or import one. StateError where they cannot be read."""
+    """Print the newest state, or the one in a file; or import a file. StateError if it cannot be read."""
     if args.import_from:
         return _import(config_of(args).state_dir, args.import_from, args.format)
     _print(read_file(args.file) if args.file else read_books(config_of(args).state_dir), args.format)
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def read_file(path: str) -> State | KubeletState:
-    """The checkpoint in a file, whoever wrote it."""
+    """Return the checkpoint in a file, the sidecar's or a kubelet's."""
     try:
         if path == "-":
             content = sys.stdin.buffer.read(LIMIT + 1)
@@ -119,7 +119,7 @@ def _import(state_dir: str, path: str, format: str) -> int:  # noqa: A002 - the 
 
 
 def read_books(state_dir: str) -> State:
-    """The newest books on disk, which are left exactly as they are."""
+    """Return the newest recorded state on disk, without changing any file."""
     if not os.path.lexists(state_dir):
         raise StateError(
             f"there is no {state_dir}: no daemon has run with this state_dir (set another with --state-dir)"
@@ -139,7 +139,7 @@ def read_books(state_dir: str) -> State:
 
 
 def rendered(state: State) -> list[str]:
-    """The CPUs, then the grants, refusals and original settings."""
+    """Return the CPUs, then the grants, refusals and original settings."""
     lines = [
         f"policy {state.policy}, {state.grants} grants so far",
         f"online     {state.online or 'none'}",
@@ -185,7 +185,7 @@ def _elastic(grants: list[Assignment]) -> list[str]:
 
 
 def kubelets(books: KubeletState) -> list[str]:
-    """What a kubelet's file says: its shared pool, and who holds what."""
+    """Return the content of a kubelet's file: its shared pool, and the CPUs of each container."""
     lines = [f"policy {printable(books.policy) or 'none told'}, of a kubelet", f"default    {books.default or 'none'}"]
     rows = [
         (pod, name, str(len(cpus)), str(cpus))

@@ -1,4 +1,4 @@
-"""`top`: who has how many CPUs and why, live: sizes between floor and ceiling, use, and takes counting down."""
+"""`top`: how many CPUs each container has and why, live: size, floor, ceiling, use, and takes counting down."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EXAMPLES: Final = """examples:
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "top",
         help="how many CPUs each container has, live",
@@ -47,7 +47,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show it; with `--once` 1 if no daemon is running, since then it is only what was last known."""
+    """Show the page. With `--once`, return 1 if no daemon is running: the page is then out of date."""
     state_dir = config_of(args).state_dir
     if args.once:
         return _once(state_dir, as_json=args.json)
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 def rendered(
     status: Status, now: datetime, *, is_running: bool | None, paint: Paint = plain, width: int = 100
 ) -> list[str]:
-    """The whole page as lines: who has, or asks for, CPUs of its own, the others as their number."""
+    """Return the whole page as lines: containers that have or ask for exclusive CPUs, and the number of the others."""
     letters = letters_of(status)
     shown = [each for each in status.containers if each.asked or each.sharing is SharingStatus.EXCLUSIVE]
     rows = [(letters.get(each.id, " "), *_row(each, now)) for each in shown]
@@ -95,7 +95,7 @@ def _row(each: ContainerStatus, now: datetime) -> tuple[str, ...]:
 
 
 def _pending(each: ContainerStatus, now: datetime) -> list[str]:
-    """What is on its way for a container, and why."""
+    """Return what is on its way for a container, and why."""
     lines = []
     if each.leaving:
         take = f"{each.name} must leave {each.leaving.cpus} (take {each.leaving.number})"

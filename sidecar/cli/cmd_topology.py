@@ -26,7 +26,7 @@ _EXAMPLES = """examples:
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "topology",
         help="the machine: sockets, nodes, caches, cores, CPUs",
@@ -46,7 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show or record the machine. StateError where it is not one."""
+    """Show or record the machine. StateError if it cannot be understood."""
     if args.record:
         _record(args.sys, args.record)
         return 0
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def rendered(topology: Topology, machine: MachineMap) -> list[str]:
-    """The levels in words, what the machine did not tell, and the map."""
+    """Return the levels in words, what the machine did not report, and the map."""
     notes = [f"note: {note}" for note in topology.notes]
     return [*described(topology), *notes, "", *draw(machine, {})]
 

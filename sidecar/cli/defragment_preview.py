@@ -15,7 +15,7 @@ from sidecar.words.counts import cut
 
 
 def rearranged(world: World, policy: PolicyName) -> tuple[World, Defragmented]:
-    """The world after one round of moves, and what they are; `policy` is the one that is in force."""
+    """Return the world after one round of moves, and the moves; `policy` is the one in force."""
     after = replace(world, state=defragmented(world, world.state))
     made = told(world, after)
     notes = list(made.notes)
@@ -27,7 +27,7 @@ def rearranged(world: World, policy: PolicyName) -> tuple[World, Defragmented]:
 
 
 def drawn(after: World, made: Defragmented, *, paint: Paint = plain, width: int = 100) -> list[str]:
-    """The moves, the map afterwards, and what its marks mean."""
+    """Return the moves, the map afterwards, and its legend."""
     state = after.state
     marks = dict.fromkeys(after.topology.online, ".")
     marks.update(dict.fromkeys(state.reserved, "r"))

@@ -1,4 +1,4 @@
-"""Finding a container by what people type: its name, or the beginning of its id. Pure."""
+"""Find a container by what people type: its name, or the beginning of its ID. Pure."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ N = TypeVar("N", bound=HasName)
 
 
 class NotFound(SidecarError):
-    """Nothing has that name, or more than one id begins so; names the nearest."""
+    """No container has that name, or several IDs begin with it; the message names the nearest."""
 
 
 def find(candidates: Iterable[N], wanted: str) -> N:
-    """The one of this name, or whose id begins so. NotFound."""
+    """Return the one of this name, or whose id begins so. NotFound."""
     known = tuple(candidates)
     named = [each for each in known if each.name == wanted.removeprefix("/")]
     found = named or [each for each in known if wanted and each.id.startswith(wanted.lower())]

@@ -103,7 +103,7 @@ def _why(world: World, container: Container, assignment: Assignment | None, refu
     if wish.standing is Standing.UNMANAGED:
         return [f"It is not managed: {LEFT_ALONE}."]
     if world.settings.policy is PolicyName.NONE:
-        return ["The policy is none: no container is touched."]
+        return ["The policy is none: no container is changed."]
     if assignment:
         if _is_elastic(world, assignment) and len(assignment.cpus) != assignment.demand.cpus:
             asked = exclusive_cpus(assignment.demand.cpus)

@@ -39,12 +39,12 @@ _SHORT: Final = 20
 
 
 def sentences(mistakes: tuple[Mistake, ...]) -> str:
-    """What all of these say, as one text."""
+    """Return what all of these say, as one text."""
     return "; ".join(map(sentence, mistakes))
 
 
 def sentence(mistake: Mistake) -> str:
-    """What is wrong, what was given, and what would be right."""
+    """Return what is wrong, what was given, and what would be right."""
     label, given, flaw = mistake.label, mistake.given, mistake.flaw
     match flaw:
         case UnknownLabel():
@@ -79,7 +79,7 @@ def sentence(mistake: Mistake) -> str:
 def _right(
     flaw: OneOf | Whole | UpToCount | FromCount | CountOrTrue | Seconds | TrueOrFalse | SignalName | DirectoryName,
 ) -> str:
-    """What would be right, as the end of a sentence."""
+    """Return what would be right, as the end of a sentence."""
     match flaw:
         case OneOf((word,)):
             return f"the only word it knows is {word}"
@@ -111,7 +111,7 @@ def _unknown(known: tuple[str, ...], unknown: tuple[str, ...]) -> str:
 
 
 def _nearest_label(label: str) -> str:
-    """The label that is most like this one, or all; the prefix is like that of all others and says nothing."""
+    """Return the label that is most like this one, or all; the prefix is like that of all others and says nothing."""
     close = closest(label.removeprefix(PREFIX), (known.removeprefix(PREFIX) for known in NAMES))
     return _meant(PREFIX + close) if close else f"; there is {', '.join(NAMES)}"
 

@@ -1,4 +1,4 @@
-"""`ack`: a workload says that it has left the CPUs that are about to be taken, which shortens its grace."""
+"""`ack`: a workload acknowledges that it has left the CPUs about to be taken, which ends its grace period."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EPILOG: Final = """examples:
 
 
 class WrittenAck(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done: `acknowledged` is the generation that was written, None if there was nothing to acknowledge."""
+    """The result: `acknowledged` is the generation that was written, None if there was nothing to acknowledge."""
 
     acknowledged: int | None
     generation: int
@@ -35,7 +35,7 @@ class WrittenAck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "ack",
         help="acknowledge that this workload has left the CPUs that are about to be taken",
@@ -60,7 +60,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Acknowledge, and say so. ProjectionError where that cannot be."""
+    """Acknowledge, and print the result. ProjectionError if that fails."""
     directory = os.path.abspath(args.dir or default_directory(os.environ))
     now = read(directory)
     wanted: int = now.generation if args.generation is None else args.generation

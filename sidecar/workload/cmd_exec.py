@@ -1,4 +1,4 @@
-"""`exec`: run a program that need not know of its CPUs changing: its threads are moved, and it is signalled."""
+"""`exec`: run a program that need not follow its CPUs itself: its threads are moved, and it can be signalled."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from state.projection import Projection
 from state.watch import POLL_SECONDS, SHORT_POLL_SECONDS, ProjectionWatch
 
 WAIT_SECONDS: Final = 2.0
-"""The daemon writes within some ten milliseconds of a start; where none runs, no start should hang for long."""
+"""The daemon writes within about ten milliseconds of a start; without a daemon, no start should hang for long."""
 
 THREADS: Final = (
     "OMP_NUM_THREADS",
@@ -43,7 +43,7 @@ _RETRY_SECONDS: Final = (0.05, 1.0)
 makes faster than they are moved. At first, and, twice as long each time, at last."""
 
 _SIGNALS_A_TURN: Final = 64
-"""However many signals come, what is told and who has ended is looked at too."""
+"""Signals between two looks at the projection and at ended children, however many signals come."""
 
 _LOOK_SECONDS: Final = 0.001
 """Longer than it takes to find out that nothing has changed."""
@@ -66,7 +66,7 @@ examples:
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "exec",
         help="run a program and keep its threads on the CPUs of its container",
@@ -104,7 +104,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
-    """Run the program to its end; the exit code."""
+    """Run the program to its end. Return the exit code."""
     words: list[str] = args.words[1:] if args.words[:1] == ["--"] else args.words
     if not words:
         parser.error("no program given: write cpuset-sidecar exec -- PROGRAM [ARGUMENT ...]")
@@ -118,7 +118,9 @@ def run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
 
 
 def environment_for(cpus: int | None, given: Mapping[str, str], more: Sequence[str] = ()) -> dict[str, str]:
-    """The program's environment: the given one, and the number of CPUs, if known, in each variable that is not set."""
+    """Return the program's environment: the given one, and the number of CPUs, if known, in each variable that is not
+    set.
+    """
     if cpus is None:
         return dict(given)
     return {**dict.fromkeys((*THREADS, *more), str(cpus)), **given}
@@ -138,18 +140,18 @@ class _Run:
         self._followers = Followers()
         self._told: Projection | None = None
         self._wanted: CPUSet | None = None
-        """What was last asked for; the program was signalled of this."""
+        """The CPUs last asked for, of which the program was signalled."""
         self._owes = False
-        """Whether `leaving` has to be left and acknowledged yet."""
+        """Whether `leaving` must still be left and acknowledged."""
         self._follow_at = math.inf
-        """When the threads have to be moved, all or some."""
+        """When threads must be moved next."""
         self._retry_seconds = _RETRY_SECONDS[0]
         self._said: set[str] = set()
         self._noted = ""
         self._look_at = 0.0
 
     def to_the_end(self, blocked: set[int]) -> int:
-        """Start the program when its CPUs are known, or are not in time; follow until it ends."""
+        """Start the program once its CPUs are known or the wait is over; follow until it ends."""
         adopt_orphans()
         start_by = time.monotonic() + self._wait_seconds
         child: Child | None = None
@@ -180,7 +182,7 @@ class _Run:
         return Child(self._words, environment_for(count, os.environ, self._threads_env), blocked)
 
     def _hear(self, heard: signal.struct_siginfo, child: Child | None) -> None:
-        """A signal that was sent to us: there is something to look at, or it is the program's."""
+        """Act on a signal sent to this process: look for changes, or pass it on to the program."""
         number, from_kernel = heard.si_signo, heard.si_code > 0
         if number == signal.SIGIO and from_kernel:
             self._look_at = 0.0
@@ -188,7 +190,7 @@ class _Run:
             child.pass_on(number, from_kernel=from_kernel)
 
     def _look(self) -> None:
-        """Read what is told now, if it is time to: something was heard, or nothing for long."""
+        """Read the projection if it changed, or was not read for long."""
         if time.monotonic() < self._look_at:
             return
         newest: Projection | None = None
@@ -208,11 +210,11 @@ class _Run:
         self._follow_at, self._retry_seconds = 0.0, _RETRY_SECONDS[0]
 
     def _follow(self, child: Child | None) -> None:
-        """Move the threads where they should be, signal, and acknowledge, in this order."""
+        """Move the threads, signal, and acknowledge, in this order."""
         told = self._told
         if told is None or time.monotonic() < self._follow_at:
             return
-        # Where nothing would be left there is nowhere to go: the kernel will move everybody at once.
+        # Without any CPU left there is nowhere to go: the kernel will move all threads at once.
         wanted = told.cpus - told.leaving or told.cpus
         moved = self._followers.follow(wanted, told.cpus, told.leaving)
         self._note(_outcome(told, moved))
@@ -266,7 +268,9 @@ def _outcome(told: Projection, moved: Moved) -> str:
 
 
 def _signalling_ear() -> Ear:
-    """An ear that sends us SIGIO when there is something to hear (fcntl(2), O_ASYNC; inotify(7) from Linux 2.6.25)."""
+    """Return an ear that sends us SIGIO when there is something to hear (fcntl(2), O_ASYNC; inotify(7) from Linux
+    2.6.25).
+    """
     ear = Inotify()
     fcntl.fcntl(ear.fd, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(ear.fd, fcntl.F_SETFL, fcntl.fcntl(ear.fd, fcntl.F_GETFL) | os.O_ASYNC)

@@ -78,7 +78,7 @@ def test_status_says_when_the_daemon_is_gone() -> None:
     """What it last knew, and how long ago; and what it could not do."""
     status = status_of(BUSY, updated_at="2026-03-04T02:06:07+00:00", problems=("the disk is full",))
     lines = rendered(status, NOW, is_running=False)
-    assert lines[1:3] == ["THE DAEMON IS NOT RUNNING: this is what it last knew, 3 h ago", "problem: the disk is full"]
+    assert lines[1:3] == ["THE DAEMON IS NOT RUNNING: this is its last state, 3 h old", "problem: the disk is full"]
     assert rendered(replace(status, is_ready=False), NOW, is_running=None)[1].startswith(
         "the daemon was waiting for the engine 3 h"
     )
@@ -123,7 +123,7 @@ def test_without_a_daemon_status_fails_but_shows(
     assert main(["status", "--state-dir", str(tmp_path / "nowhere")]) == 1
     assert capsys.readouterr().err == (
         f"cpuset-sidecar: there is no {tmp_path}/nowhere: no daemon has run with this state_dir "
-        "(--state-dir says another)\n"
+        "(set another with --state-dir)\n"
     )
 
 
@@ -181,7 +181,7 @@ def test_state_prints_the_books(state_dir: Path, capsys: pytest.CaptureFixture[s
     ]
     assert "web      776562000000  2     1-2  1-2" in lines
     assert "776562000000  nano_cpus 2000000000" in lines
-    assert any(line.startswith("big      626967000000  not-enough  5 exclusive CPUs") for line in lines)
+    assert any(line.startswith("big      626967000000  not-enough  asked for 5 exclusive CPUs") for line in lines)
     assert main(["state", "--json"]) == 0
     assert codec.decode(capsys.readouterr().out.encode(), State) == BUSY.state
     (state_dir / "checkpoint.json").write_bytes(before[:-5])
@@ -189,7 +189,7 @@ def test_state_prints_the_books(state_dir: Path, capsys: pytest.CaptureFixture[s
     assert f"checkpoint.json in {state_dir} cannot be used: it is not a checkpoint" in capsys.readouterr().err
     (state_dir / "checkpoint.json").unlink()
     assert main(["state"]) == 1
-    assert "there are no books in" in capsys.readouterr().err
+    assert "there is no recorded state in" in capsys.readouterr().err
 
 
 def test_topology_shows_records_and_reads_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,7 +77,7 @@ def test_the_kernels_word_on_containers() -> None:
         "the effective CPUs of log cannot be read",
     )
     assert told(check_cgroups(None, "/cg", seen)) == [
-        ("cgroups", "warn", "no cgroup hierarchy with cpusets at /cg: orders cannot be verified")
+        ("cgroups", "warn", "no cgroup hierarchy with cpusets at /cg: updates cannot be verified")
     ]
 
 
@@ -97,7 +97,7 @@ def test_a_configuration_that_does_nothing_or_does_not_fit() -> None:
     """None is the default, and deserves a word; a reservation must fit the machine."""
     siblings = uniform(cores=2, threads=2)
     assert told(check_config(Config(), siblings)) == [
-        ("policy", "warn", "it is none (no file): no container is touched")
+        ("policy", "warn", "it is none (no file): no container is changed")
     ]
 
     def static(**flags: str) -> Config:

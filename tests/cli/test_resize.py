@@ -119,7 +119,7 @@ def test_without_a_daemon_there_is_nobody_to_ask(
     left.close()
     for directory in (tmp_path, tmp_path / "nowhere", stale):
         assert main([*words, "--state-dir", str(directory)]) == 1
-        message = f"cpuset-sidecar: no daemon is running on {directory} (--state-dir says another)\n"
+        message = f"cpuset-sidecar: no daemon is running on {directory} (set another with --state-dir)\n"
         assert capsys.readouterr().err == message
 
 
@@ -137,7 +137,7 @@ def test_too_long_a_path_and_an_answer_of_something_else_are_told(
     """Whoever sits there instead of a daemon."""
     deep = tmp_path / ("x" * 120)
     assert main(["defragment", "--state-dir", str(deep)]) == 1
-    assert "cannot be asked: " in capsys.readouterr().err
+    assert "cannot be reached: " in capsys.readouterr().err
     for answer in (b"hello\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", b""):
         with listening(str(tmp_path)) as listener:
             listener.settimeout(20)

@@ -123,7 +123,7 @@ def test_a_speed_that_is_none_is_wrong_usage(speed: str, capsys: pytest.CaptureF
     with pytest.raises(SystemExit) as caught:
         main(["simulate", "x.toml", f"--speed={speed}"])
     assert caught.value.code == 2
-    assert "is no speed" in capsys.readouterr().err
+    assert "is not a speed" in capsys.readouterr().err
 
 
 def test_a_scenario_that_cannot_be_understood_or_played_is_code_1(

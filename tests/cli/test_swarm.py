@@ -155,7 +155,7 @@ def test_what_is_to_be_done_next_is_said(path: Path) -> None:
     """The number, where it stands, and that dockerd must be restarted for it, the node drained before."""
     lines = rendered(of(path, 15))
     assert lines[:2] == [
-        f"this node can give 15 CPUs exclusively, by ; {path} advertised nothing",
+        f"this node can grant 15 exclusive CPUs by ; {path} advertised nothing",
         "it advertises exclusive-cpu=15 now",
     ]
     assert [line.strip() for line in lines if line.startswith("  ")] == [
@@ -196,7 +196,7 @@ def test_a_flag_of_dockerd_that_would_keep_it_from_starting_is_said(
     monkeypatch.setattr(
         dockerd_process, "find_dockerd", lambda: Dockerd(1, ("--debug", "--node-generic-resource=gpu=a"))
     )
-    with pytest.raises(ConfigError, match=r"would not start with node-generic-resources in .* drop that flag first"):
+    with pytest.raises(ConfigError, match=r"would not start with node-generic-resources in .* remove that flag first"):
         of(path, 3)
     assert not path.exists()
 
@@ -216,7 +216,7 @@ def test_names_of_single_resources_are_no_count(path: Path) -> None:
             STATIC,
             NODE,
             2,
-            [("warn", "dockerd advertises exclusive-cpu=3 to Swarm's scheduler, and 2 can be given here")],
+            [("warn", "dockerd advertises exclusive-cpu=3 to Swarm's scheduler, but this node can grant 2")],
         ),
         (
             STATIC,

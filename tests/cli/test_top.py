@@ -79,7 +79,7 @@ def test_a_take_counts_down_with_its_reason() -> None:
     later = NOW + timedelta(seconds=0.5)
     lines = rendered(story.told(), later, is_running=True, width=160)
     assert any(f"leaving {leaving.cpus}: 1.5 s left" in line for line in lines if " batch " in line[:9])
-    assert f"batch is to leave {leaving.cpus} (take {leaving.number}), 1.5 s left: {why(leaving.cause)}" in lines
+    assert f"batch must leave {leaving.cpus} (take {leaving.number}), 1.5 s left: {why(leaving.cause)}" in lines
     assert any(line.startswith("late waits for batch to leave") for line in lines)
     page = status_page(story.told(), later, is_running=True, width=160)
     assert any(f"leaving {leaving.cpus}: 1.5 s left" in line for line in page if " batch " in line[:9])

@@ -92,7 +92,7 @@ def test_strangers_and_those_left_alone() -> None:
     status = status_of(world(FOUR, pinned, alone))
     assert one(status, "pinned").sharing is SharingStatus.STRANGER
     assert one(status, "pinned").explanation == (
-        "It is pinned by hand to 3, which is respected: it is never moved, and nobody gets these CPUs.",
+        "It is pinned by hand to CPU 3: it is never moved, and no other container gets these CPUs exclusively.",
     )
     assert one(status, "alone").sharing is SharingStatus.UNMANAGED
     assert one(status, "alone").explanation == ("It is not managed: left alone, as requested.",)
@@ -106,7 +106,7 @@ def test_under_no_policy_nobody_is_managed() -> None:
     assert (web.sharing, web.desired, web.explanation) == (
         SharingStatus.UNMANAGED,
         CPUSet(),
-        ("The policy is none: no container is touched.",),
+        ("The policy is none: no container is changed.",),
     )
 
 
@@ -129,8 +129,8 @@ def test_who_does_not_run_is_told_where_it_would() -> None:
     gone = container("done", phase=Phase.EXITED)
     status = status_of(world(FOUR, gone, made, container("web")))
     assert [each.name for each in status.containers] == ["web", "done", "late"]
-    assert one(status, "late").explanation[-1] == "It does not run (created); it would start on 1."
-    assert one(status, "done").explanation[-1] == "It does not run (exited); it would start on 0,2-3."
+    assert one(status, "late").explanation[-1] == "It is not running (created); it would start on 1."
+    assert one(status, "done").explanation[-1] == "It is not running (exited); it would start on 0,2-3."
 
 
 def test_problems_warnings_and_troubles_are_told() -> None:
@@ -193,7 +193,7 @@ def test_no_document_broken_ones_and_later_ones_are_told(tmp_path: Path) -> None
     with pytest.raises(StateError, match="no daemon has run with this state_dir"):
         read_status(tmp_path / "nowhere")
     (tmp_path / NAME).write_bytes(b"{}")
-    with pytest.raises(StateError, match="this is no status document"):
+    with pytest.raises(StateError, match="this is not a status document"):
         read_status(tmp_path)
     later = codec.encode(replace(status_of(world(FOUR)), version=2))
     with pytest.raises(StateError, match="has version 2"):

@@ -175,7 +175,7 @@ def test_a_unit_that_forbids_the_network_is_said_with_the_cure(monkeypatch: pyte
         raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
 
     monkeypatch.setattr(socket, "socket", forbidden)
-    with pytest.raises(ConfigError, match="RestrictAddressFamilies must have AF_INET and AF_INET6, too"):
+    with pytest.raises(ConfigError, match="RestrictAddressFamilies must also have AF_INET and AF_INET6"):
         _open("127.0.0.1:9413")
 
 

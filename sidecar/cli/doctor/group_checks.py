@@ -1,4 +1,4 @@
-"""What `doctor` says of the cgroups above containers: what confines them, and whether the shared group does."""
+"""What `doctor` reports about the cgroups above containers: what confines them, and whether the shared group does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHOWN: Final = 5
 def check_parents(
     config: Config, report: EngineReport, online: CPUSet, *, shared: str = "", proc: str = "/proc"
 ) -> Iterator[Finding]:
-    """Are there cgroups above containers that keep them from CPUs? `shared` is the path of the one that is meant to."""
+    """Check for cgroups above containers that keep them off CPUs; `shared` is the path of the intended one."""
     if report.engine and 0 < report.engine.ncpu < len(online):
         says = f"the engine knows {report.engine.ncpu} of {len(online)} CPUs: it refuses updates with the others"
         cure = (
@@ -54,7 +54,7 @@ def check_parents(
 def check_shared_group(
     report: EngineReport, group: PoolCgroup | None, settings: Mapping[str, Any] | None
 ) -> Iterator[Finding]:
-    """Is the shared group there, and truly the default cgroup parent? `settings` are dockerd's, None if unseen."""
+    """Check that the shared group is the default cgroup parent. `settings` are dockerd's; None if not visible."""
     engine = report.engine
     parent = value_at(settings or {}, ("cgroup-parent",))
     if engine is None:

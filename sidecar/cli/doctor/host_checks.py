@@ -1,6 +1,6 @@
-"""What on this host will not work, and the cure: one function a question, each from what was gathered to findings.
+"""What will not work on this host, and how to fix it: one function for each question, from facts to findings.
 
-Nothing here asks the host or the engine but the file system questions at the end; `doctor` gathers, these judge.
+`doctor` reads the host and the engine, these functions judge. Only the last ones look at the file system.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MEMORY: Final = ("tmpfs", "ramfs")
 
 
 class Verdict(enum.StrEnum):
-    """How bad it is."""
+    """How serious a finding is."""
 
     OK = "ok"
     WARN = "warn"
@@ -44,7 +44,7 @@ class Verdict(enum.StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """The answer to one question: what is so, and what to do about it ("" where nothing need be done)."""
+    """The answer to one question: what is so, and what to do about it ("" if nothing)."""
 
     question: str
     verdict: Verdict
@@ -53,17 +53,17 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What the engine answered: itself and its containers (`effective` filled in), or why it did not."""
+    """The engine's answer: itself and its containers (with `effective`), or the error."""
 
     engine: EngineInfo | None = None
     views: tuple[ContainerView, ...] = ()
     error: str = ""
     is_lacking: bool = False
-    """It answers, and cannot do what is needed: the error says the cure."""
+    """It answers, but lacks something: the error contains the cure."""
 
 
 def check_engine(report: EngineReport) -> Iterator[Finding]:
-    """Does it answer, and can it do cpusets?"""
+    """Check that the engine answers, and that it has cpusets."""
     if report.engine is None:
         cure = (
             "start the engine, or set its address: --engine unix:///path/to/docker.sock; inside a container, mount "
@@ -92,7 +92,7 @@ def check_engine(report: EngineReport) -> Iterator[Finding]:
 
 
 def check_cgroups(hierarchy: Hierarchy | None, root: str, report: EngineReport) -> Iterator[Finding]:
-    """Can the kernel's own word about containers be read?"""
+    """Check that the containers' effective CPUs can be read from the kernel."""
     cure = (
         "mount the host's /sys/fs/cgroup read-only into the sidecar, and set CPUSET_SIDECAR_CGROUP if it is elsewhere"
     )
@@ -111,7 +111,7 @@ def check_cgroups(hierarchy: Hierarchy | None, root: str, report: EngineReport) 
 
 
 def check_machine(topology: Topology) -> Iterator[Finding]:
-    """Is there anything about the machine that people should know?"""
+    """Check that the machine has enough CPUs, and that its topology is complete."""
     says = f"{len(topology.online)} CPUs in {len(topology.cores)} cores, {len(topology.nodes)} NUMA nodes"
     if len(topology.online) < 2:
         cure = "use a machine with two CPUs or more: one must stay reserved"
@@ -127,7 +127,7 @@ def check_machine(topology: Topology) -> Iterator[Finding]:
 
 
 def check_config(config: Config, topology: Topology | None) -> Iterator[Finding]:
-    """Does the configuration fit the machine, and do anything?"""
+    """Check that the configuration fits the machine, and that its policy grants CPUs."""
     where = config.file or "no file"
     if config.policy is PolicyName.NONE:
         cure = "set policy to static, and reserved to a CPU list: --policy static --reserved 0"
@@ -157,7 +157,7 @@ def check_config(config: Config, topology: Topology | None) -> Iterator[Finding]
 def check_containers(
     config: Config, report: EngineReport, originals: Mapping[ContainerKey, Originals], online: CPUSet
 ) -> Iterator[Finding]:
-    """Are there containers that the sidecar must work around, or that work around it?"""
+    """Check for pinned containers, wrong labels and mounts of single files."""
     settings = config.settings()
     wishes = [
         (view, wish_of(view, settings, originals.get(view.key) or originals_of(view), online)) for view in report.views
@@ -174,7 +174,7 @@ def check_containers(
 
 
 def check_state_dir(path: str, mountinfo: str, *, is_running: bool | None) -> Iterator[Finding]:
-    """Can the books be kept, and will they survive a reboot?"""
+    """Check that the state can be recorded, and survives a reboot."""
     if trouble := _unwritable(path):
         cure = "mount a writable volume there, or set state_dir"
         yield Finding("state directory", Verdict.FAIL, trouble, cure)
@@ -190,7 +190,7 @@ def check_state_dir(path: str, mountinfo: str, *, is_running: bool | None) -> It
 
 
 def check_projections(path: str, mountinfo: str) -> Iterator[Finding]:
-    """Can workloads be told?"""
+    """Check that projections can be written."""
     if trouble := _unwritable(path):
         cure = "mount a writable volume there, or set projections"
         yield Finding("projections", Verdict.FAIL, trouble, cure)
@@ -204,7 +204,7 @@ def check_projections(path: str, mountinfo: str) -> Iterator[Finding]:
 
 
 def file_system(path: str, mountinfo: str) -> str:
-    """The type of the file system that a path is on, from /proc/self/mountinfo (proc_pid_mountinfo(5))."""
+    """Return the type of the file system that a path is on, from /proc/self/mountinfo (proc_pid_mountinfo(5))."""
     best, kind = -1, "unknown"
     for line in mountinfo.splitlines():
         left, dash, right = line.partition(" - ")
@@ -220,7 +220,9 @@ def file_system(path: str, mountinfo: str) -> str:
 
 
 def _unwritable(path: str) -> str:
-    """Why a directory cannot be written, "" if it can. One that is missing can be made if its parent can be written."""
+    """Return why a directory cannot be written, "" if it can. One that is missing can be made if its parent can be
+    written.
+    """
     at = Path(path)
     while not at.exists() and at != at.parent:
         at = at.parent

@@ -1,4 +1,4 @@
-"""`install-runtime`: set up the strict start on this host, say what changed, and undo exactly that."""
+"""`install-runtime`: set up the strict start on this host, report what changed, and undo exactly that."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ with the sidecar in a container, from its image, with the host's file system at 
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "install-runtime",
         help="set up the strict start on this host, or remove it",
@@ -85,14 +85,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Install or remove, and print what that changed."""
+    """Install or remove, and print what changed."""
     root = root_of(args)
     print_done(args, _remove(args, root) if args.remove else _install(args, root))
     return 0
 
 
 def _install(args: argparse.Namespace, root: str) -> Done:
-    """Everything is read and judged before the first file is written; the engine is told of it last."""
+    """Check everything before the first file is written, and tell the engine last."""
     config, places = config_of(args), _places(args)
     made = Installation(
         real=runtime_files.find_real(root, args.runtime),
@@ -161,7 +161,7 @@ def _remove(args: argparse.Namespace, root: str) -> Done:
 
 
 def _places(args: argparse.Namespace) -> Places:
-    """Where things go: a user without root has containers, and settings of Podman, of their own."""
+    """Return where files go: a user without root has separate containers and Podman settings."""
     prefix = os.path.abspath(args.prefix)
     if os.geteuid() == 0:
         return Places(prefix)
@@ -173,7 +173,7 @@ def _places(args: argparse.Namespace) -> Places:
 def _forgotten(args: argparse.Namespace, root: str, file: DaemonJson) -> list[str]:
     """Take the runtime out of dockerd's configuration file, and have dockerd forget it.
 
-    A table that is missing changes nothing at a reload, only an empty one does: so that is what dockerd is shown first.
+    A missing table changes nothing at a reload, but an empty one does: so dockerd is given an empty one first.
     """
     settings = without(file.settings, _KEYS)
     kept = write_daemon_json(file, {_KEYS[0]: {}, **settings})
@@ -190,7 +190,7 @@ def _forgotten(args: argparse.Namespace, root: str, file: DaemonJson) -> list[st
 
 
 def _engines(args: argparse.Namespace, root: str) -> tuple[bool, bool]:
-    """Whether Docker, and whether Podman, is to learn of it."""
+    """Return whether Docker, and whether Podman, is to learn of it."""
     if args.wanted != "auto":
         return args.wanted == "docker", args.wanted == "podman"
     places = ("usr/bin", "usr/sbin", "usr/local/bin", "usr/local/sbin", "bin", "sbin")
@@ -203,7 +203,7 @@ def _engines(args: argparse.Namespace, root: str) -> tuple[bool, bool]:
 
 
 def _daemon_json(args: argparse.Namespace, root: str) -> DaemonJson:
-    """dockerd's configuration file: as said, or as dockerd says, or where it usually is. ConfigError."""
+    """Return dockerd's configuration file: as given, as dockerd reports, or the usual one. ConfigError."""
     running = _running(args, root)
     path = args.daemon_json or (running and running.flag("config-file")) or DAEMON_JSON
     found = read_daemon_json(path if root == "/" or args.daemon_json else os.path.join(root, path.lstrip("/")))
@@ -234,14 +234,14 @@ def _running(args: argparse.Namespace, root: str) -> dockerd_process.Dockerd | N
 
 
 def _socket(args: argparse.Namespace) -> str:
-    """Docker's socket; "" where none is to be asked."""
+    """Return Docker's socket; "" if none should be asked."""
     configured = config_of(args).engine
     path = "/var/run/docker.sock" if configured == AUTO else address(configured, "the setting `engine`").path
     return path if path and args.wanted != "podman" and os.path.exists(path) else ""
 
 
 def _reloaded(args: argparse.Namespace, root: str, *, wanted: bool) -> Iterator[str]:
-    """Have dockerd read its configuration again, and see whether it took it."""
+    """Have dockerd reload its configuration, and verify that it did."""
     running = _running(args, root)
     if running is None:
         yield "dockerd is not visible from here: it reads this at its next start, or run `systemctl reload docker`"
@@ -260,7 +260,7 @@ def _reloaded(args: argparse.Namespace, root: str, *, wanted: bool) -> Iterator[
 
 
 def _doubts(root: str, made: Installation) -> Iterator[str]:
-    """What will keep containers from starting, or their projections from them."""
+    """Yield what will keep containers from starting, or their projections from them."""
     for path, lacks in (
         (made.socket, "no container can start with this runtime"),
         (made.projections, "no projection is mounted"),
@@ -270,7 +270,7 @@ def _doubts(root: str, made: Installation) -> Iterator[str]:
 
 
 def _compiled(root: str, places: Places, made: Installation) -> Iterator[str]:
-    """Have the host's Python compile it: every start would, where it may not write. Another host's cannot be run."""
+    """Have the host's Python compile it, so that starts need not. Another host's Python cannot be run."""
     if root != "/":
         return
     command = [made.python, "-I", "-S", "-m", "compileall", "-q", places.library]

@@ -1,4 +1,4 @@
-"""`install-slice`: let one cgroup confine the shared pool on this host, say what changed, and undo exactly that."""
+"""`install-slice`: let one cgroup confine the shared pool on this host, report what changed, and undo exactly that."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ with the sidecar in a container, from its image, with the host's file system at 
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "install-slice",
         help="let one cgroup confine the shared pool on this host, or undo it",
@@ -65,7 +65,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Install or remove, and print what that changed."""
+    """Install or remove, and print what changed."""
     root = root_of(args)
     driver, engine = (args.driver, "docker") if args.driver != "auto" else _asked(config_of(args).engine)
     shared = _shared(config_of(args).shared_slice, driver)
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def unit_files(shared: str) -> Iterator[Planned]:
-    """The units of the two slices; none for a group that is a path. Their CPUs are set at run time, not here."""
+    """Yield the units of the two slices; none for a group that is a path. Their CPUs are set at run time, not here."""
     if shared.startswith("/"):
         return
     for name, title in zip((shared, exclusive_beside(shared)), TITLES, strict=True):
@@ -102,7 +102,7 @@ def _install(root: str, shared: str, file: DaemonJson | None, *, is_dry: bool) -
 
 
 def _next(shared: str, planned: list[Planned], file: DaemonJson | None) -> Iterator[str]:
-    """What is left to do, in order."""
+    """Yield what is left to do, in order."""
     exclusive = exclusive_beside(shared)
     if planned:
         yield "next: run `systemctl daemon-reload`"
@@ -141,7 +141,7 @@ def _remove(root: str, shared: str, file: DaemonJson | None, *, is_dry: bool) ->
 
 
 def _shared(configured: str, driver: str) -> str:
-    """The group's name: as configured, where that fits the driver, or the usual one. ConfigError."""
+    """Return the group's name: as configured, where that fits the driver, or the usual one. ConfigError."""
     if not configured:
         return SHARED if driver == "systemd" else SHARED_PATH
     if configured.startswith("/") is (driver == "systemd"):
@@ -153,7 +153,7 @@ def _shared(configured: str, driver: str) -> str:
 
 
 def _asked(address: str) -> tuple[str, str]:
-    """The engine's cgroup driver, and its name. EngineLacks on cgroup v1, where a group confines no members."""
+    """Return the engine's cgroup driver, and its name. EngineLacks on cgroup v1, where a group confines no members."""
     report: EngineReport = ask_engine(address)
     engine = report.engine
     if engine is None:
@@ -167,7 +167,7 @@ def _asked(address: str) -> tuple[str, str]:
 
 
 def _daemon_json(args: argparse.Namespace, root: str) -> DaemonJson:
-    """dockerd's configuration file: as said, or as dockerd says, or where it usually is. ConfigError."""
+    """Return dockerd's configuration file: as given, as dockerd reports, or the usual one. ConfigError."""
     pid_file = dockerd_process.PID_FILE if root == "/" else os.path.join(root, "run/docker.pid")
     running = dockerd_process.find_dockerd(pid_file)
     if running and (parent := running.flag("cgroup-parent")):

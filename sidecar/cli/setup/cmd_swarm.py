@@ -81,7 +81,7 @@ class Advertised(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "swarm",
         help="tell Swarm's scheduler how many CPUs this node can grant",
@@ -138,7 +138,7 @@ def advertise(
 
 
 def advertised_in(found: DaemonJson, kind: str = KIND) -> int | None:
-    """How many of this kind dockerd's configuration file advertises; None for none, or where they have names."""
+    """Return how many of this kind dockerd's configuration file advertises; None for none, or where they have names."""
     for each in _resources(found):
         name, _, value = each.partition("=")
         if name.lower() == kind.lower() and value.isascii() and value.isdigit():
@@ -147,7 +147,7 @@ def advertised_in(found: DaemonJson, kind: str = KIND) -> int | None:
 
 
 def with_count(found: DaemonJson, kind: str, count: int | None) -> Mapping[str, Any]:
-    """The settings of this file, advertising so many of this kind; other resources stay as they are."""
+    """Return the settings of this file, advertising so many of this kind; other resources stay as they are."""
     ours = [] if count is None else [f"{kind}={count}"]
     others = [each for each in _resources(found) if each.partition("=")[0].lower() != kind.lower()]
     if not others and not ours:
@@ -156,7 +156,7 @@ def with_count(found: DaemonJson, kind: str, count: int | None) -> Mapping[str, 
 
 
 def rendered(made: Advertised) -> list[str]:
-    """What was done, and what is to be done, as lines."""
+    """Return what was done, and what is to be done, as lines."""
     before = "nothing" if made.before is None else f"{made.kind}={made.before}"
     if made.cpus is None:
         lines = [f"{made.file} advertised {before}"]
@@ -187,7 +187,7 @@ def check_swarm(config: Config, engine: EngineInfo | None, count: int | None) ->
 
 
 def node_capacity(config: Config, topology: Topology, books: State, views: Iterable[ContainerView] = ()) -> int:
-    """How many CPUs a daemon with this configuration could give here, beside these containers."""
+    """Return how many CPUs a daemon with this configuration could give here, beside these containers."""
     world = begin(books, topology, config.settings())
     for view in views:
         world = sighted(world, view, world.horizon + 1)
@@ -195,7 +195,7 @@ def node_capacity(config: Config, topology: Topology, books: State, views: Itera
 
 
 def _told_by_the_daemon(config: Config) -> Status | None:
-    """What the running daemon says; None where none runs, or it has not looked at everything yet."""
+    """Return what the running daemon says; None where none runs, or it has not looked at everything yet."""
     if is_daemon_running(config.state_dir) is False:
         return None
     # Only here: the client of the daemon's socket, which other commands need not load.

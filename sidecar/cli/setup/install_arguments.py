@@ -39,7 +39,7 @@ def add_installing(parser: argparse.ArgumentParser, *, undo: str = "undo it") ->
 
 
 def root_of(args: argparse.Namespace) -> str:
-    """Where the host's file system is. ConfigError where that is no directory."""
+    """Return where the host's file system is. ConfigError where that is no directory."""
     root = os.path.abspath(str(args.root))
     if not os.path.isdir(root):
         raise ConfigError(f"--root {root} is not a directory")
@@ -55,7 +55,7 @@ def print_done(args: argparse.Namespace, done: Done) -> None:
 
 
 def rendered(done: Done) -> list[str]:
-    """What was done, a line each."""
+    """Return what was done, a line each."""
     would = "would be " if done.is_dry else ""
     lines = [f"{would}written: {path}" for path in done.written]
     lines += [f"{would}removed: {path}" for path in done.removed]

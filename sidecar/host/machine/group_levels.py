@@ -19,7 +19,7 @@ Told = tuple[int | None, CPUSet]
 
 
 def completed(told: Iterable[Told], online: CPUSet, level: str, notes: list[str]) -> dict[int, CPUSet]:
-    """The groups by id, with each online CPU once; {}, with a note, where none is told.
+    """Return the groups by id, with each online CPU once; {}, with a note, where none is told.
 
     1. Of two groups that name a CPU the narrower has it, then the lower: a node without CPUs of its own may name
        those that are near it.
@@ -39,7 +39,7 @@ def completed(told: Iterable[Told], online: CPUSet, level: str, notes: list[str]
 
 
 def numbered(groups: Iterable[Told]) -> dict[int, CPUSet]:
-    """Groups without a CPU in common, by their ids; all by their lowest CPUs where an id is missing or repeats."""
+    """Return disjoint groups by their IDs; all by their lowest CPUs if an ID is missing or repeats."""
     kept = list(groups)
     repeated = Counter(id for id, _ in kept)
     if None in repeated or any(count > 1 for count in repeated.values()):
@@ -48,7 +48,7 @@ def numbered(groups: Iterable[Told]) -> dict[int, CPUSet]:
 
 
 def levels_of(told: Mapping[int, Iterable[Told]], online: CPUSet, notes: list[str]) -> tuple[CacheLevel, ...]:
-    """The caches of each level, from level 1 upwards."""
+    """Return the caches of each level, from level 1 upwards."""
     made = []
     for level, caches in sorted(told.items()):
         found = numbered(_apart(caches, online, f"level {level} cache", notes))
@@ -108,7 +108,7 @@ def between(
 
 
 def _apart(told: Iterable[Told], online: CPUSet, level: str, notes: list[str]) -> list[Told]:
-    """The groups with online CPUs, none of which is in two."""
+    """Return the groups with online CPUs, none of which is in two."""
     given = [(id, cpus & online) for id, cpus in told]
     kept, taken, disputed = [], EMPTY, EMPTY
     for id, cpus in sorted(given, key=lambda each: (len(each[1]), -1 if each[0] is None else each[0], each[1].mask)):

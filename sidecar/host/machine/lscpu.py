@@ -40,7 +40,7 @@ Row = Mapping[str, Any]
 
 
 def read_lscpu(text: str) -> Topology:
-    """The machine in the JSON that lscpu printed. StateError, in words, if it is not that, or of no machine."""
+    """Return the machine in the JSON that lscpu printed. StateError if it is not that, or describes no machine."""
     if len(text) > LIMIT:
         raise StateError(f"{len(text)} characters are too many to be lscpu's")
     try:
@@ -96,7 +96,7 @@ def _of_rows(rows: list[Row]) -> Topology:
 
 
 def _is_online(row: Row) -> bool:
-    """The column `online`; where it is missing, or in another language, a CPU that is somewhere is online."""
+    """Return the column `online`; where it is missing, or in another language, a CPU that is somewhere is online."""
     told = row.get("online")
     word = str(told).lower()
     if word in {"true", "yes", "y", "1"}:
@@ -122,7 +122,7 @@ def _cores(rows: Mapping[int, Row], notes: list[str]) -> list[CPUSet]:
 
 
 def _grouped(rows: Mapping[int, Row], column: str, outer: tuple[str, ...]) -> list[Told]:
-    """The CPUs of each number in a column, apart by the columns around it."""
+    """Return the CPUs of each number in a column, apart by the columns around it."""
     found: dict[tuple[int, tuple[int | None, ...]], int] = {}
     for cpu, row in rows.items():
         number = _number(row.get(column))
@@ -172,7 +172,7 @@ def _of_summary(fields: Mapping[str, str]) -> Topology:
 
 
 def _fields(items: list[Any]) -> Iterator[tuple[str, str]]:
-    """Names in lower case without the colon, and values, also of the fields below other fields."""
+    """Yield names in lower case without the colon, and values, also of the fields below other fields."""
     waiting = list(reversed(items))
     while waiting:
         item = waiting.pop()
@@ -186,7 +186,7 @@ def _fields(items: list[Any]) -> Iterator[tuple[str, str]]:
 
 
 def _listed(fields: Mapping[str, str]) -> tuple[CPUSet, CPUSet]:
-    """The CPUs that are online, and those that are not."""
+    """Return the CPUs that are online, and those that are not."""
     count = _count(fields, "cpu(s)")
     for name in ("on-line cpu(s) list", "on-line cpu(s) mask"):
         if name in fields:
@@ -283,7 +283,7 @@ def _guessed_caches(
 
 
 def _cut(groups: list[CPUSet], count: int) -> list[CPUSet]:
-    """The groups joined to `count` equal neighbourhoods; none if they cannot be."""
+    """Return the groups joined to `count` equal neighbourhoods; none if they cannot be."""
     size, rest = divmod(len(groups), count)
     if not size or rest:
         return []
@@ -291,7 +291,7 @@ def _cut(groups: list[CPUSet], count: int) -> list[CPUSet]:
 
 
 def _cpus(text: str, name: str) -> CPUSet:
-    """A list, or under `--hex` a mask."""
+    """Return a list, or under `--hex` a mask."""
     try:
         if text.lower().startswith("0x"):
             return CPUSet.from_mask(int(text.replace(",", ""), 16))
@@ -306,7 +306,7 @@ def _count(fields: Mapping[str, str], name: str) -> int | None:
 
 
 def _number(value: object) -> int | None:
-    """A number of at most six digits, as a number or a string; None for "-", null, -1, and whatever else."""
+    """Return a number of at most six digits, as a number or a string; None for "-", null, -1, and whatever else."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         return None
     text = str(value)
