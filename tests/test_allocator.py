@@ -65,7 +65,7 @@ class Recorder(Board):
         if "checkpoint" in self.failing:
             raise FileUnwritable("cannot write the checkpoint: disk full")
         self.saved.append(state)
-        return "disk full; they are kept in /spare meanwhile" if "place" in self.failing else ""
+        return "disk full; until then it is kept in /spare" if "place" in self.failing else ""
 
     def withdraw(self, container: str, cpus: CPUSet) -> None:
         self.calls.append(f"withdraw {container[0]} {cpus}")
@@ -191,7 +191,7 @@ async def test_a_checkpoint_that_cannot_be_written_is_told_once_and_tried_again(
     assert recorder.problems == {
         "checkpoint": "the recorded state is not saved: cannot write the checkpoint: disk full"
     }
-    assert recorder.lines.getvalue().count("the books are not saved") == 1
+    assert recorder.lines.getvalue().count("the recorded state is not saved") == 1
     assert recorder.calls.count("checkpoint") == 3
     recorder.failing = set()
     await recorder.take([ContainerSeen(view("c"), 4)])
@@ -205,7 +205,7 @@ async def test_books_that_are_kept_elsewhere_are_told_and_tried_again(
     """They are safe, and not where they belong."""
     recorder.failing = {"place"}
     await recorder.take(READY, [ContainerSeen(view("b", exclusive=1), 2)])
-    said = "the recorded state is not saved: disk full; they are kept in /spare meanwhile"
+    said = "the recorded state is not saved: disk full; until then it is kept in /spare"
     assert recorder.problems == {"checkpoint": said}
     recorder.failing = set()
     await recorder.take([RetryDue(docker("f" * 64), 1)])

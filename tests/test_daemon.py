@@ -184,7 +184,7 @@ async def test_a_release_that_cannot_be_done_says_who(autojump_clock: MockClock,
         await host.settled(rt)
     host.engine.fail_updates(*[Fault.FAILED] * 1000)
     assert await host.serve(is_release=True) == 1
-    assert "not given back container=rt" in host.lines.getvalue()
+    assert "not released container=rt" in host.lines.getvalue()
     assert host.where(rt) == "1-2"
 
 

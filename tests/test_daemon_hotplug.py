@@ -71,7 +71,7 @@ async def test_an_owner_that_loses_its_last_cpu_is_alone_again(
         await host.settled(rt)
         assert host.told(rt).cpus == CPUSet.of(2)
     assert host.broken == []
-    assert ("its processes run on the CPUs of the group above it" in host.lines.getvalue()) == (version == 1)
+    assert ("its processes run on the CPUs of the cgroup above it" in host.lines.getvalue()) == (version == 1)
 
 
 async def test_cpus_that_return_are_shared_again(autojump_clock: MockClock, make_host: Any, version: Any) -> None:

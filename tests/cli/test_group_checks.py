@@ -113,9 +113,7 @@ def test_containers_of_before_are_named_until_they_are_restarted(group: FakeGrou
     found = only(list(check_shared_group(report(inside, outside, view("far", parent="b.slice")), group, None)))
     assert found.verdict is Verdict.WARN
     assert "outside of 2 without a cgroup parent are not in pool.slice" in found.says
-    assert only(list(check_shared_group(report(inside), group, OURS))).says == (
-        "pool.slice confines the shared pool"
-    )
+    assert only(list(check_shared_group(report(inside), group, OURS))).says == ("pool.slice confines the shared pool")
 
 
 def test_labelled_containers_inside_fail_with_the_cure(group: FakeGroup) -> None:

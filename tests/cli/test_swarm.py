@@ -146,7 +146,7 @@ async def test_the_command_believes_the_running_daemon(
         assert await trio.to_thread.run_sync(main, words) == 0
         told = capsys.readouterr().out.splitlines()
     assert told == [
-        f"this node can give 5 CPUs exclusively, by the daemon on {tmp_path}; {path} advertised exclusive-cpu=5",
+        f"this node can grant 5 exclusive CPUs by the daemon on {tmp_path}; {path} advertised exclusive-cpu=5",
         "it is unchanged",
     ]
 

@@ -153,7 +153,7 @@ def test_on_a_terminal_it_follows(state_dir: Path) -> None:
         story = Elastic()
         story.take()
         write_status(state_dir, story.told(datetime.now(UTC)))
-        terminal.wait_until(lambda text: "batch is to leave" in text)
+        terminal.wait_until(lambda text: "batch must leave" in text)
         terminal.process.send_signal(signal.SIGINT)
         terminal.wait_until(lambda text: "\x1b[?1049l" in text)
         assert terminal.process.wait(20) == 0

@@ -107,7 +107,10 @@ def test_strangers_and_those_left_alone_are_unmanaged() -> None:
     story = Story()
     stranger = told(story, story.arrive("stranger", cpuset="3"))
     assert (stranger.sharing, stranger.cpus, stranger.settled) == (Sharing.UNMANAGED, cpus("3"), True)
-    assert stranger.reason == "pinned by hand to CPUs 3: never moved, and nobody gets these CPUs exclusively"
+    assert (
+        stranger.reason
+        == "pinned by hand to CPU 3: it is never moved, and no other container gets these CPUs exclusively"
+    )
     alone = told(story, story.arrive("alone", labels={"cpuset.manage": "off"}))
     assert (alone.sharing, alone.cpus, alone.reason) == (Sharing.UNMANAGED, cpus("0-7"), "left alone, as requested")
 

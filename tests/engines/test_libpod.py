@@ -173,7 +173,7 @@ def test_each_version_says_what_it_lacks(version: str, keeps: bool, said: str) -
             "5.4.2",
             "it has none.*unified_cgroup_hierarchy=1",
         ),
-        ({"cgroupVersion": "v2", "cgroupControllers": None}, "5.4.2", "turned off for this host"),
+        ({"cgroupVersion": "v2", "cgroupControllers": None}, "5.4.2", "enable it for this host"),
     ],
 )
 def test_what_cannot_serve_is_refused_with_the_cure(host: dict[str, Any], version: str, cure: str) -> None:

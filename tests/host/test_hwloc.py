@@ -213,7 +213,7 @@ MACHINE = '<topology><object type="Machine" cpuset="{}">{}</object></topology>'
         ("<topology/>", "it has no topology with an object"),
         ("<html><object/></html>", "it has no topology with an object"),
         ("\ud800", "it is not hwloc's XML"),
-        (MACHINE.format("0x1", ""), "tells of no CPU that is online and allowed"),
+        (MACHINE.format("0x1", ""), "names no CPU that is online and allowed"),
         (MACHINE.format("0xg", ""), "has '0xg', which is not a mask of CPUs 0 to 8191"),
         (MACHINE.format("7", ""), "has '7', which is not a mask"),
         (MACHINE.format("0x", ""), "has '0x', which is not a mask"),

@@ -95,7 +95,7 @@ def test_nodes_have_distances_and_memory_also_without_cpus() -> None:
     assert [(node.id, str(node.cpus)) for node in machine.nodes] == [(0, "0"), (1030, "1")]
     assert machine.memory == (0, 2)
     assert machine.distances == {0: {0: 10, 2: 17, 1030: 20}, 2: {0: 17, 2: 10, 1030: 28}}
-    assert any("node1030/distance is passed over" in note for note in machine.notes)
+    assert any("node1030/distance is ignored" in note for note in machine.notes)
 
 
 def test_caches_are_told_by_level_and_go_by_the_kernels_ids() -> None:

@@ -186,5 +186,5 @@ def test_doctor_says_whether_the_scheduler_counts_rightly(fleet: Fleet) -> None:
         return next((each["verdict"], each["says"]) for each in told if each["question"] == "swarm")
 
     assert finding() == ("ok", "exclusive-cpu=1 is advertised, and can be granted")
-    said = "dockerd advertises exclusive-cpu=1 to Swarm's scheduler, and 0 can be given here"
+    said = "dockerd advertises exclusive-cpu=1 to Swarm's scheduler, but this node can grant 0"
     assert finding("--isolated", "only") == ("warn", said)

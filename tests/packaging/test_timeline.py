@@ -45,7 +45,7 @@ def test_a_workload_says_what_it_has_and_what_changed() -> None:
         "I was sent SIGHUP",
         "I end",
         "I share 0 with others: none free",
-        "1 is to be mine, 0 I still share: granted 1 exclusive CPU: 1",
+        "1 will be mine, I still share 0: granted 1 exclusive CPU: 1",
         "I have 1: granted 1 exclusive CPU: 1",
     ]
 

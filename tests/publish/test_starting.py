@@ -247,7 +247,7 @@ async def test_while_the_engine_is_not_reached_the_books_answer(
     assert pool[1]["update"] == {"cpus": str(counter.board.latest.state.shared), "mems": None, "quota": None}
     assert (late[0], nobody[0]) == (503, 503)
     assert "this container has no recorded grant" in late[1]["error"]
-    assert "nobody else says who this container is" in nobody[1]["error"]
+    assert "so this container cannot be identified" in nobody[1]["error"]
 
 
 @pytest.mark.parametrize(

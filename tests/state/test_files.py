@@ -216,7 +216,7 @@ def test_a_link_where_a_directory_is_expected_is_an_error(at: int, here: Path, t
     (here / "file").write_text("")
     for name in ("link", "file", "dangling"):
         for create in (False, True):
-            with pytest.raises(FileUnreadable, match="link or a file stands there"):
+            with pytest.raises(FileUnreadable, match="link or a file is there"):
                 files.open_directory(name, at=at, create=create)
     assert not (tmp_path / "nowhere").exists()
 

@@ -114,9 +114,9 @@ def test_the_first_format_names_containers_by_id() -> None:
     known = {"containerID1": ("pod", "one"), "containerID2": ("pod", "two")}
     assert decode(content, known).assignments == {"pod": {"one": cpus("4-6"), "two": cpus("1-3")}}
     assert decode(content).assignments["containerID1"] == {"containerID1": cpus("4-6")}
-    with pytest.raises(CheckpointCorrupt, match="'containerID2' is none that is known"):
+    with pytest.raises(CheckpointCorrupt, match="'containerID2' is unknown"):
         decode(content, {"containerID1": ("pod", "one")})
-    with pytest.raises(CheckpointCorrupt, match="the checksum does not fit"):
+    with pytest.raises(CheckpointCorrupt, match="the checksum does not match"):
         decode(content.replace(b"4-6", b"4-7"), known)
 
 
@@ -218,7 +218,7 @@ def test_hostile_files_are_refused_in_words(content: bytes, message: str) -> Non
 def test_whole_pods_cannot_fill_the_memory() -> None:
     """The dump writes each CPU out: a small file could ask for gigabytes."""
     pods = ",".join(f'"{pod}":{{"cpuSet":"0-8191"}}' for pod in range(100_000))
-    with pytest.raises(CheckpointCorrupt, match="the checksum does not fit"):
+    with pytest.raises(CheckpointCorrupt, match="the checksum does not match"):
         decode(f'{{"checksum":1,"podEntries":{{{pods}}}}}'.encode())
 
 
@@ -320,7 +320,7 @@ def test_an_entry_that_may_mean_several_is_left() -> None:
     books = BOOKS.granted(wish("twin", 3), cpus("9-10")).granted(wish("twin", 4), cpus("11-12"))
     made = imported(KubeletState(policy="static", assignments=entries), books)
     assert made.books == books
-    assert [entry.endswith(": several containers are called so") for entry in made.left] == [True, True]
+    assert [entry.endswith(": several containers have this name") for entry in made.left] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -345,7 +345,7 @@ def test_what_an_import_cannot_know_is_left(assignments: dict[str, dict[str, str
 @pytest.mark.parametrize(
     ("text", "law"),
     [
-        ("3,5", "CPUs 3 are granted to db and to somebody else"),
+        ("3,5", "CPUs 3 are granted to db and to another container"),
         ("0,5", "web holds reserved CPUs 0"),
         ("5,99", "CPUs 99 are granted, but not online"),
     ],

@@ -93,7 +93,7 @@ def test_a_change_leaves_the_old_value_as_it_was() -> None:
 def test_every_broken_law_is_a_sentence() -> None:
     machine = topology(cores=[CPUSet.of(cpu) for cpu in range(8)])
     broken = {
-        "granted to voice and to somebody else": EMPTY_BOOKS.granted(wish(A), CPUSet.of(2, 3)).granted(
+        "granted to voice and to another container": EMPTY_BOOKS.granted(wish(A), CPUSet.of(2, 3)).granted(
             wish(B), CPUSet.of(3, 4)
         ),
         "asked for 2 CPUs and holds 2-4": EMPTY_BOOKS.granted(wish(A), CPUSet.parse("2-4")),

@@ -169,7 +169,7 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(table) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"it has {twice!r} twice")
+        raise ValueError(f"it has a key twice: {twice!r}")
     return table
 
 
