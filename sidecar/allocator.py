@@ -122,11 +122,11 @@ class Allocator:
         try:
             elsewhere = self._checkpoints.save(state)
         except StateError as error:
-            self._report("checkpoint", f"the books are not saved: {error}")
+            self._report("checkpoint", f"the recorded state is not saved: {error}")
             return
         if elsewhere:
             # Tried again with the next burst.
-            self._report("checkpoint", f"the books are not saved: {elsewhere}")
+            self._report("checkpoint", f"the recorded state is not saved: {elsewhere}")
         else:
             self._saved = state
             self._board.report("checkpoint", None)
@@ -153,7 +153,7 @@ class Allocator:
                 container.id, names_of(world, known), projection_of(world, known), begins_grace=begins_grace
             )
         except StateError as error:
-            notice = "has no notice of CPUs that leave it" if begins_grace else "was not told what changed"
+            notice = "gets no notice of CPUs that are taken from it" if begins_grace else "is not told what changed"
             self._log.warning(f"a workload {notice}", container=known.view.name, reason=error)
             self._report("projections", str(error))
 

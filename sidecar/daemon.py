@@ -280,13 +280,13 @@ class _Daemon:
         """End where the state directory was deleted or replaced: a second sidecar would find no lock."""
         while self._lock.is_in_place():  # noqa: ASYNC110 - the file system tells nobody
             await trio.sleep(LOCK_SECONDS)
-        what = "another sidecar has it now"
+        what = "another sidecar uses it now"
         if self._lock.is_free():
             self._checkpoints.save(self._board.latest.state)
-            what = "the books are written anew: start it again"
+            what = "the state was written again, so start the sidecar again"
         raise StateUnwritable(
-            f"the state directory {self._config.state_dir} was deleted or replaced while the sidecar ran. It ends, so "
-            f"that no second one works beside it; {what}"
+            f"the state directory {self._config.state_dir} was deleted or replaced while the sidecar ran: it stops, so "
+            f"that no two sidecars run side by side; {what}"
         )
 
     async def _follow(self, engine: Engine, looker: Looker, outbox: trio.MemorySendChannel[Fact]) -> None:
@@ -332,7 +332,7 @@ class _Daemon:
         with trio.move_on_after(RELEASE_SECONDS):
             async for world in self._board.worlds():
                 if world.is_ready and not world.is_releasing:
-                    self._log.info("giving everything back", containers=len(remembered))
+                    self._log.info("releasing every container", containers=len(remembered))
                     await outbox.send(ReleaseRequested())
                 elif world.is_releasing and not world.state.originals:
                     break
@@ -342,7 +342,7 @@ class _Daemon:
         for key in self._board.latest.state.originals:
             known = self._board.latest.containers.get(key)
             reason = known.fault.text if known and known.fault else "no answer in time"
-            self._log.error("not given back", container=known.view.name if known else key.short, reason=reason)
+            self._log.error("not released", container=known.view.name if known else key.short, reason=reason)
         return 1 if self._board.latest.state.originals else 0
 
     async def _hear_signals(self, outbox: trio.MemorySendChannel[Fact]) -> None:
@@ -364,14 +364,14 @@ class _Daemon:
             config.check_against(topology)
         except (SidecarError, StateError) as error:
             for reason in error.sentences if isinstance(error, SidecarError) else (str(error),):
-                self._log.error("the configuration stays as it was", reason=reason)
+                self._log.error("the running configuration stays in force", reason=reason)
             return
         for key in RESTART_KEYS:
             if getattr(config, key) != getattr(self._config, key):
-                self._log.warning(f"{key} changes only with a restart")
+                self._log.warning(f"{key} takes effect only after a restart")
         if label_keys(config.unmanaged) - label_keys(self._config.unmanaged):
-            self._log.warning("labels that are new in unmanaged are read only after a restart")
-        self._log.info("the configuration was read again", policy=config.policy)
+            self._log.warning("labels added to unmanaged take effect only after a restart")
+        self._log.info("configuration reloaded", policy=config.policy)
         await outbox.send(TopologyRead(topology))
         settings = msgspec.structs.replace(config.settings(), shared_slice=self._config.shared_slice)
         await outbox.send(SettingsChanged(to_builtins(settings)))

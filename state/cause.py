@@ -74,7 +74,7 @@ class Together(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class ForOthers(msgspec.Struct, frozen=True, tag=True):
-    """It was moved so that others lie better."""
+    """It was moved to improve the placement of others."""
 
 
 Cause = Said | Resized | Used | TakenOver | SharedAnew | FewerToShare | Spare | Together | ForOthers

@@ -70,10 +70,10 @@ def decode_checkpoint(content: bytes) -> State:
         raise CheckpointCorrupt(f"it is not a checkpoint: {error}") from error
     body = bytes(envelope.state)
     if _framed(envelope.version, body) != content:
-        raise CheckpointCorrupt("its checksum does not fit its content")
+        raise CheckpointCorrupt("its checksum does not match its content")
     if envelope.version > VERSION:
         raise CheckpointTooNew(
-            f"it has format {envelope.version}, and this version reads up to {VERSION}; update the program"
+            f"it has format {envelope.version}, and this version reads up to {VERSION}: update the program"
         )
     try:
         values = msgspec.json.decode(body)
@@ -118,7 +118,7 @@ class CheckpointFile:
                 notes.append(self._set_aside(name, error))
                 continue
             if notes:
-                notes.append(f"went back to {name}, the books before")
+                notes.append(f"went back to {name}, the previous state")
             return Loaded(state=state, notes=tuple(notes))
         return Loaded(state=None, notes=tuple(notes))
 

@@ -30,12 +30,12 @@ _SENTENCES: Final = {
     errno.EROFS: "it is on a read-only file system",
     errno.EACCES: "permission denied",
     errno.EPERM: "permission denied",
-    errno.ELOOP: "a symbolic link stands there, which is not followed",
-    errno.EMLINK: "a symbolic link stands there, which is not followed",
-    errno.ENOTDIR: "something that is not a directory stands there",
-    errno.EISDIR: "a directory stands there",
+    errno.ELOOP: "a symbolic link is there, which is not followed",
+    errno.EMLINK: "a symbolic link is there, which is not followed",
+    errno.ENOTDIR: "something that is not a directory is there",
+    errno.EISDIR: "a directory is there",
     errno.ENOENT: "there is no such file or directory",
-    errno.EXDEV: "the place where files are written first is on another file system",
+    errno.EXDEV: "the directory for temporary files is on another file system",
 }
 
 
@@ -156,7 +156,7 @@ def _opened_directory(name: str | os.PathLike[str], at: int | None) -> int:
     except NotADirectoryError as error:
         # With O_DIRECTORY the kernel says ENOTDIR for a symbolic link too.
         raise FileUnreadable(
-            f"cannot open the directory {os.fspath(name)}: a symbolic link or a file stands there"
+            f"cannot open the directory {os.fspath(name)}: a symbolic link or a file is there"
         ) from error
     except OSError as error:
         raise FileUnreadable(f"cannot open the directory {os.fspath(name)}: {reason(error)}") from error

@@ -83,7 +83,7 @@ class _Instance(abc.ABC):
         try:
             self._watches = pyinotify.WatchManager()
         except (OSError, pyinotify.PyinotifyError) as error:
-            raise Deaf(f"inotify is not to be had: {error}") from error
+            raise Deaf(f"inotify is not available: {error}") from error
         self._fd: int = self._watches.get_fd()
         fcntl.fcntl(self._fd, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
         os.set_blocking(self._fd, False)

@@ -71,7 +71,7 @@ def _bad_grants(state: State) -> list[str]:
     found = []
     for key, assignment in sorted(state.assignments.items()):
         if key != assignment.container:
-            found.append(f"the grant of {assignment.container} stands under the name of {key}")
+            found.append(f"the grant of {assignment.container} is recorded for {key}")
         demand = assignment.demand
         least, most = (demand.floor, demand.ceiling) if state.policy == "dynamic" else (demand.cpus, demand.cpus)
         if not least <= len(assignment.cpus) <= most:
@@ -85,7 +85,7 @@ def _bad_layers(state: State) -> list[str]:
     for _, assignment in sorted(state.assignments.items()):
         if len(assignment.original) != assignment.demand.floor:
             found.append(
-                f"{assignment.name} has the floor {assignment.demand.floor} and began on {assignment.original}"
+                f"{assignment.name} has the floor {assignment.demand.floor}, but began on {assignment.original}"
             )
         layers = [assignment.original, *assignment.layers]
         if union(layers) != assignment.cpus or sum(map(len, layers)) != len(assignment.cpus):
@@ -99,7 +99,7 @@ def _shared_grants(state: State) -> list[str]:
     found, taken = [], 0
     for _, assignment in sorted(state.assignments.items()):
         if both := taken & assignment.cpus.mask:
-            found.append(f"CPUs {CPUSet.from_mask(both)} are granted to {assignment.name} and to somebody else")
+            found.append(f"CPUs {CPUSet.from_mask(both)} are granted to {assignment.name} and to another container")
         taken |= assignment.cpus.mask
     return found
 
@@ -115,7 +115,7 @@ def _reserved_grants(state: State) -> list[str]:
 def _foreign_cpus(state: State, topology: Topology) -> list[str]:
     found = []
     if foreign := state.online - topology.online:
-        found.append(f"the books use CPUs {foreign}, which are not online")
+        found.append(f"the state uses CPUs {foreign}, which are not online")
     for what, cpus in (("granted", state.exclusive), ("reserved", state.reserved)):
         if foreign := cpus - topology.online:
             found.append(f"CPUs {foreign} are {what}, but not online")
@@ -124,4 +124,4 @@ def _foreign_cpus(state: State, topology: Topology) -> list[str]:
 
 def _missing_cpus(state: State, topology: Topology) -> list[str]:
     missing = topology.online - state.online
-    return [f"CPUs {missing} are online and in no book"] if missing else []
+    return [f"CPUs {missing} are online, but neither shared, reserved nor granted"] if missing else []

@@ -127,7 +127,7 @@ def topology(
     """
     online = union(cores)
     if not online:
-        raise StateError("a machine without an online CPU is not a machine")
+        raise StateError("a machine has at least one online CPU")
     package_groups = _groups(packages) if packages else (Group(0, online),)
     node_groups = _groups(nodes) if nodes else package_groups
     told = _groups(caches) if isinstance(caches, dict) else _by_lowest(caches or [])

@@ -65,7 +65,7 @@ class Recorder(Board):
         if "checkpoint" in self.failing:
             raise FileUnwritable("cannot write the checkpoint: disk full")
         self.saved.append(state)
-        return "disk full; they are kept in /spare meanwhile" if "place" in self.failing else ""
+        return "disk full; until then it is kept in /spare" if "place" in self.failing else ""
 
     def withdraw(self, container: str, cpus: CPUSet) -> None:
         self.calls.append(f"withdraw {container[0]} {cpus}")
@@ -188,8 +188,10 @@ async def test_a_checkpoint_that_cannot_be_written_is_told_once_and_tried_again(
     await recorder.take(READY, [ContainerSeen(view("b", exclusive=1), 2)], [ContainerSeen(view("a"), 3)])
     assert len(recorder.orders) == 2
     assert recorder.saved == []
-    assert recorder.problems == {"checkpoint": "the books are not saved: cannot write the checkpoint: disk full"}
-    assert recorder.lines.getvalue().count("the books are not saved") == 1
+    assert recorder.problems == {
+        "checkpoint": "the recorded state is not saved: cannot write the checkpoint: disk full"
+    }
+    assert recorder.lines.getvalue().count("the recorded state is not saved") == 1
     assert recorder.calls.count("checkpoint") == 3
     recorder.failing = set()
     await recorder.take([ContainerSeen(view("c"), 4)])
@@ -203,7 +205,7 @@ async def test_books_that_are_kept_elsewhere_are_told_and_tried_again(
     """They are safe, and not where they belong."""
     recorder.failing = {"place"}
     await recorder.take(READY, [ContainerSeen(view("b", exclusive=1), 2)])
-    said = "the books are not saved: disk full; they are kept in /spare meanwhile"
+    said = "the recorded state is not saved: disk full; until then it is kept in /spare"
     assert recorder.problems == {"checkpoint": said}
     recorder.failing = set()
     await recorder.take([RetryDue(docker("f" * 64), 1)])
@@ -276,4 +278,4 @@ async def test_a_grace_begins_though_it_cannot_be_told(autojump_clock: MockClock
     calls = await take_from_b(elastic)
     assert {"grace b", "signal b"} <= set(calls)
     assert elastic.problems == {"projections": "by-id/a: disk full"}
-    assert "a workload has no notice of CPUs that leave it container=b" in elastic.lines.getvalue()
+    assert "a workload gets no notice of CPUs that are taken from it container=b" in elastic.lines.getvalue()

@@ -131,7 +131,7 @@ async def test_shortage_stop_stops(autojump_clock: MockClock, make_host: Any) ->
     async with host.running():
         rt = await host.docker.run("rt", labels={"cpuset.exclusive": "9", "cpuset.on-shortage": "stop"})
         await host.until(lambda: host.where(rt) == "", seconds=1)
-    assert "stopping a container for want of CPUs" in host.lines.getvalue()
+    assert "stopping a container: its CPUs are not available" in host.lines.getvalue()
 
 
 async def test_drift_is_repaired(autojump_clock: MockClock, make_host: Any) -> None:
@@ -184,7 +184,7 @@ async def test_a_release_that_cannot_be_done_says_who(autojump_clock: MockClock,
         await host.settled(rt)
     host.engine.fail_updates(*[Fault.FAILED] * 1000)
     assert await host.serve(is_release=True) == 1
-    assert "not given back container=rt" in host.lines.getvalue()
+    assert "not released container=rt" in host.lines.getvalue()
     assert host.where(rt) == "1-2"
 
 
@@ -235,7 +235,7 @@ async def test_sighup_reads_the_configuration_again(autojump_clock: MockClock, m
         assert host.engine.updates == []
         file.write_text(fixed + 'policy = "statig"\nlingr = 1\nreserved = "0"\n')
         os.kill(os.getpid(), signal.SIGHUP)
-        await host.until(lambda: host.lines.getvalue().count("the configuration stays as it was") == 2)
+        await host.until(lambda: host.lines.getvalue().count("the running configuration stays in force") == 2)
         for told in ("line 3: policy is 'statig'; did you mean 'static'?", "line 4: unknown key 'lingr'; did you mean"):
             assert told in host.lines.getvalue()
         assert host.engine.updates == []
@@ -243,7 +243,7 @@ async def test_sighup_reads_the_configuration_again(autojump_clock: MockClock, m
         os.kill(os.getpid(), signal.SIGHUP)
         await host.settled(rt)
         assert (host.where(rt), host.where(plain)) == ("1-2", "0,3-7")
-        assert "reconcile_seconds changes only with a restart" in host.lines.getvalue()
+        assert "reconcile_seconds takes effect only after a restart" in host.lines.getvalue()
 
 
 async def test_sighup_reads_the_machine_again(autojump_clock: MockClock, make_host: Any) -> None:
@@ -257,7 +257,7 @@ async def test_sighup_reads_the_machine_again(autojump_clock: MockClock, make_ho
         came = {"eth9": CPUSet.of(5, 6)}
         host.docker.kernel.machine = msgspec.structs.replace(host.docker.kernel.machine, devices=came)
         os.kill(os.getpid(), signal.SIGHUP)
-        await host.until(lambda: "the configuration was read again" in host.lines.getvalue())
+        await host.until(lambda: "configuration reloaded" in host.lines.getvalue())
         rt = await host.docker.run("rt", labels={**TWO, "cpuset.near": "eth9"})
         await host.settled(rt)
         assert host.where(rt) == "5-6"

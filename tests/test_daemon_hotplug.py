@@ -71,7 +71,7 @@ async def test_an_owner_that_loses_its_last_cpu_is_alone_again(
         await host.settled(rt)
         assert host.told(rt).cpus == CPUSet.of(2)
     assert host.broken == []
-    assert ("its processes run on the CPUs of the group above it" in host.lines.getvalue()) == (version == 1)
+    assert ("its processes run on the CPUs of the cgroup above it" in host.lines.getvalue()) == (version == 1)
 
 
 async def test_cpus_that_return_are_shared_again(autojump_clock: MockClock, make_host: Any, version: Any) -> None:
@@ -117,7 +117,7 @@ async def test_a_machine_that_shrinks_below_what_was_granted(
         await host.settled(first, second)
         host.docker.kernel.take_offline(CPUSet.of(3))
         await host.until(lambda: (told := host.told(second)) and told.sharing is Sharing.SHARED)
-        assert host.told(second).reason.startswith("in the shared pool: 1 exclusive CPU asked for, 0 free")
+        assert host.told(second).reason.startswith("in the shared pool: asked for 1 exclusive CPU, 0 free")
         await host.until(lambda: "second lost its exclusive CPUs" in host.lines.getvalue())
         await host.until(lambda: (host.where(first), host.where(second)) == ("1-2", "0"))
         host.docker.kernel.bring_online(CPUSet.of(3))

@@ -55,7 +55,7 @@ async def test_a_refused_start_frees_nothing_and_takes_nothing(
         async with host.docker.container(id).lock:
             code, answer = await ask(host, "POST", "/v1/starts", {"id": id})
         assert code == 409
-        assert "64 exclusive CPUs asked for" in answer["error"]
+        assert "asked for 64 exclusive CPUs" in answer["error"]
         assert host.where(id) == ""
     assert host.books().assignments == {}
     assert host.broken == []

@@ -156,7 +156,7 @@ async def test_a_take_that_cannot_be_told_is_bounded_all_the_same(autojump_clock
         began = trio.current_time()
         await host.until(lambda: len(host.docker.effective(host.batch) or ()) == 4)
         assert 3.9 < trio.current_time() - began < 4.5
-        assert "a workload has no notice of CPUs that leave it container=batch" in host.lines.getvalue()
+        assert "a workload gets no notice of CPUs that are taken from it container=batch" in host.lines.getvalue()
         root.unlink()
         await host.until(host.is_over)
 

@@ -1,9 +1,9 @@
-"""The demo: workloads on a real engine that say what they see, and the proof that it is as promised.
+"""The demo: workloads on a real engine that report what they see, and the proof that the promises hold.
 
 A story of the policy `static`, in which a container runs alone on its CPU beside a noisy neighbour, or with `--dynamic`
-one of the policy `dynamic`, in which CPUs change hands. Exit code 0 if what the workloads wrote proves it, 1 if not, or
-if this host cannot run it. Everything that was brought here is taken away again, whatever happens; `--keep-images`
-leaves the images for the next time.
+one of the policy `dynamic`, in which CPUs change hands. Exit code 0 if the workloads' output proves it, 1 if not, or if
+this host cannot run it. Everything installed for the demo is removed in any case; `--keep-images` leaves the images for
+the next time.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from compose.host.image import build_images, remove_images, tags
 
 
 def main() -> int:
-    """Returns the exit code."""
+    """Return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m compose.demo", description=__doc__)
-    parser.add_argument("--keep-images", action="store_true", help="leave the images that were built on the engine")
-    parser.add_argument("--dynamic", action="store_true", help="the story of the policy dynamic, and not of static")
+    parser.add_argument("--keep-images", action="store_true", help="keep the images that were built on the engine")
+    parser.add_argument("--dynamic", action="store_true", help="show the policy dynamic instead of static")
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -39,7 +39,7 @@ def main() -> int:
             with _images(chosen.keep_images), _clean_project(project):
                 code = dynamic.play(project) if chosen.dynamic else static.play(project)
         if kept := packages.ours():
-            say(f"packages that were installed are kept ({len(kept)}); `make demo-clean` removes them")
+            say(f"{len(kept)} installed packages are kept; `make demo-clean` removes them")
     except HostLacks as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 1
@@ -62,14 +62,14 @@ def _images(keep: bool) -> Iterator[None]:
 
 @contextmanager
 def _clean_project(project: Project) -> Iterator[None]:
-    """A project that is not there before, and not there after; other containers get back what they had."""
+    """Run a project that leaves nothing behind; other containers get back their settings."""
     project.down()
     try:
         yield
     except HostLacks:
         for container in project.containers("sidecar"):
             words = attempt("docker", "logs", "--tail", "20", container)
-            print(f"the sidecar's last words:\n{tail(words.stdout + words.stderr, 20)}", file=sys.stderr)
+            print(f"the end of the sidecar's log:\n{tail(words.stdout + words.stderr, 20)}", file=sys.stderr)
         raise
     finally:
         now_undisturbed()
@@ -78,7 +78,7 @@ def _clean_project(project: Project) -> Iterator[None]:
             if project.containers("sidecar") and project.strangers():
                 project.release()
         except HostLacks as problem:
-            say(f"the sidecar could not give back what it took: {problem}")
+            say(f"the sidecar could not restore the original settings: {problem}")
         project.down()
         dynamic.clear_up(project)
 

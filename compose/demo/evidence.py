@@ -1,11 +1,11 @@
-"""What the workloads' own lines prove: pure functions from lines to findings.
+"""What the workloads' own output proves: pure functions from lines to findings.
 
 The claim: from the moment that the exclusive container was told `settled`, it ran on its CPUs alone. Proved by:
 
-1. its own /proc/self/status, each second: the CPUs that it may use are the ones that it was told;
-2. the noisy containers' own notes: none of their processes was on those CPUs while it was settled. A container that was
-   born meanwhile may have been there at its first instructions, until its birth was heard of (the strict start closes
-   this): such a moment is named, and must be over within LATE_NS;
+1. its own /proc/self/status, each second: the CPUs that it may use are those in its projection;
+2. the noisy containers' own notes: none of their processes was on those CPUs while it was settled. A container that
+   started in the meantime may have run there until the sidecar heard of it (the strict start prevents this): such a
+   time is reported, and must end within LATE_NS;
 3. its counters beside the plain container's, over the same time.
 """
 
@@ -30,7 +30,7 @@ class Span:
     cpus: frozenset[int]
 
     def overlap(self, first: int, last: int) -> int:
-        """How much of [first, last] lies in this span; 0 if nothing."""
+        """Return how much of [first, last] lies in this span; 0 if nothing."""
         return max(0, min(last, self.until) - max(first, self.since))
 
 
@@ -48,7 +48,7 @@ class Figures:
 
 
 def cpus_of(text: str) -> frozenset[int]:
-    """A CPU list as the kernel writes it: "0-2,5"."""
+    """Parse a CPU list as the kernel writes it: "0-2,5"."""
     found: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
@@ -57,7 +57,9 @@ def cpus_of(text: str) -> frozenset[int]:
 
 
 def settled_spans(lines: Sequence[Line], end: int) -> list[Span]:
-    """When the exclusive container was settled, by what it was told and when it read it; `end` closes the last span."""
+    """Return when the exclusive container was settled, by what it was told and when it read it; `end` closes the last
+    span.
+    """
     spans: list[Span] = []
     open_since: tuple[int, str] | None = None
     for line in lines:
@@ -75,7 +77,7 @@ def settled_spans(lines: Sequence[Line], end: int) -> list[Span]:
 
 
 def whole_seconds(lines: Iterable[Line], spans: Iterable[Span]) -> list[Line]:
-    """The seconds of work that lie wholly inside one of the spans."""
+    """Return the seconds of work that lie wholly inside one of the spans."""
     spans = list(spans)
     return [
         line
@@ -85,7 +87,7 @@ def whole_seconds(lines: Iterable[Line], spans: Iterable[Span]) -> list[Line]:
 
 
 def figures(seconds: Sequence[Line]) -> Figures | None:
-    """The averages over some seconds of work; None over none."""
+    """Return the averages over some seconds of work; None over none."""
     if not seconds:
         return None
     return Figures(
@@ -109,12 +111,12 @@ class Intrusion:
 
     @property
     def is_late_start(self) -> bool:
-        """Whether this is a newcomer that was not yet pinned, not one that ought to have known."""
+        """Whether this is a new container that was not yet pinned."""
         return self.ended_after_birth_ns <= LATE_NS
 
 
 def intrusions(lines: Sequence[Line], spans: Sequence[Span]) -> list[Intrusion]:
-    """Where one noisy container's own notes say that it was where it must not be."""
+    """Return where a noisy container ran, by its own records, although it must not."""
     found: list[Intrusion] = []
     birth = 0
     for line in lines:
@@ -131,7 +133,7 @@ def intrusions(lines: Sequence[Line], spans: Sequence[Span]) -> list[Intrusion]:
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence of the claim, and whether the evidence bears it out."""
+    """One sentence of the claim, and whether the evidence supports it."""
 
     is_true: bool
     text: str
@@ -186,18 +188,18 @@ def judge(
         Finding(bool(seconds), f"it was settled on CPU {where} for {len(seconds)} whole seconds"),
         Finding(
             all(cpus_of(line["allowed"]) in {span.cpus for span in spans} for line in seconds),
-            "its own /proc/self/status said so in each of them, and named no other CPU",
+            "its own /proc/self/status said so in each of them, and listed no other CPU",
         ),
         Finding(
             bool(notes) and len(found) == len(late),
-            f"no noisy process was there, by {len(notes)} notes of their own ({before} from before say that they were)",
+            f"no noisy process ran there, by {len(notes)} of their records ({before} earlier ones show that they had)",
         ),
     ]
     if seen:
         findings.append(Finding(not unexcused, f"nor by the host's /proc: {len(unexcused)} of {len(seen)} samples"))
     if own and beside:
         better = own.share > beside.share
-        findings.append(Finding(better, "it got more of its CPU than the plain workload got of the shared ones"))
+        findings.append(Finding(better, "it got more of its CPU than the plain workload of the shared ones"))
     return Verdict(
         settled_seconds=sum(span.until - span.since for span in spans) / 1e9,
         own=own,

@@ -44,7 +44,7 @@ class Project:
         self._run("take the project down", "down", "--volumes", "--remove-orphans", "--timeout", "5")
 
     def containers(self, service: str, *, running_only: bool = False) -> list[str]:
-        """The full ids of a service's containers, oldest first."""
+        """Return the full ids of a service's containers, oldest first."""
         filters = [
             f"--filter=label=com.docker.compose.{key}={value}"
             for key, value in (("project", NAME), ("service", service))
@@ -53,7 +53,7 @@ class Project:
         return output("docker", "ps", *every, "--quiet", "--no-trunc", *filters).split()[::-1]
 
     def lines(self, container: str) -> list[dict[str, Any]]:
-        """What a workload wrote on its stdout: one object a line."""
+        """Return what a workload wrote on its stdout: one object a line."""
         return list(_objects(attempt("docker", "logs", container).stdout))
 
     def ask(self, *words: str, terminal: bool = False) -> subprocess.CompletedProcess[str]:
@@ -65,29 +65,29 @@ class Project:
         return attempt("docker", "exec", *colours, sidecars[0], "cpuset-sidecar", *words, timeout=30)
 
     def status(self, colours: bool) -> str:
-        """What the sidecar says, as a person would ask it."""
+        """Return the output of `cpuset-sidecar status`."""
         said = self.ask("status", terminal=colours)
         return said.stdout.rstrip() if said.returncode == 0 else "the sidecar is not ready yet"
 
     def is_ready(self) -> bool:
-        """Whether the sidecar answers. HostLacks if it ended."""
+        """Return whether the sidecar answers. HostLacks if it ended."""
         if self.has_failed("sidecar"):
             raise HostLacks("the sidecar ended by itself")
         return self.ask("status").returncode == 0
 
     def release(self) -> None:
-        """Have the sidecar end and give everything back: containers of other people get the cpusets that they had."""
+        """Have the sidecar stop and release everything: other containers get back their cpusets."""
         self.stop("sidecar")
         self._run("give everything back", "run", "--rm", "-T", "--no-deps", "sidecar", "release")
 
     def strangers(self) -> list[str]:
-        """The containers on this engine, running or not, that are not of this project."""
+        """Return the containers on this engine, running or not, that are not of this project."""
         every = output("docker", "ps", "--all", "--quiet").split()
         ours = output("docker", "ps", "--all", "--quiet", f"--filter=label=com.docker.compose.project={NAME}").split()
         return [container for container in every if container not in ours]
 
     def has_failed(self, service: str) -> bool:
-        """Whether a container of this service ended by itself, and was perhaps started again."""
+        """Return whether a container of this service ended by itself, and was perhaps started again."""
         form = "{{.RestartCount}} {{.State.Status}}"
         ends = [attempt("docker", "inspect", "--format", form, each).stdout for each in self.containers(service)]
         return any(not end.startswith("0 ") or "exited" in end for end in ends)
@@ -102,7 +102,7 @@ class Project:
 
 
 def machine_size() -> int:
-    """How many CPUs the engine's host has."""
+    """Return how many CPUs the engine's host has."""
     return int(output("docker", "info", "--format", "{{.NCPU}}"))
 
 

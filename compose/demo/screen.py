@@ -33,19 +33,19 @@ class Screen:
         self._began = time.monotonic()
 
     def headline(self, text: str) -> None:
-        """What happens now, with the seconds since the demo began."""
+        """Print what happens now, with the seconds since the demo began."""
         self._console.print(f"\n[bold]{time.monotonic() - self._began:5.1f} s  {text}[/bold]", soft_wrap=True)
 
     def note(self, text: str) -> None:
-        """A line of explanation."""
+        """Print a line of explanation."""
         self._console.print(f"         {text}", markup=False, soft_wrap=True)
 
     def line(self, text: str) -> None:
-        """A line of another program, as it is."""
+        """Print a line of another program, unchanged."""
         self._console.print(text, markup=False, soft_wrap=True)
 
     def show(self) -> None:
-        """The status as it is now."""
+        """Print the current status."""
         self._console.print(self._picture(), soft_wrap=True)
 
     def until(self, is_done: Callable[[], bool], what: str, seconds: float) -> None:
@@ -70,7 +70,7 @@ class Screen:
             live.update(self._picture(), refresh=True)
 
     def figures(self, rows: dict[str, Figures | None]) -> None:
-        """The counters of the steady workloads, side by side."""
+        """Print the counters of the steady workloads, side by side."""
         table = Table(
             "",
             "CPUs",
@@ -100,7 +100,7 @@ class Screen:
         )
 
     def _tell(self) -> None:
-        """The time line: above the status, where that is live."""
+        """Print the time line, above a live status."""
         for at, who, text in self._news() if self._news else ():
             seconds = at / 1e9 - self._began
             self._console.print(Text.assemble(f"{seconds:9.3f} s  ", (f"{who:<9}", "cyan"), text), soft_wrap=True)
@@ -115,5 +115,5 @@ class Screen:
 
     def _pause(self, deadline: float, what: str) -> None:
         if time.monotonic() > deadline:
-            raise HostLacks(f"waited in vain for this: {what}")
+            raise HostLacks(f"this did not happen in time: {what}")
         time.sleep(LOOK_SECONDS)

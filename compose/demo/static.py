@@ -17,24 +17,24 @@ ALONE_SECONDS = 3  # whole seconds of work to judge by
 
 
 def play(project: Project) -> int:
-    """The story, then the proof. Returns the exit code."""
+    """Play the story, then prove it. Return the exit code."""
     if machine_size() < 2:
-        raise HostLacks("one CPU is too few: one is for the host, and one to be given away")
+        raise HostLacks("one CPU is too few: the host needs one, and another must be free to grant")
     witness = Witness()
     screen = Screen(project.status)
 
-    screen.headline("The sidecar starts. CPU 0 is reserved for the host; the others may be given away.")
+    screen.headline("The sidecar starts. CPU 0 is reserved for the host; the others can be granted.")
     if others := len(output("docker", "ps", "--quiet").split()):
-        screen.note(f"{others} other containers are here: they join the shared pool, and get back what they had.")
+        screen.note(f"{others} other containers run here: they join the shared pool, and are restored at the end.")
     project.up("sidecar")
     screen.until(project.is_ready, "the sidecar is ready", SETTLE_SECONDS)
 
     screen.headline(
-        "A plain workload and a noisy neighbour, without labels: they share all CPUs but those that somebody owns."
+        "A plain workload and a noisy neighbour, without labels: they share all CPUs that are not exclusive."
     )
     project.up("plain", "noisy")
     [plain], [noisy] = project.containers("plain"), project.containers("noisy")
-    screen.until(lambda: len(seconds_of(project, plain)) >= 1, "the plain workload works", SETTLE_SECONDS)
+    screen.until(lambda: len(seconds_of(project, plain)) >= 1, "the plain workload runs", SETTLE_SECONDS)
     witness.watch([noisy])
     witness.start()
 
@@ -44,7 +44,7 @@ def play(project: Project) -> int:
     screen.until(
         lambda: bool(spans_of(project, exclusive)), "the exclusive workload is told that it is settled", SETTLE_SECONDS
     )
-    screen.headline("Settled: nobody else is on its CPU any more. Now the neighbour is restarted, and gets a twin.")
+    screen.headline("Settled: no other container is on its CPU. Now the neighbour restarts, and a second one starts.")
     project.restart("noisy")
     witness.watch([noisy])
     project.up("noisy", scale="noisy=2")
@@ -54,43 +54,43 @@ def play(project: Project) -> int:
     def alone() -> bool:
         return len(whole_seconds(project.lines(exclusive), spans_of(project, exclusive))) >= ALONE_SECONDS
 
-    screen.until(alone, f"{ALONE_SECONDS} seconds of work alone", SETTLE_SECONDS)
+    screen.until(alone, f"{ALONE_SECONDS} seconds alone", SETTLE_SECONDS)
     until = time.monotonic_ns()
     witness.stop()
     lines = project.lines(exclusive)
     notes = {container: project.lines(container) for container in neighbours}
     beside = project.lines(plain)
 
-    screen.headline("The exclusive workload ends: after a moment (linger) its CPU goes back to all.")
+    screen.headline("The exclusive workload ends: after a moment (linger) its CPU returns to the shared pool.")
     project.stop("exclusive")
     screen.until(lambda: released(project, plain), "the plain workload may use all CPUs again", SETTLE_SECONDS)
     return tell(screen, judge(lines, beside, notes, witness.samples, until))
 
 
 def tell(screen: Screen, verdict: Verdict) -> int:
-    """Say what the evidence says. Returns 0 if all of it is as promised."""
+    """Print what the evidence shows. Return 0 if all of it is as promised."""
     seconds = verdict.settled_seconds
-    screen.headline(f"What the workloads say about the {seconds:.1f} seconds in which the exclusive one was settled:")
+    screen.headline(f"What the workloads report of the {seconds:.1f} seconds in which the exclusive one was settled:")
     screen.figures({"exclusive": verdict.own, "plain": verdict.beside})
     for finding in verdict.findings:
         screen.verdict(finding.is_true, finding.text)
     if verdict.late_ms:
-        screen.note(f"(a newborn neighbour was there for {verdict.late_ms:.0f} ms, until it was pinned)")
+        screen.note(f"(a newly started neighbour was there for {verdict.late_ms:.0f} ms, until it was pinned)")
     screen.note("`make demo-dynamic` shows how CPUs change hands while containers run.")
     return 0 if verdict.is_true else 1
 
 
 def spans_of(project: Project, exclusive: str) -> list[Span]:
-    """Since when the exclusive container is settled, by its own words."""
+    """Return since when the exclusive container is settled, by its own words."""
     return settled_spans(project.lines(exclusive), time.monotonic_ns())
 
 
 def seconds_of(project: Project, container: str) -> list[Line]:
-    """The seconds of work that a steady workload has reported."""
+    """Return the seconds of work that a steady workload has reported."""
     return [line for line in project.lines(container) if line["kind"] == "worked"]
 
 
 def released(project: Project, plain: str) -> bool:
-    """Whether the plain container was told a pool that is all that the machine has."""
+    """Return whether the plain container was told a pool that is all that the machine has."""
     told = [line for line in project.lines(plain) if line["kind"] == "told"]
     return bool(told) and len(cpus_of(told[-1]["cpus"])) == machine_size()

@@ -1,8 +1,8 @@
 """The demo of a swarm: three nodes on this machine, the stack of swarm.yaml on them, and the proof of what happened.
 
 The nodes are those of the live tests: engines in namespaces of their own. Each runs the sidecar's image as a task of a
-global service, and each has one CPU to give (all share this machine, and each believes that it is its own). What the
-kernel says of the workers' processes is compared with what is promised; exit code 0 if all of it is so.
+global service, and each can grant one CPU (all share this machine, and each takes it for its own). What the kernel says
+of the workers' processes is compared with what is promised; exit code 0 if all of it is so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.live.swarmnodes import HOME, KIND, Node, Swarm, a_swarm
 
 STACK = "cpus"
 SECONDS = 90.0
-REGISTRY = "127.0.0.1:1"  # nobody listens there: a node that asks is refused at once, and takes what it has
+REGISTRY = "127.0.0.1:1"  # nothing listens there: a node that asks is refused at once, and uses what it has
 
 
 class Demo:
@@ -42,24 +42,24 @@ class Demo:
         self._began = time.monotonic()
 
     def play(self) -> int:
-        """The whole story; the exit code."""
+        """Play the whole story. Return the exit code."""
         self._headline("three nodes, one CPU each: advertised to the scheduler in dockerd's configuration")
         self._advertise()
         print(self._docker("node", "ls", "--format", "{{.Hostname}}  {{.Status}}  {{.ManagerStatus}}"))
         self._finding(f"every node advertises {KIND}=1", is_true=set(self.swarm.resources().values()) == {1})
-        self._headline("the stack: the sidecar on every node, and a worker that wants a CPU of its own")
+        self._headline("the stack: the sidecar on every node, and a worker that asks for an exclusive CPU")
         self._deploy()
         self._until_alone(1, "the worker is alone on its CPU")
         self._headline("docker service scale cpus_worker=3: one on each node")
         self._scale(3)
         self._until_alone(3, "each worker is alone on its node's CPU")
-        self._until(self._are_all_told, "each worker read so in its files")
-        self._finding("each worker reads so in its projected files", is_true=True)
-        self._headline("docker service scale cpus_worker=4: nobody has a CPU left")
+        self._until(self._are_all_told, "each worker read this in its files")
+        self._finding("each worker reads this in its projected files", is_true=True)
+        self._headline("docker service scale cpus_worker=4: no node has a CPU left")
         self._scale(4)
         waiting = self._until(lambda: [each for each in self.swarm.waiting(f"{STACK}_worker") if each], "one waits")
         print(f"         the scheduler says: {waiting[0]}")
-        self._finding("the fourth is placed nowhere", is_true="insufficient resources" in waiting[0])
+        self._finding("the fourth is not placed", is_true="insufficient resources" in waiting[0])
         self._scale(3)
         self._until_alone(3, "the three stay as they are")
         self._replacement()
@@ -86,7 +86,7 @@ class Demo:
         self._docker("stack", "deploy", "--resolve-image", "never", "--compose-file", file, STACK, **settings)
 
     def _replacement(self) -> None:
-        self._headline("a worker's process is killed: Swarm makes a new task, whose CPU the dead one does not keep")
+        self._headline("a worker's process is killed: Swarm creates a new task, and the dead one does not keep its CPU")
         before = self._workers()
         name = min(before)
         began = time.monotonic()
@@ -94,7 +94,7 @@ class Demo:
         self._until(lambda: before[name][0] not in self._workers().get(name, []), "the engine noticed")
         self._until(lambda: self._alone() == 3, "its replacement is alone")
         passed = time.monotonic() - began
-        print(f"         dead to alone again: {passed:.1f} s, of which Swarm waits 5 s before it starts a task anew")
+        print(f"         dead to alone again: {passed:.1f} s, of which Swarm waits 5 s before it starts a new task")
         self._show()
         [node] = [node for node in self.swarm.nodes if node.name == name]
         self._finding(
@@ -113,14 +113,14 @@ class Demo:
         self.swarm.set_availability(name, "active")
 
     def _figures(self) -> None:
-        self._headline("what Prometheus would scrape of each node")
+        self._headline("what Prometheus would scrape from each node")
         wanted = ("capacity_cpus", "free_cpus", "advertised_cpus")
         for node in self.swarm.nodes:
             found = self._until(partial(_metrics, node), "metrics")
             said = "  ".join(f"{each}={found.get(f'cpuset_sidecar_{each}', 0):.0f}" for each in wanted)
             print(f"         {node.name}:9413  {said}")
             self._finding(
-                f"{node.name} can give one CPU, and says so", is_true=found["cpuset_sidecar_capacity_cpus"] == 1
+                f"{node.name} can grant one CPU, and reports it", is_true=found["cpuset_sidecar_capacity_cpus"] == 1
             )
 
     def _until_alone(self, count: int, what: str) -> None:
@@ -129,12 +129,12 @@ class Demo:
         self._finding(what, is_true=True)
 
     def _alone(self) -> int:
-        """How many workers the kernel keeps on the CPU that is given, and on no other."""
+        """Return how many workers the kernel keeps on the CPU that is given, and on no other."""
         ids = [id for found in self._workers().values() for id in found]
         return sum(1 for id in ids if str(self.kernel.allowed(id)) == self.last)
 
     def _are_all_told(self) -> bool:
-        """Whether each worker wrote that it read: settled, on the CPU that is given."""
+        """Return whether each worker wrote that it read: settled, on the CPU that is given."""
         for node in self.swarm.nodes:
             for id in self._workers().get(node.name, []):
                 said = attempt("docker", "--host", f"unix://{node.socket_path}", "logs", id).stdout.splitlines()
@@ -144,7 +144,7 @@ class Demo:
         return True
 
     def _workers(self) -> dict[str, list[str]]:
-        """The workers' containers that run, by the node's name; nodes without are left out."""
+        """Return the workers' containers that run, by the node's name; nodes without are left out."""
         found: dict[str, list[str]] = {}
         for node in self.swarm.nodes:
             wanted = json.dumps({"label": [f"com.docker.swarm.service.name={STACK}_worker"], "status": ["running"]})
@@ -171,7 +171,7 @@ class Demo:
         deadline = time.monotonic() + SECONDS
         while not (found := look()):
             if time.monotonic() > deadline:
-                raise HostLacks(f"waited in vain for this: {what}")
+                raise HostLacks(f"this did not happen in time: {what}")
             time.sleep(0.2)
         return found
 
@@ -185,7 +185,7 @@ class Demo:
 
 
 def main() -> int:
-    """Returns the exit code."""
+    """Return the exit code."""
     try:
         with a_swarm(3) as swarm:
             say("three engines are a swarm")
@@ -211,7 +211,7 @@ def _bring_images(swarm: Swarm) -> None:
 
 
 def _metrics(node: Node) -> dict[str, float]:
-    """The metrics without labels that the sidecar on this node tells over TCP; none where nobody answers yet."""
+    """Return the metrics without labels that the sidecar on this node serves over TCP; empty if it does not answer."""
     ask = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:9413/metrics', timeout=5).read().decode())"
     done = subprocess.run(node.room.entered(sys.executable, "-c", ask), capture_output=True, text=True, check=False)
     pairs = (line.split(" ") for line in done.stdout.splitlines() if line and line[0] != "#" and "{" not in line)

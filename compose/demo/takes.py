@@ -3,10 +3,10 @@
 The claims, each from what the workloads wrote themselves:
 
 1. every CPU that one of them lost had been announced to it as leaving before;
-2. who acknowledges is never forced: it was off the CPUs when it said so, and did not come back before they were its own
-   again;
-3. who never acknowledges keeps its CPUs for its whole notice, and then they are taken, and counted as forced;
-4. nobody was on a CPU of somebody else. (A workload just born may be, at its first instructions: evidence.py says why);
+2. a workload that acknowledges is never forced: it was off the CPUs by then, and did not return before they were
+   granted again;
+3. a workload that never acknowledges keeps its CPUs for the whole notice; then they are taken, and counted as forced;
+4. none was on a CPU of another. (A new workload may be, at its first instructions: evidence.py says why);
 5. each always had its original CPUs.
 
 The only thing that is not from their lines is how many takes the sidecar counted as forced, which must agree.
@@ -44,7 +44,7 @@ class Take:
 
 
 def takes(lines: Sequence[Line]) -> list[Take]:
-    """What a workload lost while it ran, in order."""
+    """Return what a workload lost while it ran, in order."""
     found: list[Take] = []
     held = frozenset[int]()
     told: dict[int, tuple[int, float]] = {}
@@ -79,7 +79,7 @@ def _take(lost: frozenset[int], told: Mapping[int, tuple[int, float]], said: Map
 
 
 def owned(line: Line) -> frozenset[int]:
-    """The CPUs of its own that a workload was told it has, those that are leaving included.
+    """Return the CPUs of its own that a workload was told it has, those that are leaving included.
 
     Not those that it still shares while its grant is to come.
     """
@@ -89,7 +89,7 @@ def owned(line: Line) -> frozenset[int]:
 
 
 def growths(lines: Sequence[Line]) -> int:
-    """How often a workload was given CPUs besides those that it had."""
+    """Return how often a workload was given CPUs besides those that it had."""
     count, held = 0, frozenset[int]()
     for line in lines:
         if line["kind"] == "told":
@@ -102,7 +102,7 @@ def growths(lines: Sequence[Line]) -> int:
 
 
 def own_spans(lines: Sequence[Line], until: int) -> list[Span]:
-    """When which CPUs were a workload's alone, and its to keep: told, settled, and not leaving."""
+    """Return when which CPUs were a workload's alone, and its to keep: told, settled, and not leaving."""
     spans: list[Span] = []
     since, cpus = 0, frozenset[int]()
     for line in [*lines, {"kind": "ended", "at": until}]:
@@ -117,7 +117,9 @@ def own_spans(lines: Sequence[Line], until: int) -> list[Span]:
 
 
 def visits(lines: Sequence[Line]) -> Iterator[tuple[int, int, int, int]]:
-    """Where the busy processes of a workload were by their own notes: CPU, first and last, and the birth before it."""
+    """Yield where the busy processes of a workload were by their own notes: CPU, first and last, and the birth before
+    it.
+    """
     birth = 0
     for line in lines:
         if line["kind"] == "started":
@@ -128,7 +130,7 @@ def visits(lines: Sequence[Line]) -> Iterator[tuple[int, int, int, int]]:
 
 
 def intruders(lines: Sequence[Line], spans: Sequence[Span]) -> list[Intrusion]:
-    """Where a workload was on CPUs that were somebody else's in these spans."""
+    """Return where a workload was on CPUs of another in these spans."""
     return [
         Intrusion(cpu, max(1, span.overlap(first, last)), min(last, span.until) - birth)
         for cpu, first, last, birth in visits(lines)
@@ -138,7 +140,7 @@ def intruders(lines: Sequence[Line], spans: Sequence[Span]) -> list[Intrusion]:
 
 
 def away_spans(lines: Sequence[Line], until: int) -> list[Span]:
-    """When a workload must be off which CPU: from its acknowledgement until it is told that it has it to keep."""
+    """Return when a workload must be off which CPU: from its acknowledgement until it is granted the CPU again."""
     away: dict[int, int] = {}
     spans: list[Span] = []
     for line in [*lines, {"kind": "ended", "at": until}]:
@@ -154,7 +156,7 @@ def away_spans(lines: Sequence[Line], until: int) -> list[Span]:
 
 
 def strayed(lines: Sequence[Line]) -> bool:
-    """Whether a workload with CPUs of its own was ever without one of its original ones."""
+    """Return whether a workload with CPUs of its own was ever without one of its original ones."""
     told = [line for line in lines if line["kind"] == "told" and line["sharing"] == "exclusive"]
     # What it has not yet been given, it has not lost.
     had = frozenset[int]()
@@ -167,7 +169,7 @@ def strayed(lines: Sequence[Line]) -> bool:
 
 
 def judge(words: Words, deaf: str, forced: Mapping[str, int], until: int) -> list[Finding]:
-    """Weigh the whole story. `deaf` is the workload that never acknowledges; `forced` is what the sidecar counted."""
+    """Judge the whole story. `deaf` is the workload that never acknowledges; `forced` is the sidecar's count."""
     by_name = {name: takes(lines) for name, lines in words.items()}
     polite = {name: found for name, found in by_name.items() if name != deaf}
     every = [take for found in by_name.values() for take in found]
@@ -177,14 +179,14 @@ def judge(words: Words, deaf: str, forced: Mapping[str, int], until: int) -> lis
     return [
         Finding(
             bool(every) and not unannounced,
-            f"all {count} CPUs that went, in {len(every)} takes, had been announced as leaving before",
+            f"all {count} CPUs taken in {len(every)} takes had been announced as leaving",
         ),
         *_of_the_polite(words, said, polite.keys(), forced, until),
         _of_the_deaf(deaf, by_name.get(deaf, []), forced),
         *of_all(words, until),
         Finding(
             any(growths(lines) for lines in words.values()),
-            "how often who grew again when there was room: "
+            "how often each one grew again when there was room: "
             + ", ".join(f"{name} {growths(lines)}" for name, lines in words.items()),
         ),
     ]
@@ -197,10 +199,10 @@ def _of_the_polite(
     slowest = max((take.seconds for take in said), default=0.0)
     yield Finding(
         bool(said) and counted == 0 and all(take.said is not None for take in said),
-        f"who acknowledges is not forced: {len(said)} takes, {counted} forced, the longest {slowest * 1000:.0f} ms",
+        f"acknowledged in time: {len(said)} takes, {counted} forced, the longest {slowest * 1000:.0f} ms",
     )
     back = [each for name in names for each in intruders(words[name], away_spans(words[name], until))]
-    yield Finding(not back, f"when they said that they had left, they had: {len(back)} notes say otherwise")
+    yield Finding(not back, f"each had left the CPUs that it acknowledged: {len(back)} records say otherwise")
 
 
 def _of_the_deaf(deaf: str, found: Sequence[Take], forced: Mapping[str, int]) -> Finding:
@@ -214,7 +216,7 @@ def _of_the_deaf(deaf: str, found: Sequence[Take], forced: Mapping[str, int]) ->
 
 
 def of_all(words: Words, until: int) -> Iterator[Finding]:
-    """What holds in every story: nobody on a CPU of somebody else, and nobody without its original CPUs."""
+    """Yield what holds in every story: none on a CPU of another, and none without its original CPUs."""
     found = [
         intrusion
         for owner, lines in words.items()
@@ -225,17 +227,17 @@ def of_all(words: Words, until: int) -> Iterator[Finding]:
     ]
     notes = sum(line["kind"] == "ran" for lines in words.values() for line in lines)
     late = sum(intrusion.is_late_start for intrusion in found)
-    excused = f" ({late} of a newborn, before it was pinned)" if late else ""
+    excused = f" ({late} of a newly started one, before it was pinned)" if late else ""
     yield Finding(
         bool(notes) and len(found) == late and any(own_spans(lines, until) for lines in words.values()),
-        f"nobody was on a CPU of somebody else, by {notes} notes of their own{excused}",
+        f"none was on a CPU of another, according to {notes} of their own records{excused}",
     )
     astray = [name for name, lines in words.items() if strayed(lines)]
-    yield Finding(not astray, f"each kept its original CPUs{': not ' + ', '.join(astray) if astray else ''}")
+    yield Finding(not astray, f"each always had its original CPUs{': not ' + ', '.join(astray) if astray else ''}")
 
 
 def judge_small(words: Words, holder: str, waiter: str, forced: Mapping[str, int], until: int) -> list[Finding]:
-    """Weigh the story for which there is one CPU to give: `holder` has it, `waiter` waits until it leaves."""
+    """Judge the story with one CPU to grant: `holder` has it, `waiter` waits until it leaves."""
     told = [line for line in words[waiter] if line["kind"] == "told"]
     waits = [line for line in told if line["sharing"] == "shared" and "asked for" in line["reason"]]
     has = [line for line in told if owned(line) and line["settled"]]
@@ -249,5 +251,5 @@ def judge_small(words: Words, holder: str, waiter: str, forced: Mapping[str, int
             f"{waiter} was given its CPU after {holder} had ended, and not before",
         ),
         *of_all(words, until),
-        Finding(not lost and counted == 0, f"nobody lost a CPU that it had: {len(lost)} takes, {counted} forced"),
+        Finding(not lost and counted == 0, f"none lost a CPU that it had: {len(lost)} takes, {counted} forced"),
     ]

@@ -1,4 +1,4 @@
-"""What the workloads say, as sentences on one time line: pure functions, and Words, which reads and remembers."""
+"""The workloads' output as sentences on one time line: pure functions, and Words, which reads and remembers."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class Project(Protocol):
     """Where the lines are."""
 
     def containers(self, service: str) -> list[str]:
-        """The ids of a service's containers."""
+        """Return the ids of a service's containers."""
         ...
 
     def lines(self, container: str) -> list[Line]:
-        """What one wrote."""
+        """Return what a container wrote."""
         ...
 
 
 def kernel_list(cpus: frozenset[int]) -> str:
-    """A set of CPUs as the kernel writes it: "0-2,5"."""
+    """Format a set of CPUs as the kernel writes it: "0-2,5"."""
     ranges: list[list[int]] = []
     for cpu in sorted(cpus):
         if ranges and ranges[-1][1] == cpu - 1:
@@ -37,7 +37,7 @@ def kernel_list(cpus: frozenset[int]) -> str:
 
 
 def sentences(lines: Sequence[Line]) -> Iterator[tuple[int, str]]:
-    """What happened to one workload, as it says itself: when, and a sentence. Notes of where it ran are left out."""
+    """Yield what a workload reported: the time, and a sentence. Its records of where it ran are left out."""
     before: Line | None = None
     for line in lines:
         match line["kind"]:
@@ -66,7 +66,7 @@ def _told(before: Line | None, now: Line) -> str:
     why = _OBVIOUS.sub("", now["reason"])
     parts = []
     if not has and now["sharing"] == "exclusive":
-        parts.append(f"{now['arriving']} is to be mine, {now['cpus']} I still share: {why}")
+        parts.append(f"{now['arriving']} will be mine, I still share {now['cpus']}: {why}")
     elif not has and (before is None or had or before["reason"] != now["reason"]):
         parts.append(f"I share {now['cpus']} with others: {why}")
     if lost := had - has:
@@ -74,9 +74,9 @@ def _told(before: Line | None, now: Line) -> str:
     elif has and not had:
         parts.append(f"I have {now['cpus']}: {why}")
     elif has - had:
-        parts.append(f"{kernel_list(has - had)} is mine, too: I have {now['cpus']}: {why}")
+        parts.append(f"{kernel_list(has - had)} is now mine as well: I have {now['cpus']}: {why}")
     elif left - leaving and has:
-        parts.append(f"{kernel_list(left - leaving)} stays with me after all")
+        parts.append(f"{kernel_list(left - leaving)} is mine again after all")
     if leaving - left:
         parts.append(f"{now['leaving']} leaves me within {now['deadline']:.1f} s: {why}")
     return "; ".join(parts)
@@ -91,14 +91,14 @@ class Words:
         self._shown: dict[str, int] = dict.fromkeys(services, 0)
 
     def read(self) -> None:
-        """Read all of it anew."""
+        """Read all of it again."""
         for service in self.lines:
             self.lines[service] = [
                 line for container in self._project.containers(service) for line in self._project.lines(container)
             ]
 
     def last(self, service: str) -> Line | None:
-        """What a workload was told last in its present life; None if it does not run, or was told nothing yet."""
+        """Return what a workload was last told since its start; None if it does not run, or was told nothing."""
         for line in reversed(self.lines[service]):
             if line["kind"] in ("started", "ended"):
                 return None
@@ -107,16 +107,18 @@ class Words:
         return None
 
     def has(self, service: str) -> int:
-        """How many CPUs of its own a workload has to keep, settled; 0 while that is in change."""
+        """Return how many CPUs of its own a workload has to keep, settled; 0 while that is in change."""
         last = self.last(service)
         return len(owned(last)) if last and last["settled"] and not last["leaving"] else 0
 
     def latest(self) -> int:
-        """When anything happened to any of them last; 0 if nothing did."""
+        """Return when anything happened to any of them last; 0 if nothing did."""
         return max((line["at"] for lines in self.lines.values() for line in lines if line["kind"] != "ran"), default=0)
 
     def news(self, now: int) -> list[tuple[int, str, str]]:
-        """What was not returned before, and is old enough that nothing older can follow: when, who, and a sentence."""
+        """Return what was not returned before, and is old enough that nothing older can follow: when, who, and a
+        sentence.
+        """
         found: list[tuple[int, str, str]] = []
         for service, lines in self.lines.items():
             told = [(at, text) for at, text in sentences(lines) if at < now - HOLD_BACK_NS]

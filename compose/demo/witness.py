@@ -1,4 +1,4 @@
-"""A witness from outside: where the threads of containers really run, read from the host's /proc again and again."""
+"""An outside witness: where the threads of containers really run, sampled from the host's /proc."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ STATE, PROCESSOR = 0, 36  # proc(5), /proc/PID/stat: fields 3 and 39, counted fr
 
 
 def last_cpu(stat: str) -> int | None:
-    """The CPU of a thread that runs or is ready to run; None of one that sleeps: where it fell asleep is no matter."""
+    """Return the CPU of a thread that runs or is ready to run; None of one that sleeps: where it fell asleep is no
+    matter.
+    """
     fields = stat.rpartition(")")[2].split()
     return int(fields[PROCESSOR]) if fields[STATE] == "R" else None
 
 
 def members(container: str) -> list[int]:
-    """The processes of a container, as this host numbers them; none if the engine runs on another host."""
+    """Return the processes of a container, as this host numbers them; none if the engine runs on another host."""
     return [int(path.name) for path in Path("/proc").glob("[0-9]*") if _belongs(path, container)]
 
 

@@ -16,14 +16,12 @@ from compose.host.engine import engine
 
 
 def main() -> int:
-    """Returns the exit code: the command's own, or 1 with the reason on stderr."""
+    """Return the exit code: the command's own, or 1 with the reason on stderr."""
     parser = argparse.ArgumentParser(prog="python -m compose.host", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    run = verbs.add_parser(
-        "with-engine", help="run a command while an engine answers; then put the host back as it was"
-    )
+    run = verbs.add_parser("with-engine", help="run a command while an engine answers, then restore the host")
     run.add_argument("command", nargs="+")
-    verbs.add_parser("forget", help="remove the packages and the cached files that this program brought to the host")
+    verbs.add_parser("forget", help="remove the packages and cached files that this program installed")
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -52,9 +50,9 @@ def with_engine(command: list[str]) -> int:
 
 
 def bring_busybox() -> None:
-    """What the live tests make their images of, where it can be had; elsewhere they skip, saying what to install."""
+    """Install busybox, of which the live tests make their images, if possible; otherwise they skip and say so."""
     if not Path("/bin/busybox").exists() and packages.installable():
-        packages.install(["busybox-static"], "the live tests make their own images")
+        packages.install(["busybox-static"], "the live tests build their own images")
 
 
 def forget() -> int:

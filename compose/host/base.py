@@ -1,7 +1,7 @@
 """A base image out of the distribution's packages, for where no registry can be reached: Python and a shell.
 
 apt chooses and fetches the packages against an empty list of installed ones, and they are unpacked without being
-configured: twenty megabytes instead of a whole system, in seconds, and nobody needs to be root.
+configured: twenty megabytes instead of a whole system, in seconds, and without root.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def make_base() -> str:
     """Make the base image, from the cached file system if there is one. Returns its name. HostLacks without apt."""
     if not has("apt-get") or not has("dpkg-deb"):
         raise HostLacks(
-            "no registry can be reached, and there is no apt: name a local image with Python 3.11 or newer, BASE=..."
+            "no registry can be reached, and there is no apt: set BASE=... to a local image with Python 3.11 or newer"
         )
     codename = platform.freedesktop_os_release().get("VERSION_CODENAME", "unknown")
     archive = cache() / f"base-{codename}-{platform.machine()}.tar"
@@ -50,7 +50,7 @@ def make_base() -> str:
 
 
 def python_package() -> str:
-    """The distribution's package of a Python that is new enough. HostLacks if it has none."""
+    """Return the distribution's package of a Python that is new enough. HostLacks if it has none."""
     for _ in range(2):
         for name in ("python3", "python3.13", "python3.12", "python3.11"):
             for line in attempt("apt-cache", "policy", name).stdout.splitlines():
@@ -63,7 +63,7 @@ def python_package() -> str:
                     return name
         attempt("apt-get", "-qq", "update", timeout=300)
     raise HostLacks(
-        "this distribution has no Python of 3.11 or newer for a base image: name a local image that has one, BASE=..."
+        "this distribution has no Python 3.11 or newer for a base image: set BASE=... to a local image that has one"
     )
 
 

@@ -16,12 +16,12 @@ class HostLacks(Exception):
 
 
 def say(text: str) -> None:
-    """One line for the person who waits. To stderr: stdout is for results."""
+    """Print one line on stderr for the person who waits: stdout is for results."""
     print(f"==> {text}", file=sys.stderr, flush=True)
 
 
 def output(*command: str, timeout: float = 60) -> str:
-    """The standard output of a program, stripped. HostLacks with its last words if it fails.
+    """Return the standard output of a program, stripped. HostLacks with its last words if it fails.
 
     `timeout` is in seconds.
     """
@@ -57,23 +57,23 @@ def quietly(what: str, command: Sequence[str], *, env: dict[str, str] | None = N
 
 
 def tail(text: str, lines: int = 15) -> str:
-    """The last lines of a program's output, indented: where the reason usually stands."""
+    """Return the last lines of a program's output, indented: where the reason usually stands."""
     return "\n".join("    " + line for line in text.strip().splitlines()[-lines:])
 
 
 def now_undisturbed() -> None:
-    """From here on this program only puts things back: a second Ctrl-C would leave some of them behind."""
+    """Ignore Ctrl-C from here on, while this program cleans up: a second one would leave things behind."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
 
 
 def has(program: str) -> bool:
-    """True if the program can be found."""
+    """Return whether the program can be found."""
     return shutil.which(program) is not None
 
 
 def cache() -> Path:
-    """Where we may keep what was costly to make (removed by `make demo-clean`)."""
+    """Return where we may keep what was costly to make (removed by `make demo-clean`)."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     path = Path(base) / "cpuset-sidecar"
     path.mkdir(parents=True, exist_ok=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from compose.host.commands import HostLacks, attempt
 from compose.host.packages import candidate, install, installable
 
-ADVICE = """neither `docker compose` nor `docker-compose` is here.
+ADVICE = """neither `docker compose` nor `docker-compose` is installed:
     On Debian:  sudo apt-get install docker-compose     on Ubuntu:  sudo apt-get install docker-compose-v2
     On other systems:  https://docs.docker.com/compose/install/"""
 
 
 def compose_command() -> tuple[str, ...]:
-    """The words that start Docker Compose; installed if need be. HostLacks if there is none to be had."""
+    """Return the words that start Docker Compose; installed if need be. HostLacks if there is none."""
     words = find()
     if words is None and installable():
-        install(compose_packages(), "no Docker Compose here")
+        install(compose_packages(), "Docker Compose is missing")
         words = find()
     if words is None:
         raise HostLacks(ADVICE)
@@ -22,7 +22,7 @@ def compose_command() -> tuple[str, ...]:
 
 
 def find() -> tuple[str, ...] | None:
-    """The words that start the Docker Compose that is here, or None."""
+    """Return the words that start the Docker Compose that is here, or None."""
     for words in (("docker", "compose"), ("docker-compose",)):
         if attempt(*words, "version").returncode == 0:
             return words
@@ -30,7 +30,9 @@ def find() -> tuple[str, ...] | None:
 
 
 def compose_packages() -> list[str]:
-    """What to install for Docker Compose: nothing where there is one, else the newer of what this distribution has."""
+    """Return what to install for Docker Compose: nothing where there is one, else the newer of what this distribution
+    has.
+    """
     if find():
         return []
     return ["docker-compose-v2" if candidate("docker-compose-v2") else "docker-compose"]

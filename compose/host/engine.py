@@ -1,7 +1,7 @@
 """A container engine for as long as it is needed: the one that is there, or one started here and stopped again.
 
-1. An engine that answers is used as it is, and left as it is: DOCKER_HOST, the current Docker context, the socket.
-2. DOCKER_HOST that does not answer is an error: somebody chose that engine, and no other will do.
+1. An engine that answers is used and left as it is: DOCKER_HOST, the current Docker context, the socket.
+2. DOCKER_HOST that does not answer is an error: that engine was chosen, and no other will do.
 3. No engine, but root on Debian or Ubuntu: the distribution's engine is installed if it is missing, and started.
    Where systemd runs, by systemd. Elsewhere as a child of ours on the usual socket, with files of its own (`PRIVATE`)
    and without a bridge, so that it changes neither addresses nor firewall, and nothing remains when it ends.
@@ -34,8 +34,8 @@ UNITS = ("docker.service", "docker.socket", "containerd.service")
 READY_SECONDS = 60  # a first start makes keys, a network database and a graph driver: seconds on a slow disk
 STOP_SECONDS = 30  # dockerd gives its containers ten seconds, twice
 
-ADVICE = """no container engine answers, and this program may not install one here ({why}).
-    On Debian or Ubuntu:  sudo apt-get install docker.io     (or run this as root: it does that by itself)
+ADVICE = """no container engine answers, and this program cannot install one here ({why}):
+    On Debian or Ubuntu:  sudo apt-get install docker.io     (or run this as root, which installs it)
     On other systems:     https://docs.docker.com/engine/install/
     An engine elsewhere:  DOCKER_HOST=unix:///path/to/docker.sock make ..."""
 
@@ -51,7 +51,7 @@ class EngineFound:
 
 @contextmanager
 def engine(*, with_compose: bool = False) -> Iterator[EngineFound]:
-    """An engine that answers, put back afterwards as it was found. HostLacks if there is none to be had.
+    """Provide an engine that answers, and restore it afterwards. HostLacks if there is none.
 
     With `with_compose`, Docker Compose is installed in the same go if an engine has to be installed.
     """
@@ -66,10 +66,10 @@ def engine(*, with_compose: bool = False) -> Iterator[EngineFound]:
             raise HostLacks(ADVICE.format(why="not root" if os.geteuid() else "not Debian or Ubuntu"))
         names = ["docker.io", "iptables", "ca-certificates"]
         names += ["docker-cli"] if candidate("docker-cli") else []
-        install([*names, *compose_packages()] if with_compose else names, "no container engine here")
+        install([*names, *compose_packages()] if with_compose else names, "there is no container engine")
     elif os.geteuid() != 0:
         raise HostLacks(
-            "the engine is installed but does not run, and only root may start it:  sudo systemctl start docker"
+            "the engine is installed but not running, and only root can start it:  sudo systemctl start docker"
         )
     with _running(was_installed) as how:
         version, problem = probe()
@@ -80,7 +80,7 @@ def engine(*, with_compose: bool = False) -> Iterator[EngineFound]:
 
 
 def probe() -> tuple[str | None, str]:
-    """The version of the engine that answers, or None and what was said instead."""
+    """Return the version of the engine that answers, or None and what was said instead."""
     if not has("docker"):
         return None, "no docker command"
     done = attempt("docker", "version", "--format", "{{.Server.Version}}", timeout=20)
@@ -89,7 +89,7 @@ def probe() -> tuple[str | None, str]:
 
 
 def socket_path() -> str:
-    """The engine's Unix socket as a container on its host mounts it."""
+    """Return the engine's Unix socket as a container on its host mounts it."""
     address = (
         os.environ.get("DOCKER_HOST")
         or attempt("docker", "context", "inspect", "--format", "{{.Endpoints.docker.Host}}").stdout.strip()
@@ -99,14 +99,14 @@ def socket_path() -> str:
 
 
 def _explain(problem: str) -> None:
-    """Stop here where installing an engine would be the wrong answer to why this one does not answer."""
+    """Raise HostLacks if installing an engine would not help against a silent one."""
     if address := os.environ.get("DOCKER_HOST"):
         raise HostLacks(
             f"DOCKER_HOST={address} does not answer: {problem}\n    Unset it to use this host's own engine."
         )
     if "permission denied" in problem.lower():
         raise HostLacks(
-            f"this user may not talk to the engine: be root (sudo), or join the group docker\n{tail(problem)}"
+            f"this user has no access to the engine: run this as root (sudo), or join the group docker\n{tail(problem)}"
         )
     if DEFAULT_SOCKET.exists() and not has("docker"):
         raise HostLacks(
@@ -196,7 +196,7 @@ def _end(daemon: subprocess.Popen[bytes]) -> None:
 
 
 def _end_leftover(pidfile: Path) -> None:
-    """End an engine of ours whose starter was killed: only if the process is still the one that we started."""
+    """Stop an engine of ours whose starter was killed, if the process is still the one that was started."""
     with suppress(ValueError, OSError):
         pid = int(pidfile.read_text())
         if str(PRIVATE).encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -207,14 +207,14 @@ def _end_leftover(pidfile: Path) -> None:
 
 
 def _traces() -> set[Path]:
-    """What any engine makes outside the folders that it is given: sockets, its key, its containers' cgroups."""
+    """Return what any engine makes outside the folders that it is given: sockets, its key, its containers' cgroups."""
     fixed = {Path("/run/docker"), Path("/run/containerd"), Path("/etc/docker"), Path("/etc/docker/key.json")}
     return {path for path in fixed.union([CGROUPS / "docker"], CGROUPS.glob("*/docker")) if path.exists()}
 
 
 def _remove(path: Path) -> None:
     if path.is_relative_to(CGROUPS):
-        with suppress(OSError):  # the kernel refuses if anybody is in it
+        with suppress(OSError):  # the kernel refuses if it has a process
             path.rmdir()
     elif path.is_file():
         path.unlink()

@@ -32,7 +32,7 @@ ALWAYS = ("pyasyncore", "typing_extensions", "pip")
 
 
 def tags() -> set[str]:
-    """The names of all images that are on the engine now."""
+    """Return the names of all images that are on the engine now."""
     return set(output("docker", "image", "ls", "--format", "{{.Repository}}:{{.Tag}}").split())
 
 
@@ -59,7 +59,7 @@ def remove_images(present: set[str]) -> None:
 
 
 def find_base(present: set[str]) -> str:
-    """The name of a base image: BASE of the environment, the public one, or one of our own making."""
+    """Return the name of a base image: BASE of the environment, the public one, or one of our own making."""
     if chosen := os.environ.get("BASE"):
         return chosen
     for name in (PUBLIC_BASE, OWN_BASE):
@@ -69,7 +69,7 @@ def find_base(present: set[str]) -> str:
     reason = pull(PUBLIC_BASE)
     if reason is None:
         return PUBLIC_BASE
-    say(f"it cannot be pulled ({reason}): making a base out of the distribution's packages")
+    say(f"it cannot be pulled ({reason}): making a base image from the distribution's packages")
     return make_base()
 
 
@@ -142,7 +142,7 @@ def fetch_wheels(base: str) -> None:
 
 
 def requirements() -> list[str]:
-    """What the sidecar needs at run time and to be built, as pyproject.toml says."""
+    """Return what the sidecar needs at run time and to be built, as pyproject.toml says."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     return [
         *project["build-system"]["requires"],

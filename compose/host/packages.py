@@ -13,12 +13,12 @@ POLICY = Path("/usr/sbin/policy-rc.d")  # invoke-rc.d(8): code 101 forbids the a
 
 
 def installable() -> bool:
-    """True where packages may be installed: root, on a system with apt."""
+    """Return whether packages can be installed: root, on a system with apt."""
     return os.geteuid() == 0 and has("apt-get") and has("dpkg-query")
 
 
 def candidate(package: str) -> str | None:
-    """The version that apt would install, or None if it knows no such package."""
+    """Return the version that apt would install, or None if it knows no such package."""
     for line in attempt("apt-cache", "policy", package).stdout.splitlines():
         key, _, version = line.strip().partition(": ")
         if key == "Candidate":
@@ -27,7 +27,7 @@ def candidate(package: str) -> str | None:
 
 
 def installed() -> frozenset[str]:
-    """The names of all packages that are installed now."""
+    """Return the names of all packages that are installed now."""
     lines = output("dpkg-query", "-W", "-f", "${db:Status-Abbrev} ${Package}\\n").splitlines()
     return frozenset(line.split()[-1] for line in lines if line.startswith("ii"))
 
@@ -58,7 +58,7 @@ def install(packages: Iterable[str], why: str) -> None:
 
 @contextmanager
 def _services_off() -> Iterator[None]:
-    """Debian's own switch against services that start as soon as they are unpacked: who installs here starts them."""
+    """Keep services from starting as soon as they are unpacked, by Debian's own switch."""
     if POLICY.exists():
         yield
         return
@@ -82,7 +82,7 @@ def remove_ours() -> list[str]:
 
 
 def ours() -> list[str]:
-    """The packages that we installed on this host and that are still noted as ours."""
+    """Return the packages that we installed on this host and that are still noted as ours."""
     return _note_file().read_text().split() if _note_file().exists() else []
 
 

@@ -1,5 +1,5 @@
-"""An elastic workload: a busy process for each CPU that it has. It follows: it leaves CPUs before they are taken, says
-so, and takes up those that come. With `--deaf` it hears all that, and neither leaves nor acknowledges.
+"""An elastic workload: a busy process for each CPU that it has. It follows: it leaves CPUs before they are taken,
+acknowledges that, and uses new ones. With `--deaf` it reads all that, but neither leaves nor acknowledges.
 
 One JSON line on stdout for each thing that happens to it, and two a second for each busy process: which CPUs it was on,
 and when. All times are CLOCK_MONOTONIC in nanoseconds, which all containers of a host share.
@@ -101,7 +101,7 @@ def burn() -> None:
 
 
 def hear(told: Projection) -> None:
-    """Say what the sidecar says."""
+    """Report each change of the projection."""
     report(
         "told",
         cpus=str(told.cpus),
@@ -118,7 +118,7 @@ def hear(told: Projection) -> None:
 
 
 def follow(workers: Workers, watch: ProjectionWatch, told: Projection) -> None:
-    """Leave, say so, and only then take up what is new."""
+    """Leave, acknowledge, and only then use what is new."""
     usable = told.cpus - told.leaving
     if not usable:
         return
@@ -137,7 +137,7 @@ def follow(workers: Workers, watch: ProjectionWatch, told: Projection) -> None:
 
 
 def main() -> None:
-    """Follow for ever."""
+    """Follow until ended."""
 
     def end(_number: int, _frame: FrameType | None) -> None:
         workers.shrink(0)

@@ -23,7 +23,7 @@ def say(kind: str, **facts: object) -> None:
 
 
 def burn(number: int) -> None:
-    """Turn for ever, asking the kernel at each turn which CPU this is (sched_getcpu(3))."""
+    """Loop until ended, asking the kernel each time which CPU this is (sched_getcpu(3))."""
     where = ctypes.CDLL(None, use_errno=True).sched_getcpu
     clock = time.monotonic_ns
     while True:
@@ -39,7 +39,7 @@ def burn(number: int) -> None:
 
 
 def main() -> None:
-    """One process a CPU of the machine, whatever this container may use of them."""
+    """Start one process per CPU of the machine, whatever this container may use."""
     say("started")
     children = []
     for number in range(os.cpu_count() or 1):

@@ -1,4 +1,4 @@
-"""A workload that must not be disturbed: it works without a pause, and counts each time that it was kept from working.
+"""A workload that must not be disturbed: it works without a pause, and counts each interruption.
 
 One JSON line on stdout for each change of its projected files, and one for each second of work. All times are
 CLOCK_MONOTONIC in nanoseconds, which all containers of a host share.
@@ -27,7 +27,7 @@ def report(kind: str, **facts: object) -> None:
 
 
 def allowed() -> str:
-    """The CPUs that the kernel lets this process run on, as it says itself."""
+    """Return the CPUs that the kernel lets this process run on, as it says itself."""
     return status_field("Cpus_allowed_list")
 
 
@@ -40,7 +40,7 @@ def status_field(name: str) -> str:
 
 
 def watch() -> None:
-    """Say what the sidecar says, as it says it."""
+    """Report each change of the projection."""
     for told in ProjectionWatch().changes():
         report(
             "told",
@@ -53,7 +53,7 @@ def watch() -> None:
 
 
 def work() -> None:
-    """Turn for ever; each second, say how that went."""
+    """Loop until ended; each second, report how that went."""
     clock = time.monotonic_ns
     while True:
         began = last = clock()
@@ -80,7 +80,7 @@ def work() -> None:
 
 
 def run_delay() -> int:
-    """Nanoseconds that this thread was ready to run and had no CPU (second field of schedstat)."""
+    """Return nanoseconds that this thread was ready to run and had no CPU (second field of schedstat)."""
     return int(Path("/proc/thread-self/schedstat").read_text().split()[1])
 
 

@@ -112,7 +112,9 @@ def sizing(world: World, key: ContainerKey, deadlines: Deadlines) -> Sizing:
     told = container_status(world, container, deadlines)
     short = ""
     if grant.ordered is not None and len(grant.cpus) < grant.ordered:
-        short = f"{len(grant.cpus)} of {grant.ordered} CPUs are to be had now; it gets the others when they are spare"
+        short = (
+            f"{len(grant.cpus)} of {grant.ordered} CPUs are available now; it gets the others when they become spare"
+        )
     return Sizing(
         container=key.id,
         name=grant.name,

@@ -71,7 +71,7 @@ class Metrics:
         yield _gauge("cpuset_sidecar_online_cpus", "CPUs of the machine that are online.", len(state.online))
         yield _gauge("cpuset_sidecar_reserved_cpus", "CPUs that are never granted.", len(state.reserved))
         yield _gauge("cpuset_sidecar_capacity_cpus", "CPUs that can be exclusive at once.", capacity(world))
-        yield _gauge("cpuset_sidecar_free_cpus", "CPUs of the capacity that nobody holds.", free(world))
+        yield _gauge("cpuset_sidecar_free_cpus", "CPUs of the capacity that no container holds.", free(world))
         yield _containers(world)
         yield _refused(state.refusals.values())
         pending = sum(1 for each in world.containers.values() if each.order)
@@ -131,7 +131,7 @@ def _about(world: World, program: str) -> Metric:
         "engine_version": engine.version if engine else "",
         "cgroup_version": engine.cgroup_version if engine else "",
     }
-    made = GaugeMetricFamily("cpuset_sidecar_info", "Who this is.", labels=tuple(labels))
+    made = GaugeMetricFamily("cpuset_sidecar_info", "The version of the program.", labels=tuple(labels))
     made.add_metric(tuple(labels.values()), 1)
     return made
 

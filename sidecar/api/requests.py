@@ -68,7 +68,7 @@ class Requests:
     def _ready(self) -> World:
         world = self._board.latest
         if world.is_releasing:
-            raise Declined(503, "everything is being given back")
+            raise Declined(503, "the sidecar is releasing every container")
         if not world.is_ready:
             raise Declined(503, "the engine is not reached: nothing is decided before everything was looked at")
         return world

@@ -25,7 +25,7 @@ _FIGURES: Final = ("/metrics", "/healthz", "/readyz")
 _CONTAINER: Final = "{container}"
 """The one part of a path that differs between requests."""
 
-_NOT_OVER_TCP: Final = "this is not to be had over TCP: ask on the daemon's Unix socket"
+_NOT_OVER_TCP: Final = "this is not available over TCP: ask on the daemon's Unix socket"
 
 
 class Answer(msgspec.Struct, frozen=True):

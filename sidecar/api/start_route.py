@@ -150,10 +150,10 @@ class Starts:
         key = world.key_of(asked.id)
         known = world.containers.get(key)
         if known is None and asked.name is None and not _ours(asked):
-            raise Declined(503, "not started: the engine does not answer, and nobody else says who this container is")
+            raise Declined(503, "not started: the engine does not answer, so this container cannot be identified")
         answer = from_books(world, _with_limits(known.view if known else _named(asked, key), asked), began)
         if answer is None:
-            raise Declined(503, "not started: the engine does not answer, and in the books it holds no CPUs")
+            raise Declined(503, "not started: the engine does not answer, and this container has no recorded grant")
         return _answer(asked.id, answer)
 
     async def _held(self, view: ContainerView, began: int) -> AnswerStart:

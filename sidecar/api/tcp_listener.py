@@ -27,7 +27,7 @@ _CURES: Final = {
     errno.EADDRINUSE: "another program listens there (ss -ltnp says which): choose another port",
     errno.EADDRNOTAVAIL: "no interface of this host has that address: choose one that has, or 0.0.0.0 for all",
     errno.EACCES: "ports below 1024 are for root: choose a higher one",
-    errno.EAFNOSUPPORT: "in a systemd unit, RestrictAddressFamilies must have AF_INET and AF_INET6, too",
+    errno.EAFNOSUPPORT: "in a systemd unit, RestrictAddressFamilies must also have AF_INET and AF_INET6",
 }
 
 

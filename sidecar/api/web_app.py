@@ -149,7 +149,7 @@ async def serve_api(listener: socket.socket, api: Api, log: Log, tcp: TcpListene
         nursery.start_soon(api.count)
         nursery.start_soon(serve_connections, listener, api.table(), log)
         if tcp is not None:
-            log.info("serving over TCP, too", address=tcp.address, what=tcp.reach.value)
+            log.info("also serving over TCP", address=tcp.address, what=tcp.reach.value)
             nursery.start_soon(serve_connections, tcp.socket, api.table(tcp.reach), log)
 
 

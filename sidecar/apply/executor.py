@@ -162,7 +162,7 @@ class Executor:
         effective = self._effective(order) if order.live else None
         if effective is not None and effective != order.update.cpus:
             reason = (
-                f"the engine accepted CPUs {order.update.cpus}, and the kernel shows {effective}{self._above(order)}"
+                f"the engine accepted CPUs {order.update.cpus}, but the kernel shows {effective}{self._above(order)}"
             )
             return CpusetFailed(order.container, order.number, Failure.INEFFECTIVE, reason, self._tickets(), effective)
         return CpusetApplied(order.container, order.number, effective, self._tickets())
@@ -185,13 +185,15 @@ class Executor:
 
     async def _stop(self, order: StopContainer) -> None:
         name = self._name(order.container)
-        self._log.warning("stopping a container for want of CPUs", container=name, reason=sentence(order.refusal))
+        self._log.warning(
+            "stopping a container: its CPUs are not available", container=name, reason=sentence(order.refusal)
+        )
         try:
             await self._engine.stop(order.container.id)
         except ContainerGone:
             return
         except EngineError as error:
-            await self._outbox.send(StopFailed(order.container, f"it could not be stopped: {error}"))
+            await self._outbox.send(StopFailed(order.container, f"it cannot be stopped: {error}"))
 
     async def wait(self, order: StartTimer) -> None:
         """Let the timer run out, and say so."""
@@ -211,7 +213,7 @@ class Executor:
         try:
             topology = await trio.to_thread.run_sync(self._kernel.topology)
         except StateError as error:
-            self._log.error("the machine cannot be read", reason=error)
+            self._log.error("the machine's topology cannot be read", reason=error)
             return
         await self._outbox.send(TopologyRead(topology))
 

@@ -1,4 +1,4 @@
-"""`defragment`: exchange CPUs for better ones, where containers allow it."""
+"""`defragment`: exchange CPUs for better placed ones, where containers allow it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from sidecar.api.documents import Defragmented
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
 from sidecar.log import printable
 
-_DESCRIPTION = """Have the daemon exchange CPUs for better ones, of containers that say cpuset.move=true: if fewer
+_DESCRIPTION = """Exchange the CPUs of containers with the label cpuset.move=true for better placed ones, if fewer
 containers then span NUMA nodes, or caches, or have a core in part. A round makes a few moves at most; ask again for
 more."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "defragment",
-        help="exchange CPUs for better ones, where containers allow it",
+        help="exchange CPUs for better placed ones, where containers allow it",
         description=_DESCRIPTION,
         epilog="examples:\n  cpuset-sidecar defragment\n  cpuset-sidecar defragment --json\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -29,7 +29,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Have it done, and print which moves were made; none is no failure."""
+    """Ask the daemon to do it, and print the moves made. No move is not a failure."""
     # Only here: other commands do not pay for HTTP.
     from sidecar.cli.daemon_client import ask
 
@@ -42,6 +42,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def rendered(made: Defragmented) -> list[str]:
-    """A line a move, or why there was none."""
+    """Return a line a move, or why there was none."""
     moves = [f"{each.name}: CPUs {each.lost} for {each.gained}: {each.reason}" for each in made.moves]
     return [*moves, *made.notes]

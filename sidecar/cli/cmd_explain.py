@@ -1,4 +1,4 @@
-"""`explain`: why a container has these CPUs, and what it waits for."""
+"""`explain`: why a container has its CPUs, and what it waits for."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ from state.topology import Topology
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "explain",
-        help="why a container has these CPUs, and what it waits for",
-        description="Why a container has these CPUs, and what it waits for.",
+        help="why a container has its CPUs, and what it waits for",
+        description="Print why a container has its CPUs, and what it waits for.",
         epilog="examples:\n  cpuset-sidecar explain web\n  cpuset-sidecar explain 3f2a9c\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("container", help="its name, or the beginning of its id")
+    parser.add_argument("container", help="its name, or the beginning of its ID")
     add_json(parser)
     add_config(parser)
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the sentences. SidecarError, with the nearest name, where there is no such container."""
+    """Print the sentences. SidecarError, with the nearest name, if there is no such container."""
     state_dir = config_of(args).state_dir
     status = read_status(state_dir)
     found = find(status.containers, args.container)
     if found.sharing is SharingStatus.EXCLUSIVE:
-        # Of books or a machine that cannot be read here nothing is said.
+        # Nothing is printed about a state or a machine that cannot be read here.
         with contextlib.suppress(StateError):
             placed = placement(found, status, read_books(state_dir), read_topology())
             found = replace(found, explanation=(*found.explanation, *placed))
@@ -56,12 +56,12 @@ def run(args: argparse.Namespace) -> int:
     else:
         sys.stdout.write("\n".join(rendered(found)) + "\n")
     if is_daemon_running(state_dir) is False:
-        sys.stderr.write(f"cpuset-sidecar: no daemon is running on {state_dir}: this is what it last knew\n")
+        sys.stderr.write(f"cpuset-sidecar: no daemon is running on {state_dir}: this is its last state\n")
     return 0
 
 
 def placement(found: ContainerStatus, status: Status, state: State, topology: Topology) -> tuple[str, ...]:
-    """How the CPUs of an exclusive container lie, and where it would be placed now if it were not there already."""
+    """Return where the CPUs of an exclusive container are, and which ones it would get if placed again now."""
     settings = Settings(
         policy=PolicyName(status.policy),
         reserved_cpus=status.reserved,
@@ -78,13 +78,13 @@ def placement(found: ContainerStatus, status: Status, state: State, topology: To
     anew = placed_anew(world, grant)
     if isinstance(anew, CPUSet) and anew != grant.cpus:
         where = lie(topology, anew)
-        said.append(f"Placed anew now it would get {anew}{f' ({where})' if where else ''}; what is held stays.")
+        said.append(f"Placed again now, it would get {anew}{f' ({where})' if where else ''}; it keeps what it has.")
     elif isinstance(anew, Refusal):
-        said.append(f"Placed anew now it would be refused: {sentence(anew)}.")
+        said.append(f"Placed again now, it would be refused: {sentence(anew)}.")
     return tuple(said)
 
 
 def rendered(each: ContainerStatus) -> list[str]:
-    """The sentences below the container's name."""
+    """Return the sentences below the container's name."""
     head = f"{each.name} ({each.id[:12]}): {each.sharing}, {each.phase}, on {each.cpus or 'no CPUs'}"
     return [printable(head), *(f"  {printable(sentence)}" for sentence in each.explanation)]

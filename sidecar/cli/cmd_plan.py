@@ -1,4 +1,4 @@
-"""`plan`: what requests would get, on this machine or a recorded one, and why not; nothing is done."""
+"""`plan`: what requests would get on this machine or a recorded one, or why not. Changes nothing."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _LIKENESS: Final = 0.8
 """Of a prefix to the sidecar's own, from which it is taken for a slip: `cpusets` and `cpset` are, `compose` is not."""
 
 _EXAMPLES: Final = """examples:
-  cpuset-sidecar plan --cpus 4                        beside what is running here
-  cpuset-sidecar plan --cpus 4 --cpus 8 --empty       from nothing, one after the other
+  cpuset-sidecar plan --cpus 4                        next to the containers that run here
+  cpuset-sidecar plan --cpus 4 --cpus 8 --empty       on an empty machine, in order
   cpuset-sidecar plan --cpus 16 --machine epyc.txt --options prefer-align-cpus-by-uncorecache
   cpuset-sidecar plan --cpus 4 --near eth0 --label cpuset.options=performance
   cpuset-sidecar plan --defragment                    what `cpuset-sidecar defragment` would move
@@ -56,7 +56,7 @@ _EXAMPLES: Final = """examples:
 
 
 class PlannedRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What one request would get: its CPUs and how they lie, or a code and the reason why none."""
+    """The answer to one request: its CPUs and where they are, or the code and reason of its refusal."""
 
     asked: int
     cpus: CPUSet = EMPTY
@@ -67,7 +67,7 @@ class PlannedRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole answer. `held` is who holds CPUs already; `free` is what could still be given afterwards."""
+    """The whole answer. `held` maps names to CPUs already held; `free` can still be granted afterwards."""
 
     reserved: CPUSet
     shared: CPUSet
@@ -79,11 +79,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "plan",
-        help="what a request would get, and why not",
-        description="What requests for exclusive CPUs would get, one after the other, and why not. Nothing is done.",
+        help="what a request would get, or why it would be refused",
+        description="Print what requests for exclusive CPUs would get, or why they would be refused. Changes nothing.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -95,7 +95,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="N",
         help="a request; may be repeated",
     )
-    asked.add_argument("--defragment", action="store_true", help="which moves a defragmentation would make here")
+    asked.add_argument("--defragment", action="store_true", help="the moves that a defragmentation would make here")
     parser.add_argument("--near", metavar="DEVICE", help="as the label cpuset.near")
     parser.add_argument(
         "--label",
@@ -106,14 +106,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="any label; may be repeated",
     )
     parser.add_argument("--machine", metavar="FILE", help="a recorded machine instead of this one (implies --empty)")
-    parser.add_argument("--empty", action="store_true", help="as if nothing were running")
+    parser.add_argument("--empty", action="store_true", help="plan as if nothing were running")
     add_json(parser)
     add_config(parser, _KEYS)
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the plan; 1 if a request would not be served."""
+    """Print the plan. Return 1 if a request would be refused."""
     config = config_of(args)
     if args.defragment:
         return _rearrange(args, config)
@@ -145,9 +145,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _rearrange(args: argparse.Namespace, config: Config) -> int:
-    """Print the moves; none is no failure."""
+    """Print the moves. No move is not a failure."""
     if args.machine or args.empty or args.near or args.label:
-        raise SidecarError("--defragment is about what holds CPUs here: leave out --machine, --empty, --near, --label")
+        raise SidecarError(
+            "--defragment plans for the containers that hold CPUs here: leave out --machine, --empty, --near, --label"
+        )
     topology = read_topology()
     config.check_against(topology)
     settings, _ = _settings(config)
@@ -163,13 +165,13 @@ def _rearrange(args: argparse.Namespace, config: Config) -> int:
 
 
 def _terminal() -> tuple[Paint, int]:
-    """How to colour, and how wide the page is."""
+    """Return the colouring and the width of the page."""
     paint = coloured if sys.stdout.isatty() and "NO_COLOR" not in os.environ else plain
     return paint, max(60, shutil.get_terminal_size((100, 24)).columns)
 
 
 def rendered(plan: Plan, topology: Topology, *, paint: Paint = plain, width: int = 100) -> list[str]:
-    """The answers, the picture, and what its marks mean."""
+    """Return the answers, the picture, and what its marks mean."""
     lines = [f"note: {printable(note)}" for note in plan.notes]
     marks = dict.fromkeys(topology.online, ".")
     marks.update(dict.fromkeys(plan.reserved, "r"))
@@ -205,36 +207,36 @@ def _answer(world: World, name: str, asked: int) -> PlannedRequest:
         )
     refused = world.state.refusals.get(key)
     if refused is None:
-        return PlannedRequest(asked=asked, reason="it asks for no CPUs of its own")
+        return PlannedRequest(asked=asked, reason="it asks for no exclusive CPUs")
     why = refused.refusal
     return PlannedRequest(asked=asked, code=why.code.value, reason=sentence(why), warnings=harmless(wish))
 
 
 def _settings(config: Config) -> tuple[Settings, tuple[str, ...]]:
-    """The configuration's settings, with a policy that grants, and one CPU reserved, where it says nothing of them."""
+    """Return the configuration's settings; a policy that grants and one reserved CPU are the defaults."""
     settings = config.settings()
     if settings.policy is PolicyName.NONE:
         settings = msgspec.structs.replace(settings, policy=PolicyName.STATIC)
     if settings.reserved_cpus or settings.reserved_count:
         return settings, ()
     return msgspec.structs.replace(settings, reserved_count=1), (
-        "nothing is reserved by the configuration: 1 CPU is assumed",
+        "the configuration reserves no CPU: 1 reserved CPU is assumed",
     )
 
 
 def _running(state_dir: str) -> tuple[State, dict[str, CPUSet]]:
-    """The books here, and who is pinned by hand; nothing where no daemon has ever run."""
+    """Return the recorded state of this host and its pinned containers; empty if no daemon has ever run."""
     if not any((Path(state_dir) / name).exists() for name in (NAME, PREVIOUS)):
         return State(), {}
     try:
         state, status = read_books(state_dir), read_status(state_dir)
     except StateError as error:
-        raise SidecarError(f"{error}; --empty plans as if nothing were running") from error
+        raise SidecarError(f"{error}; --empty plans plan as if nothing were running") from error
     return state, pinned(status)
 
 
 def pinned(status: Status) -> dict[str, CPUSet]:
-    """Who is pinned by hand, and where."""
+    """Return the names of containers pinned by hand, and their CPUs."""
     return {each.name: each.cpus for each in status.containers if each.sharing is SharingStatus.STRANGER}
 
 

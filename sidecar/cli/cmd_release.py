@@ -1,4 +1,4 @@
-"""`release`: give everything back, and leave."""
+"""`release`: restore all original settings, and exit."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import argparse
 
 from sidecar.cli.flags import add_config, config_of
 
-_DESCRIPTION = """Give everything back: every container that the sidecar changed gets its original cpuset and
-quota, and the books are emptied. The daemon must not be running. An engine cannot clear a cpuset, so a container that
-had none is given all CPUs, written out, until it is made anew."""
+_DESCRIPTION = """Release everything: every container that the sidecar changed gets back its original cpuset and
+quota, and the recorded state is emptied. The daemon must not be running. An engine cannot clear a cpuset, so a
+container that had none is left with all CPUs listed explicitly until it is recreated."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "release",
-        help="give everything back: original cpusets and quotas",
+        help="release everything: restore original cpusets and quotas",
         description=_DESCRIPTION,
         epilog="example:\n  cpuset-sidecar release\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -25,7 +25,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Release, and say how it went."""
+    """Release every container. Return 1 if one could not be released."""
     config = config_of(args)
     # Only here: other commands do not pay for the daemon's imports.
     from sidecar import daemon

@@ -1,4 +1,4 @@
-"""`resize`: order how many CPUs a container has, between its floor and its ceiling."""
+"""`resize`: set the number of CPUs of a container, between its floor and its ceiling."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from sidecar.log import printable
 from sidecar.readers import whole
 from state.cpuset import MAX_CPU
 
-_DESCRIPTION = """Order how many CPUs a container has. It must say cpuset.scale=manual, and the size be between its
-cpuset.min and cpuset.max. The answer comes with the decision: CPUs that it loses are still its own until it
-acknowledges, or until its notice is over; CPUs that it gains are empty before it is told."""
+_DESCRIPTION = """Set the number of CPUs of a container. Its label must be cpuset.scale=manual, and the size between its
+cpuset.min and cpuset.max. The command returns once this is decided: the container keeps CPUs that it loses until it
+acknowledges or its notice is over; CPUs that it gains are free of others before it is told."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "resize",
-        help="order how many CPUs a container has",
+        help="set the number of CPUs of a container",
         description=_DESCRIPTION,
         epilog="examples:\n  cpuset-sidecar resize batch 2\n  cpuset-sidecar resize batch 6 --json\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("container", help="its name, or the beginning of its id")
-    parser.add_argument("cpus", type=typed("N", whole(1, MAX_CPU)), metavar="N", help="how many CPUs")
+    parser.add_argument("container", help="its name, or the beginning of its ID")
+    parser.add_argument("cpus", type=typed("N", whole(1, MAX_CPU)), metavar="N", help="the number of CPUs")
     add_json(parser)
     add_config(parser)
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Order it, and print what was decided. SidecarError with the reason where it may not be ordered."""
+    """Order the size, and print the decision. SidecarError with the reason if it is refused."""
     # Only here: other commands do not pay for HTTP.
     from sidecar.cli.daemon_client import ask, container_route
 
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def rendered(made: Sizing) -> list[str]:
-    """What it has, what it will have, what is leaving and until when."""
+    """Return what it has, what it will have, what is leaving and until when."""
     count = len(made.granted)
     lines = [f"{made.name}: {count} CPU{'s' if count != 1 else ''}, {made.granted}; it runs on {made.cpus} now"]
     if made.leaving:

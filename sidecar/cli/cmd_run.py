@@ -15,7 +15,7 @@ _EXAMPLES = """examples:
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments: every key of the configuration."""
+    """Add the command, with every key of the configuration as a flag."""
     parser = subparsers.add_parser(
         "run",
         help="the daemon: give labelled containers CPUs of their own",
@@ -29,9 +29,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run until told to stop."""
+    """Run the daemon until it is asked to stop."""
     config = config_of(args)
-    # Only here: a wrong configuration is told at once, and other commands do not pay for the daemon's imports.
+    # Only here: a wrong configuration is reported first, and other commands skip the daemon's imports.
     from sidecar import daemon
 
     return daemon.run(config)

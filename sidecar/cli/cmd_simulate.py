@@ -1,4 +1,4 @@
-"""`simulate`: a whole history on an imagined or recorded machine, with the decisions of the daemon; nothing is done."""
+"""`simulate`: replay a scenario on an imagined or recorded machine, with the daemon's decisions."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from sidecar.status.document import Status, status_of
 from sidecar.words.counts import cut
 from state import codec
 
-_DESCRIPTION = """Play a scenario: containers that come and go, and what they use, on a machine that is described or
-recorded. The decisions are the daemon's own; the engine, the kernel and the workloads are models, and time is virtual.
-Nothing on this host is looked at or changed."""
+_DESCRIPTION = """Replay a scenario: containers that come and go, and their load, on a described or recorded machine.
+The decisions are the daemon's own; the engine, the kernel and the workloads are models, and time is virtual.
+Nothing on this host is read or changed."""
 
 _EXAMPLES: Final = """examples:
   cpuset-sidecar simulate compose/scenarios/dynamic.toml
@@ -40,10 +40,10 @@ _EXAMPLES: Final = """examples:
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "simulate",
-        help="a whole history on an imagined or recorded machine",
+        help="replay a scenario on an imagined or recorded machine",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -54,16 +54,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--speed",
         type=typed("--speed", above_zero(1_000_000, "10")),
         metavar="N",
-        help="so many times as fast as life (default: at once)",
+        help="this many times faster than real time (default: at once)",
     )
-    parser.add_argument("--svg", metavar="FILE", help="also draw who has which CPUs when")
+    parser.add_argument("--svg", metavar="FILE", help="also draw which container has which CPUs when")
     parser.add_argument("--trace", metavar="FILE", help="also write the journal that the daemon would have written")
     add_json(parser)
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the history; 1 if a law was broken."""
+    """Print the history. Return 1 if a law was broken."""
     scenario = scenario_in(args.scenario, args.machine)
     trace: list[bytes] = []
     simulation = simulation_of(scenario, trace=trace.append if args.trace else None)
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def said(happening: Happening) -> str:
-    """A line of the history: when, who, what, why."""
+    """Return a line of the history: the time, the container, the event and its reason."""
     words = [happening.what]
     words += [cut(str(happening.cpus), 48)] if happening.cpus else []
     words += [f"instead of {cut(str(happening.was), 32)}"] if happening.was else []
@@ -102,7 +102,7 @@ def said(happening: Happening) -> str:
 
 
 def summarised(figures: Summary, width: int = 120) -> list[str]:
-    """The figures, and a table of the containers."""
+    """Return the figures, and a table of the containers."""
     changes = _count(figures.moves, "change")
     takes = f"of takes, {figures.acknowledged} acknowledged and {figures.forced} forced"
     lines = [f"{figures.seconds:g} s: {changes} of size or place; {takes}"]
@@ -128,17 +128,17 @@ def summarised(figures: Summary, width: int = 120) -> list[str]:
 
 
 def mapped(status: Status, paint: Paint = plain, width: int = 120) -> list[str]:
-    """The machine as it is in the end."""
+    """Return the map of the machine at the end."""
     return [*draw(status.machine, marks_of(status), paint, width), "", *legend(status, paint, width)]
 
 
 def drawn(scenario: Scenario, simulation: Simulation) -> str:
-    """The history as SVG."""
+    """Return the history as SVG."""
     return picture(scenario.title, simulation.machine, simulation.frames, simulation.log, scenario.ends)
 
 
 def _played(simulation: Simulation, ends: float, speed: float | None) -> Iterable[Happening]:
-    """What happens, as it happens."""
+    """Yield what happens, as it happens."""
     began = time.monotonic()
     while (due := simulation.next_at) is not None and due <= ends:
         if speed:

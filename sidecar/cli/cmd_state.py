@@ -1,4 +1,4 @@
-"""`state`: the books, as they are on disk, ours or a kubelet's; and the way from theirs into ours."""
+"""`state`: print the recorded state, the sidecar's or a kubelet's; or import a kubelet's."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from state.checkpoint import LIMIT, NAME, PREVIOUS, CheckpointFile, decode_check
 from state.errors import StateError
 from state.model import Assignment, Originals, State
 
-_DESCRIPTION = """The books as they are in the checkpoint: who was granted what, who was refused, and the
-settings that containers had before. Reads only; it needs no daemon.
+_DESCRIPTION = """Print the recorded state in the checkpoint: grants, refusals, and the original settings of
+containers. Reads only, and needs no daemon.
 
---format kubelet prints them as a kubelet's cpu_manager_state, each container as a pod of its own.
---file reads another checkpoint, ours or a kubelet's; its checksum is verified.
---import is the one that writes, while no daemon runs: the CPUs in such a file become those of the
-containers that our books know, by id or name, where that breaks no law; the next daemon moves them."""
+--format kubelet prints it as a kubelet's cpu_manager_state, each container as a pod of its own.
+--file reads another checkpoint, the sidecar's or a kubelet's, and verifies its checksum.
+--import is the one option that writes, while no daemon runs: the CPUs in such a file become those of
+the recorded containers, matched by ID or name, if no invariant is broken; the next daemon moves them."""
 
 _EXAMPLES = """examples:
   cpuset-sidecar state
@@ -39,14 +39,14 @@ _EXAMPLES = """examples:
 """
 
 _OURS: Final = b'{"version":'
-"""What our checkpoints begin with, each of them: they have no white space. A kubelet's begins with its policy."""
+"""The beginning of every checkpoint of ours, without white space. A kubelet's begins with its policy."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "state",
-        help="the books: who was granted what",
+        help="the recorded state: grants, refusals, original settings",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -62,14 +62,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--file", metavar="FILE", help="the checkpoint to read instead (- for stdin)")
     source.add_argument(
-        "--import", dest="import_from", metavar="FILE", help="take the CPUs in this file into the books"
+        "--import", dest="import_from", metavar="FILE", help="import the CPUs in this file into the recorded state"
     )
     add_config(parser)
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the newest books, or those in a file; or import one. StateError where they cannot be read."""
+    """Print the newest state, or the one in a file; or import a file. StateError if it cannot be read."""
     if args.import_from:
         return _import(config_of(args).state_dir, args.import_from, args.format)
     _print(read_file(args.file) if args.file else read_books(config_of(args).state_dir), args.format)
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def read_file(path: str) -> State | KubeletState:
-    """The checkpoint in a file, whoever wrote it."""
+    """Return the checkpoint in a file, the sidecar's or a kubelet's."""
     try:
         if path == "-":
             content = sys.stdin.buffer.read(LIMIT + 1)
@@ -87,7 +87,7 @@ def read_file(path: str) -> State | KubeletState:
     except OSError as error:
         raise StateError(f"{path} cannot be read: {files.reason(error)}") from error
     if len(content) > LIMIT:
-        raise StateError(f"{path} is too large for a checkpoint")
+        raise StateError(f"{path} is too large to be a checkpoint")
     try:
         return decode_checkpoint(content) if content.startswith(_OURS) else kubelet_state.decode(content)
     except StateError as error:
@@ -125,9 +125,11 @@ def _import(state_dir: str, path: str, format: str) -> int:  # noqa: A002 - the 
 
 
 def read_books(state_dir: str) -> State:
-    """The newest books on disk, which are left exactly as they are."""
+    """Return the newest recorded state on disk, without changing any file."""
     if not os.path.lexists(state_dir):
-        raise StateError(f"there is no {state_dir}: no daemon has run with this state_dir (--state-dir says another)")
+        raise StateError(
+            f"there is no {state_dir}: no daemon has run with this state_dir (set another with --state-dir)"
+        )
     with files.directory(state_dir) as at:
         # Between the two renames of a commit, only the previous file is there, and it is the newest.
         for name in (NAME, PREVIOUS):
@@ -135,7 +137,7 @@ def read_books(state_dir: str) -> State:
             if content is not None:
                 break
         else:
-            raise StateError(f"there are no books in {state_dir}: no daemon has run with this state_dir")
+            raise StateError(f"there is no recorded state in {state_dir}: no daemon has run with this state_dir")
     try:
         return decode_checkpoint(content)
     except StateError as error:
@@ -143,7 +145,7 @@ def read_books(state_dir: str) -> State:
 
 
 def rendered(state: State) -> list[str]:
-    """The CPUs, then the grants, refusals and original settings."""
+    """Return the CPUs, then the grants, refusals and original settings."""
     lines = [
         f"policy {state.policy}, {state.grants} grants so far",
         f"online     {state.online or 'none'}",
@@ -189,7 +191,7 @@ def _elastic(grants: list[Assignment]) -> list[str]:
 
 
 def kubelets(books: KubeletState) -> list[str]:
-    """What a kubelet's file says: its shared pool, and who holds what."""
+    """Return the content of a kubelet's file: its shared pool, and the CPUs of each container."""
     lines = [f"policy {printable(books.policy) or 'none told'}, of a kubelet", f"default    {books.default or 'none'}"]
     rows = [
         (pod, name, str(len(cpus)), str(cpus))

@@ -1,4 +1,4 @@
-"""`status`: who holds what, as a table and a map of the machine; `--watch` keeps it on the screen."""
+"""`status`: which container holds which CPUs, as a table and a map; `--watch` keeps it on the screen."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _EXAMPLES: Final = """examples:
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "status",
-        help="who holds which CPUs: a table and a map",
-        description="Who holds which CPUs: a table of containers, and a map of sockets, nodes, caches and cores.",
+        help="which container holds which CPUs: a table and a map",
+        description="Print which container holds which CPUs: a table, and a map of sockets, nodes, caches and cores.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--watch", action="store_true", help="stay, and show every change (Ctrl-C ends)")
+    parser.add_argument("--watch", action="store_true", help="keep running and show every change (Ctrl-C ends)")
     add_json(parser)
     add_config(parser)
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the status; 1 if no daemon is running, since then it is only what was last known."""
+    """Print the status. Return 1 if no daemon is running: the status is then out of date."""
     state_dir = config_of(args).state_dir
     if args.watch:
         return follow("--watch", state_dir, _page)
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 def rendered(
     status: Status, now: datetime, *, is_running: bool | None, paint: Paint = plain, width: int = 100
 ) -> list[str]:
-    """The whole page as lines."""
+    """Return the whole page as lines."""
     letters = letters_of(status)
     rows = [
         (
@@ -91,7 +91,7 @@ def rendered(
 
 
 def left(leaving: LeavingStatus, now: datetime) -> str:
-    """How long CPUs that are being taken may still be used."""
+    """Return how long CPUs that are being taken may still be used."""
     if leaving.is_due:
         return "notice over"
     try:
@@ -102,7 +102,7 @@ def left(leaving: LeavingStatus, now: datetime) -> str:
 
 
 def headline(status: Status) -> str:
-    """The policy, the engine, and who has which CPUs, on one line."""
+    """Return one line with the policy, the engine, and the kinds of CPUs."""
     engine = f"{status.engine.name} {status.engine.version}" if status.engine else "no engine yet"
     options = f" ({', '.join(status.options)})" if status.options else ""
     parts = [f"policy {status.policy}{options} on {engine}"]
@@ -112,18 +112,22 @@ def headline(status: Status) -> str:
 
 
 def freshness(status: Status, now: datetime, *, is_running: bool | None) -> str:
-    """Whether the daemon runs, and how old the document is."""
+    """Return whether the daemon runs, and how old the document is."""
     try:
         age = _age((now - datetime.fromisoformat(status.updated_at)).total_seconds())
     except (ValueError, TypeError):
         age = "some time"
     if is_running is False:
-        return f"THE DAEMON IS NOT RUNNING: this is what it last knew, {age} ago"
+        return f"THE DAEMON IS NOT RUNNING: this is its last state, {age} old"
     state = (
-        "giving everything back" if status.is_releasing else "running" if status.is_ready else "waiting for the engine"
+        "releasing every container"
+        if status.is_releasing
+        else "running"
+        if status.is_ready
+        else "waiting for the engine"
     )
     if is_running is None:
-        return f"the daemon was {state} {age} ago; whether it runs now may not be looked at from here"
+        return f"the daemon was {state} {age} ago; it cannot be seen from here whether it still runs"
     return f"the daemon is {state}; the last change was {age} ago"
 
 
@@ -135,7 +139,7 @@ def _age(seconds: float) -> str:
 
 
 def state_of(each: ContainerStatus, now: datetime) -> str:
-    """In a few words, the most pressing thing."""
+    """Return the most pressing fact about a container, in a few words."""
     words = [] if each.phase == "running" else [each.phase]
     if each.leaving:
         words.append(f"leaving {each.leaving.cpus}: {left(each.leaving, now)}")

@@ -1,4 +1,4 @@
-"""`top`: who has how many CPUs and why, live: sizes between floor and ceiling, use, and takes counting down."""
+"""`top`: how many CPUs each container has and why, live: size, floor, ceiling, use, and takes counting down."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ _EXAMPLES: Final = """examples:
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "top",
-        help="who has how many CPUs, live",
-        description="Who has how many CPUs, within which range, and what is being taken, live until Ctrl-C.",
+        help="how many CPUs each container has, live",
+        description="Show the CPUs of each container, their range, and what is being taken, live until Ctrl-C.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--once", action="store_true", help="print it once, and end")
+    parser.add_argument("--once", action="store_true", help="print it once and exit")
     parser.add_argument(
-        "--json", action="store_true", help="print the status document at each change, one JSON object a line"
+        "--json", action="store_true", help="print the status document at each change, one JSON object per line"
     )
     add_config(parser)
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show it; with `--once` 1 if no daemon is running, since then it is only what was last known."""
+    """Show the page. With `--once`, return 1 if no daemon is running: the page is then out of date."""
     state_dir = config_of(args).state_dir
     if args.once:
         return _once(state_dir, as_json=args.json)
@@ -61,12 +61,12 @@ def run(args: argparse.Namespace) -> int:
 def rendered(
     status: Status, now: datetime, *, is_running: bool | None, paint: Paint = plain, width: int = 100
 ) -> list[str]:
-    """The whole page as lines: who has, or asks for, CPUs of its own, the others as their number."""
+    """Return the whole page as lines: containers that have or ask for exclusive CPUs, and the number of the others."""
     letters = letters_of(status)
     shown = [each for each in status.containers if each.asked or each.sharing is SharingStatus.EXCLUSIVE]
     rows = [(letters.get(each.id, " "), *_row(each, now)) for each in shown]
     lines = [headline(status), freshness(status, now, is_running=is_running)]
-    lines.append(f"takes ever: {status.acknowledged} acknowledged, {status.forced} forced")
+    lines.append(f"takes so far: {status.acknowledged} acknowledged, {status.forced} forced")
     lines += [printable(f"problem: {problem}") for problem in status.problems]
     lines.append("")
     if rows:
@@ -74,7 +74,7 @@ def rendered(
         lines.append(head)
         lines += [paint(line, row[0]) if row[0] != " " else line for line, row in zip(painted, rows, strict=True)]
     others = len(status.containers) - len(shown)
-    lines.append(f"containers without a wish for CPUs of their own: {others}")
+    lines.append(f"containers that ask for no exclusive CPUs: {others}")
     if pending := [cut(printable(line), width) for each in shown for line in _pending(each, now)]:
         lines += ["", *pending]
     return [*lines, "", *draw(status.machine, marks_of(status), paint, width), "", *legend(status, paint, width)]
@@ -95,10 +95,10 @@ def _row(each: ContainerStatus, now: datetime) -> tuple[str, ...]:
 
 
 def _pending(each: ContainerStatus, now: datetime) -> list[str]:
-    """What is on its way for a container, and why."""
+    """Return what is on its way for a container, and why."""
     lines = []
     if each.leaving:
-        take = f"{each.name} is to leave {each.leaving.cpus} (take {each.leaving.number})"
+        take = f"{each.name} must leave {each.leaving.cpus} (take {each.leaving.number})"
         lines.append(f"{take}, {left(each.leaving, now)}: {each.leaving.reason}")
     elif each.waits_for:
         lines.append(f"{each.name} waits for {each.waits_for}")

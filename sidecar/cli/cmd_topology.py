@@ -21,16 +21,16 @@ _EXAMPLES = """examples:
   cpuset-sidecar topology
   cpuset-sidecar topology --record machine.txt    one reviewable text file, for a bug report
   cpuset-sidecar topology --machine machine.txt   the same machine, read elsewhere
-  cpuset-sidecar topology --machine cpus.json     one of which there is `lscpu -J -e`, or hwloc's XML
+  cpuset-sidecar topology --machine cpus.json     a machine recorded by `lscpu -J -e`, or as hwloc's XML
 """
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "topology",
         help="the machine: sockets, nodes, caches, cores, CPUs",
-        description="The machine as the sidecar sees it: sockets, nodes, caches, cores, CPUs, and what is near what.",
+        description="Print the machine as the sidecar sees it: sockets, nodes, caches, cores, CPUs, nearby devices.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -46,7 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show or record the machine. StateError where it is not one."""
+    """Show or record the machine. StateError if it cannot be understood."""
     if args.record:
         _record(args.sys, args.record)
         return 0
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def rendered(topology: Topology, machine: MachineMap) -> list[str]:
-    """The levels in words, what the machine did not tell, and the map."""
+    """Return the levels in words, what the machine did not report, and the map."""
     notes = [f"note: {note}" for note in topology.notes]
     return [*described(topology), *notes, "", *draw(machine, {})]
 

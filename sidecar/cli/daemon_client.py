@@ -1,4 +1,4 @@
-"""Asking the running daemon over its socket: one request, one JSON document, or a sentence that says why not."""
+"""Requests to the running daemon over its socket: one request, one JSON document, or an error in words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from state import codec, files
 T = TypeVar("T")
 
 PATIENCE_SECONDS: Final = 30.0
-"""Longer than the daemon waits for a decision."""
+"""Seconds: longer than the daemon waits for a decision."""
 
 _LIMIT: Final = 64 * 1024 * 1024
 """Bytes of an answer: as of the status document."""
@@ -29,14 +29,14 @@ class _Complaint(msgspec.Struct):
 
 
 def container_route(container: str, action: str) -> str:
-    """The route of an action on a container. SidecarError where the text can be no name."""
+    """Return the route of an action on a container. SidecarError if the text cannot be a name."""
     if "/" in container.removeprefix("/"):
         raise SidecarError(f"there is no container {printable(container)!r}: a name has no slash inside")
     return f"/v1/containers/{quote(container.removeprefix('/'), safe='')}/{action}"
 
 
 def ask(state_dir: str, method: str, route: str, wanted: type[T], body: object = None) -> T:
-    """The daemon's answer. SidecarError with its reason where it says no, or with the cure where it does not answer."""
+    """Return the daemon's answer. SidecarError has its reason if it refuses, and the cure if it does not answer."""
     connection = UnixConnection(os.path.join(state_dir, NAME), PATIENCE_SECONDS)
     content = b"" if body is None else codec.encode(body)
     try:
@@ -54,20 +54,22 @@ def ask(state_dir: str, method: str, route: str, wanted: type[T], body: object =
             return codec.decode(told, wanted)
         reason = codec.decode(told, _Complaint).error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise SidecarError(f"the daemon on {state_dir} answers something else ({answer.status}): {error}") from error
+        raise SidecarError(
+            f"the daemon on {state_dir} gave an answer that cannot be understood ({answer.status}): {error}"
+        ) from error
     raise SidecarError(reason)
 
 
 def _cure(state_dir: str, error: OSError) -> str:
     match error:
         case FileNotFoundError() | ConnectionRefusedError() | NotADirectoryError():
-            return f"no daemon is running on {state_dir} (--state-dir says another)"
+            return f"no daemon is running on {state_dir} (set another with --state-dir)"
         case PermissionError():
-            return f"the daemon on {state_dir} may be asked by its owner only: try it as root"
+            return f"the daemon on {state_dir} answers only its owner: run this as root"
         case TimeoutError():
-            return f"the daemon on {state_dir} does not answer within {PATIENCE_SECONDS:g} s"
+            return f"the daemon on {state_dir} did not answer within {PATIENCE_SECONDS:g} s"
         case _:
-            return f"the daemon on {state_dir} cannot be asked: {files.reason(error)}"
+            return f"the daemon on {state_dir} cannot be reached: {files.reason(error)}"
 
 
 class UnixConnection(http.client.HTTPConnection):

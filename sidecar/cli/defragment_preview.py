@@ -1,4 +1,4 @@
-"""`plan --defragment`: which moves a defragmentation would make here, and the map afterwards; nothing is done."""
+"""`plan --defragment`: what a defragmentation would move here, and the map afterwards; nothing is done."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from sidecar.words.counts import cut
 
 
 def rearranged(world: World, policy: PolicyName) -> tuple[World, Defragmented]:
-    """The world after one round of moves, and what they are; `policy` is the one that is in force."""
+    """Return the world after one round of moves, and the moves; `policy` is the one in force."""
     after = replace(world, state=defragmented(world, world.state))
     made = told(world, after)
     notes = list(made.notes)
     if policy is not PolicyName.DYNAMIC:
-        notes.append(f"the policy is {policy}: only dynamic moves what runs, and would do this")
+        notes.append(f"the policy is {policy}: only dynamic moves running containers, as shown")
     if made.moves and best_move(after, after.state) is not None:
         notes.append("another round would move more (max_moves)")
     return after, replace(made, notes=tuple(notes))
 
 
 def drawn(after: World, made: Defragmented, *, paint: Paint = plain, width: int = 100) -> list[str]:
-    """The moves, the map afterwards, and what its marks mean."""
+    """Return the moves, the map afterwards, and its legend."""
     state = after.state
     marks = dict.fromkeys(after.topology.online, ".")
     marks.update(dict.fromkeys(state.reserved, "r"))
@@ -37,7 +37,7 @@ def drawn(after: World, made: Defragmented, *, paint: Paint = plain, width: int 
     marks.update(dict.fromkeys(after.strangers & after.topology.online, "#"))
     held = [(letters[key.id], grant.name) for key, grant in state.assignments.items() if key.id in letters]
     names = [f"{letter} {printable(name)}" for letter, name in held]
-    words = {".": ". shared", "r": "r reserved", "x": "x held, and not moved", "#": "# pinned by hand"}
+    words = {".": ". shared", "r": "r reserved", "x": "x held, not moved", "#": "# pinned by hand"}
     legend = [cut(each, 40) for each in names] + [words[mark] for mark in ".rx#" if mark in marks.values()]
     lines = [printable(line) for line in moves_of(made)]
     return [*lines, "", *draw(machine_of(after.topology), marks, paint, width), "", "   ".join(legend)]

@@ -1,4 +1,4 @@
-"""What several commands share on the command line: the configuration's keys as flags, and `--json`."""
+"""Flags that several commands share: the configuration's keys, and `--json`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from state import codec
 
 
 def add_config(parser: argparse.ArgumentParser, keys: Iterable[str] = ("state_dir",)) -> None:
-    """`--config`, and a flag for each of these keys."""
+    """Add `--config`, and a flag for each of these keys."""
     group = parser.add_argument_group(
         "configuration", "Flags win over CPUSET_SIDECAR_* variables, which win over the file."
     )
@@ -26,15 +26,15 @@ def add_config(parser: argparse.ArgumentParser, keys: Iterable[str] = ("state_di
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """`--json`."""
+    """Add `--json`."""
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
 
 
 def config_of(args: argparse.Namespace) -> Config:
-    """The configuration under these flags. ConfigError."""
+    """Return the configuration under these flags. ConfigError."""
     return load(args.config, os.environ, given_flags(args))
 
 
 def print_json(value: object) -> None:
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
     sys.stdout.write(codec.encode(value).decode() + "\n")

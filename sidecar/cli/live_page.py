@@ -20,7 +20,7 @@ Page = Callable[[Status, datetime, bool | None, int], list[str]]
 
 
 def follow(what: str, state_dir: str, page: Page) -> int:
-    """Show the page again and again; 2 where there is no terminal, which `what` wants. StateError without a status."""
+    """Show the page at each change. Return 2 without a terminal, which `what` needs. StateError without a status."""
     # Only here: it is a large import, and a slow one.
     from rich.console import Console
     from rich.live import Live
@@ -29,9 +29,9 @@ def follow(what: str, state_dir: str, page: Page) -> int:
     read_status(state_dir)
     console = Console(highlight=False)
     if not console.is_terminal:
-        sys.stderr.write(f"cpuset-sidecar: {what} wants a terminal\n")
+        sys.stderr.write(f"cpuset-sidecar: {what} needs a terminal\n")
         return 2
-    # Ctrl-C is how one leaves, so it is no failure.
+    # Ctrl-C is the normal way to leave, so it is not a failure.
     with contextlib.suppress(KeyboardInterrupt), Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             is_running = is_daemon_running(state_dir)

@@ -1,4 +1,4 @@
-"""The machine as a map in text: sockets, nodes, caches, cores, CPUs, with a mark on each CPU for who has it. Pure.
+"""The machine as a map in text: sockets, nodes, caches, cores, CPUs, with a mark on each CPU for its holder. Pure.
 
     socket 0
       node 0   [0r 32r] [1A 33A] [2. 34.]
@@ -31,23 +31,23 @@ _PALETTE: Final = tuple(f"\x1b[1;{code}m" for code in (32, 36, 35, 33, 34, 92, 9
 _RED: Final = "\x1b[31m"
 
 Paint = Callable[[str, str], str]
-"""From a text and the mark that it is about to the text in its colour."""
+"""Colours a text by its mark."""
 
 
 def plain(text: str, mark: str) -> str:  # noqa: ARG001 - the shape of a Paint
-    """No colours."""
+    """Return the text without colours."""
     return text
 
 
 def coloured(text: str, mark: str) -> str:
-    """Each exclusive container in a colour of its own; the shared pool dim; strangers red."""
+    """Return each exclusive container in a colour of its own; the shared pool dim; strangers red."""
     if mark in LETTERS:
         return f"{_PALETTE[LETTERS.index(mark) % len(_PALETTE)]}{text}{_RESET}"
     return f"{_RED if mark == '#' else _DIM}{text}{_RESET}"
 
 
 def letters_of(status: Status) -> dict[str, str]:
-    """Container id to its letter, in the order of the grants, so that a letter stays while others come."""
+    """Return container ids with letters, in the order of grants, so that a new grant changes no letter."""
     holders = sorted(
         (each for each in status.containers if each.sharing is SharingStatus.EXCLUSIVE),
         key=lambda each: (each.since, each.id),
@@ -56,7 +56,7 @@ def letters_of(status: Status) -> dict[str, str]:
 
 
 def marks_of(status: Status) -> dict[int, str]:
-    """CPU number to its mark."""
+    """Return the mark of each CPU number."""
     letters = letters_of(status)
     marks = dict.fromkeys(status.machine.online, ".")
     marks.update(dict.fromkeys(status.reserved, "r"))
@@ -70,7 +70,7 @@ def marks_of(status: Status) -> dict[int, str]:
 
 
 def legend(status: Status, paint: Paint = plain, width: int = WIDTH) -> list[str]:
-    """What the marks mean, for those that occur, in lines not wider than `width`."""
+    """Return what the marks mean, for those that occur, in lines not wider than `width`."""
     letters = letters_of(status)
     marks = set(marks_of(status).values())
     words = [
@@ -86,7 +86,7 @@ def legend(status: Status, paint: Paint = plain, width: int = WIDTH) -> list[str
 
 
 def draw(machine: MachineMap, marks: Mapping[int, str], paint: Paint = plain, width: int = WIDTH) -> list[str]:
-    """The lines of the map, none wider than `width` (colours not counted)."""
+    """Return the lines of the map, none wider than `width` (colours not counted)."""
     lines: list[str] = []
     cell = max((len(str(cpu)) for cpu in machine.online), default=1)
     drawn = [(package, list(_rows(package))) for package in machine.packages]
@@ -107,7 +107,9 @@ def draw(machine: MachineMap, marks: Mapping[int, str], paint: Paint = plain, wi
 
 
 def _rows(package: Package) -> Iterator[tuple[str, list[tuple[int, ...]]]]:
-    """The rows of a socket: a label, and the CPUs of each core. A row is a cache, or a node not divided by caches."""
+    """Yield the rows of a socket: a label, and the CPUs of each core. A row is a cache, or a node not divided by
+    caches.
+    """
     for node in package.nodes:
         # A cache of its own for each core divides nothing that is not drawn anyway.
         is_divided = len(node.caches) > 1 and any(len(cache.cores) > 1 for cache in node.caches)
@@ -121,7 +123,7 @@ def _rows(package: Package) -> Iterator[tuple[str, list[tuple[int, ...]]]]:
 
 
 def _core(cpus: tuple[int, ...], cell: int, marks: Mapping[int, str], paint: Paint) -> tuple[str, int]:
-    """A core as text, and its width without colours."""
+    """Return a core as text, and its width without colours."""
     words = [f"{cpu:>{cell}}{marks.get(cpu, '')}" for cpu in cpus]
     text = " ".join(paint(word, marks[cpu]) if cpu in marks else word for word, cpu in zip(words, cpus, strict=True))
     return f"[{text}]", len(" ".join(words)) + 2

@@ -9,7 +9,9 @@ from sidecar.words.counts import cut
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int = 100) -> list[str]:
-    """The lines of a table. Cells are other people's words: what is not printable is escaped, what is long is cut."""
+    """Return the lines of a table. Cells are other people's words: what is not printable is escaped, what is long is
+    cut.
+    """
     cells = [list(head), *([printable(cell) for cell in row] for row in rows)]
     widths = [min(40, max(len(row[column]) for row in cells)) for column in range(len(head))]
     return [_line(row, widths, width) for row in cells]

@@ -1,11 +1,11 @@
-"""Books that cannot be written where they belong are kept in another place meanwhile, and found there.
+"""A second place for the recorded state, for as long as the state directory cannot be written.
 
-What a container had before its first order is nowhere else: an engine forgets it. So where the disk of the state
-directory is full or broken, the books go to a spare directory, on another file system if possible, and back as soon as
-that is possible. The spare is there only while it is newer.
+A container's original settings are recorded nowhere else: the engine forgets them. So if the disk of the state
+directory is full or broken, the state goes to a spare directory, on another file system if possible, and back as soon
+as that works. The spare exists only while it is newer.
 
-Whoever can write where the spare is must not write the books: they are sealed with a key that lies in the state
-directory, made when that could be written last.
+Another program that can write the spare must not be able to forge the state: a key in the state directory seals it,
+made when that directory could last be written.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class SparedCheckpoint:
         self._key = _key_in(directory)
 
     def save(self, state: State) -> str:
-        """Commit the books: on disk when this returns. Why they are in the spare directory, "" where they are not.
+        """Commit the state; it is on disk when this returns. Return why it is in the spare directory; "" if it is not.
 
-        StateError: they are in neither, and what was committed before stands.
+        StateError: it is in neither, and the last commit stands.
         """
         try:
             self._main.save(state)
@@ -52,25 +52,25 @@ class SparedCheckpoint:
             if not self._saved_in_spare(state):
                 raise
             self._is_spared = True
-            return f"{error}; they are kept in {self._spare} meanwhile"
+            return f"{error}; until then it is kept in {self._spare}"
         if self._is_spared:
             shutil.rmtree(self._spare, ignore_errors=True)
             self._is_spared = os.path.lexists(self._spare)
         return ""
 
     def load(self) -> Loaded:
-        """The newest books that can be read, from wherever they were written last."""
+        """Return the newest state that can be read, from wherever it was last written."""
         over, seal = self._sealed()
         if over != _identity(self._directory):
-            # None, or it was written before the books in their own place.
+            # No spare, or one older than the state in its own place.
             return self._main.load()
         if not hmac.compare_digest(seal, self._seal_of(over)):
             found = self._main.load()
-            note = f"the books in {self._spare} are not the sidecar's own, or not whole: they are not used"
+            note = f"the state in {self._spare} is damaged or not the sidecar's own: it is ignored"
             return Loaded(state=found.state, notes=(note, *found.notes))
         with CheckpointFile(self._spare) as spare:
             loaded = spare.load()
-        note = f"the books were found in {self._spare}, because {self._directory} could not be written"
+        note = f"the state was loaded from {self._spare}, because {self._directory} could not be written"
         return Loaded(state=loaded.state, notes=(*loaded.notes, note))
 
     def _saved_in_spare(self, state: State) -> bool:
@@ -86,7 +86,7 @@ class SparedCheckpoint:
         return True
 
     def _sealed(self) -> tuple[bytes, bytes]:
-        """Over which books in their own place the spare was written, and its seal; nothing where there is none."""
+        """which state in its own place the spare replaces, and its seal; empty without a spare."""
         try:
             with files.directory(self._spare) as at:
                 over, _, seal = (files.read_bounded(at, SEAL, 1024) or b"").partition(b" ")
@@ -95,7 +95,7 @@ class SparedCheckpoint:
         return over, seal
 
     def _seal_of(self, over: bytes) -> bytes:
-        """The seal of the books that are in the spare; "" where that cannot be made."""
+        """Return the seal of the state in the spare; "" if it cannot be made."""
         try:
             with files.directory(self._spare) as at:
                 content = files.read_bounded(at, NAME, LIMIT) or b""
@@ -104,7 +104,7 @@ class SparedCheckpoint:
         return hmac.new(self._key or secrets.token_bytes(32), over + content, hashlib.sha256).hexdigest().encode()
 
     def close(self) -> None:
-        """Give the directory back. May be called twice."""
+        """Close the directory. May be called twice."""
         self._main.close()
 
     def __enter__(self) -> Self:
@@ -115,7 +115,7 @@ class SparedCheckpoint:
 
 
 def _key_in(directory: str) -> bytes | None:
-    """The key of a state directory, made if there is none; None where it cannot be."""
+    """Return the key of a state directory, creating it if needed; None if it cannot be created."""
     try:
         with files.directory(directory) as at:
             key = files.read_bounded(at, KEY, 1024)
@@ -128,7 +128,7 @@ def _key_in(directory: str) -> bytes | None:
 
 
 def _identity(directory: str) -> bytes:
-    """Which books lie in a directory: another text after each that is written."""
+    """Return an identity of the state in a directory, which each commit changes."""
     try:
         found = os.stat(os.path.join(directory, NAME), follow_symlinks=False)
     except OSError:

@@ -1,16 +1,16 @@
-"""Every burst of facts as one line of JSON, in files of bounded size: what is needed to make the same decisions again.
+"""Every burst of facts as one line of JSON, in files of bounded size: enough to replay the decisions.
 
-A burst is what was decided on together, and replaying needs to know: each line is an array of facts.
+A burst is decided on together, and a replay must do the same: each line is an array of facts.
 
 Two files: `journal.jsonl`, and `journal.previous.jsonl`, which it becomes when it has grown to its limit. Every file
-starts with a line `{"version":2,"world":...}`: the World before the facts that follow. Such a line also comes where the
-daemon started anew, and after facts that could not be written; whoever replays begins afresh at each.
+starts with a line `{"version":2,"world":...}`: the World before the facts that follow. Such a line also follows a
+restart of the daemon, and facts that could not be written; a replay starts over at each.
 
 A World is all that decisions know, so it changes with the program, and is not carried over from version to version: a
 journal is replayed by the release that wrote it. A file of another version is not appended to.
 
 The journal is for people and for replay, the checkpoint is what must survive: lines are given to the kernel at once
-(they survive the daemon), but not synced. A file or directory that somebody deleted meanwhile is made anew.
+(they survive the daemon), but not synced. A file or directory deleted in the meantime is created again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ VERSION: Final = 2
 _WORLD: Final = b'{"version":%d,"world":' % VERSION
 _ANY_WORLD: Final = re.compile(rb'\{(?:"version":(\d{1,9}),)?"world":')
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-# A line holds labels, names and mounts of containers: nobody else's business.
+# A line holds labels, names and mounts of containers, which are private.
 _MODE: Final = 0o600
 # Bytes read at a time while looking backwards for the end of the last whole line.
 _STEP: Final = 64 * 1024
@@ -54,7 +54,7 @@ class WorldLine(msgspec.Struct, frozen=True):
 
 
 def world_line(world: bytes) -> bytes:
-    """The line that says where a replay begins, of the World as JSON."""
+    """Return the line that says where a replay begins, of the World as JSON."""
     return _WORLD + world + b"}\n"
 
 
@@ -62,7 +62,7 @@ class Journal:
     """Appends facts in one directory. One writer at a time. StateUnwritable never damages what is written already."""
 
     def __init__(self, directory: str | os.PathLike[str], limit_bytes: int = LIMIT) -> None:
-        """Opens the directory (made if it is not there) and cuts off half a line that a crash left."""
+        """Open the directory, creating it if needed, and cut off an incomplete last line."""
         self._path = os.fspath(directory)
         self._limit = limit_bytes
         self._snapshot: Callable[[], bytes] | None = None
@@ -71,7 +71,7 @@ class Journal:
         # Bytes up to which the present file is nothing but its world: there is no use in rotating that away.
         self._opening = 0
         self._is_foreign = False
-        """Whether the present file was begun by a release that writes another version."""
+        """Return whether the current file was begun by a release that writes another version."""
         self._needs_world = True
         try:
             self._directory = files.open_directory(self._path, create=True, mode=0o700)
@@ -83,8 +83,9 @@ class Journal:
         self._snapshot = snapshot
 
     def append(self, facts: Sequence[Fact]) -> None:
-        """Write a burst of facts, which were decided on together, as one line. StateUnwritable: they are lost to the
-        journal, which then goes on with the World as it is at the next call that succeeds."""
+        """Write a burst of facts as one line. StateUnwritable: they are missing from the journal, which continues with
+        the World at the next call that succeeds.
+        """
         if not facts:
             return
         lines = codec.encode(facts) + b"\n"
@@ -98,7 +99,7 @@ class Journal:
             raise StateUnwritable(f"cannot write the journal: {error}") from error
 
     def close(self) -> None:
-        """Give the files back. May be called twice."""
+        """Close the files. May be called twice."""
         self._close_file()
         if self._directory >= 0:
             os.close(self._directory)
@@ -130,7 +131,7 @@ class Journal:
 
     def _world(self) -> bytes:
         if self._snapshot is None:
-            raise StateUnwritable("the journal has no World to start with")
+            raise StateUnwritable("the journal does not begin with a World")
         return world_line(self._snapshot())
 
     def _open_or_make(self) -> None:
@@ -138,7 +139,7 @@ class Journal:
             if self._directory >= 0:
                 self._open()
         except FileNotFoundError:
-            # The directory was deleted under us, and with it the facts before these.
+            # The directory was deleted in the meantime, and the earlier facts with it.
             os.close(self._directory)
             self._directory = -1
         if self._directory < 0:
@@ -161,7 +162,7 @@ class Journal:
         self._file, self._size, self._opening = opened, whole, 0
 
     def _add(self, content: bytes) -> None:
-        """All of it, or none: a full disk takes the first part and refuses the rest."""
+        """Append all of it, or none: a full disk accepts the first part and refuses the rest."""
         rest = memoryview(content)
         try:
             while rest:
@@ -169,7 +170,7 @@ class Journal:
         except OSError:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, self._size)
-            # Opened anew next time, which cuts off what could not be cut off now.
+            # The next call opens it again, and cuts off what could not be cut off now.
             self._close_file()
             raise
         self._size += len(content)
@@ -181,7 +182,7 @@ class Journal:
 
 
 def read_journal(path: str | os.PathLike[str]) -> Iterator[WorldLine | tuple[Fact, ...]]:
-    """What a journal file holds, in order. A last line that was cut off is left out.
+    """Yield what a journal file holds, in order. A last line that was cut off is left out.
 
     StateError, naming the line, for a journal of another version, and for anything else that is not a fact or a world;
     OSError if it cannot be opened.
@@ -193,7 +194,7 @@ def read_journal(path: str | os.PathLike[str]) -> Iterator[WorldLine | tuple[Fac
             where = f"{os.fspath(path)}, line {number}"
             if (found := _ANY_WORLD.match(line)) and (version := int(found[1] or 1)) != VERSION:
                 raise StateError(
-                    f"{where}: a journal of version {version}, and this release reads version {VERSION}: replay it "
+                    f"{where}: the journal has version {version}, but this release reads version {VERSION}: replay it "
                     "with the release that wrote it"
                 )
             try:

@@ -26,7 +26,9 @@ class Lock:
         self._opened = opened
 
     def is_in_place(self) -> bool:
-        """Whether the file at its path is still this one: a state directory may be deleted, or replaced, under us."""
+        """Return whether the file at its path is still this one: a state directory may be deleted, or replaced, under
+        us.
+        """
         try:
             found = os.stat(self._path, follow_symlinks=False)
         except OSError:
@@ -35,16 +37,15 @@ class Lock:
         return (found.st_dev, found.st_ino) == (held.st_dev, held.st_ino)
 
     def is_free(self) -> bool:
-        """Whether nobody has taken the place of a lock that is not in its place any more."""
+        """Return whether nobody has taken the place of a lock that is not in its place any more."""
         return not os.path.lexists(self._path)
 
 
 @contextmanager
 def hold_lock(state_dir: str) -> Iterator[Lock]:
-    """Hold the lock of a state directory, which is made if it is not there, for as long as the block runs.
-
-    The kernel drops it with the process, however that ends. AlreadyRunning names the holder's process id, as it is
-    seen from where the holder runs; StateUnwritable where the file cannot be opened.
+    """Hold the lock of a state directory, creating the directory if needed, while the block runs. The kernel drops the
+    lock with the process. AlreadyRunning names the holder's process ID, as the holder sees it; StateUnwritable if the
+    file cannot be opened.
     """
     try:
         os.makedirs(state_dir, mode=0o700, exist_ok=True)
@@ -55,14 +56,13 @@ def hold_lock(state_dir: str) -> Iterator[Lock]:
         if not _locked(opened):
             holder = os.read(opened, 32).decode("ascii", "replace").strip() or "unknown"
             raise AlreadyRunning(
-                f"another sidecar (process {holder}) runs on {state_dir}. "
-                "Stop it first, or give this one a state_dir of its own"
+                f"another sidecar (process {holder}) runs on {state_dir}: stop it, or give this one another state_dir"
             )
         try:
             os.ftruncate(opened, 0)
             os.write(opened, f"{os.getpid()}\n".encode())
         except OSError as error:
-            # Whoever cannot write this much can keep no books either.
+            # If this cannot be written, no state can be recorded either.
             raise StateUnwritable(_unusable(state_dir, error)) from error
         yield Lock(os.path.join(state_dir, NAME), opened)
     finally:
@@ -70,7 +70,7 @@ def hold_lock(state_dir: str) -> Iterator[Lock]:
 
 
 def _unusable(state_dir: str, error: OSError) -> str:
-    return f"the state directory {state_dir} cannot be used: {reason(error)}. Make it writable, or set state_dir"
+    return f"the state directory {state_dir} cannot be used: {reason(error)}: make it writable, or set state_dir"
 
 
 def _locked(opened: int) -> bool:

@@ -168,7 +168,7 @@ KEYS: Final[Mapping[str, Key]] = {
         choice(PolicyName),
         "policy",
         "none",
-        "who decides: none (touches nothing), static or dynamic",
+        "the policy: none (changes nothing), static or dynamic",
         example="static",
     ),
     "reserved": Key(
@@ -191,7 +191,7 @@ KEYS: Final[Mapping[str, Key]] = {
         choice(IsolatedRule), "isolated", "ignore", "CPUs that the kernel isolates: ignore, prefer, or only them"
     ),
     "shared_min": _key(whole(0, MAX_CPU), "shared_min", "0", "how many CPUs the shared pool always keeps"),
-    "opt_in": _key(choice(OptIn), "opt_in", "label", "who may be exclusive: label, or guaranteed (by limits, too)"),
+    "opt_in": _key(choice(OptIn), "opt_in", "label", "how containers ask: label, or guaranteed (limits as well)"),
     "shortage": _key(choice(Shortage), "shortage", "share", "without cpuset.on-shortage: share, wait or stop"),
     "grace": _key(duration(0, MAX_GRACE), "grace_seconds", "2s", "notice before CPUs are taken, without cpuset.grace"),
     "cooldown": _key(
@@ -211,7 +211,7 @@ KEYS: Final[Mapping[str, Key]] = {
         above_zero(100, "20"), "load_pressure", "20", "CPU pressure in percent that asks for one more"
     ),
     "engine": _key(_engine, "engine", "auto", "auto, or the address of the engine's socket"),
-    "state_dir": _key(_directory, "state_dir", "/var/lib/cpuset-sidecar", "where the books are kept"),
+    "state_dir": _key(_directory, "state_dir", "/var/lib/cpuset-sidecar", "where the recorded state is kept"),
     "projections": _key(_directory, "projections", "/run/cpuset-sidecar", "where workloads read their CPUs"),
     "unmanaged": _key(
         _patterns, "unmanaged", "", "containers left alone: name patterns, or label=value patterns", example="db-*"

@@ -38,9 +38,8 @@ def choose(configured: str | None, environ: Mapping[str, str], exists: Callable[
         if exists(path):
             return address(path, "the usual place")
     raise EngineUnavailable(
-        f"no engine socket at {' or '.join(usual)}. Start the engine (Podman: systemctl start podman.socket, and with "
-        "--user for a rootless one), mount its socket into this container, or set `engine` or DOCKER_HOST to where it "
-        "listens."
+        f"no engine socket at {' or '.join(usual)}: start the engine (Podman: systemctl start podman.socket, with "
+        "--user if it is rootless), mount its socket into this container, or set `engine` or DOCKER_HOST to its address"
     )
 
 
@@ -64,7 +63,7 @@ def address(text: str, source: str) -> Address:
         return Address(url=f"tcp://{host}:{port}", path=None, base=f"http://{host}:{port}")
     if scheme in ("ssh", "https", "npipe", "fd"):
         raise EngineUnavailable(
-            f"{source} is {text!r}: the sidecar works on the engine's own host, so it wants its Unix socket "
-            "(unix:///var/run/docker.sock) or plain tcp://127.0.0.1:PORT."
+            f"{source} is {text!r}, but the sidecar must run on the engine's host: write its Unix socket "
+            "(unix:///var/run/docker.sock) or plain tcp://127.0.0.1:PORT"
         )
-    raise EngineUnavailable(f"{source} is {text!r}: write unix:///path/to/docker.sock or tcp://host:port.")
+    raise EngineUnavailable(f"{source} is {text!r}: write unix:///path/to/docker.sock or tcp://host:port")

@@ -52,13 +52,11 @@ def error_of(status: int, body: bytes) -> EngineError:
     message = _message(body)
     text = shown(message if message is not None else body.decode("utf-8", "replace")) or f"HTTP status {status}"
     if status == 404 and (message is None or message.strip() == _UNKNOWN_ROUTE):
-        return EngineLacks(
-            f"this engine does not know the route: {text}. Docker, or Podman 5.1 or later, is needed for updates."
-        )
+        return EngineLacks(f"this engine does not know the route ({text}): use Docker, or Podman 5.1 or later")
     if _NO_CONTROLLER in text.replace("'", "`").replace("requested ", ""):
-        return EngineLacks(f"{text}. Delegate the cpuset controller to it (systemd: Delegate=cpu cpuset).")
+        return EngineLacks(f"{text}: delegate the cpuset controller to the engine (systemd: Delegate=cpu cpuset)")
     if text.startswith(_ABSENT_CPUS):
-        text = f"{text}. {_OLD_LIST}"
+        text = f"{text}; {_OLD_LIST}"
     kind = _BY_STATUS.get(status, EngineFailed if status >= 500 else EngineRefused)
     return kind(text)
 

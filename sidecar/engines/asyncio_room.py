@@ -84,7 +84,7 @@ class _Call(Generic[T]):
             if self._raise_cancelled is not None:
                 cancelled: outcome.Outcome[Any] = outcome.capture(self._raise_cancelled)
                 return cancelled
-            return outcome.Error(EngineUnavailable("the connection to the engine was closed meanwhile"))
+            return outcome.Error(EngineUnavailable("the connection to the engine was closed"))
         error = task.exception()
         return outcome.Value(task.result()) if error is None else outcome.Error(error)
 

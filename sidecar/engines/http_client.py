@@ -56,9 +56,9 @@ _NEWEST_API: Final = (1, 45)
 """The newest API version whose answers are known here (Docker 26)."""
 
 _CURES: Final = {
-    errno.ENOENT: "no such socket. Is the engine running? If it listens elsewhere, set `engine` or DOCKER_HOST",
-    errno.EACCES: "no permission. Run as root, or as a member of the socket's group (usually `docker`)",
-    errno.ECONNREFUSED: "nobody answers. Start the engine (systemctl start docker; systemctl start podman.socket)",
+    errno.ENOENT: "no such socket: start the engine, or set `engine` or DOCKER_HOST to its address",
+    errno.EACCES: "permission denied: run as root, or as a member of the socket's group (usually `docker`)",
+    errno.ECONNREFUSED: "connection refused: start the engine (systemctl start docker; systemctl start podman.socket)",
 }
 
 GAP: Final = EngineEvent(container="", action="gap", time_nano=0, is_gap=True)
@@ -112,7 +112,11 @@ class Client:
     def _see_that_trusted(self) -> None:
         if self._trusted is None or (found := self.socket()) == self._trusted:
             return
-        what = _CURES[errno.ENOENT] if found is None else "its socket was replaced; who answers now is asked first"
+        what = (
+            _CURES[errno.ENOENT]
+            if found is None
+            else "its socket was replaced: the engine behind it is identified first"
+        )
         raise EngineUnavailable(f"the engine at {self._address.url}: {what}")
 
     async def close(self) -> None:
@@ -347,7 +351,7 @@ async def _body(response: aiohttp.ClientResponse, most: int) -> bytearray:
         while chunk := await response.content.readany():
             body += chunk
             if len(body) > most:
-                raise EngineFailed(f"the engine's answer is larger than {most // 1024**2} MiB: it is not read")
+                raise EngineFailed(f"the engine's answer is larger than {most // 1024**2} MiB: it was not read")
     finally:
         response.close()
     return body

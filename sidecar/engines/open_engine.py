@@ -53,8 +53,7 @@ class FoundEngine:
         engine = await self._found(kind)
         if not isinstance(engine, kind):
             raise EngineUnavailable(
-                f"{_KINDS[kind]} answers where {_KINDS[type(engine)]} was: restart the sidecar, so that it can begin "
-                "anew with it"
+                f"{_KINDS[kind]} answers where {_KINDS[type(engine)]} was: restart the sidecar to start over with it"
             )
         return await engine.info()
 

@@ -112,7 +112,7 @@ class SlicedEngine:
         elif update.leaves_limits:
             await self._group.write(update.cpus)
         else:
-            raise EngineRefused(f"{self._group.name} is a group of containers: it takes CPUs, and no limits")
+            raise EngineRefused(f"{self._group.name} is a group of containers: it accepts CPUs but no limits")
 
     async def stop(self, container: str) -> None:
         """Stop a container."""

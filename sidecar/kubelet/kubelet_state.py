@@ -135,7 +135,7 @@ def decode(
         return _made(policy, default, by_pod, pods)
     if checksum and not _fits(checksum, "V2", lambda name: _dumped(name, policy, default, by_pod)):
         if by_pod:
-            raise CheckpointCorrupt("the checksum does not fit the content")
+            raise CheckpointCorrupt("the checksum does not match the content")
         # Without entries, the first two formats differ by nothing but the checksum.
         return _first(policy, default, None if by_pod is None else {}, checksum, containers)
     return _made(policy, default, by_pod)
@@ -183,7 +183,7 @@ def imported(kubelet: KubeletState, books: State) -> Imported:
     3. Everybody else keeps what he has; the shared pool follows from all that.
     """
     if books.policy == "none":
-        raise StateError("the books are those of the policy none, which grants nothing: run with another policy first")
+        raise StateError("the recorded policy is none, which grants nothing: run the daemon with another policy first")
     wishes = {key: grant.demand for key, grant in books.assignments.items()}
     wishes |= {key: refusal.demand for key, refusal in books.refusals.items() if refusal.demand}
     entries = [(pod, name, cpus) for pod, named in kubelet.assignments.items() for name, cpus in named.items()]
@@ -196,12 +196,12 @@ def imported(kubelet: KubeletState, books: State) -> Imported:
         if len(fitting) == 1:
             meant.setdefault(fitting[0], []).append((entry, cpus))
         else:
-            left.append(f"{entry}: {'no container is' if not fitting else 'several containers are'} called so")
+            left.append(f"{entry}: {'no container has' if not fitting else 'several containers have'} this name")
     made, taken = books, []
     for key in sorted(meant):
         entry, cpus = meant[key][0]
         if len(meant[key]) > 1:
-            left += [f"{entry}: several entries mean {wishes[key].name}" for entry, _ in meant[key]]
+            left += [f"{entry}: several entries match {wishes[key].name}" for entry, _ in meant[key]]
         elif len(cpus) != wishes[key].cpus:
             left.append(f"{entry}: {wishes[key].name} asked for {wishes[key].cpus}")
         elif key not in books.assignments or books.assignments[key].cpus != cpus:
@@ -211,7 +211,7 @@ def imported(kubelet: KubeletState, books: State) -> Imported:
     machine = topology(cores=[CPUSet.of(cpu) for cpu in books.online])
     before = violations(books, machine)
     if broken := [law for law in violations(made, machine) if law not in before]:
-        raise StateError("the import would break the books: " + "; ".join(map(str, broken)))
+        raise StateError("the import would break the recorded state: " + "; ".join(map(str, broken)))
     return Imported(books=made, taken=tuple(taken), left=tuple(left))
 
 
@@ -232,13 +232,11 @@ def _first(
 ) -> KubeletState:
     """A file of the first format."""
     if checksum and not _fits(checksum, "V1", lambda name: _dumped(name, policy, default, by_id, is_first=True)):
-        raise CheckpointCorrupt("the checksum does not fit the content")
+        raise CheckpointCorrupt("the checksum does not match the content")
     by_pod: dict[str, dict[str, str] | None] = {}
     for id, cpus in sorted((by_id or {}).items()):
         if containers is not None and id not in containers:
-            raise CheckpointCorrupt(
-                f"container {gojson.shown(id)} is none that is known, and the file does not tell its pod"
-            )
+            raise CheckpointCorrupt(f"container {gojson.shown(id)} is unknown, and the file does not name its pod")
         pod, name = containers[id] if containers is not None else (id, id[:12])
         by_pod[pod] = {**(by_pod.get(pod) or {}), name: cpus}
     return _made(policy, default, by_pod)

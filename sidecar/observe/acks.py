@@ -184,7 +184,7 @@ class AckReader:
         try:
             ears = Ears()
         except Deaf as error:
-            self._log.debug("acknowledgements are looked for, not heard", reason=error)
+            self._log.debug("acknowledgements are polled for, without inotify", reason=error)
             yield None
             return
         try:

@@ -133,7 +133,7 @@ class _Watch:
 
     def _say_unreadable(self, reason: str) -> None:
         if reason and reason != self._unreadable:
-            self._log.error("CPUs that come and go are not seen", reason=reason)
+            self._log.error("CPU hotplug is not observed", reason=reason)
         self._unreadable = reason
         if reason:
             self._board.report(_WHERE, reason)

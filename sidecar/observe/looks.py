@@ -175,10 +175,10 @@ class Looker:
         """One container that cannot be looked at must not hide all the others. Said once for each reason."""
         for container, reason in unseen.items():
             if self._unseen.get(container) != reason:
-                self._log.warning("a container cannot be looked at", container=self._name(container), reason=reason)
+                self._log.warning("a container cannot be inspected", container=self._name(container), reason=reason)
         self._unseen = unseen
         names = ", ".join(self._name(container) for container in unseen)
-        self._board.report("looks", f"these containers cannot be looked at: {names}" if names else None)
+        self._board.report("looks", f"these containers cannot be inspected: {names}" if names else None)
 
     def _name(self, container: ContainerKey) -> str:
         known = self._board.latest.containers.get(container)

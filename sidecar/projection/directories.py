@@ -1,7 +1,7 @@
 """The root of projection directories, held open: every step goes from an open directory to the next, and not by a link.
 
-Beside the directories there is one private record for each container that is told of CPUs that leave it, in `.staging`,
-where no workload writes: `since-<12 hex>`, with the first generation that told of them, and the CPUs.
+Beside the directories there is one private record for each container with leaving CPUs, in `.staging`, where no
+workload can write: `since-<12 hex>`, with the first generation that announced them, and the CPUs.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ class ProjectionTree:
 
     @contextmanager
     def projection(self, path: tuple[str, ...], *, create: bool = True) -> Iterator[ProjectionDirectory]:
-        """A container's directory, to be told and read. StateError where it cannot be had."""
+        """Return a container's directory, for writing and reading. StateError if it cannot be opened."""
         with self._walked(path, create=create) as at:
             yield ProjectionDirectory(at, self._staging)
 
     def told(self, short: str) -> Projection | None:
-        """What the container's own directory says; None if it says nothing."""
+        """Return what the container's own directory says; None if it says nothing."""
         with suppress(FileUnreadable), self.projection(("by-id", short), create=False) as directory:
             return directory.told()
         return None
 
     def ids(self) -> list[str]:
-        """The containers that have a directory."""
+        """Return the containers that have a directory."""
         return [name for name in self._listed(("by-id",)) if _SHORT_ID.fullmatch(name)]
 
     def names(self) -> list[str]:
-        """The names that were ever used."""
+        """Return the names that were ever used."""
         found = []
         for name in self._listed(("by-name",)):
             with suppress(ProjectionError):
@@ -68,11 +68,11 @@ class ProjectionTree:
         return found
 
     def users(self, name: str) -> list[str]:
-        """The containers that have a directory under a name."""
+        """Return the containers that have a directory under a name."""
         return [short for short in self._listed(("by-name", name, "by-id")) if _SHORT_ID.fullmatch(short)]
 
     def remove(self, path: tuple[str, ...], short: str) -> None:
-        """Remove a container's directory; one in which somebody put more than there should be is emptied of ours."""
+        """Remove a container's directory; if it contains foreign files, only ours are removed."""
         with suppress(FileUnreadable), self._walked(path, create=False) as above:
             try:
                 with files.directory(short, at=above) as at:
@@ -88,7 +88,7 @@ class ProjectionTree:
                 os.rmdir(short, dir_fd=above)
 
     def since(self, short: str) -> tuple[int, CPUSet] | None:
-        """The record of a container: from which generation on it was told that these CPUs leave."""
+        """Return the record of a container: from which generation on it was told that these CPUs leave."""
         with suppress(FileUnreadable, CPUSetError, ValueError):
             content = files.read_bounded(self._staging, f"since-{short}", _RECORD_BYTES)
             if content is not None:
@@ -106,7 +106,7 @@ class ProjectionTree:
         files.remove(self._staging, f"since-{short}")
 
     def opened(self, path: tuple[str, ...]) -> AbstractContextManager[int]:
-        """The descriptor of a directory that is there."""
+        """Return the descriptor of a directory that is there."""
         return self._walked(path, create=False)
 
     @contextmanager

@@ -1,7 +1,7 @@
-"""Which workload must be told what: the Projection of each container, never ahead of the truth.
+"""The Projection of each container, never ahead of the kernel.
 
 A CPU is in force when the container was last seen on it and no order that is outstanding or in doubt takes it away:
-what is to be given is told after the kernel confirms, what is to be taken is told before the order leaves.
+gained CPUs are announced after the kernel confirms them, lost ones before the order leaves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from state.projection import Projection, Sharing
 
 
 def projection_of(world: World, container: Container) -> Projection:
-    """What this container is told now; number and time are the writer's."""
+    """Return what this container is told now; number and time are the writer's."""
     assignment = world.state.assignments.get(container.view.key)
     sure = world.sure_of(container)
     wanted = assignment.cpus if assignment else _wanted(world, container)
@@ -51,21 +51,23 @@ def _deadline(world: World, assignment: Assignment, told: CPUSet) -> float:
 
 
 def _wanted(world: World, container: Container) -> CPUSet:
-    """Where a container without a grant should run; for a member, where its group should."""
+    """Return where a container without a grant should run; for a member, where its group should."""
     if container.wish.standing is Standing.MEMBER and world.group is not None:
         container = world.group
     return desired(world, container) or container.place.seen
 
 
 def _is_there(world: World, container: Container, wanted: CPUSet) -> bool:
-    """Whether a container without a grant is where it should be, for certain: an order on its way is not yet obeyed."""
+    """Return whether a container without a grant is where it should be, for certain: an order on its way is not yet
+    obeyed.
+    """
     if container.wish.standing is Standing.MEMBER and world.group is not None:
         return _is_there(world, world.group, wanted)
     return container.order is None and container.place.seen == container.sure == wanted
 
 
 def names_of(world: World, container: Container) -> tuple[str, ...]:
-    """The names below `by-name` that tell of this container; none or one."""
+    """Return the names below `by-name` that tell of this container; none or one."""
     name = projection_name(container.view, world.settings)
     return (name,) if name else ()
 

@@ -1,4 +1,4 @@
-"""The daemon's root of projection directories: what every managed container is told, by id and by name.
+"""The daemon's root of projection directories: the projection of every managed container, by ID and by name.
 
     .staging/                      0700; files are written here and moved into place
     by-id/<12 hex>/                one for each managed container
@@ -7,21 +7,21 @@
 
 Rules:
 
-1. A container is told one thing: the files in all its directories are the same, number included. The number goes on
-   from the highest one found in any of them, so it only grows for whoever watches any of them.
-2. A name's directory is never removed, since a container may have it mounted, and a mount of a directory that was
-   removed is stuck for ever. When nobody uses the name any more, `status.json` says `unmanaged`, and `cpuset` goes.
+1. The files in all directories of a container are the same, number included. The number continues from the highest one
+   found in any of them, so it only grows for a reader of any of them.
+2. A name's directory is never removed, since a container may have it mounted, and a mount of a removed directory stays
+   stale. When no container uses the name any more, `status.json` says `unmanaged`, and `cpuset` goes.
 3. Directories by id are removed with their container.
 4. Workloads may have their own directory mounted writable. So nothing found inside is trusted: every step is relative
    to an open directory and follows no link; a thing planted where a directory or file should be is an error for that
    directory, and the container's other directories are written all the same.
-5. Nothing is kept open: a root or directory that was deleted, or mounted anew, is made anew at the next write; and
-   whoever tells asks which are `lost`, so that this is soon.
-6. How long is left of a grace is counted from its `announce`, on a steady clock, and told with whatever is written
-   meanwhile; of several, the one that ends first. The passing of time alone is not written.
-7. A generation acknowledges CPUs if every one from it on told that they leave: the first such is `since`. It stands for
-   as long as what is leaving was leaving in the files before, across a restart of the daemon too, for which it is kept
-   in a record that no workload can write.
+5. Nothing is kept open: a root or directory that was deleted or remounted is created again at the next write; the
+   teller asks which are `lost`, so that this is soon.
+6. The rest of a grace period is counted from its `announce`, on a steady clock, and written with each update in the
+   meantime; of several, the one that ends first. The passing of time alone is not written.
+7. A generation acknowledges CPUs if it and all later ones announced that they leave: the first such is `since`. It
+   stands for as long as what is leaving was leaving in the files before, across a restart of the daemon too, for which
+   it is kept in a record that no workload can write.
 """
 
 from __future__ import annotations
@@ -92,13 +92,12 @@ class Projections:
     def announce(
         self, container: str, names: Iterable[str], projection: Projection, *, begins_grace: bool = False
     ) -> None:
-        """Tell a container this before a signal is sent, or, with `begins_grace`, before its grace begins.
-
-        A grace that begins is always told anew, with a number and a time of its own, though nothing else be new.
+        """Write a container's projection before a signal is sent, or, with `begins_grace`, before its grace period
+        begins. A new grace period always gets a new number and time, even if nothing else changed.
         """
         short = _short(container)
         if begins_grace:
-            # Whatever becomes of the writing, the time runs from now on.
+            # The time runs from now on, whether or not the writing succeeds.
             end = self._steady() + (projection.deadline_seconds or 0.0)
             self._ends[short] = (*self._ends.get(short, ()), end)
         self._write(short, names, projection, anew=begins_grace)
@@ -136,10 +135,9 @@ class Projections:
             yield tuple(found)
 
     def withdraw(self, container: str, cpus: CPUSet) -> None:
-        """Before an order that takes CPUs away: let the files name none outside `cpus`. Costs nothing if they do not.
-
-        Where that leaves none, there is no `cpuset` file until the next `write`. Where a file cannot be written, on a
-        full disk for instance, it is removed, which needs no space: nothing is better than what is no longer true.
+        """Remove CPUs outside `cpus` from the files, before an order takes them away. Costs nothing if there are none.
+        If no CPU is left, there is no `cpuset` file until the next `write`. A file that cannot be written, on a full
+        disk for instance, is removed, which needs no space: no file is better than a wrong one.
         """
         short = _short(container)
         told = self._told.get(short)
@@ -157,7 +155,7 @@ class Projections:
             _raise(self._tell(tree, short, told.names, narrowed, or_withhold=True))
 
     def lost(self, containers: Iterable[str]) -> list[str]:
-        """Those that were told something, and whose directory by id or name is no more: `write` makes it anew."""
+        """Return the containers with a projection whose directory by ID or name is gone: `write` creates it again."""
         with opened_root(self._root) as tree:
             ids, names = set(tree.ids()), set(tree.names())
         found = []
@@ -168,14 +166,14 @@ class Projections:
         return found
 
     def remove(self, container: str) -> None:
-        """The container is gone, or no longer managed: take its directories away, and leave its names."""
+        """Remove the directories of a container that is gone or no longer managed; its names stay."""
         self._forget(_short(container))
 
     def retain(self, containers: Iterable[str]) -> None:
         """Remove what belongs to any other container than these."""
         kept = {_short(container) for container in containers}
         errors: list[str] = []
-        # The lowest last, so that nobody becomes the first of a name only to be removed next.
+        # The lowest last, so that none becomes the first of a name only to be removed next.
         for short in sorted(set(self._told) - kept, reverse=True):
             errors += _attempt(partial(self._forget, short))
         _raise(errors)
@@ -185,7 +183,7 @@ class Projections:
         return told.names if told else frozenset()
 
     def _paths(self, short: str, names: Iterable[str]) -> list[tuple[str, ...]]:
-        """The directories of a container that uses these names, below the root."""
+        """Return the directories of a container that uses these names, below the root."""
         paths: list[tuple[str, ...]] = [("by-id", short)]
         for name in sorted(names):
             paths.append(("by-name", name, "by-id", short))
@@ -240,7 +238,7 @@ class Projections:
             since = record[0] if record and projection.leaving <= record[1] else None
         highest = max([told.generation for told in found] + ([last.generation] if last else [0]))
         if last is None or last.generation != highest or not projection.leaving <= last.leaving:
-            # What somebody else was told in between may have been acknowledged by somebody else.
+            # In between, another container may have had this name, and acknowledged.
             since = None
         if (
             last
@@ -256,7 +254,7 @@ class Projections:
         return stamped, highest + 1 if since is None else since
 
     def _record(self, tree: ProjectionTree, short: str, since: int | None, leaving: CPUSet) -> list[str]:
-        """Rule 7, before the files: it is better to know of no acknowledgement than of a false one."""
+        """Write the record before the files (rule 7): a missed acknowledgement is better than a false one."""
         known = self._told.get(short)
         if known and known.since == since and known.projection and known.projection.leaving == leaving:
             return []
@@ -294,7 +292,7 @@ class Projections:
         _raise(errors)
 
     def _leave(self, tree: ProjectionTree, short: str, name: str) -> None:
-        """A container stops using a name: the next one's files move up, or the name says `unmanaged`."""
+        """Take a name from a container: the next one's files move up, or the name says `unmanaged`."""
         was = self._told[short]
         if name in was.names:
             self._told[short] = msgspec.structs.replace(was, names=was.names - {name})
@@ -329,7 +327,7 @@ def _time_text(seconds: float) -> str:
 
 
 def _attempt(write: Callable[[], None]) -> list[str]:
-    """What went wrong, so that the rest is done all the same."""
+    """Return what went wrong, so that the rest is done all the same."""
     try:
         write()
     except StateError as error:

@@ -1,9 +1,9 @@
 """The task that keeps every workload's projection true: the latest World to directories, as it changes.
 
-What orders take away was withdrawn before they left, and what begins a grace or goes with a signal was announced (the
-allocator does both); everything else is told here, after the kernel confirmed it. A container whose record, grant and
-surroundings are the very same as last time is passed over, so a pass over five hundred of them costs little when one
-changed. There is no waiting between reading the world and writing a directory.
+The allocator withdraws what an order takes before the order leaves, and announces what begins a grace period or goes
+with a signal; everything else is written here, after the kernel confirmed it. A container whose record, grant and
+surroundings have not changed is skipped, so a pass over five hundred of them costs little when one changed. There is no
+waiting between reading the world and writing a directory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from state.key import ContainerKey
 from state.model import Assignment, Refused
 
 PAUSE: Final = 0.001
-"""Seconds before telling, so that the orders of the same decision leave first: writing directories takes as long."""
+"""Seconds before writing, so that the orders of the same decision leave first: writing directories takes as long."""
 
 _Known = tuple[Container, Container, Assignment | None, CPUSet, bool, Refused | None]
 """All that a projection depends on: the container, its grant with what leaves it and why, the shared pool, whether it
@@ -42,11 +42,11 @@ class Teller:
         self._projections = projections
         self._report = report
         self._known: dict[ContainerKey, _Known | None] = {}
-        """What each was told of; None for who could never be told in full, and may have directories all the same."""
+        """What each was last told; None for one that could never be told in full, but may have directories."""
         self._has_swept = False
 
     async def run(self) -> None:
-        """Tell for ever."""
+        """Write projections until cancelled."""
         async for _ in self._board.worlds():
             await trio.sleep(PAUSE)
             world = self._board.latest
@@ -55,14 +55,14 @@ class Teller:
             if world.settings.policy is not PolicyName.NONE:
                 await self.tell(world)
             elif self._known:
-                # Nobody keeps to what was told any more.
+                # The projections are no longer kept current.
                 self._known.clear()
                 errors: list[str] = []
                 self._attempt(errors, partial(self._projections.retain, ()))
                 self._report("projections", "; ".join(errors) or None)
 
     async def tell(self, world: World) -> None:
-        """Make every directory say what this world says."""
+        """Write the projections of this world."""
         errors: list[str] = []
         if not self._has_swept:
             self._has_swept = True
@@ -77,7 +77,7 @@ class Teller:
         self._report("projections", "; ".join(errors[:5]) or None)
 
     def _tell_one(self, key: ContainerKey, errors: list[str]) -> None:
-        """Tell one container what the world says *now*: what was withdrawn meanwhile must not be told again."""
+        """Write one container's projection of the *latest* world: withdrawn CPUs must not appear again."""
         world = self._board.latest
         container = world.containers.get(key)
         if container is None:
@@ -91,7 +91,7 @@ class Teller:
             self._known[key] = known
 
     def _forget_what_was_lost(self) -> None:
-        """A volume that was mounted anew is empty; and people clean up."""
+        """Forget containers whose directories are gone: a remounted volume is empty, and people clean up."""
         lost = set(self._projections.lost(key.id for key in self._known))
         for key in [key for key in self._known if key.id in lost]:
             del self._known[key]

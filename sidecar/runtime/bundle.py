@@ -89,7 +89,7 @@ def mount(spec: dict[str, Any], root: str, directory: str, destination: str) -> 
     """Mount a projection directory; why it is left out, or ""."""
     parts = directory.split("/")
     if not directory or not destination.startswith("/") or {"", ".", ".."} & set(parts):
-        return f"{directory!r} is no directory of a projection"
+        return f"{directory!r} is not a projection directory"
     source = os.path.join(root, *parts)
     mounts = spec.get("mounts")
     if not isinstance(mounts, list):
@@ -103,11 +103,11 @@ def mount(spec: dict[str, Any], root: str, directory: str, destination: str) -> 
             options = each.get("options")
             above = place if isinstance(options, list) and "ro" in options else ""
     if above:
-        return f"{above} is mounted read-only, and {destination} would have to be made in it"
+        return f"{above} is mounted read-only, so {destination} cannot be created in it"
     if not _appears(root, source):
         return f"there is no {source} on the host (the sidecar's projections must be a directory of the host)"
     if os.path.realpath(source) != os.path.join(os.path.realpath(root), *parts):
-        return f"{source} leads somewhere else by a link"
+        return f"{source} is a symbolic link that leads elsewhere"
     options = ["bind", "ro", "nosuid", "nodev", "noexec"]
     mounts.append({"destination": destination, "type": "bind", "source": source, "options": options})
     return ""
@@ -206,9 +206,9 @@ def loaded(content: bytes) -> dict[str, Any]:
         value = _loads(content.decode("utf-8", "replace"))
     except (ValueError, RecursionError, SystemError) as error:
         # The last is what the scanner comes to where the package json, whose error it would raise, was not imported.
-        raise StartRefused(f"what should be JSON is not: {error}") from error
+        raise StartRefused(f"this is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise StartRefused("what should be a JSON object is none")
+        raise StartRefused("this is not a JSON object")
     return value
 
 
@@ -256,9 +256,9 @@ def _without_json() -> tuple[Callable[[str], Any], Callable[[object], str]]:
         try:
             value, end = scan(written, 0)
         except StopIteration as stop:
-            raise ValueError(f"something else stands at character {stop.value}") from None
+            raise ValueError(f"something else is at character {stop.value}") from None
         if end != len(written):
-            raise ValueError(f"more follows after character {end}")
+            raise ValueError(f"there is more after character {end}")
         return value
 
     def dumps(value: object) -> str:

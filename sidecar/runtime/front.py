@@ -37,7 +37,7 @@ VALUED = frozenset(("log", "log-format", "root", "criu", "rootless", "cgroup-man
 VALUED |= {"pidfd-socket", "pid-file", "preserve-fds", "config", "f"}
 """Options of runc and crun, and of their `create`, that are followed by a value of their own."""
 
-CURE = "start it (`cpuset-sidecar doctor` says what keeps it), or choose another runtime for this container"
+CURE = "start it (`cpuset-sidecar doctor` says what prevents it), or choose another runtime for this container"
 
 
 class Called:
@@ -162,13 +162,13 @@ def asked(settings: RuntimeSettings, body: bytes) -> dict[str, Any]:
         except _socket.timeout:
             raise StartRefused(f"not started: the sidecar did not answer within {LIMIT_SECONDS:g} s") from None
         except PermissionError:
-            raise StartRefused(f"not started: {path} may be opened by its owner only; try it as root") from None
+            raise StartRefused(f"not started: {path} can only be opened by its owner: run this as root") from None
         except OSError as error:
             raise StartRefused(f"not started: {path}: {error.strerror or error}; {CURE}") from error
         finally:
             connection.close()
         if time.monotonic() - missing_since >= settings.patience or time.monotonic() >= deadline:
-            raise StartRefused(f"not started: nobody answers on {path}, so the sidecar does not run; {CURE}")
+            raise StartRefused(f"not started: nothing answers on {path}, so the sidecar is not running; {CURE}")
         time.sleep(RETRY_SECONDS)
 
 
@@ -192,7 +192,7 @@ def _exchange(connection: _socket.socket, body: bytes, deadline: float) -> tuple
 
 def _answer(status: int, body: bytes) -> dict[str, Any]:
     if status == 404:
-        raise StartRefused("the sidecar that runs knows no strict start: upgrade it")
+        raise StartRefused("the running sidecar does not support strict start: upgrade it")
     answer = loaded(body)
     if status != 200:
         raise StartRefused(text(answer, "error") or f"the sidecar answered {status}")

@@ -1,4 +1,4 @@
-"""Until when each take waits at most, in the time of day, for people who watch it count down."""
+"""Until when each take waits at most, in wall-clock time, for people who watch the countdown."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from state.key import ContainerKey
 
 
 class Deadlines:
-    """Remembers when each take was first seen. The timer itself is the executor's: this is what people are shown."""
+    """Remembers when each take was first seen. The executor owns the timer itself: this is only for display."""
 
     def __init__(self, clock: Callable[[], datetime]) -> None:
         self._clock = clock
         self._until: dict[tuple[ContainerKey, int], str] = {}
 
     def of(self, world: World) -> dict[tuple[ContainerKey, int], str]:
-        """Until when each take of this world that is not due waits: RFC 3339, by container and number."""
+        """Return until when each take of this world that is not due waits: RFC 3339, by container and number."""
         found = {}
         for key, assignment in world.state.assignments.items():
             leaving = assignment.leaving

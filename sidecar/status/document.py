@@ -1,4 +1,4 @@
-"""The status document: the World as people want to read it. Pure: World in, document out.
+"""The status document: the World for people to read. Pure: World in, document out.
 
 It says for each container where it runs, where it should, whether it is alone there, what it waits for and why it has
 what it has, in whole sentences; and it carries the machine, so that a reader can draw it without looking at the host.
@@ -35,12 +35,12 @@ Deadlines = Mapping[tuple[ContainerKey, int], str]
 
 
 class SharingStatus(enum.StrEnum):
-    """With whom a container shares its CPUs, as the status tells it."""
+    """With what a container shares its CPUs, in the status document."""
 
     EXCLUSIVE = "exclusive"
     SHARED = "shared"
     STRANGER = "stranger"
-    """Pinned by hand, and respected."""
+    """Pinned by hand, and never moved."""
     UNMANAGED = "unmanaged"
 
 
@@ -66,7 +66,7 @@ class MoveStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What a container did when that last mattered: `use` and `peak` in CPUs, `pressure` in percent."""
+    """The last measured load that mattered: `use` and `peak` in CPUs, `pressure` in percent."""
 
     use: float
     peak: float
@@ -75,14 +75,15 @@ class LoadStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One container. `asked` is how many CPUs of its own it asks for, 0 for none.
+    """One container. `asked` is the number of exclusive CPUs it asks for, 0 for none.
 
-    `cpus` is where it was last seen, `desired` where it should be (empty where that is not for the sidecar to say),
-    `pending` where it is being sent now (empty for nowhere). `is_settled`: it is where it should be, nothing is on its
-    way, and, if it is exclusive, nobody else may still be there. `since` numbers grants in their order, -1 without.
+    `cpus` is where it was last seen, `desired` where it should be (empty if the sidecar does not decide that),
+    `pending` where it is being moved (empty if it is not). `is_settled`: it is where it should be, nothing is on its
+    way, and, if it is exclusive, no other container may still be there. `since` numbers grants in their order, -1
+    without.
 
-    `granted` is what the books give it. It has between `floor` and `ceiling` CPUs, as `scale` and `weight` say; 0 and
-    "" unless the policy is dynamic. `ordered` is the size that somebody ordered. `leaving` is what is being taken,
+    `granted` are its recorded CPUs. It has between `floor` and `ceiling` CPUs, as `scale` and `weight` say; 0 and
+    "" unless the policy is dynamic. `ordered` is the size ordered by `resize`. `leaving` is what is being taken,
     `forced` counts takes without its consent, and `moves` are the last changes of its grant with their reasons.
     """
 
@@ -135,11 +136,11 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     capacity: int = 0
     """How many CPUs can be exclusive here at once."""
     free: int = 0
-    """How many of these nobody holds."""
+    """How many of these are free."""
     forced: int = 0
-    """Takes whose grace ended before the workload acknowledged, ever."""
+    """Takes whose grace period ended before the workload acknowledged, in total."""
     acknowledged: int = 0
-    """Takes that the workload acknowledged in time, ever."""
+    """Takes that the workload acknowledged in time, in total."""
     machine: MachineMap
     containers: tuple[ContainerStatus, ...] = ()
     notes: tuple[str, ...] = ()
@@ -154,7 +155,7 @@ def status_of(
     problems: tuple[str, ...] = (),
     deadlines: Deadlines | None = None,
 ) -> Status:
-    """The document that describes this World. Containers stand in the order of their names, live ones first."""
+    """Return the document that describes this World. Containers stand in the order of their names, live ones first."""
     containers = sorted(world.containers.values(), key=lambda each: (each.is_idle, each.view.name, each.view.id))
     return Status(
         program=program,
@@ -182,7 +183,7 @@ def status_of(
 
 
 def container_status(world: World, container: Container, deadlines: Deadlines) -> ContainerStatus:
-    """The part of the document that describes one container."""
+    """Return the part of the document that describes one container."""
     key = container.view.key
     assignment = world.state.assignments.get(key)
     refused = world.state.refusals.get(key)
@@ -231,7 +232,7 @@ def _with_grant(made: ContainerStatus, world: World, grant: Assignment, deadline
 
 
 def sharing_of(world: World, container: Container) -> SharingStatus:
-    """With whom a container shares its CPUs."""
+    """with what a container shares its CPUs."""
     if container.view.key in world.state.assignments:
         return SharingStatus.EXCLUSIVE
     if container.wish.standing is Standing.STRANGER:

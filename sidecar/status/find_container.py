@@ -1,4 +1,4 @@
-"""Finding a container by what people type: its name, or the beginning of its id. Pure."""
+"""Find a container by what people type: its name, or the beginning of its ID. Pure."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ N = TypeVar("N", bound=HasName)
 
 
 class NotFound(SidecarError):
-    """Nothing has that name, or more than one id begins so; names the nearest."""
+    """No container has that name, or several IDs begin with it; the message names the nearest."""
 
 
 def find(candidates: Iterable[N], wanted: str) -> N:
-    """The one of this name, or whose id begins so. NotFound."""
+    """Return the one of this name, or whose id begins so. NotFound."""
     known = tuple(candidates)
     named = [each for each in known if each.name == wanted.removeprefix("/")]
     found = named or [each for each in known if wanted and each.id.startswith(wanted.lower())]
@@ -39,7 +39,7 @@ def find(candidates: Iterable[N], wanted: str) -> N:
     shown = printable(wanted)
     if found:
         names = ", ".join(sorted(printable(each.name) for each in found)[:10])
-        raise NotFound(f"{shown!r} is the beginning of {len(found)} ids ({names}): give more of it")
+        raise NotFound(f"{shown!r} is the beginning of {len(found)} ids ({names}): give more characters")
     near = difflib.get_close_matches(wanted, [each.name for each in known], n=1)
     hint = f"; did you mean {printable(near[0])!r}?" if near else "; `cpuset-sidecar status` lists them"
     raise NotFound(f"there is no container {shown!r}{hint}")

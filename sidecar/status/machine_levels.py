@@ -24,7 +24,7 @@ class WholeMachine(MachineMap, frozen=True, kw_only=True):
 
 
 def whole_machine_of(topology: Topology) -> WholeMachine:
-    """The map of a machine, and all its levels."""
+    """Return the map of a machine, and all its levels."""
     machine = machine_of(topology)
     return WholeMachine(
         **{field: getattr(machine, field) for field in msgspec.structs.asdict(machine)},

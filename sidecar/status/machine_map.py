@@ -1,4 +1,4 @@
-"""The machine as a map, for whoever draws it: packages of nodes, of caches, of cores. Pure: Topology in, map out."""
+"""The machine as a map, for drawing: packages of nodes, of caches, of cores. Pure: Topology in, map out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Package(msgspec.Struct, frozen=True):
 
 
 class MachineMap(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine as a map. `notes` say what it did not tell and what was assumed."""
+    """The machine as a map. `notes` say what was missing and what was assumed."""
 
     online: CPUSet
     offline: CPUSet = EMPTY
@@ -47,7 +47,7 @@ class MachineMap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def machine_of(topology: Topology) -> MachineMap:
-    """The map of a machine. What spans two groups of a higher level appears in both, with its part of the CPUs."""
+    """Return the map of a machine. What spans two groups of a higher level appears in both, with part of its CPUs."""
 
     def cores(within: CPUSet) -> tuple[Core, ...]:
         return tuple(Core(g.id, g.cpus & within) for g in topology.cores if g.cpus.mask & within.mask)

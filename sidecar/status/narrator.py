@@ -1,4 +1,4 @@
-"""What the daemon tells people while it runs: the log of what changes, and the status document."""
+"""What the daemon reports while it runs: the log of changes, and the status document."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sidecar.words.changes import news
 from state.errors import StateError
 
 READERS_PAUSE: Final = 0.005
-"""Seconds that log and status wait, so that what they tell of goes first."""
+"""Seconds that log and status wait, so that the changes themselves go first."""
 
 STATUS_PAUSE: Final = 0.1
 """Seconds between two status documents at least: people read them, and a sweep makes a hundred worlds a second."""
 
 
 class Narrator:
-    """Tells of one board's worlds, in the log and in the status document of `state_dir`."""
+    """Reports one board's worlds, in the log and in the status document of `state_dir`."""
 
     def __init__(self, board: Board, log: Log, state_dir: str, deadlines: Deadlines) -> None:
         self._board = board
@@ -32,7 +32,7 @@ class Narrator:
         self._deadlines = deadlines
 
     async def narrate(self) -> None:
-        """Log what changes, for ever, and once that the daemon is ready."""
+        """Log each change until cancelled, and once that the daemon is ready."""
         before = self._board.latest
         is_announced = False
         async for world in self._board.worlds():
@@ -52,14 +52,14 @@ class Narrator:
             before = world
 
     async def keep_status(self) -> None:
-        """Keep the status document true, for ever, not faster than anybody reads."""
+        """Keep the status document current until cancelled, no faster than people read."""
         async for _ in self._board.worlds():
             await trio.sleep(READERS_PAUSE)
             self.write_status()
             await trio.sleep(STATUS_PAUSE)
 
     def write_status(self) -> None:
-        """Write the status document; where that fails, the log says so."""
+        """Write the status document; a failure is logged."""
         world, at = self._board.latest, now().isoformat(timespec="milliseconds")
         problems = tuple(problem for where, problem in self._board.problems.items() if where != "status")
         deadlines = self._deadlines.of(world)
@@ -74,6 +74,6 @@ class Narrator:
             self.report("status", None)
 
     def report(self, where: str, problem: str | None) -> None:
-        """Note a problem, or with None that it is over; the log tells of a new one."""
+        """Note a problem, or with None that it is over; a new one is logged."""
         if self._board.report(where, problem) and problem is not None:
             self._log.error(problem, where=where)

@@ -20,20 +20,22 @@ LOCK: Final = "lock"
 LIMIT: Final = 64 * 1024 * 1024
 """Bytes. A thousand containers with all their sentences take about 1 MiB."""
 
-# Names and reasons are the host's own business, like the checkpoint beside it.
+# Names and reasons are private to the host, like the checkpoint beside it.
 _MODE: Final = 0o600
 
 
 def write_status(state_dir: str | Path, status: Status) -> None:
-    """Make this the document, in one step. FileUnwritable."""
+    """Replace the document, in one step. FileUnwritable."""
     with files.directory(state_dir, create=True, mode=0o700) as at:
         files.replace(at, NAME, codec.encode(status) + b"\n", mode=_MODE)
 
 
 def read_status(state_dir: str | Path) -> Status:
-    """The last document. StateError, saying what to do, where there is none that can be understood."""
+    """Return the last document. StateError, saying what to do, where there is none that can be understood."""
     if not os.path.lexists(state_dir):
-        raise StateError(f"there is no {state_dir}: no daemon has run with this state_dir (--state-dir says another)")
+        raise StateError(
+            f"there is no {state_dir}: no daemon has run with this state_dir (set another with --state-dir)"
+        )
     with files.directory(state_dir) as at:
         content = files.read_bounded(at, NAME, LIMIT)
     if content is None:
@@ -42,18 +44,18 @@ def read_status(state_dir: str | Path) -> Status:
 
 
 def decode_status(content: bytes) -> Status:
-    """A status document. StateError where it is not one, or is of a later version."""
+    """Return a status document. StateError where it is not one, or is of a later version."""
     try:
         status = codec.decode(content, Status)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise StateError(f"this is no status document: {error}") from error
+        raise StateError(f"this is not a status document: {error}") from error
     if status.version > VERSION:
         raise StateError(f"the status document has version {status.version}; this program reads up to {VERSION}")
     return status
 
 
 def is_daemon_running(state_dir: str | Path) -> bool | None:
-    """Whether a daemon holds the lock on this directory; None where that may not be looked at.
+    """Return whether a daemon holds the lock on this directory; None where that may not be looked at.
 
     To ask, the lock is taken for an instant, shared; a daemon that starts in that instant has to try twice.
     """

@@ -24,7 +24,7 @@ _LEVELS: Final = {Level.NODE: "NUMA node", Level.CACHE: "cache", Level.CORE: "co
 
 
 def why(cause: Cause) -> str:
-    """Why a grant changed; begins small, and has no full stop."""
+    """Return why a grant changed, as a clause: lower case, no full stop."""
     match cause:
         case Said():
             return cause.text
@@ -33,23 +33,22 @@ def why(cause: Cause) -> str:
         case Used():
             return f"it used {cause.use:.1f} of its {cpus(cause.of)}"
         case TakenOver():
-            took = f"arrival of {cause.arrived} took {cause.count}"
-            return f"{took}, from what {cause.name} had above its floor of {cause.floor}"
+            took = f"{cause.arrived} arrived and took {cpus(cause.count)}"
+            return f"{took} above {cause.name}'s floor of {cause.floor}"
         case SharedAnew():
             names = some(cause.names, of=cause.others)
-            happened = f"{names} may have a larger share" if cause.is_growth else f"arrival of {names}"
-            return f"{happened}: {_surplus(cause)} is shared out anew"
+            happened = f"the share of {names} grew" if cause.is_growth else f"{names} arrived"
+            return f"{happened}, which redistributes {_surplus(cause)}"
         case FewerToShare():
-            return f"the machine, or a setting, leaves fewer CPUs to share out: {_surplus(cause)} went"
+            return f"the machine or a setting leaves fewer CPUs to share, which takes {_surplus(cause)}"
         case Spare():
-            spare = "1 CPU was" if cause.count == 1 else f"{cause.count} CPUs were"
-            return f"{spare} spare, as its share up to its ceiling of {cause.ceiling}"
+            return f"its share of the spare CPUs grew by {cause.count}, within its ceiling of {cause.ceiling}"
         case Together():
-            return f"moved together: on {counted(cause.now, _LEVELS[cause.level])} instead of {cause.before}"
+            return f"moved closer together: on {counted(cause.now, _LEVELS[cause.level])} instead of {cause.before}"
         case ForOthers():
-            return "moved so that others lie better"
+            return "moved to improve the placement of others"
     assert_never(cause)
 
 
 def _surplus(cause: Surplus) -> str:
-    return f"{cause.count} of what {cause.name} had above its floor of {cause.floor}"
+    return f"{cpus(cause.count)} above {cause.name}'s floor of {cause.floor}"

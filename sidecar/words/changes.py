@@ -1,6 +1,6 @@
-"""What changed between two worlds, as log lines for people: who got CPUs, who lost them, who was refused, and why.
+"""What changed between two worlds, as log lines for people: which containers gained CPUs, lost them or were refused.
 
-Pure: worlds in, lines out. Said once each; what is true for long stands in the status document.
+Pure: worlds in, lines out. Each change is logged once; lasting conditions are shown in the status document.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def news(before: World, now: World) -> Iterator[Line]:
-    """The lines that a change from one world to a later one is worth."""
+    """Yield the lines for the changes from one world to a later one."""
     if before.state is not now.state:
         yield from _books(before, now)
     if before.containers is not now.containers:
@@ -36,8 +36,8 @@ def news(before: World, now: World) -> Iterator[Line]:
     told = before.engine.notes if before.engine else ()
     for note in now.engine.notes if now.engine else ():
         if note not in told:
-            yield Line(LogLevel.WARNING, "of the engine", {"note": note})
-    message = "the books were fitted to this machine and configuration"
+            yield Line(LogLevel.WARNING, "engine limitation", {"note": note})
+    message = "the recorded grants were adapted to this machine and configuration"
     yield from (
         Line(LogLevel.WARNING, message, {"note": noted(each)}) for each in now.notes if each not in before.notes
     )
@@ -60,7 +60,7 @@ def _books(before: World, now: World) -> Iterator[Line]:
 
 
 def new_refusals(before: State, now: State) -> Iterator[Refused]:
-    """Who was refused between two states of the books. Only because others have the rest now it is not refused anew."""
+    """Yield the new refusals between two states; other holders of the same CPUs do not make one new."""
     for key, refused in now.refusals.items():
         was = before.refusals.get(key)
         if was is None or was.demand != refused.demand or not was.refusal.is_like(refused.refusal):
@@ -68,7 +68,7 @@ def new_refusals(before: State, now: State) -> Iterator[Refused]:
 
 
 def _changes(was: Assignment, now: Assignment) -> Iterator[Line]:
-    """What its grant gained and lost, with the reasons; without any where a repair moved it."""
+    """Yield what a grant gained and lost, with the reason; a repair that moved it has none."""
     if was.cpus == now.cpus and was.moves == now.moves:
         return
     moves = new_moves(was, now)
@@ -85,7 +85,7 @@ def _changes(was: Assignment, now: Assignment) -> Iterator[Line]:
 
 
 def new_moves(was: Assignment, now: Assignment) -> tuple[Move, ...]:
-    """The changes that the later one of two states of a grant has more, as far as they are remembered."""
+    """Return the moves of the later grant that the earlier one does not have, as far as they are recorded."""
     for count in range(len(now.moves) + 1):
         rest = now.moves[: len(now.moves) - count]
         if was.moves[len(was.moves) - len(rest) :] == rest:
@@ -94,12 +94,12 @@ def new_moves(was: Assignment, now: Assignment) -> tuple[Move, ...]:
 
 
 def _takes(before: World, world: World, was: Assignment, now: Assignment) -> Iterator[Line]:
-    """A take that began, was acknowledged, was forced, is over."""
+    """Yield the progress of a take: started, acknowledged, forced, finished."""
     old, new = was.leaving, now.leaving
     if new and not new.is_due and (old is None or old.number != new.number):
-        yield Line(LogLevel.INFO, "a take begins", {**_take(now, new), "notice_seconds": grace_of(world, now)})
+        yield Line(LogLevel.INFO, "take started", {**_take(now, new), "notice_seconds": grace_of(world, now)})
     if now.forced > was.forced:
-        message = "a take was forced: its workload did not acknowledge in time"
+        message = "take forced: the workload did not acknowledge in time"
         yield Line(LogLevel.WARNING, message, _take(now, old or new))
     elif (
         old
@@ -107,9 +107,9 @@ def _takes(before: World, world: World, was: Assignment, now: Assignment) -> Ite
         and world.state.acknowledged > before.state.acknowledged
         and (new is None or (new.is_due and new.number == old.number))
     ):
-        yield Line(LogLevel.INFO, "a take was acknowledged", _take(now, old))
+        yield Line(LogLevel.INFO, "take acknowledged", _take(now, old))
     if old and new is None:
-        yield Line(LogLevel.INFO, "a take is over", _take(now, old))
+        yield Line(LogLevel.INFO, "take finished", _take(now, old))
 
 
 def _take(assignment: Assignment, leaving: Leaving | None) -> dict[str, object]:
@@ -127,5 +127,5 @@ def _warnings(before: World, now: World) -> Iterator[Line]:
             if known is None or warning not in warnings(known.wish):
                 yield Line(LogLevel.WARNING, warning, {"container": name})
         if known is None and is_single_file_mount(container.view, now.settings):
-            message = "it mounts a projected file, which stays stale for ever: mount the directory"
+            message = "it mounts a single projected file, which stays stale: mount the directory instead"
             yield Line(LogLevel.WARNING, message, {"container": name})

@@ -1,4 +1,4 @@
-"""What the status says of a container: why it has what it has, what it waits for, why CPUs moved. Pure."""
+"""What the status says about a container: why it has its CPUs, what it waits for, why CPUs moved. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.words.causes import why
-from sidecar.words.counts import exclusive_cpus, some
-from sidecar.words.reasons import LEFT_ALONE
+from sidecar.words.counts import cpus, exclusive_cpus, named, some
+from sidecar.words.reasons import LEFT_ALONE, NEVER_MOVED
 from sidecar.words.refusals import harmless, sentence, warnings
 from state.cpuset import CPUSet
 from state.model import Assignment, Leaving, Move, Refused, Scale, Shortage
@@ -26,16 +26,16 @@ _SHOWN_NAMES: Final = 5
 
 
 def waits_for(world: World, container: Container, assignment: Assignment | None, wanted: CPUSet | None) -> str:
-    """What stands between a container and where it should be, as the end of "it waits for"; "" where nothing does."""
+    """Return what keeps a container off its CPUs, as the end of "it waits for"; "" if nothing does."""
     if wanted is None or not world.is_ready:
-        return "" if wanted is None else "the engine to be reached"
+        return "" if wanted is None else "the connection to the engine"
     if container.order:
         return f"the engine to move it to {container.order.update.cpus}"
     if isinstance(container.line, Paused):
-        return "another try, after a pause"
+        return "the next retry"
     if container.is_idle:
         return ""
-    # An exclusive container waits for anybody else on its CPUs; one of the shared pool only for exclusive ones.
+    # An exclusive container waits for every other one on its CPUs; one in the shared pool for exclusive ones only.
     missing = wanted if assignment else wanted - container.place.seen
     candidates = world.containers if assignment else world.state.assignments
     others = [
@@ -65,13 +65,15 @@ def _own_notice(world: World, assignment: Assignment | None) -> str:
     leaving = assignment.leaving if assignment else None
     if assignment is None or leaving is None or leaving.is_due:
         return ""
-    return f"its word that it left {leaving.cpus} (take {leaving.number}), or {grace_of(world, assignment):g} s"
+    return (
+        f"its acknowledgement of take {leaving.number} ({leaving.cpus}), for {grace_of(world, assignment):g} s at most"
+    )
 
 
 def explanation(
     world: World, container: Container, assignment: Assignment | None, refused: Refused | None, wanted: CPUSet | None
 ) -> tuple[str, ...]:
-    """All sentences about a container, the most important first."""
+    """Return all sentences about a container, the most important first."""
     said = [*_why(world, container, assignment, refused)]
     if assignment and _is_elastic(world, assignment):
         said.append(_size(world, container, assignment))
@@ -82,7 +84,7 @@ def explanation(
     if assignment and is_quota_lifted(world, container, assignment):
         limit = cpu_limit(world.state.originals[container.view.key])
         said.append(
-            f"Its limit of {limit:g} CPUs is lifted while it has CPUs of its own, and put back when it leaves them."
+            f"Its limit of {limit:g} CPUs is lifted while it has exclusive CPUs, and restored when it gives them up."
         )
     if container.fault:
         said.append(f"The last order failed: {container.fault.text}")
@@ -95,14 +97,13 @@ def explanation(
 def _why(world: World, container: Container, assignment: Assignment | None, refused: Refused | None) -> list[str]:
     wish = container.wish
     if world.is_releasing:
-        return ["Everything is being given back: its original settings are restored."]
+        return ["The sidecar is releasing every container: its original settings are being restored."]
     if wish.standing is Standing.STRANGER:
-        respected = "which is respected: it is never moved, and nobody gets these CPUs"
-        return [f"It is pinned by hand to {container.place.seen}, {respected}."]
+        return [f"It is pinned by hand to {named(container.place.seen)}: {NEVER_MOVED}."]
     if wish.standing is Standing.UNMANAGED:
         return [f"It is not managed: {LEFT_ALONE}."]
     if world.settings.policy is PolicyName.NONE:
-        return ["The policy is none: no container is touched."]
+        return ["The policy is none: no container is changed."]
     if assignment:
         if _is_elastic(world, assignment) and len(assignment.cpus) != assignment.demand.cpus:
             asked = exclusive_cpus(assignment.demand.cpus)
@@ -111,27 +112,27 @@ def _why(world: World, container: Container, assignment: Assignment | None, refu
     if refused:
         return [f"It was refused: {sentence(refused.refusal)}.", _prospect(container, refused)]
     if wish.demand:
-        return [f"It asks for {exclusive_cpus(wish.demand.cpus)} of its own when it starts."]
-    return [f"It asks for no CPUs of its own, so it runs in the shared pool, {world.state.shared}."]
+        return [f"It will ask for {exclusive_cpus(wish.demand.cpus)} when it starts."]
+    return [f"It asks for no exclusive CPUs, so it runs in the shared pool, {world.state.shared}."]
 
 
 def _prospect(container: Container, refused: Refused) -> str:
     if refused.demand and refused.demand.shortage is Shortage.WAIT:
-        return "It runs in the shared pool until they are to be had."
+        return "It runs in the shared pool until they are available."
     if refused.demand and refused.demand.shortage is Shortage.STOP and not container.is_idle:
         return "It is being stopped, as its label asks."
-    return "It runs in the shared pool, and asks again when it is started anew."
+    return "It runs in the shared pool, and asks again when it is next started."
 
 
 def _where(world: World, container: Container, assignment: Assignment | None, wanted: CPUSet) -> list[str]:
     if container.is_idle:
         if assignment and container.view.phase not in (Phase.CREATED, Phase.RESTARTING):
-            return [f"It does not run ({container.view.phase}); its CPUs wait for it to come back, for a while."]
-        return [f"It does not run ({container.view.phase}); it would start on {container.place.configured}."]
+            return [f"It is not running ({container.view.phase}); its CPUs are held for a while in case it restarts."]
+        return [f"It is not running ({container.view.phase}); it would start on {container.place.configured}."]
     if assignment and assignment.leaving:
         return [f"It runs on {container.place.seen} now.", _leaving(world, assignment, assignment.leaving)]
     if is_where_it_should_be(world, container, assignment, wanted):
-        return [f"It runs on exactly these{', and nobody else does' if assignment else ''}."]
+        return [f"It runs on exactly these{', and no other container does' if assignment else ''}."]
     waits = waits_for(world, container, assignment, wanted)
     return [
         f"It runs on {container.place.seen} now and should run on {wanted}"
@@ -144,34 +145,35 @@ def _is_elastic(world: World, assignment: Assignment) -> bool:
 
 
 def _size(world: World, container: Container, assignment: Assignment) -> str:
-    """Who decides how many it has, and what that comes to just now."""
+    """Return what decides its size, and what that amounts to now."""
     demand = assignment.demand
     head = f"It may have {demand.floor} to {demand.ceiling} CPUs"
     match demand.scale:
         case Scale.FILL:
-            return f"{head}: it gets its share of all that is spare, by its weight of {demand.weight}."
+            return f"{head}: it gets a share of the spare CPUs, by its weight of {demand.weight}."
         case Scale.LOAD:
             load = world.loads.get(container.view.key)
             if load is None:
-                return f"{head}: what it uses decides, and nothing that would change it was measured yet."
+                return f"{head}: its load decides, and no measurement has called for a change yet."
             wish = wished(assignment, load, world.settings.band)
-            used = f"it used {load.use:.1f} when that last mattered, and wants {wish}"
-            return f"{head}: what it uses decides; {used}; its weight is {demand.weight}."
+            used = f"it used {load.use:.1f} when last measured out of range, which calls for {wish}"
+            return f"{head}: its load decides; {used}; its weight is {demand.weight}."
         case Scale.MANUAL:
-            ordered = "nobody has yet" if assignment.ordered is None else f"{assignment.ordered} were ordered"
-            return f"{head}: people decide, by `cpuset-sidecar resize`; {ordered}."
+            ordered = assignment.ordered
+            said = "it has not been used yet" if ordered is None else f"the last order was {cpus(ordered)}"
+            return f"{head}: `cpuset-sidecar resize` decides; {said}."
     assert_never(demand.scale)
 
 
 def _leaving(world: World, assignment: Assignment, leaving: Leaving) -> str:
     if leaving.is_due:
-        return f"CPUs {leaving.cpus} are taken from it now (take {leaving.number}): {why(leaving.cause)}."
-    until = f"until it acknowledges, or for {grace_of(world, assignment):g} s"
-    return f"CPUs {leaving.cpus} are leaving it (take {leaving.number}), {until}: {why(leaving.cause)}."
+        return f"It is losing {named(leaving.cpus)} now (take {leaving.number}): {why(leaving.cause)}."
+    until = f"until it acknowledges, for {grace_of(world, assignment):g} s at most"
+    return f"It keeps {named(leaving.cpus)} (take {leaving.number}) {until}: {why(leaving.cause)}."
 
 
 def _changes(assignment: Assignment) -> Iterator[str]:
-    """Why CPUs moved, the last change first."""
+    """Yield why CPUs moved, the last change first."""
     yield from (change(move) for move in reversed(assignment.moves))
     if assignment.forced:
         times = "once" if assignment.forced == 1 else f"{assignment.forced} times"
@@ -179,8 +181,8 @@ def _changes(assignment: Assignment) -> Iterator[str]:
 
 
 def change(move: Move) -> str:
-    """A change of a grant, as a sentence."""
+    """Return a change of a grant, as a sentence."""
     if move.gained and move.lost:
-        return f"It exchanged CPUs {move.lost} for {move.gained}: {why(move.cause)}."
-    what = f"was given CPUs {move.gained}" if move.gained else f"gave up CPUs {move.lost}"
+        return f"It exchanged {named(move.lost)} for {move.gained}: {why(move.cause)}."
+    what = f"gained {named(move.gained)}" if move.gained else f"gave up {named(move.lost)}"
     return f"It {what}: {why(move.cause)}."

@@ -10,23 +10,23 @@ from state.cpuset import CPUSet
 from state.topology import Group, Topology
 
 _MAX_NODES: Final = 16
-"""Nodes in the table of distances: more are wider than a page."""
+"""Nodes in the table of distances: more do not fit a page."""
 
 _MAX_PLACES: Final = 16
-"""Sets of CPUs that devices are near; of more, their number."""
+"""Sets of CPUs near devices; of the others, only their number."""
 
 _MAX_NAMES: Final = 8
-"""Devices named of one such set; of more, their number."""
+"""Devices named for each such set; of the others, only their number."""
 
 _MAX_GROUPS: Final = 6
-"""Groups that a phrase names; of more, their number."""
+"""Groups that a phrase names; of more, only their number."""
 
 _WIDTH: Final = 60
 """Characters of one list of CPUs: on some machines a node is every fourth CPU."""
 
 
 def described(topology: Topology) -> list[str]:
-    """What the machine has, a line each; the first is of counts."""
+    """Return a line for each kind of thing that the machine has; the first has the counts."""
     return [
         _counts(topology),
         *_caches(topology),
@@ -67,13 +67,13 @@ def _kinds(topology: Topology) -> list[str]:
 
 
 def _apart(topology: Topology) -> list[str]:
-    """The CPUs that are not like the others."""
+    """Return the isolated and the offline CPUs, if there are any."""
     named = {"isolated": topology.isolated, "offline": topology.offline}
     return [f"{name}: {_cpus(cpus)}" for name, cpus in named.items() if cpus]
 
 
 def _nodes(topology: Topology) -> list[str]:
-    """Which nodes have no CPU, or no memory; and a table of the distances, where there are some."""
+    """Return which nodes have no CPU or no memory, and a table of distances if they are known."""
     running = {node.id for node in topology.nodes}
     lines = []
     if idle := [str(node) for node in topology.memory if node not in running]:
@@ -95,7 +95,7 @@ def _nodes(topology: Topology) -> list[str]:
 
 
 def _devices(topology: Topology) -> list[str]:
-    """Devices by the CPUs that are near them, interfaces and disks before PCI addresses, which have colons."""
+    """Group devices by the CPUs near them; interfaces and disks before PCI addresses, which have colons."""
     places: dict[CPUSet, list[str]] = {}
     for name, cpus in sorted(topology.devices.items(), key=lambda each: (":" in each[0], each[0])):
         places.setdefault(cpus, []).append(name)
@@ -111,7 +111,7 @@ def _devices(topology: Topology) -> list[str]:
 
 
 def lie(topology: Topology, cpus: CPUSet) -> str:
-    """How CPUs lie: `2 whole cores, cache 3, node 0, socket 0`; levels that divide nothing are left out."""
+    """Describe where CPUs are: `2 whole cores, cache 3, node 0, socket 0`, without levels that divide nothing."""
     whole = sum(1 for core in topology.cores if core.cpus <= cpus)
     threads = len(cpus) - sum(len(core.cpus) for core in topology.cores if core.cpus <= cpus)
     has_threads = len(topology.cores) < len(topology.online)

@@ -1,4 +1,4 @@
-"""Why a container has the CPUs that it has, as sentences for people: what its projection says. Pure."""
+"""Why a container has its CPUs, as a clause for people: the reason in its projection. Pure."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from typing import Final
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.world import World
 from sidecar.words.causes import why
-from sidecar.words.counts import exclusive_cpus
+from sidecar.words.counts import exclusive_cpus, named
 from sidecar.words.refusals import sentence
 from state.model import Move
 
-LEFT_ALONE: Final = "left alone, as asked"
+LEFT_ALONE: Final = "left alone, as requested"
+NEVER_MOVED: Final = "it is never moved, and no other container gets these CPUs exclusively"
 
 
 def reason_of(world: World, container: Container) -> str:
-    """Why it has the CPUs that it has, as a sentence for people."""
+    """Return why a container has its CPUs, as a clause for people."""
     key, wish = container.view.key, container.wish
     if world.is_releasing:
-        return "everything is being given back: the sidecar leaves"
+        return "the sidecar is releasing every container"
     match wish.standing:
         case Standing.STRANGER:
-            return f"pinned by hand to CPUs {container.place.seen}: never moved, and nobody gets these CPUs exclusively"
+            return f"pinned by hand to {named(container.place.seen)}: {NEVER_MOVED}"
         case Standing.UNMANAGED:
             return LEFT_ALONE
         case Standing.MEMBER:
             if wish.refusal is not None:
                 return f"in the shared pool: {sentence(wish.refusal)}"
-            return f"in the shared pool: it lives in {world.settings.shared_slice}, which is confined to it"
+            return f"in the shared pool: its cgroup parent {world.settings.shared_slice} is confined to it"
         case Standing.MANAGED:
             pass
     if assignment := world.state.assignments.get(key):
@@ -40,11 +41,11 @@ def reason_of(world: World, container: Container) -> str:
         return f"in the shared pool: {sentence(wish.refusal)}"
     if wish.demand is not None:
         return "in the shared pool until it starts: it did not start in time to keep its CPUs"
-    return "in the shared pool: it asks for no CPUs of its own"
+    return "in the shared pool: it asks for no exclusive CPUs"
 
 
 def _moved(move: Move) -> str:
-    """What changed last, and why."""
+    """Return the last change and its reason."""
     parts = [f"gained {move.gained}"] if move.gained else []
     parts += [f"gave up {move.lost}"] if move.lost else []
     return f"{' and '.join(parts)}: {why(move.cause)}"

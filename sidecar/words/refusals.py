@@ -1,4 +1,4 @@
-"""Why something is not done, as sentences for people, of the facts of a Refusal; and what would help. Pure."""
+"""Why a request is refused, as sentences for people from the facts of a Refusal; and what would help. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final, assert_never
 
 from sidecar.decide.container.container import Wish
 from sidecar.words import mistaken
-from sidecar.words.counts import named, some
+from sidecar.words.counts import counted, cpus, exclusive_cpus, named, some
 from state.cpuset import union
 from state.model import NumaRule
 from state.refusal import (
@@ -43,7 +43,7 @@ _SHOWN_PARTS: Final = 8
 
 
 def sentence(refusal: Refusal) -> str:
-    """Why it is not done, with its cure where there is one; begins small, and has no full stop."""
+    """Return why it is refused, with the cure if there is one, as a clause: lower case, no full stop."""
     detail = refusal.detail
     if detail is None:
         return _WITHOUT_DETAIL.get(refusal.code, refusal.code.value)
@@ -51,11 +51,11 @@ def sentence(refusal: Refusal) -> str:
         return _told(detail)
     said = _asked(detail) + _kept_to(detail) + _neighbours(detail.neighbours)
     said += f"; {cure(refusal)}" if cure(refusal) else ""
-    return said + ("; that is with everybody at their floors" if detail.at_floors else "")
+    return said + ("; this counts every elastic container at its floor" if detail.at_floors else "")
 
 
 def cure(refusal: Refusal) -> str:
-    """What would be served instead; "" where nothing would, or where the sentence alone says what to do."""
+    """Return what would be granted instead; "" if nothing would, or if the sentence itself says what to do."""
     detail = refusal.detail
     if not isinstance(detail, Asked):
         return ""
@@ -64,17 +64,17 @@ def cure(refusal: Refusal) -> str:
         return fitting
     said = [f"{fitting} on one node"] if fitting else []
     if detail.nodes:
-        said.append(f"cpuset.numa best-effort would take it from nodes {', '.join(map(str, detail.nodes))}")
+        said.append(f"cpuset.numa=best-effort would take them from nodes {', '.join(map(str, detail.nodes))}")
     return "; ".join(said)
 
 
 def warnings(wish: Wish) -> tuple[str, ...]:
-    """What people should know of the labels of a container: what has no effect, and what makes it refused."""
+    """Return what is wrong with a container's labels: those without effect, and those that get it refused."""
     return (*harmless(wish), sentence(wish.refusal)) if wish.refusal else harmless(wish)
 
 
 def harmless(wish: Wish) -> tuple[str, ...]:
-    """The same without what makes it refused, where that is said already."""
+    """Return only the labels without effect, for a place that already shows the refusal."""
     return tuple(map(mistaken.sentence, wish.warnings))
 
 
@@ -97,23 +97,24 @@ def _told(detail: Detail) -> str:
             return f"{detail.option} is {detail.given!r}: write true or false"
         case SocketOnOneNode():
             head = f"{detail.option} takes CPUs from a whole socket"
-            return f"{head}, and the NUMA rule {detail.numa} from one node: choose one"
+            return f"{head}, but the NUMA rule {detail.numa} from one node: choose one"
         case MoreSocketsThanNodes():
-            head = f"{detail.option} needs no fewer NUMA nodes than sockets"
-            return f"{head}, and this machine has {detail.sockets} and {detail.nodes}"
+            head = f"{detail.option} needs at least as many NUMA nodes as sockets"
+            has = f"{counted(detail.nodes, 'node')} and {counted(detail.sockets, 'socket')}"
+            return f"{head}, but this machine has {has}"
         case Lost():
-            return f"it held {named(detail.cpus)}, and the machine no longer has {detail.wanted} for it"
+            return f"it held {named(detail.cpus)}, but the machine no longer has {cpus(detail.wanted)} for it"
         case Taken():
             were = "was" if len(detail.cpus) == 1 else "were"
-            return f"{named(detail.cpus)} {were} granted to it, and a container pinned by hand is there now"
+            return f"{named(detail.cpus)} {were} granted to it, but a container pinned by hand is there now"
         case Named():
             return f"{detail.name} has no exclusive CPUs"
         case UnderPolicy():
-            return f"the policy is {detail.policy}: only under dynamic may CPUs change while a container runs"
+            return f"the policy is {detail.policy}: only dynamic changes the CPUs of a running container"
         case Fixed():
-            return f"the size of {detail.name} is fixed at {detail.cpus}: give it cpuset.min or cpuset.max"
+            return f"the size of {detail.name} is fixed at {cpus(detail.cpus)}: set its label cpuset.min or cpuset.max"
         case Scaled():
-            return f"the size of {detail.name} is decided by {detail.scale}: give it cpuset.scale=manual"
+            return f"the size of {detail.name} is decided by {detail.scale}: set its label cpuset.scale=manual"
         case Range():
             head = f"{detail.name} may have {detail.floor} to {detail.ceiling} CPUs"
             return f"{head} (cpuset.min, cpuset.max), not {detail.asked}"
@@ -124,37 +125,37 @@ def _told(detail: Detail) -> str:
 
 def _asked(detail: Asked) -> str:
     asked = f"it held {named(detail.had)}; " if detail.had else ""
-    asked += "1 exclusive CPU asked for" if detail.count == 1 else f"{detail.count} exclusive CPUs asked for"
+    asked += f"asked for {exclusive_cpus(detail.count)}"
     match detail:
         case TooFew():
             return f"{asked}, {_free(detail.free)}"
         case NoMultiple():
-            return f"{asked}, not a multiple of the {detail.width} threads of a core (full-pcpus-only)"
+            return f"{asked}, not a multiple of the {detail.width} threads per core (full-pcpus-only)"
         case TooFewWholeCores():
             return f"{asked}, {_free(detail.free)} on cores without a reserved CPU (full-pcpus-only)"
         case CutCore():
-            return f"{asked}, and whole cores do not add up to that (full-pcpus-only), {_free(detail.free)}"
+            return f"{asked}, but whole cores do not add up to that (full-pcpus-only), {_free(detail.free)}"
         case Scattered():
             one = detail.numa == NumaRule.SINGLE
-            most = "one NUMA node" if one else "as few NUMA nodes as the machine could do it with"
+            most = "one NUMA node" if one else "the fewest NUMA nodes that this machine allows"
             return f"{asked} on {most} (cpuset.numa {detail.numa}), {_free(detail.free)}"
         case PoolEmptied():
             kept = "a whole core" if detail.by_cores else str(detail.keep)
-            is_shared = "is" if detail.shared == 1 else "are"
-            return f"{asked}; {detail.shared} {is_shared} shared, and {kept} must stay so"
+            are = "is" if detail.shared == 1 else "are"
+            return f"{asked}; {cpus(detail.shared)} {are} shared, and {kept} must stay shared"
         case _:
             return asked
 
 
 def _kept_to(detail: Asked) -> str:
-    """What of the free CPUs was not considered at all, as the end of a sentence."""
+    """Return which of the free CPUs were not considered, as the end of a sentence; "" if all were."""
     parts = [f"{kind} cores only (cpuset.options)" for kind in detail.kinds]
     parts += ["isolated CPUs only (isolated)"] if detail.is_isolated else []
     return f"; {' and '.join(parts)}" if parts else ""
 
 
 def _neighbours(neighbours: Neighbours | None) -> str:
-    """Who has the rest."""
+    """Return what holds the other CPUs, in parentheses; "" if that is not known."""
     if neighbours is None:
         return ""
     parts = [f"{len(neighbours.reserved)} reserved: {neighbours.reserved}"]
@@ -167,7 +168,7 @@ def _neighbours(neighbours: Neighbours | None) -> str:
 
 
 def _free(parts: tuple[Part, ...]) -> str:
-    """`6 free: 2 on node 0 (1,5), 4 on node 1 (8-11)`; by caches where a node has several."""
+    """Return `6 free: 2 on node 0 (1,5), 4 on node 1 (8-11)`; by caches if a node has several."""
     free = union(part.cpus for part in parts)
     if not free:
         return "0 free"

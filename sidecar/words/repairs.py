@@ -1,4 +1,4 @@
-"""What a repair of the books changed, as sentences for people. Pure."""
+"""What a repair of the recorded grants changed, as sentences for people. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sidecar.words.refusals import sentence
 
 
 def noted(note: Note) -> str:
-    """What became of a grant; has no full stop."""
+    """Return what became of a grant, as a clause without a full stop."""
     if note.refusal is not None:
         return f"{note.name} lost its exclusive CPUs: {sentence(note.refusal)}"
     return f"{note.name} moved from CPUs {note.held} to {note.holds}"

@@ -1,4 +1,4 @@
-"""What is astray on a host after CPUs went, as sentences for people, with the cure. Pure."""
+"""What a CPU that went offline left astray on a host, as sentences for people with the cure. Pure."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from typing import Final, assert_never
 
 from sidecar.astray import Astray, AstrayKind
 
-_CURE: Final = "Mount /sys/fs/cgroup writable into the sidecar and let it see the host's processes (pid: host)"
+_CURE: Final = "mount /sys/fs/cgroup writable into the sidecar and run it with the host's PID namespace (pid: host)"
 
 
 def told(astray: Astray) -> str:
-    """What is astray, and what to do about it; has no full stop."""
+    """Return what is astray and what to do about it, as a clause without a full stop."""
     match astray.kind:
         case AstrayKind.NARROWED:
             return (
-                f"{astray.cgroup} lost CPUs {astray.lost} when they went offline, and does not get them back "
-                f"({astray.error}): no container in it can. {_CURE}, or write {astray.wanted} to its cpuset.cpus"
+                f"{astray.cgroup} lost CPUs {astray.lost} when they went offline and did not get them back "
+                f"({astray.error}), so no container in it can use them: {_CURE}, or write {astray.wanted} to its "
+                "cpuset.cpus"
             )
         case AstrayKind.WITHOUT_CPUS:
             return (
-                f"{astray.container}: its last CPU went offline, and its processes run on the CPUs of the group above "
+                f"{astray.container}: its last CPU went offline, so its processes run on the CPUs of the cgroup above "
                 "it until it has CPUs again"
             )
         case AstrayKind.UNSEEN:
@@ -31,6 +32,6 @@ def told(astray: Astray) -> str:
 
 def _fallen_out(container: str, reason: str) -> str:
     return (
-        f"{container}: its processes fell out of its group when its last CPU went offline, and cannot be moved "
-        f"back ({reason}). {_CURE}, or restart {container}"
+        f"{container}: its processes left its cgroup when its last CPU went offline, and cannot be moved "
+        f"back ({reason}): {_CURE}, or restart {container}"
     )

@@ -1,8 +1,8 @@
-"""The one program that `exec` stands before: started, sent what we are sent, reaped with its orphans, and its end ours.
+"""The one program that `exec` runs: it gets our signals, its orphans are reaped, and we end as it ends.
 
-1. All signals that can be are blocked here and taken one by one by sigtimedwait(2): none interrupts anything, none is
-   lost, and each says where it comes from. Blocked signals wait even for the first process of a container, which
-   has no default actions, and even where they are ignored (signal(7), pid_namespaces(7)).
+1. All signals that can be blocked are, and sigtimedwait(2) takes them one by one: none interrupts anything, none is
+   lost, and each shows its sender. Blocked signals wait even for the first process of a container, which has no default
+   actions, and even where they are ignored (signal(7), pid_namespaces(7)).
 2. What is typed at a terminal goes to its whole foreground process group, the program included, and comes from the
    kernel (si_code above 0). It is not passed on, so that a Ctrl-C is one. The program keeps our process group, so that
    it may read from the terminal.
@@ -23,7 +23,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-# Faults of our own code, and what stops a background process that uses the terminal: these act on us.
+# Faults in our own code, and the stop of a background process that uses the terminal: these act on us.
 _ACT: Final = ("SIGSEGV", "SIGFPE", "SIGILL", "SIGBUS", "SIGTRAP", "SIGSYS", "SIGABRT", "SIGTTIN", "SIGTTOU")
 
 TAKEN: Final = frozenset(signal.valid_signals()) - {signal.Signals[name] for name in (*_ACT, "SIGKILL", "SIGSTOP")}
@@ -32,7 +32,7 @@ TAKEN: Final = frozenset(signal.valid_signals()) - {signal.Signals[name] for nam
 TYPED: Final = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGWINCH})
 """What a terminal sends to its foreground process group (termios(3))."""
 
-# What Python ignores from its start on, and a program expects not to be (as in subprocess).
+# Python ignores these from its start on, but a program expects the default (as in subprocess).
 _RESTORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
@@ -50,14 +50,14 @@ class NotStarted(Exception):
 
 
 def take_signals() -> set[int]:
-    """Block the signals of rule 1 from now on; those that were blocked before, which the program starts with."""
-    # Whoever started us may have ignored it, and children would vanish without a status (wait(2)).
+    """Block the signals of rule 1 from now on. Return the previously blocked ones, with which the program starts."""
+    # The parent may have ignored SIGCHLD, and children would vanish without a status (wait(2)).
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     return set(signal.pthread_sigmask(signal.SIG_BLOCK, TAKEN))
 
 
 def adopt_orphans() -> None:
-    """Rule 3."""
+    """Adopt orphans (rule 3)."""
     if os.getpid() != 1:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -78,20 +78,20 @@ class Child:
             raise NotStarted(f"cannot start {words[0]}: {why}", NOT_EXECUTABLE) from error
 
     def send(self, number: int) -> None:
-        """Send it a signal; one that is gone has no need of it."""
+        """Send it a signal. Does nothing if it has ended."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(self.pid, number)
 
     def pass_on(self, number: int, *, from_kernel: bool) -> None:
-        """Rules 1 and 2: a signal that was sent to us."""
+        """Return the next signal sent to us (rules 1 and 2)."""
         if not (from_kernel and number in TYPED and self._is_in_our_group()):
             self.send(number)
         if number == signal.SIGTSTP:
-            # A shell that waits for us is to see us stopped. SIGCONT wakes us by itself, and is passed on.
+            # A shell that waits for us must see us stopped. SIGCONT wakes us, and is passed on.
             os.kill(os.getpid(), signal.SIGSTOP)
 
     def catches(self, number: int) -> bool:
-        """Whether it has a handler for this signal. Most signals end a program that has none (signal(7))."""
+        """Return whether it has a handler for this signal. Most signals end a program that has none (signal(7))."""
         try:
             with open(f"/proc/{self.pid}/status", encoding="ascii", errors="replace") as file:
                 lines = dict(line.split(":", 1) for line in file if ":" in line)
@@ -100,7 +100,7 @@ class Child:
         return bool(int(lines.get("SigCgt", "0"), 16) >> (number - 1) & 1)
 
     def reap(self) -> int | None:
-        """Reap all that have ended; the wait status of the program itself, once it has."""
+        """Reap all ended children. Return the wait status of the program itself once it has ended."""
         ended = None
         while True:
             try:
@@ -119,17 +119,17 @@ class Child:
 
 
 def end_as(status: int) -> int:
-    """The exit code for a wait status; ends us by the signal that ended the program, where that can be (4)."""
+    """Return the exit code for a wait status, or end by the signal that ended the program, if possible (4)."""
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else end_by(-code)
 
 
 def end_by(number: int) -> int:
-    """End by this signal; the exit code, where that cannot be (4)."""
+    """End by this signal. Return the exit code if that is impossible (4)."""
     if os.getpid() != 1:
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()
-            # Its core, if any, is the program's to leave, and ours would be in its place.
+            # Only the program may leave a core file: ours would replace it.
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             if number != signal.SIGKILL:
                 signal.signal(number, signal.SIG_DFL)

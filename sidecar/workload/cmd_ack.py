@@ -1,4 +1,4 @@
-"""`ack`: a workload says that it has left the CPUs that are about to be taken, which shortens its grace."""
+"""`ack`: a workload acknowledges that it has left the CPUs about to be taken, which ends its grace period."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from state.errors import ProjectionError
 from state.projection import MAX_GENERATION, read
 from state.watch import default_directory
 
-_DESCRIPTION: Final = """Say that this workload has left the CPUs that its projection calls `leaving`. They are taken
-at once then, and not at the end of the grace. Where nothing is leaving there is nothing to do, and that is no error."""
+_DESCRIPTION: Final = """Acknowledge that this workload has left the CPUs that its projection lists as `leaving`.
+They are taken at once, instead of at the end of the grace period. If no CPU is leaving, this does nothing."""
 
 _EPILOG: Final = """examples:
   cpuset-sidecar ack
@@ -28,7 +28,7 @@ _EPILOG: Final = """examples:
 
 
 class WrittenAck(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done: `acknowledged` is the generation that was written, None if there was nothing to acknowledge."""
+    """The result: `acknowledged` is the generation that was written, None if there was nothing to acknowledge."""
 
     acknowledged: int | None
     generation: int
@@ -37,10 +37,10 @@ class WrittenAck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "ack",
-        help="say that this workload has left the CPUs that are about to be taken",
+        help="acknowledge that this workload has left the CPUs that are about to be taken",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -50,7 +50,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         nargs="?",
         type=typed("GENERATION", whole(0, MAX_GENERATION)),
         metavar="GENERATION",
-        help="the one that was followed; by default the present one",
+        help="the generation that was followed (default: the current one)",
     )
     parser.add_argument(
         "--dir",
@@ -62,12 +62,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Acknowledge, and say so. ProjectionError where that cannot be."""
+    """Acknowledge, and print the result. ProjectionError if that fails."""
     directory = os.path.abspath(args.dir or default_directory(os.environ))
     now = read(directory)
     wanted: int = now.generation if args.generation is None else args.generation
     if wanted > now.generation:
-        raise ProjectionError(f"{directory} is at generation {now.generation}; there is no {wanted} to acknowledge yet")
+        raise ProjectionError(f"{directory} is at generation {now.generation}: {wanted} cannot be acknowledged yet")
     if now.leaving:
         ack.write(directory, wanted)
     answer = WrittenAck(
@@ -87,7 +87,5 @@ def _sentence(answer: WrittenAck) -> str:
     if answer.acknowledged is None:
         return "nothing to acknowledge: no CPU is about to be taken"
     if answer.acknowledged < answer.generation:
-        return (
-            f"acknowledged {answer.acknowledged}; told since: generation {answer.generation}, leaving {answer.leaving}"
-        )
+        return f"acknowledged {answer.acknowledged}; newer: generation {answer.generation}, leaving {answer.leaving}"
     return f"acknowledged {answer.acknowledged}: leaving {answer.leaving}"

@@ -1,4 +1,4 @@
-"""`exec`: run a program that need not know of its CPUs changing: its threads are moved, and it is signalled."""
+"""`exec`: run a program that need not follow its CPUs itself: its threads are moved, and it can be signalled."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from state.projection import Projection
 from state.watch import POLL_SECONDS, SHORT_POLL_SECONDS, ProjectionWatch
 
 WAIT_SECONDS: Final = 2.0
-"""The daemon writes within some ten milliseconds of a start; where none runs, no start should hang for long."""
+"""The daemon writes within about ten milliseconds of a start; without a daemon, no start should hang for long."""
 
 THREADS: Final = (
     "OMP_NUM_THREADS",
@@ -46,14 +46,14 @@ _RETRY_SECONDS: Final = (0.05, 1.0)
 makes faster than they are moved. At first, and, twice as long each time, at last."""
 
 _SIGNALS_A_TURN: Final = 64
-"""However many signals come, what is told and who has ended is looked at too."""
+"""Signals between two looks at the projection and at ended children, however many signals come."""
 
 _LOOK_SECONDS: Final = 0.001
 """Longer than it takes to find out that nothing has changed."""
 
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
-_DESCRIPTION = """Run a program on the CPUs that its container has, whatever they become. Its threads, and those of all
+_DESCRIPTION = """Run a program on the CPUs of its container, and follow their changes. Its threads, and those of all
 that it starts, are moved off CPUs that are about to be taken, which is then acknowledged, and onto CPUs that come.
 A thread that the program binds to CPUs itself is left there."""
 
@@ -69,10 +69,10 @@ examples:
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "exec",
-        help="run a program that follows its CPUs: its threads are moved, and it is signalled",
+        help="run a program and keep its threads on the CPUs of its container",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -96,7 +96,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="DIR",
         help="the projection directory; by default $CPUSET_SIDECAR_DIR, or /run/cpuset-sidecar/by-id/$HOSTNAME",
     )
-    parser.add_argument("--no-ack", action="store_true", help="do not acknowledge: always use the whole grace")
+    parser.add_argument("--no-ack", action="store_true", help="do not acknowledge: always use the whole grace period")
     parser.add_argument(
         "--wait",
         type=typed("--wait", duration(0, 3600)),
@@ -104,16 +104,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="SECONDS",
         help=f"how long to wait for the projection before the start (default: {WAIT_SECONDS:g})",
     )
-    parser.add_argument("--verbose", action="store_true", help="say on stderr what is done at each change")
+    parser.add_argument("--verbose", action="store_true", help="report on stderr what is done at each change")
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="PROGRAM", help="the program and its arguments")
     parser.set_defaults(func=lambda args: run(args, parser))
 
 
 def run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
-    """Run the program to its end; the exit code."""
+    """Run the program to its end. Return the exit code."""
     words: list[str] = args.words[1:] if args.words[:1] == ["--"] else args.words
     if not words:
-        parser.error("which program? cpuset-sidecar exec -- PROGRAM [ARGUMENT ...]")
+        parser.error("no program given: write cpuset-sidecar exec -- PROGRAM [ARGUMENT ...]")
     blocked = take_signals()
     with ProjectionWatch(args.dir, ear=_signalling_ear) as watch:
         try:
@@ -124,7 +124,9 @@ def run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
 
 
 def environment_for(cpus: int | None, given: Mapping[str, str], more: Sequence[str] = ()) -> dict[str, str]:
-    """The program's environment: the given one, and the number of CPUs, if known, in each variable that is not set."""
+    """Return the program's environment: the given one, and the number of CPUs, if known, in each variable that is not
+    set.
+    """
     if cpus is None:
         return dict(given)
     return {**dict.fromkeys((*THREADS, *more), str(cpus)), **given}
@@ -144,18 +146,18 @@ class _Run:
         self._followers = Followers()
         self._told: Projection | None = None
         self._wanted: CPUSet | None = None
-        """What was last asked for; the program was signalled of this."""
+        """The CPUs last asked for, of which the program was signalled."""
         self._owes = False
-        """Whether `leaving` has to be left and acknowledged yet."""
+        """Whether `leaving` must still be left and acknowledged."""
         self._follow_at = math.inf
-        """When the threads have to be moved, all or some."""
+        """When threads must be moved next."""
         self._retry_seconds = _RETRY_SECONDS[0]
         self._said: set[str] = set()
         self._noted = ""
         self._look_at = 0.0
 
     def to_the_end(self, blocked: set[int]) -> int:
-        """Start the program when its CPUs are known, or are not in time; follow until it ends."""
+        """Start the program once its CPUs are known or the wait is over; follow until it ends."""
         adopt_orphans()
         start_by = time.monotonic() + self._wait_seconds
         child: Child | None = None
@@ -180,13 +182,13 @@ class _Run:
     def _start(self, blocked: set[int]) -> Child:
         if self._told is None:
             self._say_once(
-                f"{self._watch.trouble or 'nothing is known of our CPUs'}; starting without it, and watching"
+                f"{self._watch.trouble or 'the CPUs are unknown'}; starting the program anyway, and watching"
             )
         count = None if self._wanted is None else len(self._wanted)
         return Child(self._words, environment_for(count, os.environ, self._threads_env), blocked)
 
     def _hear(self, heard: signal.struct_siginfo, child: Child | None) -> None:
-        """A signal that was sent to us: there is something to look at, or it is the program's."""
+        """Act on a signal sent to this process: look for changes, or pass it on to the program."""
         number, from_kernel = heard.si_signo, heard.si_code > 0
         if number == signal.SIGIO and from_kernel:
             self._look_at = 0.0
@@ -194,7 +196,7 @@ class _Run:
             child.pass_on(number, from_kernel=from_kernel)
 
     def _look(self) -> None:
-        """Read what is told now, if it is time to: something was heard, or nothing for long."""
+        """Read the projection if it changed, or was not read for long."""
         if time.monotonic() < self._look_at:
             return
         newest: Projection | None = None
@@ -214,11 +216,11 @@ class _Run:
         self._follow_at, self._retry_seconds = 0.0, _RETRY_SECONDS[0]
 
     def _follow(self, child: Child | None) -> None:
-        """Move the threads where they should be, signal, and acknowledge, in this order."""
+        """Move the threads, signal, and acknowledge, in this order."""
         told = self._told
         if told is None or time.monotonic() < self._follow_at:
             return
-        # Where nothing would be left there is nowhere to go: the kernel will move everybody at once.
+        # Without any CPU left there is nowhere to go: the kernel will move all threads at once.
         wanted = told.cpus - told.leaving or told.cpus
         moved = self._followers.follow(wanted, told.cpus, told.leaving)
         self._note(_outcome(told, moved))
@@ -246,7 +248,7 @@ class _Run:
         try:
             ack.write(self._watch.directory, generation)
         except ProjectionError as error:
-            self._say_once(f"CPUs were left, but that cannot be acknowledged: {error}")
+            self._say_once(f"CPUs were left, but this cannot be acknowledged: {error}")
         else:
             self._note(f"acknowledged {generation}")
 
@@ -265,14 +267,16 @@ def _outcome(told: Projection, moved: Moved) -> str:
     words = [f"CPUs {told.cpus}", f"leaving {told.leaving}"] if told.leaving else [f"CPUs {told.cpus}"]
     threads = [f"{moved.following} followed to {mine()}"]
     if moved.own:
-        threads.append(f"{moved.own} on CPUs of their own choice")
+        threads.append(f"{moved.own} bound by the program")
     if moved.on_leaving:
         threads.append(f"{moved.on_leaving} not off yet")
     return f"{', '.join(words)}; threads: {', '.join(threads)}"
 
 
 def _signalling_ear() -> Ear:
-    """An ear that sends us SIGIO when there is something to hear (fcntl(2), O_ASYNC; inotify(7) from Linux 2.6.25)."""
+    """Return an ear that sends us SIGIO when there is something to hear (fcntl(2), O_ASYNC; inotify(7) from Linux
+    2.6.25).
+    """
     ear = Inotify()
     fcntl.fcntl(ear.fd, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(ear.fd, fcntl.F_SETFL, fcntl.fcntl(ear.fd, fcntl.F_GETFL) | os.O_ASYNC)

@@ -40,32 +40,32 @@ def add_parser(subparsers: Subparsers) -> None:
         "--until",
         type=typed("--until", choice(Until)),
         metavar="WHEN",
-        help="end (0) once it holds CPUs of its own (granted), or runs on exactly them and alone (settled)",
+        help="exit with 0 once it holds exclusive CPUs (granted), or runs on exactly them and alone (settled)",
     )
     parser.add_argument(
         "--timeout",
         type=typed("--timeout", duration(0.001, 86400)),
         metavar="SECONDS",
-        help="with --until: end (1) where that takes longer",
+        help="with --until: exit with 1 if that takes longer",
     )
-    parser.add_argument("--json", action="store_true", help="print each state whole, one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="print each state in full, one JSON object per line")
     parser.set_defaults(func=_run_with)
 
 
 def run(directory: str | None, as_json: bool, until: Until | None = None, timeout: float = math.inf) -> int:
-    """Print each change until interrupted (0), or until it is so (0). 1 where the directory can never be read, or it
-    took longer than `timeout` seconds; 2 where it is no directory.
+    """Print each change until interrupted or until the condition holds (0). Return 1 if the directory can never be
+    read, or after `timeout` seconds; 2 if it is not a directory.
     """
     with ProjectionWatch(directory) as watch:
         if os.path.lexists(watch.directory) and not os.path.isdir(watch.directory):
-            _complain(f"{watch.directory} is not a directory; give the one that holds status.json and cpuset")
+            _complain(f"{watch.directory} is not a directory: give the one with status.json and cpuset")
             return 2
         try:
             return _print_changes(watch, as_json, until, time.monotonic() + timeout)
         except KeyboardInterrupt:
             return 0
         except BrokenPipeError:
-            # Whoever read has seen enough. Python would complain once more when it flushes at its end.
+            # The reader has seen enough. Python would complain once more when it flushes at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
 
@@ -78,7 +78,7 @@ class Until(enum.StrEnum):
 
 
 def change_line(now: Projection, before: Projection | None, seen_at: datetime) -> str:
-    """One change for people: the time, what is in force, and what is different from before."""
+    """Return one change as a line: the time, what is in force, and what changed."""
     words = [seen_at.strftime("%H:%M:%S.%f")[:-3], now.sharing.value, f"cpus {now.cpus}"]
     if before is not None:
         if gained := now.cpus - before.cpus:
@@ -127,7 +127,9 @@ def _print(line: str, projection: Projection, as_json: bool) -> None:
 
 
 def _reached(directory: str, until: Until) -> Projection | None:
-    """What the directory says, if it is so. Not what is in force is asked here: before it starts, nothing is."""
+    """Return what the directory says, if the condition holds. Not what is in force is asked here: before it starts,
+    nothing is.
+    """
     with suppress(ProjectionError):
         found = read(directory)
         is_so = found.settled if until is Until.SETTLED else found.sharing is Sharing.EXCLUSIVE
@@ -137,12 +139,12 @@ def _reached(directory: str, until: Until) -> Projection | None:
 
 def _reason(directory: str) -> str:
     with suppress(ProjectionError):
-        return read(directory).reason or "it does not say why"
-    return "it says nothing"
+        return read(directory).reason or "it gives no reason"
+    return "there is no projection"
 
 
 def _is_hopeless(trouble: ProjectionError) -> bool:
-    """Whether waiting cannot help: the directory may not be entered, or the file not be read."""
+    """Return whether waiting cannot help: the directory may not be entered, or the file not be read."""
     cause: Any = trouble
     while cause is not None:
         if isinstance(cause, PermissionError):

@@ -1,20 +1,21 @@
 """Moving the threads of a process and all its descendants from one set of CPUs to the next.
 
-The kernel confines threads to the container's cpuset by itself, but it knows only all of them or nothing: a thread that
-once asked for a set of CPUs (sched_setaffinity(2)) is not widened when the cpuset grows, and before a cpuset shrinks
-nobody leaves. So each thread is asked to move, one by one.
+The kernel confines threads to the container's cpuset by itself, but only all of them at once: a thread that once asked
+for a set of CPUs (sched_setaffinity(2)) is not widened when the cpuset grows, and no thread leaves before a cpuset
+shrinks. So each thread is moved, one by one.
 
 1. A thread follows if its CPUs are ours: those that we last asked for, or what the kernel has made of those since. What
    that is, our own thread shows, since it was asked the same and is in the same cpuset: kernels from 6.2 on remember
    what was asked for and apply its part within the cpuset; earlier ones set each thread to the whole cpuset whenever
-   that changes (cpuset(7)). All are looked at before any is moved, and anew if the kernel changed ours meanwhile.
+   that changes (cpuset(7)). All are looked at before any is moved, and again if the kernel changed ours in the
+   meantime.
 2. Any other set of CPUs is the program's own doing. Such a thread is left alone, and remembered: it may bind itself to
    what happens to be our next set. It follows again once it changes to all CPUs in force. As long as CPUs that it chose
    are not in force, nothing is concluded from those that it has: the kernel pushed it there.
 3. Threads are born while others are moved, and inherit the CPUs of their parent (sched_setaffinity(2)). So a pass over
    all is followed by another one, until one finds nothing to move and the kernel has not interfered.
 4. Asking for CPUs outside the cpuset is no error as long as one is inside: the kernel takes those (EINVAL otherwise).
-   Both happen when what is told is not yet, or no longer, so. The next change, or the next look, puts it right.
+   Both happen when the projection is ahead of the kernel or behind it. The next change, or the next look, corrects it.
 5. When sched_setaffinity returns, a running thread has been moved off the CPUs that it may not use any more.
 """
 
@@ -34,7 +35,7 @@ MAX_PASSES: Final = 64
 
 
 class Moved(NamedTuple):
-    """What came of following: how many threads follow and how many keep CPUs of their own. `on_leaving` may still run
+    """The result of a pass: how many threads follow and how many have bound themselves. `on_leaving` may still run
     where they should not. `is_complete` is false where another attempt may do better."""
 
     following: int
@@ -61,7 +62,7 @@ class Followers:
         """Move all that follow to `wanted`. `in_force` are the CPUs of the container, of which `leaving` go."""
         moved = Moved(0, 0, 0, is_complete=False)
         if not os.path.isdir(_PROCESSES):
-            # Nothing can be said of threads that cannot be seen.
+            # Threads that cannot be seen are unknown.
             return moved
         followers = self._told_apart(in_force)
         _ask(0, wanted)
@@ -76,7 +77,7 @@ class Followers:
         return moved
 
     def were_moved(self) -> bool:
-        """Whether the kernel gave our own thread, and so all that follow, other CPUs than were asked for."""
+        """Return whether the kernel gave our own thread, and so all that follow, other CPUs than were asked for."""
         return mine() not in self._ours
 
     def _told_apart(self, in_force: CPUSet) -> set[int]:
@@ -115,7 +116,7 @@ class Followers:
     def _pass(
         self, wanted: CPUSet, target: CPUSet, followers: set[int], leaving: CPUSet, *, is_first: bool
     ) -> tuple[Moved, bool]:
-        """Look at each thread once; whether one had to be moved."""
+        """Look at each thread once. Return whether one had to be moved."""
         following = own = on_leaving = 0
         had_to = False
         for process, thread in _threads(os.getpid()):
@@ -139,12 +140,12 @@ class Followers:
 
 
 def mine() -> CPUSet:
-    """The CPUs that our own thread may use."""
+    """Return the CPUs that our own thread may use."""
     return CPUSet(os.sched_getaffinity(0))
 
 
 def _ask(thread: int, cpus: CPUSet) -> None:
-    """Gone, not ours to move, or all of it outside its cpuset (4): then it stays as it is."""
+    """Ignore a thread that is gone, not ours to move, or would have no CPU in its cpuset (4)."""
     with contextlib.suppress(OSError):
         os.sched_setaffinity(thread, cpus)
 
@@ -181,19 +182,19 @@ def _parent(process: str) -> int | None:
 
 
 def _born(process: int, thread: int) -> bytes:
-    """When it was made (starttime of proc_pid_stat(5)): a number of a thread is used again. Empty if it is gone."""
+    """Return its start time (proc_pid_stat(5)), as thread IDs are reused. Empty if it is gone."""
     fields = _stat(f"{_PROCESSES}/{process}/task/{thread}/stat")
     return fields[19] if len(fields) > 19 else b""
 
 
 def _is_alive(process: int, thread: int) -> bool:
-    """A zombie runs nowhere, whatever CPUs it had."""
+    """Return a zombie runs nowhere, whatever CPUs it had."""
     fields = _stat(f"{_PROCESSES}/{process}/task/{thread}/stat")
     return bool(fields) and fields[0] not in (b"Z", b"X")
 
 
 def _stat(path: str) -> list[bytes]:
-    """The fields from the third on. The second one, the name, is in brackets and may hold anything."""
+    """Return the fields from the third on. The second one, the name, is in brackets and may hold anything."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

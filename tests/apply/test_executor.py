@@ -242,7 +242,7 @@ async def test_the_other_orders(autojump_clock: MockClock, bench: Bench, monkeyp
     monkeypatch.setattr(bench.docker.kernel, "topology", broken)
     bench.executor.start(ReadTopology())
     await trio.sleep(1)
-    assert "the machine cannot be read" in bench.lines.getvalue()
+    assert "the machine's topology cannot be read" in bench.lines.getvalue()
 
 
 async def test_a_stop_that_fails_is_told(autojump_clock: MockClock, bench: Bench) -> None:
@@ -251,7 +251,7 @@ async def test_a_stop_that_fails_is_told(autojump_clock: MockClock, bench: Bench
     bench.executor.start(StopContainer(docker(one), NO_CPUS))
     fact = await bench.next()
     assert isinstance(fact, StopFailed)
-    assert "it could not be stopped" in fact.reason
+    assert "it cannot be stopped" in fact.reason
     await bench.docker.come_up()
     bench.executor.start(StopContainer(docker("f" * 64), NO_CPUS))
     with trio.move_on_after(5) as scope:

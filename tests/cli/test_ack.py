@@ -50,13 +50,13 @@ def test_an_earlier_generation_is_acknowledged_as_that(projection: Told, capsys:
     projection.tell(CPUSet.parse("0-3"), leaving=CPUSet.parse("2-3"))
     assert run("--dir", projection.directory, asked) == 0
     assert projection.acknowledged() == f"{asked}\n"
-    assert "told since: generation 2, leaving 2-3" in capsys.readouterr().out
+    assert "newer: generation 2, leaving 2-3" in capsys.readouterr().out
 
 
 def test_a_generation_that_there_is_not_yet_is_an_error(projection: Told) -> None:
     """Nobody can have followed it."""
     projection.tell(CPUSet.parse("0-3"), leaving=CPUSet.parse("3"))
-    with pytest.raises(ProjectionError, match="is at generation 1; there is no 2"):
+    with pytest.raises(ProjectionError, match="is at generation 1: 2 cannot be acknowledged yet"):
         run("--dir", projection.directory, 2)
     assert projection.acknowledged() == ""
 

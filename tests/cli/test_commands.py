@@ -58,7 +58,7 @@ def _leave(directory: Path, made: World) -> None:
 def test_status_is_a_table_and_a_map() -> None:
     """Plain text, exactly this."""
     lines = rendered(status_of(BUSY, updated_at="2026-03-04T05:06:02Z"), NOW, is_running=True)
-    assert lines[4].startswith("   big   626967000000  shared     0,3   settled; refused: 5 exclusive CPUs asked for")
+    assert lines[4].startswith("   big   626967000000  shared     0,3   settled; refused: asked for 5 exclusive CPUs")
     assert max(map(len, lines)) <= 100
     assert [*lines[:4], *lines[5:]] == [
         "policy static on docker 26.1.5 | reserved 0 | shared 0,3 | exclusive 1-2",
@@ -78,7 +78,7 @@ def test_status_says_when_the_daemon_is_gone() -> None:
     """What it last knew, and how long ago; and what it could not do."""
     status = status_of(BUSY, updated_at="2026-03-04T02:06:07+00:00", problems=("the disk is full",))
     lines = rendered(status, NOW, is_running=False)
-    assert lines[1:3] == ["THE DAEMON IS NOT RUNNING: this is what it last knew, 3 h ago", "problem: the disk is full"]
+    assert lines[1:3] == ["THE DAEMON IS NOT RUNNING: this is its last state, 3 h old", "problem: the disk is full"]
     assert rendered(replace(status, is_ready=False), NOW, is_running=None)[1].startswith(
         "the daemon was waiting for the engine 3 h"
     )
@@ -123,7 +123,7 @@ def test_without_a_daemon_status_fails_but_shows(
     assert main(["status", "--state-dir", str(tmp_path / "nowhere")]) == 1
     assert capsys.readouterr().err == (
         f"cpuset-sidecar: there is no {tmp_path}/nowhere: no daemon has run with this state_dir "
-        "(--state-dir says another)\n"
+        "(set another with --state-dir)\n"
     )
 
 
@@ -131,7 +131,7 @@ def test_without_a_daemon_status_fails_but_shows(
 def test_watching_wants_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """A pipe cannot be redrawn."""
     assert main(["status", "--watch"]) == 2
-    assert "--watch wants a terminal" in capsys.readouterr().err
+    assert "--watch needs a terminal" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("state_dir")
@@ -142,8 +142,8 @@ def test_explain_tells_by_name_and_by_id(capsys: pytest.CaptureFixture[str]) -> 
         assert capsys.readouterr().out == (
             "web (776562000000): exclusive, running, on 1-2\n"
             "  It asked for 2 exclusive CPUs and was granted 1-2.\n"
-            "  It runs on exactly these, and nobody else does.\n"
-            "  Its limit of 2 CPUs is lifted while it has CPUs of its own, and put back when it leaves them.\n"
+            "  It runs on exactly these, and no other container does.\n"
+            "  Its limit of 2 CPUs is lifted while it has exclusive CPUs, and restored when it gives them up.\n"
             "  They are 2 cores.\n"
         )
     assert main(["explain", "--json", "big"]) == 0
@@ -155,7 +155,7 @@ def test_explain_tells_by_name_and_by_id(capsys: pytest.CaptureFixture[str]) -> 
     [
         ("wep", "there is no container 'wep'; did you mean 'web'?"),
         ("zzz", "there is no container 'zzz'; `cpuset-sidecar status` lists them"),
-        ("6", "'6' is the beginning of 2 ids (big, log): give more of it"),
+        ("6", "'6' is the beginning of 2 ids (big, log): give more characters"),
         ("\x1b[2J", "there is no container '\\x1b[2J'; `cpuset-sidecar status` lists them"),
         ("", "there is no container ''; `cpuset-sidecar status` lists them"),
     ],
@@ -181,7 +181,7 @@ def test_state_prints_the_books(state_dir: Path, capsys: pytest.CaptureFixture[s
     ]
     assert "web      776562000000  2     1-2  1-2" in lines
     assert "776562000000  nano_cpus 2000000000" in lines
-    assert any(line.startswith("big      626967000000  not-enough  5 exclusive CPUs") for line in lines)
+    assert any(line.startswith("big      626967000000  not-enough  asked for 5 exclusive CPUs") for line in lines)
     assert main(["state", "--json"]) == 0
     assert codec.decode(capsys.readouterr().out.encode(), State) == BUSY.state
     (state_dir / "checkpoint.json").write_bytes(before[:-5])
@@ -189,7 +189,7 @@ def test_state_prints_the_books(state_dir: Path, capsys: pytest.CaptureFixture[s
     assert f"checkpoint.json in {state_dir} cannot be used: it is not a checkpoint" in capsys.readouterr().err
     (state_dir / "checkpoint.json").unlink()
     assert main(["state"]) == 1
-    assert "there are no books in" in capsys.readouterr().err
+    assert "there is no recorded state in" in capsys.readouterr().err
 
 
 def test_topology_shows_records_and_reads_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -214,7 +214,7 @@ def test_topology_shows_records_and_reads_back(tmp_path: Path, capsys: pytest.Ca
         (["--machine", "/proc/self/exe"], "/proc/self/exe is not a recorded machine: it is not text"),
         (["--machine", "/etc/passwd"], "line 1 of the record is"),
         (["--record", "/proc/nowhere/x"], "the record cannot be written to /proc/nowhere/x: No such file"),
-        (["--sys", "/proc"], "no online CPU is told below devices/system/cpu"),
+        (["--sys", "/proc"], "no online CPU is named below devices/system/cpu"),
     ],
 )
 def test_topology_of_no_machine(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,7 +77,7 @@ def test_the_kernels_word_on_containers() -> None:
         "the effective CPUs of log cannot be read",
     )
     assert told(check_cgroups(None, "/cg", seen)) == [
-        ("cgroups", "warn", "no cgroup hierarchy with cpusets at /cg: orders cannot be verified")
+        ("cgroups", "warn", "no cgroup hierarchy with cpusets at /cg: updates cannot be verified")
     ]
 
 
@@ -97,7 +97,7 @@ def test_a_configuration_that_does_nothing_or_does_not_fit() -> None:
     """None is the default, and deserves a word; a reservation must fit the machine."""
     siblings = uniform(cores=2, threads=2)
     assert told(check_config(Config(), siblings)) == [
-        ("policy", "warn", "it is none (no file): no container is touched")
+        ("policy", "warn", "it is none (no file): no container is changed")
     ]
 
     def static(**flags: str) -> Config:
@@ -128,7 +128,7 @@ def test_containers_that_are_pinned_mounted_or_labelled_wrongly() -> None:
     found = told(check_containers(Config(), report, {ours.key: Originals()}, ALL))
     assert found == [
         ("pinned by hand", "warn", "pinned have a cpuset of their own"),
-        ("mounts", "fail", "stale mount a single projected file, which stays stale for ever"),
+        ("mounts", "fail", "stale mount a single projected file, which stays stale"),
         (
             "labels",
             "warn",
@@ -150,7 +150,7 @@ def test_directories_that_cannot_be_written_or_will_not_last(tmp_path: Path) -> 
     memory = f"{DISK}\n30 25 0:5 / {tmp_path} rw - tmpfs none rw"
     path = str(tmp_path / "made" / "later")
     assert told(check_state_dir(path, DISK, is_running=False))[0][1:] == ("ok", f"{path} can be written (ext4)")
-    assert told(check_state_dir(path, DISK, is_running=True))[1] == ("daemon", "ok", f"one is running on {path}")
+    assert told(check_state_dir(path, DISK, is_running=True))[1] == ("daemon", "ok", f"it is running on {path}")
     assert told(check_state_dir(path, memory, is_running=None))[0][1] == "warn"
     assert told(check_projections(path, memory))[0][1] == "ok"
     assert told(check_projections(path, DISK))[0][1] == "warn"

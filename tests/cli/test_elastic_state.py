@@ -56,5 +56,5 @@ def test_explain_says_why_cpus_moved(story: Story, tmp_path: Path, capsys: pytes
     assert main(["explain", "batch", "--state-dir", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert f"  It gave up CPUs {take.cpus}: {why(take.cause)}." in lines
-    assert any(line.startswith(f"  CPUs {take.cpus} are leaving it (take 1), until it acknowledges") for line in lines)
-    assert "  It may have 2 to 6 CPUs: it gets its share of all that is spare, by its weight of 20." in lines
+    assert any(line.startswith(f"  It keeps CPUs {take.cpus} (take 1) until it acknowledges") for line in lines)
+    assert "  It may have 2 to 6 CPUs: it gets a share of the spare CPUs, by its weight of 20." in lines

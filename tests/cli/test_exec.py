@@ -116,7 +116,7 @@ def test_a_thread_that_the_program_bound_stays_and_holds_the_acknowledgement_bac
         assert complaint(process).endswith(f"CPUs {EVERY}; threads: 0 followed to {EVERY}")
         asked = projection.tell(EVERY, leaving=LAST)
         said = complaint(process)
-        threads = f"1 followed to {REST}, 1 on CPUs of their own choice, 1 not off yet"
+        threads = f"1 followed to {REST}, 1 bound by the program, 1 not off yet"
         assert said.endswith(f"CPUs {EVERY}, leaving {LAST}; threads: {threads}")
         assert os.sched_getaffinity(bound) == set(LAST)
         assert projection.acknowledged() == ""
@@ -286,7 +286,7 @@ def test_a_projection_that_is_ahead_of_the_kernel_is_made_good_later(projection:
 def test_without_a_projection_the_program_runs_and_is_told_of_once(projection: Told) -> None:
     """And follows from when there is one."""
     with executing("sleep", "1000", options=("--wait", "0", "--dir", projection.directory)) as process:
-        assert "starting without it, and watching" in complaint(process)
+        assert "starting the program anyway, and watching" in complaint(process)
         await_program(process, "sleep")
         assert all_on(process.pid, EVERY)
         projection.tell(FIRST)

@@ -64,7 +64,7 @@ def test_a_narrow_parent_is_named_once_with_whom_it_confines(config: Config) -> 
         placed(config, one, one.cgroup_parent, cpus)
     found = only(list(check_parents(config, report(*views), ONLINE)))
     assert found.verdict is Verdict.WARN
-    assert "the cgroup /x.slice has CPUs 0-1 only, and confines a, b" in found.says
+    assert "the cgroup /x.slice has only CPUs 0-1, and confines a, b" in found.says
     assert list(check_parents(config, report(*views), ONLINE, shared="/x.slice")) == []
 
 
@@ -72,7 +72,7 @@ def test_an_engine_that_counts_fewer_cpus_than_there_are_is_said(config: Config)
     """dockerd in a slice of its own refuses what lies outside it."""
     found = only(list(check_parents(config, report(), CPUSet.parse("0-7"))))
     assert found.verdict is Verdict.WARN
-    assert "the engine counts 4 CPUs of 8" in found.says
+    assert "the engine knows 4 of 8 CPUs" in found.says
 
 
 def test_a_parent_with_a_controllers_name_is_said(config: Config) -> None:
@@ -112,10 +112,8 @@ def test_containers_of_before_are_named_until_they_are_restarted(group: FakeGrou
     group.homes = {inside.id: "/pool.slice/x", outside.id: "/system.slice/x"}
     found = only(list(check_shared_group(report(inside, outside, view("far", parent="b.slice")), group, None)))
     assert found.verdict is Verdict.WARN
-    assert "outside of 2 without a cgroup parent of their own are not in pool.slice" in found.says
-    assert only(list(check_shared_group(report(inside), group, OURS))).says == (
-        "pool.slice confines the shared pool, is there"
-    )
+    assert "outside of 2 without a cgroup parent are not in pool.slice" in found.says
+    assert only(list(check_shared_group(report(inside), group, OURS))).says == ("pool.slice confines the shared pool")
 
 
 def test_labelled_containers_inside_fail_with_the_cure(group: FakeGroup) -> None:
@@ -124,5 +122,5 @@ def test_labelled_containers_inside_fail_with_the_cure(group: FakeGroup) -> None
     group.homes = {running.id: "/pool.slice/x", apart.id: "/b.slice/x"}
     found = only(list(check_shared_group(report(running, idle, apart), group, OURS)))
     assert found.verdict is Verdict.FAIL
-    assert found.says.startswith("idle, running ask for CPUs of their own")
+    assert found.says.startswith("idle, running ask for exclusive CPUs")
     assert "cgroup_parent: sidecar-exclusive.slice" in found.cure

@@ -66,7 +66,7 @@ def test_two_units_and_a_key_are_written_and_taken_away(host: Host) -> None:
         f"written: /{UNITS}/sidecar-shared.slice",
         f"written: /{UNITS}/sidecar-exclusive.slice",
         f"written: {host.file}",
-        "restart dockerd",
+        "systemctl restart docker",
         'shared_slice = "sidecar-shared.slice"',
         "cgroup_parent: sidecar-exclusive.slice",
         "/run/dbus/system_bus_socket",
@@ -123,7 +123,7 @@ def test_another_default_parent_is_respected(host: Host) -> None:
     assert host.files() == ["etc/docker/daemon.json"]
     assert host.run("--shared-slice", "games.slice") == 0
     assert host.run("--remove") == 0
-    assert "is not ours, and stays" in host.said()
+    assert "was not set by this command, and stays" in host.said()
     assert host.settings() == {"cgroup-parent": "games.slice"}
 
 
@@ -167,7 +167,7 @@ def test_a_flag_of_dockerd_would_keep_it_from_starting(host: Host, monkeypatch: 
         (engine(), 0, "sidecar-shared.slice"),
         (engine(driver="cgroupfs"), 0, "/sidecar-shared"),
         (engine(version="1", driver="cgroupfs"), 1, "cgroup v1"),
-        (EngineReport(error="nobody answers."), 1, "nobody answers. Or say --driver systemd"),
+        (EngineReport(error="no answer"), 1, "no answer; or add --driver systemd"),
     ],
 )
 def test_the_engine_is_asked_for_its_driver(
@@ -184,11 +184,11 @@ def test_podman_has_units_and_no_default(host: Host, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(cmd_install_slice, "ask_engine", lambda _: engine(name="podman"))
     assert host.run(driver="auto") == 0
     said = host.said()
-    assert "podman run --cgroup-parent sidecar-shared.slice, or Slice=sidecar-shared.slice in a quadlet" in said
+    assert "`podman run --cgroup-parent sidecar-shared.slice`, or Slice=sidecar-shared.slice in a quadlet" in said
     assert host.files() == [f"{UNITS}/sidecar-exclusive.slice", f"{UNITS}/sidecar-shared.slice"]
 
 
 def test_a_root_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is made in a place that was misspelt."""
     assert main(["install-slice", "--root", f"{tmp_path}/none", "--driver", "systemd"]) == 1
-    assert "is no directory" in capsys.readouterr().err
+    assert "is not a directory" in capsys.readouterr().err

@@ -69,7 +69,7 @@ def test_requests_are_answered_one_after_the_other_and_a_refusal_says_what_would
     assert main(args) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "A  10 CPUs: 1,4-7,9,12-15 (5 whole cores, sockets 0, 1)"
-    assert lines[1].startswith("B  6 CPUs: none: 6 exclusive CPUs asked for, 5 free: 2-3,8,10-11 (1 reserved: 0; ")
+    assert lines[1].startswith("B  6 CPUs: none: asked for 6 exclusive CPUs, 5 free: 2-3,8,10-11 (1 reserved: 0; ")
     assert lines[1].endswith("; 5 would fit")
 
 
@@ -140,7 +140,7 @@ def test_a_number_of_cpus_that_is_none_is_wrong_usage(cpus: str, capsys: pytest.
 def test_a_label_that_leaves_it_alone_asks_for_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     args = ["plan", "--cpus", "2", "--label", "cpuset.manage=off", "--state-dir", str(tmp_path), "--reserved", "0"]
     assert main(args) == 1
-    assert "A  2 CPUs: none: it asks for no CPUs of its own" in capsys.readouterr().out
+    assert "A  2 CPUs: none: it asks for no exclusive CPUs" in capsys.readouterr().out
 
 
 def test_a_recorded_machine_is_planned_from_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,7 +151,7 @@ def test_a_recorded_machine_is_planned_from_nothing(tmp_path: Path, capsys: pyte
     record.write_text("".join(f"{line}\n" for line in lines))
     assert main(["plan", "--machine", str(record), "--cpus", "2", "--state-dir", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "nothing is reserved by the configuration: 1 CPU is assumed" in out
+    assert "the configuration reserves no CPU: 1 reserved CPU is assumed" in out
     assert "A  2 CPUs: 1,3 (1 whole core)" in out
 
 
@@ -160,7 +160,7 @@ def test_books_that_cannot_be_read_are_told_with_the_way_around(
 ) -> None:
     (tmp_path / "checkpoint.json").write_text("?")
     assert main(["plan", "--cpus", "1", "--state-dir", str(tmp_path)]) == 1
-    assert "--empty plans as if nothing were running" in capsys.readouterr().err
+    assert "--empty plans plan as if nothing were running" in capsys.readouterr().err
 
 
 def test_explain_says_how_cpus_lie(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,14 +176,14 @@ def test_explain_says_what_changed_options_would_do(tmp_path: Path, capsys: pyte
     state_of(tmp_path, later=replace(STATIC, options=("distribute-cpus-across-cores",)))
     assert main(["explain", "web", "--state-dir", str(tmp_path)]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last == "  Placed anew now it would get 1-2 (2 single threads, socket 0); what is held stays."
+    assert last == "  Placed again now, it would get 1-2 (2 single threads, socket 0); it keeps what it has."
 
 
 def test_explain_says_where_a_request_would_be_refused_now(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state_of(tmp_path, later=replace(STATIC, isolated=IsolatedRule.ONLY))
     assert main(["explain", "--json", "web", "--state-dir", str(tmp_path)]) == 0
     explanation = json.loads(capsys.readouterr().out)["explanation"]
-    said = "Placed anew now it would be refused: 2 exclusive CPUs asked for, 0 free; isolated CPUs only (isolated)"
+    said = "Placed again now, it would be refused: asked for 2 exclusive CPUs, 0 free; isolated CPUs only (isolated)"
     assert explanation[-1].startswith(said)
 
 
@@ -223,7 +223,7 @@ def test_a_defragmentation_is_shown_without_doing_it(tmp_path: Path, capsys: pyt
     args = ["plan", "--defragment", "--state-dir", str(tmp_path), "--policy", "dynamic", "--reserved", "0"]
     assert main(args) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "wide: CPUs 4,12 for 1,9: moved together: on 1 NUMA node instead of 2",
+        "wide: CPUs 4,12 for 1,9: moved closer together: on 1 NUMA node instead of 2",
         "",
         "socket 0   [ 0r  8.] [ 1A  9A] [ 2. 10.] [ 3A 11A]",
         "socket 1   [ 4. 12.] [ 5. 13.] [ 6. 14.] [ 7. 15.]",
@@ -247,7 +247,7 @@ def test_a_defragmentation_that_nobody_allows_or_nobody_would_do_says_so(
         "moves": [],
         "notes": [
             "no container with exclusive CPUs may be moved: give it cpuset.move=true",
-            "the policy is static: only dynamic moves what runs, and would do this",
+            "the policy is static: only dynamic moves running containers, as shown",
         ],
     }
 

@@ -71,7 +71,7 @@ async def test_less_than_ordered_is_said(rig: Rig, capsys: pytest.CaptureFixture
     rig.story.settle()
     async with rig.serving():
         assert await typed(rig, "resize", "man", "3") == 0
-    assert "  1 of 3 CPUs are to be had now; it gets the others when they are spare" in capsys.readouterr().out
+    assert "  1 of 3 CPUs are available now; it gets the others when they become spare" in capsys.readouterr().out
 
 
 @pytest.mark.trio
@@ -79,7 +79,7 @@ async def test_less_than_ordered_is_said(rig: Rig, capsys: pytest.CaptureFixture
     ("words", "message"),
     [
         (("resize", "man", "4"), "man may have 1 to 3 CPUs (cpuset.min, cpuset.max), not 4"),
-        (("resize", "batch", "3"), "the size of batch is decided by fill: give it cpuset.scale=manual"),
+        (("resize", "batch", "3"), "the size of batch is decided by fill: set its label cpuset.scale=manual"),
         (("resize", "men", "3"), "there is no container 'men'; did you mean 'man'?"),
         (("resize", "a/../b", "3"), "there is no container 'a/../b': a name has no slash inside"),
         (("resize", "a b?c#d%20", "3"), "there is no container 'a b?c#d%20'; `cpuset-sidecar status` lists them"),
@@ -118,7 +118,7 @@ def test_without_a_daemon_there_is_nobody_to_ask(
     left.close()
     for directory in (tmp_path, tmp_path / "nowhere", stale):
         assert main([*words, "--state-dir", str(directory)]) == 1
-        message = f"cpuset-sidecar: no daemon is running on {directory} (--state-dir says another)\n"
+        message = f"cpuset-sidecar: no daemon is running on {directory} (set another with --state-dir)\n"
         assert capsys.readouterr().err == message
 
 
@@ -126,7 +126,7 @@ def test_without_permission_the_owner_is_named(tmp_path: Path, capsys: pytest.Ca
     """1, and the cure."""
     with listening(str(tmp_path)), nobody(tmp_path):
         assert main(["resize", "man", "3", "--state-dir", str(tmp_path)]) == 1
-    message = f"cpuset-sidecar: the daemon on {tmp_path} may be asked by its owner only: try it as root\n"
+    message = f"cpuset-sidecar: the daemon on {tmp_path} answers only its owner: run this as root\n"
     assert capsys.readouterr().err == message
 
 
@@ -136,7 +136,7 @@ def test_too_long_a_path_and_an_answer_of_something_else_are_told(
     """Whoever sits there instead of a daemon."""
     deep = tmp_path / ("x" * 120)
     assert main(["defragment", "--state-dir", str(deep)]) == 1
-    assert "cannot be asked: " in capsys.readouterr().err
+    assert "cannot be reached: " in capsys.readouterr().err
     for answer in (b"hello\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", b""):
         with listening(str(tmp_path)) as listener:
             listener.settimeout(20)

@@ -97,7 +97,7 @@ def test_a_kubelets_books_are_a_table() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (EXAMPLE.replace(b"0-63", b"0-62"), "file cannot be used: the checksum does not fit the content"),
+        (EXAMPLE.replace(b"0-63", b"0-62"), "file cannot be used: the checksum does not match the content"),
         (encode_checkpoint(BOOKS)[:-5], "file cannot be used: it is not a checkpoint"),
         (b"\x7fELF", "file cannot be used: it is not a kubelet's CPU manager state"),
     ],
@@ -130,7 +130,7 @@ def test_an_import_moves_what_the_books_know(
     shown = capsys.readouterr()
     assert shown.out == "web (776562000000) holds 6-7\n"
     assert shown.err == (
-        "cpuset-sidecar: not imported: container 'app' of pod 'uid-2' holds 5: no container is called so\n"
+        "cpuset-sidecar: not imported: container 'app' of pod 'uid-2' holds 5: no container has this name\n"
     )
     assert {grant.name: str(grant.cpus) for grant in books_in(state_dir).assignments.values()} == {
         "web": "6-7",
@@ -191,7 +191,7 @@ def test_an_import_that_cannot_be_leaves_the_books(
     file = left(tmp_path, kubelet_state.encode(overlapping))
     before = (state_dir / "checkpoint.json").read_bytes()
     assert main(["state", "--import", file]) == 1
-    assert "would break the books: CPUs 4 are granted to " in capsys.readouterr().err
+    assert "would break the recorded state: CPUs 4 are granted to " in capsys.readouterr().err
     held = os.open(state_dir / "lock", os.O_CREAT | os.O_RDWR)
     fcntl.flock(held, fcntl.LOCK_EX)
     assert main(["state", "--import", file]) == 1

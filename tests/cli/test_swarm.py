@@ -123,7 +123,7 @@ def test_the_command_counts_by_the_configuration_where_no_daemon_runs(
     assert (told["cpus"], told["before"], told["source"]) == (expected, None, "the configuration (no file)")
     assert written(path) == {"log-level": "warn", "node-generic-resources": [f"exclusive-cpu={expected}"]}
     assert main(asked(path)) == 0
-    assert "it stays as it is" in capsys.readouterr().out
+    assert "it is unchanged" in capsys.readouterr().out
     assert main(asked(path, "--remove")) == 0
     assert written(path) == {"log-level": "warn"}
 
@@ -146,8 +146,8 @@ async def test_the_command_believes_the_running_daemon(
         assert await trio.to_thread.run_sync(main, words) == 0
         told = capsys.readouterr().out.splitlines()
     assert told == [
-        f"this node can give 5 CPUs exclusively, by the daemon on {tmp_path}; {path} advertised exclusive-cpu=5",
-        "it stays as it is",
+        f"this node can grant 5 exclusive CPUs by the daemon on {tmp_path}; {path} advertised exclusive-cpu=5",
+        "it is unchanged",
     ]
 
 
@@ -155,7 +155,7 @@ def test_what_is_to_be_done_next_is_said(path: Path) -> None:
     """The number, where it stands, and that dockerd must be restarted for it, the node drained before."""
     lines = rendered(of(path, 15))
     assert lines[:2] == [
-        f"this node can give 15 CPUs exclusively, by ; {path} advertised nothing",
+        f"this node can grant 15 exclusive CPUs by ; {path} advertised nothing",
         "it advertises exclusive-cpu=15 now",
     ]
     assert [line.strip() for line in lines if line.startswith("  ")] == [
@@ -168,7 +168,7 @@ def test_what_is_to_be_done_next_is_said(path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--policy", "none"), "has the policy none, which gives nobody CPUs: set policy and reserved first"),
+        (("--policy", "none"), "has the policy none, which grants nothing: set policy and reserved first"),
         (("--shared-min", "8191"), "make it smaller"),
     ],
 )
@@ -195,7 +195,7 @@ def test_a_kind_that_is_no_name_is_wrong_usage(
 def test_a_file_that_says_something_else_there_is_left_alone(path: Path) -> None:
     """It is somebody's mistake, and theirs to correct."""
     path.write_text('{"node-generic-resources": {"exclusive-cpu": 3}}')
-    with pytest.raises(ConfigError, match="is not a list of texts: correct it first; nothing was changed"):
+    with pytest.raises(ConfigError, match="is not a list of strings: nothing was changed; correct it first"):
         of(path, 3)
 
 
@@ -206,7 +206,7 @@ def test_a_flag_of_dockerd_that_would_keep_it_from_starting_is_said(
     monkeypatch.setattr(
         dockerd_process, "find_dockerd", lambda: Dockerd(1, ("--debug", "--node-generic-resource=gpu=a"))
     )
-    with pytest.raises(ConfigError, match=r"would not start with node-generic-resources in .* drop that flag first"):
+    with pytest.raises(ConfigError, match=r"would not start with node-generic-resources in .* remove that flag first"):
         of(path, 3)
     assert not path.exists()
 
@@ -221,12 +221,12 @@ def test_names_of_single_resources_are_no_count(path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "engine", "count", "said"),
     [
-        (STATIC, NODE, 3, [("ok", "exclusive-cpu=3 is advertised, and can be given")]),
+        (STATIC, NODE, 3, [("ok", "exclusive-cpu=3 is advertised, and can be granted")]),
         (
             STATIC,
             NODE,
             2,
-            [("warn", "dockerd advertises exclusive-cpu=3 to Swarm's scheduler, and 2 can be given here")],
+            [("warn", "dockerd advertises exclusive-cpu=3 to Swarm's scheduler, but this node can grant 2")],
         ),
         (
             STATIC,

@@ -66,8 +66,8 @@ def test_top_shows_sizes_within_their_ranges() -> None:
     assert rows["batch"][3:8] == ["4", "2-4", "fill", "20", "-"]
     assert rows["busy"][3:8] == ["2", "1-2", "load", "10", "0.9"]
     assert rows["fixed"][3:8] == ["1", "1-1", "-", "-", "-"]
-    assert "containers without a wish for CPUs of their own: 1" in lines
-    assert "takes ever: 0 acknowledged, 0 forced" in lines
+    assert "containers that ask for no exclusive CPUs: 1" in lines
+    assert "takes so far: 0 acknowledged, 0 forced" in lines
     assert max(map(len, lines)) <= 120
 
 
@@ -79,7 +79,7 @@ def test_a_take_counts_down_with_its_reason() -> None:
     later = NOW + timedelta(seconds=0.5)
     lines = rendered(story.told(), later, is_running=True, width=160)
     assert any(f"leaving {leaving.cpus}: 1.5 s left" in line for line in lines if " batch " in line[:9])
-    assert f"batch is to leave {leaving.cpus} (take {leaving.number}), 1.5 s left: {why(leaving.cause)}" in lines
+    assert f"batch must leave {leaving.cpus} (take {leaving.number}), 1.5 s left: {why(leaving.cause)}" in lines
     assert any(line.startswith("late waits for batch to leave") for line in lines)
     page = status_page(story.told(), later, is_running=True, width=160)
     assert any(f"leaving {leaving.cpus}: 1.5 s left" in line for line in page if " batch " in line[:9])
@@ -89,7 +89,7 @@ def test_a_take_counts_down_with_its_reason() -> None:
     acknowledge(story, 0)
     due = rendered(story.told(), later, is_running=True, width=160)
     assert any(f"leaving {leaving.cpus}: notice over" in line for line in due)
-    assert "takes ever: 1 acknowledged, 0 forced" in due
+    assert "takes so far: 1 acknowledged, 0 forced" in due
 
 
 def test_a_deadline_stays_what_it_was_first_told() -> None:
@@ -127,7 +127,7 @@ def test_once_is_a_page_or_the_document(state_dir: Path, capsys: pytest.CaptureF
     assert main(["top", "--once"]) == 1
     assert capsys.readouterr().err == f"cpuset-sidecar: no daemon is running on {state_dir}\n"
     assert main(["top"]) == 2
-    assert "top wants a terminal" in capsys.readouterr().err
+    assert "top needs a terminal" in capsys.readouterr().err
 
 
 def test_json_is_a_line_a_change(state_dir: Path) -> None:
@@ -153,7 +153,7 @@ def test_on_a_terminal_it_follows(state_dir: Path) -> None:
         story = Elastic()
         story.take()
         write_status(state_dir, story.told(datetime.now(UTC)))
-        terminal.wait_until(lambda text: "batch is to leave" in text)
+        terminal.wait_until(lambda text: "batch must leave" in text)
         terminal.process.send_signal(signal.SIGINT)
         terminal.wait_until(lambda text: "\x1b[?1049l" in text)
         assert terminal.process.wait(20) == 0
@@ -169,4 +169,4 @@ def test_a_resize_that_was_ordered_is_in_the_books_and_the_status() -> None:
     story.feed(ResizeRequested(man.key, 2))
     [told] = [each for each in story.told().containers if each.name == "man"]
     assert (told.ordered, told.floor, told.ceiling, told.scale, told.weight) == (2, 1, 2, "manual", 10)
-    assert "It may have 1 to 2 CPUs: people decide, by `cpuset-sidecar resize`; 2 were ordered." in told.explanation
+    assert "It may have 1 to 2 CPUs: `cpuset-sidecar resize` decides; the last order was 2 CPUs." in told.explanation

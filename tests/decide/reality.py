@@ -320,7 +320,7 @@ class Reality(Host):
         if real is None or not real.phase.is_live:
             return
         if fails:
-            self.feed(StopFailed(order.container, "it could not be stopped"))
+            self.feed(StopFailed(order.container, "it cannot be stopped"))
         else:
             self.stop(real)
             self.begin_look(real.key)

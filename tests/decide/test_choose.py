@@ -34,7 +34,7 @@ def test_without_options_it_is_packed() -> None:
     ],
 )
 def test_too_few_names_what_is_free_and_what_would_fit(available: CPUSet, listed: str, cure: str) -> None:
-    reason = f"3 exclusive CPUs asked for, {listed}"
+    reason = f"asked for 3 exclusive CPUs, {listed}"
     assert told(chosen(3, available)) == (RefusalCode.NOT_ENOUGH, "; ".join(filter(None, (reason, cure))))
 
 
@@ -42,7 +42,7 @@ def test_whole_cores_only() -> None:
     """A multiple of a core's threads gets cores, and nothing else is given."""
     assert chosen(2, SMT.online, FULL_PCPUS_ONLY) == CPUSet.of(0, 4)
     found = chosen(3, SMT.online, FULL_PCPUS_ONLY)
-    reason = "3 exclusive CPUs asked for, not a multiple of the 2 threads of a core (full-pcpus-only)"
+    reason = "asked for 3 exclusive CPUs, not a multiple of the 2 threads per core (full-pcpus-only)"
     assert told(found) == (RefusalCode.NOT_WHOLE_CORES, f"{reason}; 2 or 4 would fit")
 
 
@@ -51,7 +51,7 @@ def test_the_other_half_of_a_reserved_core_does_not_count() -> None:
     available, reserved = SMT.online - CPUSet.of(0), CPUSet.of(0)
     assert chosen(6, available, FULL_PCPUS_ONLY, reserved=reserved) == available - CPUSet.of(4)
     found = chosen(8, available, FULL_PCPUS_ONLY, reserved=reserved)
-    reason = "8 exclusive CPUs asked for, 6 free: 1-3,5-7 on cores without a reserved CPU (full-pcpus-only)"
+    reason = "asked for 8 exclusive CPUs, 6 free: 1-3,5-7 on cores without a reserved CPU (full-pcpus-only)"
     assert told(found) == (RefusalCode.NOT_WHOLE_CORES, f"{reason}; 6 would fit")
     assert chosen(7, available, reserved=reserved) == available
 

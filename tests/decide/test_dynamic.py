@@ -34,7 +34,7 @@ def test_it_starts_with_what_it_asks_for_and_grows_once_it_runs() -> None:
     story.settle()
     assert story.layout(batch) == ["1-6"]
     assert (where(batch), story.told(batch).cpus) == ("1-6", cpus("1-6"))
-    assert story.why(batch) == "4 CPUs were spare, as its share up to its ceiling of 6"
+    assert story.why(batch) == "its share of the spare CPUs grew by 4, within its ceiling of 6"
 
 
 def test_an_arrival_takes_back_what_others_have_above_their_floors_after_notice() -> None:
@@ -48,7 +48,7 @@ def test_an_arrival_takes_back_what_others_have_above_their_floors_after_notice(
     assert (str(told.cpus), str(told.leaving), str(told.desired)) == ("1-7", "5-7", "1-4")
     assert told.deadline_seconds == 2.0
     assert told.settled
-    assert told.reason == "gave up 5-7: arrival of web took 3, from what batch had above its floor of 2"
+    assert told.reason == "gave up 5-7: web arrived and took 3 CPUs above batch's floor of 2"
     assert (where(batch), where(web)) == ("1-7", "0")
     assert not story.is_settled(web)
     story.over(Purpose.GRACE, batch)
@@ -161,7 +161,7 @@ def test_floors_are_admitted_as_long_as_they_fit_together_and_refused_with_the_n
     story.over(Purpose.GRACE, batch)
     late = story.arrive("late", 1)
     assert story.layout(batch, web) == ["1-3", "4-7"]
-    assert "1 exclusive CPU asked for, 0 free (1 reserved: 0; 7 held by batch, web)" in story.why_refused(late)
+    assert "asked for 1 exclusive CPU, 0 free (1 reserved: 0; 7 held by batch, web)" in story.why_refused(late)
 
 
 def test_a_refusal_tells_that_the_others_were_counted_at_their_floors() -> None:
@@ -169,7 +169,7 @@ def test_a_refusal_tells_that_the_others_were_counted_at_their_floors() -> None:
     story.elastic("batch", 4, 4, 7)
     late = story.arrive("late", 4)
     assert "3 free: 5-7" in story.why_refused(late)
-    assert story.why_refused(late).endswith("; that is with everybody at their floors")
+    assert story.why_refused(late).endswith("; this counts every elastic container at its floor")
 
 
 def test_an_arrival_gets_less_than_it_asks_for_but_never_less_than_its_floor() -> None:
@@ -199,7 +199,7 @@ def test_who_grew_is_left_in_peace_but_for_a_floor() -> None:
     story.over(Purpose.COOLDOWN, first)
     story.acked(first)
     assert [len(story.grant(each).cpus) for each in (first, second)] == [4, 3]
-    assert "second may have a larger share" in story.why(first)
+    assert "the share of second grew" in story.why(first)
 
 
 def test_who_fills_gives_way_at_once_to_a_load_and_to_an_order() -> None:
@@ -211,7 +211,7 @@ def test_who_fills_gives_way_at_once_to_a_load_and_to_an_order() -> None:
     assert story.grant(batch).cooling is not None
     story.used(server, 1.0)
     assert [len(story.grant(each).cpus) for each in (server, batch)] == [2, 5]
-    assert "server may have a larger share" in story.why(batch)
+    assert "the share of server grew" in story.why(batch)
 
 
 def test_a_load_that_grew_keeps_it_against_a_fair_share_until_it_has_cooled_down() -> None:
@@ -347,7 +347,7 @@ def test_a_moved_container_is_told_and_has_both_places_until_it_left() -> None:
     story.settle()
     told = story.told(mover)
     assert (str(told.cpus), str(told.leaving), str(told.desired)) == ("3-6", "3", "4-6")
-    assert story.why(mover) == "moved together: on 1 NUMA node instead of 2"
+    assert story.why(mover) == "moved closer together: on 1 NUMA node instead of 2"
     story.acked(mover)
     assert (where(mover), story.grant(mover).original) == ("4-6", cpus("4-6"))
 

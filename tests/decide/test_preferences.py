@@ -74,7 +74,7 @@ def test_cores_of_several_kinds_are_not_cut_under_full_pcpus_only() -> None:
 def test_a_kind_that_is_asked_for_is_not_replaced() -> None:
     """The reason says so."""
     found = asked(HYBRID, "2-7", 3, options=(PERFORMANCE,))
-    reason = "3 exclusive CPUs asked for, 2 free: 2-3; performance cores only (cpuset.options)"
+    reason = "asked for 3 exclusive CPUs, 2 free: 2-3; performance cores only (cpuset.options)"
     assert told(found) == (RefusalCode.NOT_ENOUGH, f"{reason}; 2 would fit")
 
 
@@ -113,7 +113,7 @@ def test_isolated_halves_of_cores_are_no_alternative_under_full_pcpus_only() -> 
 def test_only_isolated_cpus_are_given_where_that_is_said() -> None:
     found = asked(ISOLATED, "1-7", 4, isolated=IsolatedRule.ONLY)
     assert isinstance(found, Refusal)
-    assert sentence(found) == "4 exclusive CPUs asked for, 3 free: 5-7; isolated CPUs only (isolated); 3 would fit"
+    assert sentence(found) == "asked for 4 exclusive CPUs, 3 free: 5-7; isolated CPUs only (isolated); 3 would fit"
 
 
 def test_an_alternative_that_may_not_be_given_is_passed_over() -> None:
@@ -182,9 +182,9 @@ def test_a_numa_rule_refuses_with_what_is_where_and_what_would_do() -> None:
     assert told(found) == (
         RefusalCode.NOT_ALIGNED,
         (
-            "3 exclusive CPUs asked for on one NUMA node (cpuset.numa single), "
+            "asked for 3 exclusive CPUs on one NUMA node (cpuset.numa single), "
             "4 free: 2 on node 0 (2-3), 2 on node 1 (6-7); "
-            "2 would fit on one node; cpuset.numa best-effort would take it from nodes 0, 1"
+            "2 would fit on one node; cpuset.numa=best-effort would take them from nodes 0, 1"
         ),
     )
 

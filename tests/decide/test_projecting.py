@@ -75,14 +75,14 @@ def test_a_shared_container_and_why() -> None:
     story = Story()
     saying = told(story, story.arrive("plain"))
     assert (saying.sharing, saying.cpus, saying.settled) == (Sharing.SHARED, cpus("0-7"), True)
-    assert saying.reason == "in the shared pool: it asks for no CPUs of its own"
+    assert saying.reason == "in the shared pool: it asks for no exclusive CPUs"
 
 
 def test_a_refused_container_reads_why() -> None:
     story = Story()
     saying = told(story, story.arrive("rt", 9))
     assert saying.sharing is Sharing.SHARED
-    assert saying.reason.startswith("in the shared pool: 9 exclusive CPUs asked for, 7 free: 1-7")
+    assert saying.reason.startswith("in the shared pool: asked for 9 exclusive CPUs, 7 free: 1-7")
     saying = told(story, story.arrive("bad", "two"))
     assert saying.reason.startswith("in the shared pool: cpuset.exclusive is 'two'")
 
@@ -107,9 +107,12 @@ def test_strangers_and_those_left_alone_are_unmanaged() -> None:
     story = Story()
     stranger = told(story, story.arrive("stranger", cpuset="3"))
     assert (stranger.sharing, stranger.cpus, stranger.settled) == (Sharing.UNMANAGED, cpus("3"), True)
-    assert stranger.reason == "pinned by hand to CPUs 3: never moved, and nobody gets these CPUs exclusively"
+    assert (
+        stranger.reason
+        == "pinned by hand to CPU 3: it is never moved, and no other container gets these CPUs exclusively"
+    )
     alone = told(story, story.arrive("alone", labels={"cpuset.manage": "off"}))
-    assert (alone.sharing, alone.cpus, alone.reason) == (Sharing.UNMANAGED, cpus("0-7"), "left alone, as asked")
+    assert (alone.sharing, alone.cpus, alone.reason) == (Sharing.UNMANAGED, cpus("0-7"), "left alone, as requested")
 
 
 def test_everybody_reads_that_the_sidecar_leaves() -> None:
@@ -119,7 +122,7 @@ def test_everybody_reads_that_the_sidecar_leaves() -> None:
     story.release()
     saying = told(story, rt)
     assert (saying.sharing, saying.desired) == (Sharing.SHARED, cpus("0-7"))
-    assert saying.reason == "everything is being given back: the sidecar leaves"
+    assert saying.reason == "the sidecar is releasing every container"
 
 
 def test_an_engine_that_is_away_unsettles_everybody() -> None:

@@ -278,7 +278,7 @@ def test_a_growing_shared_min_takes_back_the_latest_grant() -> None:
     story.settle()
     assert where(first) == "1-3"
     assert story.refusal(second).code is RefusalCode.POOL_WOULD_BE_EMPTY
-    reason = "it held CPUs 4-6; 3 exclusive CPUs asked for; 5 are shared, and 4 must stay so"
+    reason = "it held CPUs 4-6; asked for 3 exclusive CPUs; 5 CPUs are shared, and 4 must stay shared"
     assert story.why_refused(second) == reason
     assert where(second) == "0,4-7"
 

@@ -209,8 +209,8 @@ def test_a_stop_that_failed_is_told() -> None:
     story = Story()
     story.arrive("first", 7)
     second = story.arrive("second", 1, labels={"cpuset.on-shortage": "stop"})
-    story.feed(StopFailed(second.key, "it could not be stopped: 500"))
-    assert story.known(second).fault == Fault(FaultKind.NOT_STOPPED, "it could not be stopped: 500")
+    story.feed(StopFailed(second.key, "it cannot be stopped: 500"))
+    assert story.known(second).fault == Fault(FaultKind.NOT_STOPPED, "it cannot be stopped: 500")
 
 
 def test_a_lost_engine_stops_all_orders() -> None:

@@ -52,7 +52,7 @@ def test_options_that_keep_a_core_for_the_pool_take_it_from_the_latest_grant() -
     assert (where(owners[2]), where(plain)) == ("3-4,7", "3-4,7")
     refusal = story.refusal(owners[2])
     assert refusal.code is RefusalCode.POOL_WOULD_BE_EMPTY
-    said = "it held CPUs 3,7; 2 exclusive CPUs asked for; 3 are shared, and a whole core must stay so"
+    said = "it held CPUs 3,7; asked for 2 exclusive CPUs; 3 CPUs are shared, and a whole core must stay shared"
     assert (story.why_refused(owners[2]), notes(story)) == (said, [f"third lost its exclusive CPUs: {said}"])
 
 

@@ -183,11 +183,16 @@ def test_cores_of_several_widths_leave_the_pool_the_narrow_ones() -> None:
 @pytest.mark.parametrize(
     ("keep", "keeps_core", "asked", "said"),
     [
-        (1, False, "0-7", "8 exclusive CPUs asked for; 8 are shared, and 1 must stay so; 7 would fit"),
-        (3, False, "0-5", "6 exclusive CPUs asked for; 8 are shared, and 3 must stay so; 5 would fit"),
-        (1, True, "0-3", "4 exclusive CPUs asked for; 8 are shared, and a whole core must stay so; 3 would fit"),
-        (1, True, "0-7", "8 exclusive CPUs asked for; 8 are shared, and 1 must stay so; 6 would fit"),
-        (9, False, "0", "1 exclusive CPU asked for; 8 are shared, and 9 must stay so"),
+        (1, False, "0-7", "asked for 8 exclusive CPUs; 8 CPUs are shared, and 1 must stay shared; 7 would fit"),
+        (3, False, "0-5", "asked for 6 exclusive CPUs; 8 CPUs are shared, and 3 must stay shared; 5 would fit"),
+        (
+            1,
+            True,
+            "0-3",
+            "asked for 4 exclusive CPUs; 8 CPUs are shared, and a whole core must stay shared; 3 would fit",
+        ),
+        (1, True, "0-7", "asked for 8 exclusive CPUs; 8 CPUs are shared, and 1 must stay shared; 6 would fit"),
+        (9, False, "0", "asked for 1 exclusive CPU; 8 CPUs are shared, and 9 must stay shared"),
     ],
 )
 def test_an_objection_says_what_would_fit_and_that_would(keep: int, keeps_core: bool, asked: str, said: str) -> None:

@@ -44,7 +44,7 @@ def test_a_shortage_by_its_rule(rule: str, stops: list[str]) -> None:
     assert refusal.code is RefusalCode.NOT_ENOUGH
     assert (
         story.why_refused(second)
-        == "2 exclusive CPUs asked for, 1 free: 7 (1 reserved: 0; 6 held by first); 1 would fit"
+        == "asked for 2 exclusive CPUs, 1 free: 7 (1 reserved: 0; 6 held by first); 1 would fit"
     )
     story.settle()
     assert where(first) == "1-6"
@@ -110,7 +110,7 @@ def test_the_pool_is_never_given_away_whole() -> None:
     rt = story.arrive("rt", 7)
     story.settle()
     assert story.refusal(rt).code is RefusalCode.POOL_WOULD_BE_EMPTY
-    reason = "7 exclusive CPUs asked for; 7 are shared, and 1 must stay so (1 reserved: 0); 6 would fit"
+    reason = "asked for 7 exclusive CPUs; 7 CPUs are shared, and 1 must stay shared (1 reserved: 0); 6 would fit"
     assert story.why_refused(rt) == reason
     other = story.arrive("other", 6)
     story.settle()

@@ -169,7 +169,7 @@ def test_a_compose_file_of_the_pages_is_one(block: Block, tmp_path: Path) -> Non
     """Docker Compose reads it, in a folder where the project's own compose file is."""
     words = find()
     if words is None:
-        pytest.skip("no Docker Compose here")
+        pytest.skip("Docker Compose is missing")
     file = tmp_path / "compose.yaml"
     file.write_text(block.text)
     (tmp_path / "compose").symlink_to(ROOT / "compose")

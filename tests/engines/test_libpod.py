@@ -142,7 +142,7 @@ def test_an_old_podman_says_what_it_lacks() -> None:
     said = libpod_wire.engine_info_of(INFO, "4.3.1")
     assert (said.name, said.version, said.ncpu, said.cgroup_version) == ("podman", "4.3.1", 2, "1")
     assert (said.keeps_updates, said.is_rootless) == (False, False)
-    assert said.notes[0].startswith("this Podman forgets updates (before 5.1)")
+    assert said.notes[0].startswith("this Podman loses updates (before 5.1)")
     assert libpod_wire.home_of(INFO) == "/var/lib/podman/root"
 
 
@@ -173,7 +173,7 @@ def test_each_version_says_what_it_lacks(version: str, keeps: bool, said: str) -
             "5.4.2",
             "it has none.*unified_cgroup_hierarchy=1",
         ),
-        ({"cgroupVersion": "v2", "cgroupControllers": None}, "5.4.2", "turned off for this host"),
+        ({"cgroupVersion": "v2", "cgroupControllers": None}, "5.4.2", "enable it for this host"),
     ],
 )
 def test_what_cannot_serve_is_refused_with_the_cure(host: dict[str, Any], version: str, cure: str) -> None:

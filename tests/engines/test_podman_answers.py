@@ -156,7 +156,7 @@ async def test_a_failure_that_cannot_be_undone_says_so(daemon: RawDaemon) -> Non
     as_podman(daemon, CpusetCpus="")
     daemon.scripts[f"{ROOT}/containers/{ONE}/update"] = answer(500, {"message": "exit status 1"})
     async with opened(daemon) as engine:
-        with pytest.raises(EngineFailed, match="nor could its old limits be written again"):
+        with pytest.raises(EngineFailed, match="its old limits cannot be restored either"):
             await engine.update(ONE, ONTO)
 
 

@@ -87,7 +87,7 @@ async def test_a_call_that_is_cancelled_in_the_room_is_unavailable() -> None:
         raise asyncio.CancelledError
 
     async with open_room() as room:
-        with pytest.raises(EngineUnavailable, match="closed meanwhile"):
+        with pytest.raises(EngineUnavailable, match="was closed"):
             await room.call(cancelled)
 
 

@@ -128,7 +128,7 @@ async def test_what_makes_no_sense_for_a_group_is_refused(
 ) -> None:
     """Limits, a stop, a signal: in words, and nothing is written."""
     sliced = SlicedEngine(engine, group)
-    with pytest.raises(EngineRefused, match=r"pool\.slice .* takes CPUs, and no limits"):
+    with pytest.raises(EngineRefused, match=r"pool\.slice .* accepts CPUs but no limits"):
         await sliced.update(GROUP, Update(cpus=TWO, nano_cpus=1))
     with pytest.raises(EngineRefused, match="cannot be stopped"):
         await sliced.stop(GROUP)

@@ -137,5 +137,5 @@ def _notes(told: dict[int, list[CPUSet]], cores: list[CPUSet]) -> tuple[str, ...
     if _last(told, cores):
         return ()
     if 2 in told:
-        return ("no cache is told that cores share: each package counts as one",)
+        return ("no cache that cores share is known: each package counts as one",)
     return ("caches are missing: each package counts as one",)

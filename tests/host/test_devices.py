@@ -109,5 +109,5 @@ def test_a_list_that_is_none_is_a_note_under_the_name_that_a_record_has(tmp_path
     (root / DISK / "local_cpulist").write_text("\n")
     machine = read_topology(root)
     assert set(machine.devices) == {"0000:00:01.0"}
-    assert any(note.startswith("class/net/eth0/device/local_cpulist is passed over") for note in machine.notes)
+    assert any(note.startswith("class/net/eth0/device/local_cpulist is ignored") for note in machine.notes)
     assert read_record(record(root)) == machine

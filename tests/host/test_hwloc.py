@@ -158,7 +158,7 @@ def test_old_and_odd_levels() -> None:
     pus = [thing("PU", CPUSet.of(cpu), os_index=cpu) for cpu in range(4)]
     read = read_hwloc(document(element("object", *pus, type="Machine")))
     assert members(read, "cores") == ["0", "1", "2", "3"]
-    assert "cores are not told for CPUs 0-3: each of them counts as a core" in read.notes
+    assert "cores are unknown for CPUs 0-3: each of them counts as a core" in read.notes
     for index in ({"os_index": 0}, {}, {"os_index": 4294967295}, {"os_index": -1}):
         halves = [thing("Socket", CPUSet.of(a, a + 1), *pus[a : a + 2], **index) for a in (0, 2)]
         read = read_hwloc(document(element("object", *halves, type="System"), format=1))
@@ -210,10 +210,10 @@ MACHINE = '<topology><object type="Machine" cpuset="{}">{}</object></topology>'
         (f"<topology>{'<object>' * (DEPTH + 1)}", "no machine has so many objects, or so deep"),
         ("", "it is not hwloc's XML: no element found"),
         ("<topology>", "it is not hwloc's XML"),
-        ("<topology/>", "there is no topology with an object in it"),
-        ("<html><object/></html>", "there is no topology with an object in it"),
+        ("<topology/>", "it has no topology with an object"),
+        ("<html><object/></html>", "it has no topology with an object"),
         ("\ud800", "it is not hwloc's XML"),
-        (MACHINE.format("0x1", ""), "tells of no CPU that is online and allowed"),
+        (MACHINE.format("0x1", ""), "names no CPU that is online and allowed"),
         (MACHINE.format("0xg", ""), "has '0xg', which is not a mask of CPUs 0 to 8191"),
         (MACHINE.format("7", ""), "has '7', which is not a mask"),
         (MACHINE.format("0x", ""), "has '0x', which is not a mask"),

@@ -95,7 +95,7 @@ def test_nodes_have_distances_and_memory_also_without_cpus() -> None:
     assert [(node.id, str(node.cpus)) for node in machine.nodes] == [(0, "0"), (1030, "1")]
     assert machine.memory == (0, 2)
     assert machine.distances == {0: {0: 10, 2: 17, 1030: 20}, 2: {0: 17, 2: 10, 1030: 28}}
-    assert any("node1030/distance is passed over" in note for note in machine.notes)
+    assert any("node1030/distance is ignored" in note for note in machine.notes)
 
 
 def test_caches_are_told_by_level_and_go_by_the_kernels_ids() -> None:
@@ -125,7 +125,7 @@ def test_caches_that_no_cores_share_are_no_last_level() -> None:
     text += "\n" + each(2, "cache/index0/level", "2") + "\n" + each(2, "cache/index0/shared_cpu_list", "{}")
     machine = read(text)
     assert [str(cache.cpus) for cache in machine.caches] == ["0-1"]
-    assert "no cache is told that cores share: the machine counts as one" in machine.notes
+    assert "no cache that cores share is known: the machine counts as one" in machine.notes
     assert len(machine.cache_levels[0].groups) == 2
     own = read(text.replace("level: 2", "level: 3"))
     assert [str(cache.cpus) for cache in own.caches] == ["0", "1"], "level 3 is a last level even so"
@@ -165,7 +165,7 @@ def test_capacities_make_kinds_by_gaps() -> None:
     ]
     partly = read("online: 0-2\ncpu0/cpu_capacity: 500\ncpu2/cpu_capacity: 1024\ncpu1/:")
     assert [str(kind.cpus) for kind in partly.kinds] == ["2", "0-1"]
-    assert "the kind of CPUs 1 is not told: counted with the slowest" in partly.notes
+    assert "the kind of CPUs 1 is unknown: counted with the slowest" in partly.notes
     assert read("online: 0-1\n" + each(2, "cpu_capacity", "1024")).kinds == ()
     assert read("online: 0-1\n" + each(2, "cpu_capacity", "0")).kinds == ()
 
@@ -198,6 +198,6 @@ def test_too_much_nonsense_is_a_number(tmp_path: Path) -> None:
     """Twenty notes about single files, then how many more."""
     text = "online: 0-63\n" + each(64, "topology/core_cpus_list", "nonsense{}")
     machine = read(text)
-    assert machine.notes[20] == "44 more files are passed over"
-    assert f"{CPU}/cpu0/topology/core_cpus_list is passed over: bad CPU list" in machine.notes[0]
-    assert machine.notes[21].startswith("thread siblings are not told for CPUs 0-63")
+    assert machine.notes[20] == "44 more files are ignored"
+    assert f"{CPU}/cpu0/topology/core_cpus_list is ignored: bad CPU list" in machine.notes[0]
+    assert machine.notes[21].startswith("thread siblings are unknown for CPUs 0-63")

@@ -59,7 +59,7 @@ def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None
 def test_a_disk_without_a_byte_is_said(tmp_path: Path) -> None:
     """Nothing can be kept there: not a traceback, but what is wrong and the cure."""
     (tmp_path / NAME).touch()
-    with limited_file_size(0), pytest.raises(StateUnwritable, match="Make it writable"), hold_lock(str(tmp_path)):
+    with limited_file_size(0), pytest.raises(StateUnwritable, match="make it writable"), hold_lock(str(tmp_path)):
         pytest.fail("went on without books")
     with hold_lock(str(tmp_path)):
         assert is_daemon_running(tmp_path)

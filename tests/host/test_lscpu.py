@@ -86,7 +86,7 @@ def test_numbers_that_repeat_are_told_apart() -> None:
     assert [(group.id, str(group.cpus)) for group in read.packages] == [(0, "0-1"), (2, "2-3")]
     assert read.nodes == read.packages == read.caches
     assert read.notes == (
-        "nodes are not told: the next larger level counts instead",
+        "nodes are unknown: the next larger level is used instead",
         "caches are missing: each package counts as one",
     )
 
@@ -95,7 +95,7 @@ def test_the_least_that_rows_can_tell() -> None:
     """A column of CPUs: each is a core. A cache column without its title has the usual order."""
     read = read_lscpu('{"cpus": [{"cpu": "7"}, {"cpu": "2"}]}')
     assert (members(read, "cores"), members(read, "packages")) == (["2", "7"], ["2,7"])
-    assert "cores are not told for CPUs 2,7: each of them counts as a core" in read.notes
+    assert "cores are unknown for CPUs 2,7: each of them counts as a core" in read.notes
     rows = [
         {"CPU": cpu, "CORE": cpu, "CACHE": f"{cpu}:{cpu}:{cpu}:{cpu // 2}", "CLUSTER": cpu // 2} for cpu in range(4)
     ]
@@ -149,7 +149,7 @@ def test_the_summary_is_guessed_from() -> None:
     assert members(read, "cores")[:2] == ["0,8", "1,9"]
     assert members(read, "caches") == ["0-1,8-9", "2-3,10-11", "4-5,12-13", "6-7,14-15"]
     assert read.notes[0].startswith("this is lscpu's summary: it has no row for each CPU")
-    assert "threads of a core are taken to be numbered like 0,8" in read.notes
+    assert "threads of a core are assumed to be numbered like 0,8" in read.notes
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_the_summary_with_fields_below_fields() -> None:
         ("", "it is not lscpu's JSON"),
         ("[]", 'there is no list "cpus" or "lscpu" in it'),
         ("[" * 100_000, "it is not lscpu's JSON"),
-        ('{"cpus": []}', "lscpu tells of no CPU that is online"),
+        ('{"cpus": []}', "lscpu names no CPU that is online"),
         ('{"cpus": [7]}', 'in the list "cpus" is 7'),
         ('{"cpus": [{}]}', "is of no CPU: None"),
         ('{"cpus": [{"cpu": 8192}]}', "is of no CPU: 8192"),
@@ -207,8 +207,8 @@ def test_the_summary_with_fields_below_fields() -> None:
         ('{"cpus": [{"cpu": 1}, {"cpu": 1}]}', "CPU 1 has two rows"),
         ('{"cpus": [{"cpu": 1, "online": false}]}', "no CPU that is online"),
         ('{"lscpu": [7]}', 'in the list "lscpu" is 7'),
-        ('{"lscpu": [{"field": "CPU(en):", "data": "4"}]}', "tells neither its CPUs nor how many; its field names"),
-        ('{"lscpu": [{"field": "CPU(s):", "data": "99999"}]}', "tells neither its CPUs"),
+        ('{"lscpu": [{"field": "CPU(en):", "data": "4"}]}', "names neither CPUs nor their number; its field names"),
+        ('{"lscpu": [{"field": "CPU(s):", "data": "99999"}]}', "names neither CPUs"),
         ('{"lscpu": [{"field": "On-line CPU(s) list:", "data": "x"}]}', "is no CPU list: 'x'"),
         ('{"lscpu": [{"field": "On-line CPU(s) mask:", "data": "0xz"}]}', "is no CPU list: '0xz'"),
         ("\ud800", "it is not lscpu's JSON"),

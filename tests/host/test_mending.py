@@ -165,7 +165,7 @@ def test_a_tree_that_cannot_be_written_is_said_in_words(tree: Tree, monkeypatch:
 
     monkeypatch.setattr(Path, "write_text", refuse)
     parents, processes = map(told, tree.kernel.mend([view(pid=42)]))
-    assert "(Read-only file system): no container in it can. Mount /sys/fs/cgroup writable" in parents
+    assert "(Read-only file system), so no container in it can use them: mount /sys/fs/cgroup writable" in parents
     assert "write 0-7 to its cpuset.cpus" in parents
     assert processes.endswith("or restart 0123")
 
@@ -179,9 +179,9 @@ def test_directories_in_the_way_are_said_in_words(tree: Tree) -> None:
     (own / "cgroup.procs").mkdir()
     (trouble,) = tree.kernel.mend([view(pid=42)])
     assert told(trouble) == (
-        "0123: its processes fell out of its group when its last CPU went offline, and cannot be moved back (Is a "
-        "directory). Mount /sys/fs/cgroup writable into the sidecar and let it see the host's processes (pid: host), "
-        "or restart 0123"
+        "0123: its processes left its cgroup when its last CPU went offline, and cannot be moved back (Is a "
+        "directory): mount /sys/fs/cgroup writable into the sidecar and run it with the host's PID namespace "
+        "(pid: host), or restart 0123"
     )
 
 
@@ -209,7 +209,7 @@ def test_the_online_cpus_are_one_short_file(tmp_path: Path) -> None:
     (directory / "online").write_text("0-3,5\n")
     assert HostKernel(sys=tmp_path).online() == CPUSet.parse("0-3,5")
     (directory / "online").write_text("none of them\n")
-    with pytest.raises(StateError, match="does not tell which CPUs are online"):
+    with pytest.raises(StateError, match="does not say which CPUs are online"):
         HostKernel(sys=tmp_path).online()
 
 

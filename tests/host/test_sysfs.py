@@ -89,7 +89,7 @@ def test_a_sandbox_that_tells_only_what_is_online(tmp_path: Path) -> None:
     assert members(machine, "cores") == ["0", "1"]
     assert members(machine, "packages") == members(machine, "nodes") == members(machine, "caches") == ["0-1"]
     assert machine.notes == (
-        "thread siblings are not told for CPUs 0-1: each of them counts as a core",
+        "thread siblings are unknown for CPUs 0-1: each of them counts as a core",
         "packages are missing: one package is assumed",
         "nodes are missing: one node",
         "caches are missing: the machine counts as one",
@@ -152,7 +152,7 @@ def test_level_one_and_instruction_caches_are_no_last_level() -> None:
     }
     machine = understand(files)
     assert members(machine, "caches") == ["0-1", "2-3"]
-    assert "caches are not told for CPUs 0-1: those of one package count as one" in machine.notes
+    assert "caches are unknown for CPUs 0-1: those of one package count as one" in machine.notes
 
 
 def test_packages_unknown_to_the_kernel_are_one() -> None:
@@ -165,7 +165,7 @@ def test_packages_unknown_to_the_kernel_are_one() -> None:
 def test_nonsense_in_a_file_is_a_note(text: str) -> None:
     """One bad file costs its own level, not the machine."""
     machine = understand({f"{CPU}/online": "0-1", f"{CPU}/isolated": text})
-    assert any(note.startswith(f"{CPU}/isolated is passed over: bad CPU list") for note in machine.notes)
+    assert any(note.startswith(f"{CPU}/isolated is ignored: bad CPU list") for note in machine.notes)
     assert not machine.isolated
 
 

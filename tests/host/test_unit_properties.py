@@ -106,8 +106,8 @@ async def test_a_slice_without_cpus_of_its_own_has_the_empty_set(tmp_path: Path)
 @pytest.mark.parametrize(
     ("name", "error", "words"),
     [
-        ("org.freedesktop.DBus.Error.AccessDenied", EngineLacks, "Run the sidecar as root"),
-        ("org.freedesktop.DBus.Error.PropertyReadOnly", EngineLacks, "244 or later"),
+        ("org.freedesktop.DBus.Error.AccessDenied", EngineLacks, "run the sidecar as root"),
+        ("org.freedesktop.DBus.Error.PropertyReadOnly", EngineLacks, "which came with 244"),
         ("org.freedesktop.DBus.Error.ServiceUnknown", EngineLacks, "no systemd on this bus"),
         ("org.freedesktop.DBus.Error.InvalidArgs", EngineRefused, "systemd refuses the CPUs of pool.slice"),
         ("org.freedesktop.systemd1.Odd", EngineFailed, "did not set the CPUs"),

@@ -119,9 +119,9 @@ class SidecarProcess:
 
     def reload(self) -> None:
         """SIGHUP, and wait until it has read the configuration again."""
-        before = self.log().count("the configuration was read again")
+        before = self.log().count("configuration reloaded")
         self._send(signal.SIGHUP)
-        eventually(lambda: self.log().count("the configuration was read again") > before, "it was read again")
+        eventually(lambda: self.log().count("configuration reloaded") > before, "it was read again")
 
     def command(self, name: str, *args: str) -> subprocess.CompletedProcess[str]:
         """Run another command on the same configuration, such as `release` or a second `run`."""

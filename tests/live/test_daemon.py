@@ -120,7 +120,7 @@ def test_sighup_changes_the_policy(sidecar: SidecarProcess, workloads: Container
     eventually(lambda: kernel.allowed(plain) == REST, "the pool is confined")
     sidecar.configure(policy="statik")
     sidecar.hang_up()
-    eventually(lambda: sidecar.has_logged("the configuration stays as it was"), "said")
+    eventually(lambda: sidecar.has_logged("the running configuration stays in force"), "said")
     stays(lambda: kernel.allowed(id) == LAST, "alone", seconds=0.3)
     assert sidecar.is_running
 

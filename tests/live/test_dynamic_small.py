@@ -46,7 +46,7 @@ def test_a_floor_is_never_given_up(stage: Stage, kernel: KernelView) -> None:
     follower.until_on(1)
     late = stage.run("late", cpus="1")
     refused = stage.sidecar.until(late, lambda it: it.refusal, "refused")
-    assert refused.refusal.startswith("1 exclusive CPU asked for")
+    assert refused.refusal.startswith("asked for 1 exclusive CPU")
     stage.sidecar.until_quiet()
     assert stage.counted() == (0, 0)
     assert (kernel.allowed(follower.id), kernel.once_running(late)) == (LAST, REST)

@@ -149,7 +149,7 @@ def test_a_container_whose_runtime_hangs_holds_up_no_other(
         impatient.configure(policy="static")
         impatient.reload()
         name = f"{workloads.prefix}-stuck"
-        eventually(lambda: f"cannot be looked at: {name}" in problems(impatient), "it is said")
+        eventually(lambda: f"cannot be inspected: {name}" in problems(impatient), "it is said")
         owner, late = workloads.run("owner", labels=ONE), workloads.run("late")
         until_shared(impatient, late)
         assert kernel.allowed(late) == REST

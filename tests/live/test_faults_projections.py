@@ -97,7 +97,7 @@ def test_something_else_in_its_place_is_said_and_not_followed(
     elsewhere.mkdir()
     root.rename(tmp_path / "before")
     root.touch() if thing == "a file" else root.symlink_to(elsewhere)
-    eventually(lambda: "a symbolic link or a file stands there" in problems(running), "said")
+    eventually(lambda: "a symbolic link or a file is there" in problems(running), "said")
     workloads.api.remove(first)
     second = workloads.run("second", labels=ONE)
     until_alone(running, second)

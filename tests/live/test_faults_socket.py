@@ -140,7 +140,7 @@ def test_a_socket_that_is_shut_to_the_sidecar_is_waited_for(
             late = workloads.run("late")
             more = [workloads.create(f"more-{number}") for number in range(12)]
             sidecar.hang_up()
-            eventually(lambda: "no permission" in problems(sidecar), "said", seconds=30)
+            eventually(lambda: "permission denied" in problems(sidecar), "said", seconds=30)
             assert kernel.allowed(first) == LAST
         finally:
             door.chmod(mode)

@@ -59,7 +59,7 @@ def test_books_that_find_no_room_are_said_and_made_up_for(
         watcher.forget(first)
         workloads.api.remove(first)
         second, late = workloads.run("second", labels=ONE, **LIMITED), workloads.run("late")
-        for what in ("the books are not saved: cannot write checkpoint.json", "cannot write the journal"):
+        for what in ("the recorded state is not saved: cannot write checkpoint.json", "cannot write the journal"):
             eventually(lambda what=what: f"{what}: {FULL}" in told(sidecar), f"said: {what}")  # type: ignore[misc]
             assert sidecar.has_logged(f"{what}: ")
         assert set(by_id(sidecar.books().assignments)) == {first}
@@ -83,13 +83,13 @@ def test_who_came_while_the_disk_was_full_is_known_to_the_next_sidecar(
     until_shared(sidecar, neighbour)
     disk.fill()
     owner, late = workloads.run("owner", labels=ONE, **LIMITED), workloads.run("late")
-    eventually(lambda: "are kept in" in told(sidecar), "said where the books are")
+    eventually(lambda: "until then it is kept in" in told(sidecar), "said where the books are")
     eventually(lambda: (kernel.allowed(owner), kernel.allowed(late)) == (LAST, REST), "granted all the same")
     sidecar.kill()
     disk.free()
     sidecar.start()
     until_alone(sidecar, owner)
-    assert sidecar.has_logged("the books were found in")
+    assert sidecar.has_logged("the state was loaded from")
     assert set(by_id(sidecar.books().originals)) == {neighbour, owner, late}
     assert not (sidecar.projections / ".books").exists()
     given_back(sidecar, workloads, {owner: LIMITED, neighbour: {}, late: {}})
@@ -184,7 +184,7 @@ def test_a_directory_that_is_not_ours_to_write_is_said(
     until_alone(sidecar, first)
     sidecar.state_dir.chmod(0o500)
     workloads.api.remove(first)
-    said = "the books are not saved: cannot write checkpoint.json: permission denied"
+    said = "the recorded state is not saved: cannot write checkpoint.json: permission denied"
     eventually(lambda: said in told(sidecar), "said")
     sidecar.state_dir.chmod(0o700)
     second = workloads.run("second", labels=ONE)
@@ -200,5 +200,5 @@ def test_a_directory_that_is_not_ours_to_write_is_said(
     os.chown(sidecar.state_dir, 0, 0)
     sidecar.start()
     until_alone(sidecar, second)
-    assert not reasons(sidecar, "the books")
+    assert not reasons(sidecar, "the recorded state")
     given_back(sidecar, workloads, {second: {}})

@@ -50,7 +50,7 @@ def test_a_refusal_says_what_is_free_and_what_would_fit(running: SidecarProcess,
     """In the words that `explain`, the status and the projection share."""
     wide = workloads.run("wide", labels={"cpuset.exclusive": "64", "cpuset.numa": "single"})
     refused = running.until(wide, lambda it: it.refusal, "refused")
-    assert refused.refusal.startswith("64 exclusive CPUs asked for")
+    assert refused.refusal.startswith("asked for 64 exclusive CPUs")
     assert refused.refusal.endswith(f"{len(LAST)} would fit")
 
 

@@ -70,7 +70,7 @@ def test_who_stops_on_shortage_is_stopped(running: SidecarProcess, workloads: Co
     second = workloads.run("second", labels={**ONE, "cpuset.on-shortage": "stop"})
     eventually(lambda: workloads.api.inspect(second)["State"]["Status"] == "exited", "stopped")
     assert not kernel.allowed(second)
-    assert running.has_logged("stopping a container for want of CPUs")
+    assert running.has_logged("stopping a container: its CPUs are not available")
 
 
 BAD_WISHES: Final[dict[str, tuple[dict[str, str], dict[str, Any], str]]] = {

@@ -55,7 +55,7 @@ def test_a_refusal_reaches_whoever_starts_it_and_nothing_runs(docker: Docker, si
     assert shell(docker, "one", STAY, exclusive=1, options=("-d",)).returncode == 0
     done = shell(docker, "two", STAY, exclusive=1)
     assert done.returncode == 125
-    assert "cpuset-sidecar: not started: 1 exclusive CPU asked for, 0 free" in done.stderr
+    assert "cpuset-sidecar: not started: asked for 1 exclusive CPU, 0 free" in done.stderr
     assert docker.full("one") in done.stderr
     assert done.stdout == ""
     assert docker.inspect("two")["State"]["Status"] == "created"
@@ -73,7 +73,7 @@ def test_without_a_sidecar_only_containers_of_this_runtime_do_not_start(
     sidecar.kill()
     done = shell(docker, "two", STAY)
     assert done.returncode == 125
-    assert f"nobody answers on {sidecar.state_dir}/api.sock" in done.stderr
+    assert f"nothing answers on {sidecar.state_dir}/api.sock" in done.stderr
     assert "cpuset-sidecar doctor" in done.stderr
     plain = shell(docker, "plain", "echo here", runtime="runc")
     assert (plain.returncode, plain.stdout) == (0, "here\n")
@@ -104,7 +104,7 @@ def test_a_start_that_is_held_is_refused_where_nobody_comes_to_answer(docker: Do
     sidecar.kill()
     _, said = held.communicate(timeout=60)
     assert held.returncode == 125
-    assert "nobody answers on" in said
+    assert "nothing answers on" in said
 
 
 def is_asking(held: subprocess.Popen[str], sidecar: SidecarProcess) -> bool:
@@ -152,7 +152,7 @@ def test_many_at_once_start_without_waiting_for_each_other_for_ever(docker: Dock
     ended = [(each.communicate(timeout=100)[1], each.returncode) for each in (*alone, *pool)]
     assert time.monotonic() - began < 100
     assert sorted(code for _, code in ended[:4]) == [0, 125, 125, 125]
-    assert all("1 exclusive CPU asked for, 0 free" in said for said, code in ended[:4] if code)
+    assert all("asked for 1 exclusive CPU, 0 free" in said for said, code in ended[:4] if code)
     assert ended[4:] == [("", 0)] * 10
     for number in range(10):
         # None was ever on the CPU of the one that has it; before that was decided, all were everybody's.

@@ -70,7 +70,7 @@ def test_an_engine_without_a_sidecar_starts_all_others_after_the_patience(
     assert docker.inspect("plain")["State"]["Running"]
     state = docker.inspect("one")["State"]
     assert not state["Running"]
-    assert "nobody answers on" in state["Error"]
+    assert "nothing answers on" in state["Error"]
     sidecar.start()
     assert docker.call("start", docker.full("one")).returncode == 0
     assert first_cpus(docker, "one") == [LAST, LAST]

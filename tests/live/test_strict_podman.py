@@ -94,11 +94,11 @@ def test_it_begins_on_its_cpus_and_who_is_too_many_reads_why(podman: Podman) -> 
     assert (shared.returncode, cpus(shared.stdout)) == (0, REST), shared.stderr
     refused = podman.strict("--rm", *EXCLUSIVE)
     assert refused.returncode == 126
-    assert "cpuset-sidecar: not started: 1 exclusive CPU asked for, 0 free" in refused.stderr
+    assert "cpuset-sidecar: not started: asked for 1 exclusive CPU, 0 free" in refused.stderr
     podman.sidecar.kill()
     nobody = podman.strict("--rm")
     assert nobody.returncode == 126
-    assert "nobody answers on" in nobody.stderr
+    assert "nothing answers on" in nobody.stderr
     assert podman.run("--rm", podman.image, "true").returncode == 0
 
 

@@ -105,7 +105,7 @@ def service(fleet: Fleet) -> Iterator[str]:
 
 
 def test_each_node_gets_as_much_as_it_has_and_the_rest_waits(fleet: Fleet, service: str) -> None:
-    """Four tasks on three nodes with one CPU each: three are alone on theirs, the fourth is placed nowhere."""
+    """Four tasks on three nodes with one CPU each: three are alone on theirs, the fourth is not placed."""
     for count in (1, 2):
         fleet.swarm.scale(service, count)
         fleet.placed(count)
@@ -185,6 +185,6 @@ def test_doctor_says_whether_the_scheduler_counts_rightly(fleet: Fleet) -> None:
         told = json.loads(sidecar.command("doctor", "--json", *flags).stdout)
         return next((each["verdict"], each["says"]) for each in told if each["question"] == "swarm")
 
-    assert finding() == ("ok", "exclusive-cpu=1 is advertised, and can be given")
-    said = "dockerd advertises exclusive-cpu=1 to Swarm's scheduler, and 0 can be given here"
+    assert finding() == ("ok", "exclusive-cpu=1 is advertised, and can be granted")
+    said = "dockerd advertises exclusive-cpu=1 to Swarm's scheduler, but this node can grant 0"
     assert finding("--isolated", "only") == ("warn", said)

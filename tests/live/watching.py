@@ -1,4 +1,4 @@
-"""What live tests of faults have in common: somebody who watches meanwhile, and giving everything back at the end."""
+"""What live tests of faults have in common: somebody who watches meanwhile, and a release at the end."""
 
 from __future__ import annotations
 

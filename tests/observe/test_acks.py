@@ -123,13 +123,13 @@ async def test_it_is_looked_for_where_nothing_can_be_heard(
 ) -> None:
     class NoEars(Ears):
         def __init__(self) -> None:
-            raise Deaf("inotify is not to be had: too many instances")
+            raise Deaf("inotify is not available: too many instances")
 
     monkeypatch.setattr(acks, "Ears", NoEars)
     generation = await bench.take(7)
     ack.write(bench.by_name, generation)
     assert await bench.heard(2 * acks.SLOW_SECONDS) == bench.told(7)
-    assert "acknowledgements are looked for, not heard" in bench.lines.getvalue()
+    assert "acknowledgements are polled for, without inotify" in bench.lines.getvalue()
 
 
 @pytest.mark.parametrize("way", ["renamed", "in place", "in two parts", "no newline", "spaces"])

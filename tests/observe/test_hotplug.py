@@ -150,7 +150,7 @@ async def test_what_cannot_be_read_is_said_once(autojump_clock: MockClock, bench
     await trio.sleep(1)
     bench.kernel.unreadable = True
     await trio.sleep(600)
-    assert bench.said("CPUs that come and go are not seen reason") == 1
+    assert bench.said("CPU hotplug is not observed reason") == 1
     assert bench.board.problems == {"hotplug": "no such file"}
     bench.kernel.unreadable = False
     bench.kernel.cpus = CPUSet.of(0)

@@ -190,8 +190,8 @@ async def test_a_container_that_hangs_hides_no_other(
         assert fact.gone == ()
     known = by_id(bench.board.latest.containers)
     assert {id: each.view.is_glance for id, each in known.items()} == {one: True, two: False}
-    assert bench.lines.getvalue().count("a container cannot be looked at") == 1
-    assert bench.board.problems == {"looks": "these containers cannot be looked at: one"}
+    assert bench.lines.getvalue().count("a container cannot be inspected") == 1
+    assert bench.board.problems == {"looks": "these containers cannot be inspected: one"}
     monkeypatch.undo()
     await bench.looker.take_inventory()
     await bench.next()

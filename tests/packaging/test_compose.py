@@ -41,7 +41,7 @@ def read(file: Path, variables: dict[str, str]) -> Services:
     """The services as Docker Compose itself reads them."""
     words = find()
     if words is None:
-        pytest.skip("no Docker Compose here")
+        pytest.skip("Docker Compose is missing")
     as_json = ["--format", "json"] if words == ("docker", "compose") else []
     command = [*words, "-f", str(file), "config", *as_json]
     # docker-compose 1.29 is a Python program: it must not see modules of ours.

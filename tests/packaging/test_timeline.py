@@ -36,16 +36,16 @@ def test_a_workload_says_what_it_has_and_what_changed() -> None:
         told(13, "1", reason="granted 1 exclusive CPU: 1"),
     ) == [
         "I have 1: granted 1 exclusive CPU: 1",
-        "2-3 is mine, too: I have 1-3: spare",
+        "2-3 is now mine as well: I have 1-3: spare",
         "2-3 leaves me within 2.0 s: an arrival",
         "I have left 2-3, and acknowledge",
         "2-3 is gone, I have 1",
-        "2 is mine, too: I have 1-2: another; 2 leaves me within 2.0 s: another",
-        "2 stays with me after all",
+        "2 is now mine as well: I have 1-2: another; 2 leaves me within 2.0 s: another",
+        "2 is mine again after all",
         "I was sent SIGHUP",
         "I end",
         "I share 0 with others: none free",
-        "1 is to be mine, 0 I still share: granted 1 exclusive CPU: 1",
+        "1 will be mine, I still share 0: granted 1 exclusive CPU: 1",
         "I have 1: granted 1 exclusive CPU: 1",
     ]
 

@@ -130,7 +130,7 @@ def test_what_is_withdrawn_in_the_middle_leaves_no_time_with_nothing_leaving(roo
 def test_the_time_runs_though_it_could_not_be_told(root: Root) -> None:
     """The grace begins all the same; what is told as soon as it can be is what is left."""
     shutil.rmtree(root.path)
-    root.path.write_text("a file stands there")
+    root.path.write_text("a file is there")
     with pytest.raises(ProjectionError):
         root.announce(TWO)
     root.now += 1.5

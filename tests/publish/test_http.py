@@ -76,7 +76,7 @@ async def test_a_resize_is_answered_with_what_was_decided(rig: Rig) -> None:
         assert told["leaving"] == {
             "cpus": str(taken),
             "number": 1,
-            "reason": "man may have a larger share: 2 of what batch had above its floor of 2 is shared out anew",
+            "reason": "the share of man grew, which redistributes 2 CPUs above batch's floor of 2",
             "is_due": False,
             "notice_seconds": 2.0,
             "until": "2026-03-04T05:06:09.000+00:00",
@@ -124,7 +124,7 @@ async def test_no_decision_is_told_as_such(rig: Rig, monkeypatch: pytest.MonkeyP
         ("man", 4, "man may have 1 to 3 CPUs (cpuset.min, cpuset.max), not 4"),
         ("man", 0, "man may have 1 to 3 CPUs (cpuset.min, cpuset.max), not 0"),
         ("man", -5, "man may have 1 to 3 CPUs (cpuset.min, cpuset.max), not -5"),
-        ("batch", 3, "the size of batch is decided by fill: give it cpuset.scale=manual"),
+        ("batch", 3, "the size of batch is decided by fill: set its label cpuset.scale=manual"),
     ],
 )
 async def test_what_may_not_be_ordered_is_409_with_its_cure(rig: Rig, name: str, asked: int, reason: str) -> None:
@@ -181,7 +181,7 @@ async def test_a_defragmentation_says_what_it_moved(tmp_path: Path) -> None:
         story.change_settings(**settings)
         rig.tell()
         code, told = await rig.ask("POST", "/v1/defragment")
-        reason = "moved together: on 1 core instead of 2"
+        reason = "moved closer together: on 1 core instead of 2"
         move = {"container": torn.key.id, "name": "torn", "lost": "6", "gained": "1", "reason": reason}
         assert (code, told) == (200, {"moves": [move], "notes": []})
 
@@ -224,7 +224,7 @@ async def test_events_tell_every_change_with_its_reason(rig: Rig) -> None:
         told = [json.loads(line[6:]) for line in seen.splitlines() if line.startswith(b"data: ")]
         assert [(each["message"], each["container"]) for each in told] == [
             ("shrank", "batch"),
-            ("a take begins", "batch"),
+            ("take started", "batch"),
             ("grew", "man"),
         ]
         assert told[2]["reason"] == "it was resized to 3 CPUs"

@@ -102,7 +102,7 @@ def test_each_batch_is_with_the_kernel_when_append_returns(journal: Journal, tmp
 
 
 def test_a_journal_without_a_world_writes_nothing(tmp_path: Path) -> None:
-    with Journal(tmp_path) as journal, pytest.raises(StateUnwritable, match="no World"):
+    with Journal(tmp_path) as journal, pytest.raises(StateUnwritable, match="begin with a World"):
         journal.append(FACTS)
     assert not (tmp_path / NAME).read_bytes()
 
@@ -219,7 +219,7 @@ def test_what_was_deleted_under_us_is_made_anew(tmp_path: Path, worlds: Worlds, 
         if what.endswith("while"):
             folder.touch()
             for _ in range(2):
-                with pytest.raises(StateUnwritable, match="stands there"):
+                with pytest.raises(StateUnwritable, match="is there"):
                     journal.append(FACTS[:2])
             folder.unlink()
         worlds.seen = 2
@@ -260,7 +260,7 @@ def test_a_link_in_the_place_of_the_journal_is_not_written_through(tmp_path: Pat
         with pytest.raises(StateUnwritable, match="symbolic link"):
             journal.append(FACTS)
     assert (tmp_path / "target").read_text() == "untouched"
-    with pytest.raises(StateUnwritable, match="stands there"):
+    with pytest.raises(StateUnwritable, match="is there"):
         Journal(tmp_path / "target")
 
 

@@ -311,7 +311,7 @@ def test_what_is_planted_is_an_error_and_is_never_followed(
             planted.write_text("")
         case _:
             os.mkfifo(planted)
-    with pytest.raises(ProjectionError, match=f"{place.split('/')[-1]}: a symbolic link or a file stands there"):
+    with pytest.raises(ProjectionError, match=f"{place.split('/')[-1]}: a symbolic link or a file is there"):
         projections.write(A, ["voice"], told(A, "2-3"))
     assert os.listdir(outside) == []
     assert not (tmp_path / "nowhere").exists()
@@ -351,7 +351,7 @@ def test_a_root_that_is_a_link_or_a_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     (tmp_path / "file").write_text("")
     for name in ("link", "file"):
-        with pytest.raises(ProjectionError, match="stands there"):
+        with pytest.raises(ProjectionError, match="is there"):
             opened(tmp_path / name)
 
 

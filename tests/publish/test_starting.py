@@ -155,7 +155,7 @@ async def test_too_many_cpus_are_refused_with_the_reason(counter: Counter) -> No
     async with counter.serving():
         status, answer = await counter.ask()
     assert status == 409
-    assert answer["error"].startswith("not started: 99 exclusive CPUs asked for")
+    assert answer["error"].startswith("not started: asked for 99 exclusive CPUs")
 
 
 @pytest.mark.trio
@@ -247,8 +247,8 @@ async def test_while_the_engine_is_not_reached_the_books_answer(
     assert again[1]["update"]["quota"] == -1
     assert pool[1]["update"] == {"cpus": str(counter.board.latest.state.shared), "mems": None, "quota": None}
     assert (late[0], nobody[0]) == (503, 503)
-    assert "in the books it holds no CPUs" in late[1]["error"]
-    assert "nobody else says who this container is" in nobody[1]["error"]
+    assert "this container has no recorded grant" in late[1]["error"]
+    assert "so this container cannot be identified" in nobody[1]["error"]
 
 
 @pytest.mark.parametrize(

@@ -38,12 +38,12 @@ def test_an_exclusive_container_that_is_settled() -> None:
     assert web.is_settled
     assert web.explanation == (
         "It asked for 2 exclusive CPUs and was granted 1-2.",
-        "It runs on exactly these, and nobody else does.",
+        "It runs on exactly these, and no other container does.",
     )
     log = one(status, "log")
     assert (log.sharing, log.is_settled, str(log.cpus)) == (SharingStatus.SHARED, True, "0,3")
     assert log.explanation == (
-        "It asks for no CPUs of its own, so it runs in the shared pool, 0,3.",
+        "It asks for no exclusive CPUs, so it runs in the shared pool, 0,3.",
         "It runs on exactly these.",
     )
     assert (str(status.reserved), str(status.shared), str(status.exclusive)) == ("0", "0,3", "1-2")
@@ -77,11 +77,11 @@ def test_a_refusal_says_why_and_what_next() -> None:
     status = status_of(world(FOUR, wait, container("odd", exclusive="some")))
     big, odd = one(status, "big"), one(status, "odd")
     assert big.sharing is odd.sharing is SharingStatus.SHARED
-    assert big.refusal.startswith("9 exclusive CPUs asked for")
+    assert big.refusal.startswith("asked for 9 exclusive CPUs")
     assert big.explanation[0] == f"It was refused: {big.refusal}."
-    assert big.explanation[1] == "It runs in the shared pool until they are to be had."
+    assert big.explanation[1] == "It runs in the shared pool until they are available."
     assert odd.explanation[0].startswith("It was refused: cpuset.exclusive is 'some'")
-    assert odd.explanation[1] == "It runs in the shared pool, and asks again when it is started anew."
+    assert odd.explanation[1] == "It runs in the shared pool, and asks again when it is next started."
     assert not any(sentence.startswith("Warning") for sentence in odd.explanation)
 
 
@@ -92,10 +92,10 @@ def test_strangers_and_those_left_alone() -> None:
     status = status_of(world(FOUR, pinned, alone))
     assert one(status, "pinned").sharing is SharingStatus.STRANGER
     assert one(status, "pinned").explanation == (
-        "It is pinned by hand to 3, which is respected: it is never moved, and nobody gets these CPUs.",
+        "It is pinned by hand to CPU 3: it is never moved, and no other container gets these CPUs exclusively.",
     )
     assert one(status, "alone").sharing is SharingStatus.UNMANAGED
-    assert one(status, "alone").explanation == ("It is not managed: left alone, as asked.",)
+    assert one(status, "alone").explanation == ("It is not managed: left alone, as requested.",)
     assert all(each.is_settled for each in status.containers)
 
 
@@ -106,7 +106,7 @@ def test_under_no_policy_nobody_is_managed() -> None:
     assert (web.sharing, web.desired, web.explanation) == (
         SharingStatus.UNMANAGED,
         CPUSet(),
-        ("The policy is none: no container is touched.",),
+        ("The policy is none: no container is changed.",),
     )
 
 
@@ -119,7 +119,7 @@ def test_a_lifted_quota_is_told() -> None:
     web = one(status_of(made), "web")
     assert web.is_quota_lifted
     assert web.explanation[-1] == (
-        "Its limit of 2 CPUs is lifted while it has CPUs of its own, and put back when it leaves them."
+        "Its limit of 2 CPUs is lifted while it has exclusive CPUs, and restored when it gives them up."
     )
 
 
@@ -129,8 +129,8 @@ def test_who_does_not_run_is_told_where_it_would() -> None:
     gone = container("done", phase=Phase.EXITED)
     status = status_of(world(FOUR, gone, made, container("web")))
     assert [each.name for each in status.containers] == ["web", "done", "late"]
-    assert one(status, "late").explanation[-1] == "It does not run (created); it would start on 1."
-    assert one(status, "done").explanation[-1] == "It does not run (exited); it would start on 0,2-3."
+    assert one(status, "late").explanation[-1] == "It is not running (created); it would start on 1."
+    assert one(status, "done").explanation[-1] == "It is not running (exited); it would start on 0,2-3."
 
 
 def test_problems_warnings_and_troubles_are_told() -> None:
@@ -149,7 +149,9 @@ def test_while_everything_is_given_back() -> None:
     """Releasing is told as such."""
     made = world(FOUR, container("web", exclusive=2))
     status = status_of(replace(made, is_releasing=True))
-    assert one(status, "web").explanation[0] == ("Everything is being given back: its original settings are restored.")
+    assert one(status, "web").explanation[0] == (
+        "The sidecar is releasing every container: its original settings are being restored."
+    )
 
 
 def test_the_machine_is_a_map_from_sockets_to_cpus() -> None:
@@ -191,7 +193,7 @@ def test_no_document_broken_ones_and_later_ones_are_told(tmp_path: Path) -> None
     with pytest.raises(StateError, match="no daemon has run with this state_dir"):
         read_status(tmp_path / "nowhere")
     (tmp_path / NAME).write_bytes(b"{}")
-    with pytest.raises(StateError, match="this is no status document"):
+    with pytest.raises(StateError, match="this is not a status document"):
         read_status(tmp_path)
     later = codec.encode(replace(status_of(world(FOUR)), version=2))
     with pytest.raises(StateError, match="has version 2"):

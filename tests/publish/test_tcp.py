@@ -83,7 +83,7 @@ async def test_nothing_can_be_changed_over_tcp(rig: Rig, reach: Access, route: s
         status, told = await ask(port, method, route)
         assert (status, json.loads(told)) == (
             404,
-            {"error": "this is not to be had over TCP: ask on the daemon's Unix socket"},
+            {"error": "this is not available over TCP: ask on the daemon's Unix socket"},
         )
     assert rig.asked == []
 
@@ -173,7 +173,7 @@ def test_a_unit_that_forbids_the_network_is_said_with_the_cure(monkeypatch: pyte
         raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
 
     monkeypatch.setattr(socket, "socket", forbidden)
-    with pytest.raises(ConfigError, match="RestrictAddressFamilies must have AF_INET and AF_INET6, too"):
+    with pytest.raises(ConfigError, match="RestrictAddressFamilies must also have AF_INET and AF_INET6"):
         _open("127.0.0.1:9413")
 
 

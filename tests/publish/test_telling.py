@@ -174,7 +174,7 @@ async def test_who_could_never_be_told_in_full_is_forgotten_all_the_same(
     rt = bench.story.arrive("rt", labels={"cpuset.projection": "game"})
     bench.story.settle()
     await bench.tell()
-    assert "a directory stands there" in str(bench.problems[-1])
+    assert "a directory is there" in str(bench.problems[-1])
     assert bench.told(rt).cpus
     bench.story.away(rt)
     await bench.tell()
@@ -210,7 +210,7 @@ async def test_a_root_that_is_no_directory_is_told_of_though_there_is_no_news(
     (tmp_path / "elsewhere").mkdir()
     root.symlink_to(tmp_path / "elsewhere")
     await bench.tell()
-    assert "a symbolic link or a file stands there" in str(bench.problems[-1])
+    assert "a symbolic link or a file is there" in str(bench.problems[-1])
     assert not list((tmp_path / "elsewhere").iterdir())
     root.unlink()
     assert await bench.tell() == ["plain"]

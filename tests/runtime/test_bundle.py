@@ -107,7 +107,7 @@ def test_a_place_that_cannot_be_made_is_left_alone(tmp_path: Path) -> None:
 def test_nothing_outside_the_root_is_mounted(tmp_path: Path, directory: str) -> None:
     """Whatever an answer says: what is mounted is below the root that the installation names."""
     spec: dict[str, Any] = {}
-    assert "is no directory of a projection" in bundle.mount(spec, str(tmp_path), directory, AT)
+    assert "is not a projection directory" in bundle.mount(spec, str(tmp_path), directory, AT)
     assert spec.get("mounts", []) == []
 
 
@@ -118,7 +118,7 @@ def test_a_link_that_somebody_planted_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "root/by-id").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere/x").mkdir()
     spec: dict[str, Any] = {}
-    assert "leads somewhere else" in bundle.mount(spec, str(tmp_path / "root"), "by-id/x", AT)
+    assert "leads elsewhere" in bundle.mount(spec, str(tmp_path / "root"), "by-id/x", AT)
     assert spec["mounts"] == []
     (tmp_path / "link").symlink_to(tmp_path / "root")
     (tmp_path / "root/by-id").unlink()

@@ -183,7 +183,7 @@ def test_without_a_sidecar_the_container_does_not_start_and_the_reader_learns_th
     assert bench.became() is None
     assert bench.spec() == SPEC
     reason = bench.logged()[0]["msg"]
-    assert f"nobody answers on {bench.sidecar.path}" in reason
+    assert f"nothing answers on {bench.sidecar.path}" in reason
     assert "cpuset-sidecar doctor" in reason
     assert done.stderr == reason + "\n"
 
@@ -220,7 +220,7 @@ def test_a_sidecar_that_dies_over_the_answer_is_asked_again(bench: Workbench) ->
         ((200, {"update": {"cpus": ""}}), "names no CPUs"),
         ((200, {"update": {"cpus": "0; rm"}}), "names no CPUs"),
         ((200, {"update": "0"}), "cannot be understood"),
-        ((200, ["x"]), "is none"),
+        ((200, ["x"]), "is not a JSON object"),
         (b"HTTP/1.1 200 \r\nContent-Length: 5\r\n\r\n{{{{{", "JSON"),
         (b"nonsense\r\nContent-Length: 0\r\n\r\n", "cpuset-runc failed"),
     ],
@@ -277,7 +277,7 @@ def test_lost_settings_keep_no_container_from_being_removed(bench: Workbench) ->
     assert bench.became() == ["delete", ID]
     refused = bench.create()
     assert refused.returncode == 1
-    assert "install-runtime again" in bench.logged()[0]["msg"]
+    assert "install-runtime` again" in bench.logged()[0]["msg"]
 
 
 def test_what_is_left_of_an_earlier_attempt_is_no_obstacle(bench: Workbench) -> None:

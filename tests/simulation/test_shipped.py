@@ -69,7 +69,7 @@ def test_load_up_and_down_ends_where_it_began() -> None:
     _, simulation = played(ROOT / "compose" / "scenarios" / "load.toml")
     sizes = [len(e.cpus) for frame in simulation.frames for e in frame.holdings if e.name == "server" and e.cpus]
     assert (sizes[0], max(sizes), sizes[-1]) == (2, 11, 2)
-    assert simulation.world.state.forced == sum(1 for e in simulation.log if e.what.startswith("a take was forced")) > 5
+    assert simulation.world.state.forced == sum(1 for e in simulation.log if e.what.startswith("take forced")) > 5
 
 
 def test_defragmentation_brings_together_who_may_be_moved() -> None:

@@ -178,7 +178,7 @@ def test_a_directory_that_was_deleted_under_us_is_made_anew(tmp_path: Path) -> N
 
 def test_a_file_in_the_place_of_the_directory_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("")
-    with pytest.raises(FileUnreadable, match="a file stands there"):
+    with pytest.raises(FileUnreadable, match="a file is there"):
         CheckpointFile(tmp_path / "state")
 
 

@@ -82,7 +82,7 @@ def test_what_is_planted_under_the_temporary_name_is_never_written_through(
 
 def test_a_directory_in_the_place_of_the_file_is_an_error_that_leaves_nothing_behind(at: int, here: Path) -> None:
     (here / "cpuset").mkdir()
-    with pytest.raises(FileUnwritable, match="cannot write cpuset: a directory stands there"):
+    with pytest.raises(FileUnwritable, match="cannot write cpuset: a directory is there"):
         files.replace(at, "cpuset", b"0\n")
     assert os.listdir(here) == ["cpuset"]
 
@@ -216,7 +216,7 @@ def test_a_link_where_a_directory_is_expected_is_an_error(at: int, here: Path, t
     (here / "file").write_text("")
     for name in ("link", "file", "dangling"):
         for create in (False, True):
-            with pytest.raises(FileUnreadable, match="link or a file stands there"):
+            with pytest.raises(FileUnreadable, match="link or a file is there"):
                 files.open_directory(name, at=at, create=create)
     assert not (tmp_path / "nowhere").exists()
 
@@ -243,5 +243,5 @@ def test_removing_says_whether_there_was_anything(at: int, here: Path) -> None:
     (here / "folder").mkdir()
     assert files.remove(at, "cpuset")
     assert not files.remove(at, "cpuset")
-    with pytest.raises(FileUnwritable, match="a directory stands there"):
+    with pytest.raises(FileUnwritable, match="a directory is there"):
         files.remove(at, "folder")

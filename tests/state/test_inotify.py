@@ -146,7 +146,7 @@ def test_where_no_more_instances_are_to_be_had_it_is_deaf() -> None:
     os.close(lowest_free)
     resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, before[1]))
     try:
-        with pytest.raises(Deaf, match="inotify is not to be had"):
+        with pytest.raises(Deaf, match="inotify is not available"):
             Inotify()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -114,9 +114,9 @@ def test_the_first_format_names_containers_by_id() -> None:
     known = {"containerID1": ("pod", "one"), "containerID2": ("pod", "two")}
     assert decode(content, known).assignments == {"pod": {"one": cpus("4-6"), "two": cpus("1-3")}}
     assert decode(content).assignments["containerID1"] == {"containerID1": cpus("4-6")}
-    with pytest.raises(CheckpointCorrupt, match="'containerID2' is none that is known"):
+    with pytest.raises(CheckpointCorrupt, match="'containerID2' is unknown"):
         decode(content, {"containerID1": ("pod", "one")})
-    with pytest.raises(CheckpointCorrupt, match="the checksum does not fit"):
+    with pytest.raises(CheckpointCorrupt, match="the checksum does not match"):
         decode(content.replace(b"4-6", b"4-7"), known)
 
 
@@ -204,9 +204,9 @@ def test_go_escapes_more_than_json_asks() -> None:
         (b'{"checksum":18446744073709551616}', "checksum is not a whole number of 64 bits"),
         (b'{"checksum":' + b"9" * 10_000 + b"}", "checksum is not a whole number of 64 bits"),
         (b'{"checksum":"1"}', "checksum is not a whole number of 64 bits"),
-        (b'{"checksum":1}', "the checksum does not fit the content"),
-        (b'{"checksum":1,"entries":{"p":{"c":"1"}}}', "the checksum does not fit the content"),
-        (b'{"checksum":1,"podEntries":{"p":{"cpuSet":"x"}}}', "the checksum does not fit the content"),
+        (b'{"checksum":1}', "the checksum does not match the content"),
+        (b'{"checksum":1,"entries":{"p":{"c":"1"}}}', "the checksum does not match the content"),
+        (b'{"checksum":1,"podEntries":{"p":{"cpuSet":"x"}}}', "the checksum does not match the content"),
     ],
 )
 def test_hostile_files_are_refused_in_words(content: bytes, message: str) -> None:
@@ -218,7 +218,7 @@ def test_hostile_files_are_refused_in_words(content: bytes, message: str) -> Non
 def test_whole_pods_cannot_fill_the_memory() -> None:
     """The dump writes each CPU out: a small file could ask for gigabytes."""
     pods = ",".join(f'"{pod}":{{"cpuSet":"0-8191"}}' for pod in range(100_000))
-    with pytest.raises(CheckpointCorrupt, match="the checksum does not fit"):
+    with pytest.raises(CheckpointCorrupt, match="the checksum does not match"):
         decode(f'{{"checksum":1,"podEntries":{{{pods}}}}}'.encode())
 
 
@@ -320,7 +320,7 @@ def test_an_entry_that_may_mean_several_is_left() -> None:
     books = BOOKS.granted(wish("twin", 3), cpus("9-10")).granted(wish("twin", 4), cpus("11-12"))
     made = imported(KubeletState(policy="static", assignments=entries), books)
     assert made.books == books
-    assert [entry.endswith(": several containers are called so") for entry in made.left] == [True, True]
+    assert [entry.endswith(": several containers have this name") for entry in made.left] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_an_entry_that_may_mean_several_is_left() -> None:
         ({"uid": {"app": "5-6"}}, "container 'app' of pod 'uid' holds 5-6: no container is called so"),
         ({"uid": {"web": "5-7"}}, "container 'web' of pod 'uid' holds 5-7: web asked for 2"),
         ({"uid": {"web": ""}}, "container 'web' of pod 'uid' holds no CPUs: web asked for 2"),
-        ({"a": {"web": "5-6"}, "b": {"web": "7-8"}}, "container 'web' of pod 'a' holds 5-6: several entries mean web"),
+        ({"a": {"web": "5-6"}, "b": {"web": "7-8"}}, "container 'web' of pod 'a' holds 5-6: several entries match web"),
     ],
 )
 def test_what_an_import_cannot_know_is_left(assignments: dict[str, dict[str, str]], left: str) -> None:
@@ -345,13 +345,13 @@ def test_what_an_import_cannot_know_is_left(assignments: dict[str, dict[str, str
 @pytest.mark.parametrize(
     ("text", "law"),
     [
-        ("3,5", "CPUs 3 are granted to db and to somebody else"),
+        ("3,5", "CPUs 3 are granted to db and to another container"),
         ("0,5", "web holds reserved CPUs 0"),
         ("5,99", "CPUs 99 are granted, but not online"),
     ],
 )
 def test_an_import_that_breaks_a_law_is_refused_whole(text: str, law: str) -> None:
     """Saying which."""
-    with pytest.raises(StateError, match="the import would break the books: ") as caught:
+    with pytest.raises(StateError, match="the import would break the recorded state: ") as caught:
         imported(KubeletState(policy="static", assignments={"uid": {"web": cpus(text)}}), BOOKS)
     assert law in str(caught.value)

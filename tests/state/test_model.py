@@ -107,13 +107,15 @@ def test_a_change_leaves_the_old_value_as_it_was() -> None:
 def test_every_broken_law_is_a_sentence() -> None:
     machine = topology(cores=[CPUSet.of(cpu) for cpu in range(8)])
     broken = {
-        "granted to voice and to somebody else": EMPTY_BOOKS.granted(wish(A), CPUSet.of(2, 3)).granted(
+        "granted to voice and to another container": EMPTY_BOOKS.granted(wish(A), CPUSet.of(2, 3)).granted(
             wish(B), CPUSet.of(3, 4)
         ),
         "asked for 2 CPUs and holds 2-4": EMPTY_BOOKS.granted(wish(A), CPUSet.parse("2-4")),
         "holds reserved CPUs 0": EMPTY_BOOKS.granted(wish(A), CPUSet.of(0, 1)),
         "CPUs 8, which are not online": State(policy="static", online=CPUSet.parse("0-8")),
-        "CPUs 7 are online and in no book": State(policy="static", online=CPUSet.parse("0-6")),
+        "CPUs 7 are online, but neither shared, reserved nor granted": State(
+            policy="static", online=CPUSet.parse("0-6")
+        ),
         "the shared pool is empty": State(policy="static", online=CPUSet.parse("0-7")).granted(
             wish(A, 8), CPUSet.parse("0-7")
         ),

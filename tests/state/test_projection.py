@@ -105,10 +105,10 @@ def test_a_link_that_was_planted_is_replaced_and_not_followed(
 @pytest.mark.parametrize("name", ["status.json", "cpuset"])
 def test_a_directory_that_was_planted_is_an_error(directory: ProjectionDirectory, here: Path, name: str) -> None:
     (here / name).mkdir()
-    with pytest.raises(ProjectionError, match="a directory stands there"):
+    with pytest.raises(ProjectionError, match="a directory is there"):
         directory.write(TOLD)
     if name == "cpuset":
-        with pytest.raises(ProjectionError, match="a directory stands there"):
+        with pytest.raises(ProjectionError, match="a directory is there"):
             directory.write(Projection())
 
 

@@ -52,12 +52,12 @@ def test_books_of_a_full_disk_are_found_by_the_next_start(
         checkpoint.save(books(1))
         break_disk(monkeypatch, state)
         said = checkpoint.save(books(2))
-    assert said == f"cannot write checkpoint.json: no space left on device; they are kept in {spare} meanwhile"
+    assert said == f"cannot write checkpoint.json: no space left on device; until then it is kept in {spare}"
     assert spare.stat().st_mode & 0o777 == 0o700
     with SparedCheckpoint(str(state), str(spare)) as checkpoint:
         loaded = checkpoint.load()
         assert loaded.state == books(2)
-        assert loaded.notes == (f"the books were found in {spare}, because {state} could not be written",)
+        assert loaded.notes == (f"the state was loaded from {spare}, because {state} could not be written",)
         monkeypatch.undo()
         assert checkpoint.save(books(3)) == ""
     assert not spare.exists()
@@ -96,7 +96,7 @@ def test_books_that_somebody_planted_are_not_used(
             (spare / NAME).write_bytes(b"{")
         loaded = checkpoint.load()
     assert loaded.state == books(1)
-    assert "are not the sidecar's own" in loaded.notes[0]
+    assert "or not the sidecar's own" in loaded.notes[0]
 
 
 def test_books_without_a_seal_are_not_used(places: tuple[Path, Path]) -> None:

@@ -106,8 +106,8 @@ def test_untold_levels_fall_back_to_larger_ones() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"cores": []}, "without an online CPU"),
-        ({"cores": [EMPTY]}, "without an online CPU"),
+        ({"cores": []}, "at least one online CPU"),
+        ({"cores": [EMPTY]}, "at least one online CPU"),
         ({"cores": [CPUSet.of(0, 1), CPUSet.of(1)]}, "in two cores"),
         ({"cores": [CPUSet.of(0)], "nodes": {0: CPUSet.of(0, 1)}}, "nodes cover CPUs 0-1, but 0 are online"),
         ({"cores": [CPUSet.of(0, 1)], "caches": [CPUSet.of(0)]}, "caches cover CPUs 0, but 0-1 are online"),

@@ -30,7 +30,7 @@ KINDS: Final = {
 OURS: Final = {
     "the policy is": "policy",
     "defaultCpuSet: ": "default",
-    "none that is known": "container",
+    "is unknown": "container",
     "of pod": "cpuset",
 }
 """The same for our words, of which the first that is found counts."""

@@ -43,7 +43,7 @@ def test_a_refusal_is_told_with_its_reason() -> None:
     story.arrive("greedy", 20)
     [(level, message, fields)] = told(story, before)
     assert (level, message, fields["container"]) == (LogLevel.WARNING, "refused", "greedy")
-    assert "20 exclusive CPUs asked for, 7 free" in str(fields["reason"])
+    assert "asked for 20 exclusive CPUs, 7 free" in str(fields["reason"])
 
 
 def test_a_label_that_nobody_knows_is_told_with_the_nearest_word() -> None:
@@ -87,7 +87,7 @@ def test_a_single_file_mount_is_warned_of() -> None:
     view = msgspec.structs.replace(real.view(), mounts=(mount,))
     after = sighted(story.world, view, 10**6)
     assert [line.message for line in news(story.world, after)] == [
-        "it mounts a projected file, which stays stale for ever: mount the directory"
+        "it mounts a single projected file, which stays stale: mount the directory instead"
     ]
     assert list(news(after, after)) == []
 
@@ -111,14 +111,14 @@ def test_a_take_is_told_from_its_beginning_to_its_end() -> None:
     assert (LogLevel.INFO, "granted") in [line[:2] for line in lines]
     [shrank] = [fields for _, message, fields in lines if message == "shrank"]
     assert (shrank["container"], shrank["cpus"]) == ("batch", taken)
-    assert "arrival of web" in str(shrank["reason"])
-    assert (LogLevel.INFO, "a take begins", {**take, "notice_seconds": 3.0}) in lines
+    assert "web arrived" in str(shrank["reason"])
+    assert (LogLevel.INFO, "take started", {**take, "notice_seconds": 3.0}) in lines
     before = story.world
     acknowledge(story, 0)
-    assert told(story, before) == [(LogLevel.INFO, "a take was acknowledged", take)]
+    assert told(story, before) == [(LogLevel.INFO, "take acknowledged", take)]
     before = story.world
     story.settle()
-    assert told(story, before) == [(LogLevel.INFO, "a take is over", take)]
+    assert told(story, before) == [(LogLevel.INFO, "take finished", take)]
 
 
 def test_a_forced_take_is_a_warning() -> None:
@@ -129,13 +129,13 @@ def test_a_forced_take_is_a_warning() -> None:
     [taken] = [each.leaving.cpus for each in before.state.assignments.values() if each.leaving]
     [grace] = [place for place, timer in enumerate(story.timers) if timer.purpose is Purpose.GRACE]
     story.time_out(grace)
-    message = "a take was forced: its workload did not acknowledge in time"
+    message = "take forced: the workload did not acknowledge in time"
     line = (LogLevel.WARNING, message, {"container": "batch", "cpus": taken, "number": 1})
     assert told(story, before) == [line]
     story.settle()
     assert told(story, before) == [
         line,
-        (LogLevel.INFO, "a take is over", {"container": "batch", "cpus": taken, "number": 1}),
+        (LogLevel.INFO, "take finished", {"container": "batch", "cpus": taken, "number": 1}),
     ]
 
 

@@ -24,20 +24,20 @@ def test_who_decides_how_many_is_said() -> None:
     story.arrive("man", 1, labels={"cpuset.max": "2", "cpuset.scale": "manual"})
     story.arrive("fixed", 1)
     story.settle()
-    assert "It may have 1 to 2 CPUs: it gets its share of all that is spare, by its weight of 30." in sentences(
+    assert "It may have 1 to 2 CPUs: it gets a share of the spare CPUs, by its weight of 30." in sentences(
         story, "fill"
     )
     assert sentences(story, "busy")[1] == (
-        "It may have 1 to 2 CPUs: what it uses decides, and nothing that would change it was measured yet."
+        "It may have 1 to 2 CPUs: its load decides, and no measurement has called for a change yet."
     )
     assert sentences(story, "man")[1] == (
-        "It may have 1 to 2 CPUs: people decide, by `cpuset-sidecar resize`; nobody has yet."
+        "It may have 1 to 2 CPUs: `cpuset-sidecar resize` decides; it has not been used yet."
     )
     assert not [sentence for sentence in sentences(story, "fixed") if "It may have" in sentence]
     assert told(story, "busy").load is None
     story.feed(LoadMeasured((Load(container=busy.key, cpus=1, use=0.9, peak=0.95, pressure=3.0),)))
     assert told(story, "busy").load == LoadStatus(use=0.9, peak=0.95, pressure=3.0)
-    assert "it used 0.9 when that last mattered" in " ".join(sentences(story, "busy"))
+    assert "it used 0.9 when last measured out of range" in " ".join(sentences(story, "busy"))
 
 
 def test_why_cpus_moved_and_what_is_leaving_is_said() -> None:
@@ -52,24 +52,24 @@ def test_why_cpus_moved_and_what_is_leaving_is_said() -> None:
     taken, kept = batch.leaving.cpus, cpus("1-6") - batch.leaving.cpus
     assert (batch.cpus, batch.granted, batch.desired) == (cpus("1-6"), kept, cpus("1-6"))
     assert (batch.leaving.notice_seconds, batch.leaving.is_due, batch.leaving.until) == (3.0, False, "")
-    assert batch.waits_for == f"its word that it left {taken} (take 1), or 3 s"
-    said = f"CPUs {taken} are leaving it (take 1), until it acknowledges, or for 3 s: {batch.leaving.reason}."
+    assert batch.waits_for == f"its acknowledgement of take 1 ({taken}), for 3 s at most"
+    said = f"It keeps CPUs {taken} (take 1) until it acknowledges, for 3 s at most: {batch.leaving.reason}."
     assert said in batch.explanation
     assert batch.explanation[0] == f"It asked for 2 exclusive CPUs and has {len(kept)} now: {kept}."
-    assert "arrival of web" in batch.leaving.reason
+    assert "web arrived" in batch.leaving.reason
     assert web.waits_for == f"batch to leave {web.granted}, after 3 s of notice"
     [grace] = [place for place, timer in enumerate(story.timers) if timer.purpose is Purpose.GRACE]
     story.time_out(grace)
-    due = f"CPUs {taken} are taken from it now (take 1): {batch.leaving.reason}."
+    due = f"It is losing CPUs {taken} now (take 1): {batch.leaving.reason}."
     assert due in sentences(story, "batch")
     story.settle()
     after = told(story, "batch")
     assert after.leaving is None
     assert after.moves[-1] == MoveStatus(lost=taken, reason=batch.leaving.reason)
     assert after.explanation[2:] == (
-        "It runs on exactly these, and nobody else does.",
+        "It runs on exactly these, and no other container does.",
         f"It gave up CPUs {taken}: {batch.leaving.reason}.",
-        "It was given CPUs 3-6: 4 CPUs were spare, as its share up to its ceiling of 6.",
+        "It gained CPUs 3-6: its share of the spare CPUs grew by 4, within its ceiling of 6.",
         "CPUs were taken from it once before it acknowledged.",
     )
     status = status_of(story.world)

@@ -66,55 +66,55 @@ DETAILS: tuple[tuple[Detail, str], ...] = (
     (NoTruth("x", "maybe"), "x is 'maybe': write true or false"),
     (
         SocketOnOneNode("x", "single"),
-        "x takes CPUs from a whole socket, and the NUMA rule single from one node: choose one",
+        "x takes CPUs from a whole socket, but the NUMA rule single from one node: choose one",
     ),
     (
         MoreSocketsThanNodes("x", 2, 1),
-        "x needs no fewer NUMA nodes than sockets, and this machine has 2 and 1",
+        "x needs at least as many NUMA nodes as sockets, but this machine has 1 node and 2 sockets",
     ),
     (
         TooFew(count=9, free=FREE, would_fit=(6,)),
-        "9 exclusive CPUs asked for, 6 free: 2 on node 0 (1,5), 4 on node 1 (8-11); 6 would fit",
+        "asked for 9 exclusive CPUs, 6 free: 2 on node 0 (1,5), 4 on node 1 (8-11); 6 would fit",
     ),
     (
         TooFew(count=1, free=(Part(CPUSet.of(1), None, 0), Part(CPUSet.of(2), 3, 4))),
-        "1 exclusive CPU asked for, 2 free: 1 on cache 0 (1), 1 on node 3, cache 4 (2)",
+        "asked for 1 exclusive CPU, 2 free: 1 on cache 0 (1), 1 on node 3, cache 4 (2)",
     ),
     (
         NoMultiple(count=3, width=2, would_fit=(2, 4)),
-        "3 exclusive CPUs asked for, not a multiple of the 2 threads of a core (full-pcpus-only); 2 or 4 would fit",
+        "asked for 3 exclusive CPUs, not a multiple of the 2 threads per core (full-pcpus-only); 2 or 4 would fit",
     ),
     (
         TooFewWholeCores(count=2),
-        "2 exclusive CPUs asked for, 0 free on cores without a reserved CPU (full-pcpus-only)",
+        "asked for 2 exclusive CPUs, 0 free on cores without a reserved CPU (full-pcpus-only)",
     ),
     (
         CutCore(count=2),
-        "2 exclusive CPUs asked for, and whole cores do not add up to that (full-pcpus-only), 0 free",
+        "asked for 2 exclusive CPUs, but whole cores do not add up to that (full-pcpus-only), 0 free",
     ),
     (
         Scattered(count=5, numa="single", free=FREE, would_fit=(4,), nodes=(0, 1)),
         (
-            "5 exclusive CPUs asked for on one NUMA node (cpuset.numa single), 6 free: 2 on node 0 (1,5), 4 on node 1 "
-            "(8-11); 4 would fit on one node; cpuset.numa best-effort would take it from nodes 0, 1"
+            "asked for 5 exclusive CPUs on one NUMA node (cpuset.numa single), 6 free: 2 on node 0 (1,5), 4 on node 1 "
+            "(8-11); 4 would fit on one node; cpuset.numa=best-effort would take them from nodes 0, 1"
         ),
     ),
     (
         PoolEmptied(count=2, shared=2, keep=1, by_cores=True, had=CPUSet.of(3), at_floors=True),
         (
-            "it held CPU 3; 2 exclusive CPUs asked for; 2 are shared, and a whole core must stay so; that is with "
-            "everybody at their floors"
+            "it held CPU 3; asked for 2 exclusive CPUs; 2 CPUs are shared, and a whole core must stay shared; "
+            "this counts every elastic container at its floor"
         ),
     ),
-    (Lost(CPUSet.of(1), 2), "it held CPU 1, and the machine no longer has 2 for it"),
-    (Taken(CPUSet.of(1)), "CPU 1 was granted to it, and a container pinned by hand is there now"),
+    (Lost(CPUSet.of(1), 2), "it held CPU 1, but the machine no longer has 2 CPUs for it"),
+    (Taken(CPUSet.of(1)), "CPU 1 was granted to it, but a container pinned by hand is there now"),
     (Named("web"), "web has no exclusive CPUs"),
     (
         UnderPolicy("static"),
-        "the policy is static: only under dynamic may CPUs change while a container runs",
+        "the policy is static: only dynamic changes the CPUs of a running container",
     ),
-    (Fixed("web", 2), "the size of web is fixed at 2: give it cpuset.min or cpuset.max"),
-    (Scaled("web", "fill"), "the size of web is decided by fill: give it cpuset.scale=manual"),
+    (Fixed("web", 2), "the size of web is fixed at 2 CPUs: set its label cpuset.min or cpuset.max"),
+    (Scaled("web", "fill"), "the size of web is decided by fill: set its label cpuset.scale=manual"),
     (Range(name="web", floor=1, ceiling=4, asked=5), "web may have 1 to 4 CPUs (cpuset.min, cpuset.max), not 5"),
 )
 
@@ -124,24 +124,24 @@ CAUSES: tuple[tuple[Cause, str], ...] = (
     (Used(1.0, 4), "it used 1.0 of its 4 CPUs"),
     (
         TakenOver(name="web", count=2, floor=1, arrived="db"),
-        "arrival of db took 2, from what web had above its floor of 1",
+        "db arrived and took 2 CPUs above web's floor of 1",
     ),
     (
         SharedAnew(name="web", count=2, floor=1, names=("a", "b", "c"), others=5),
-        "arrival of a, b, c and 2 more: 2 of what web had above its floor of 1 is shared out anew",
+        "a, b, c and 2 more arrived, which redistributes 2 CPUs above web's floor of 1",
     ),
     (
         SharedAnew(name="web", count=2, floor=1, names=("a",), others=1, is_growth=True),
-        "a may have a larger share: 2 of what web had above its floor of 1 is shared out anew",
+        "the share of a grew, which redistributes 2 CPUs above web's floor of 1",
     ),
     (
         FewerToShare(name="web", count=2, floor=1),
-        "the machine, or a setting, leaves fewer CPUs to share out: 2 of what web had above its floor of 1 went",
+        "the machine or a setting leaves fewer CPUs to share, which takes 2 CPUs above web's floor of 1",
     ),
-    (Spare(1, 4), "1 CPU was spare, as its share up to its ceiling of 4"),
-    (Together(level=Level.NODE, now=1, before=2), "moved together: on 1 NUMA node instead of 2"),
-    (Together(level=Level.CORE, now=2, before=3), "moved together: on 2 cores instead of 3"),
-    (ForOthers(), "moved so that others lie better"),
+    (Spare(1, 4), "its share of the spare CPUs grew by 1, within its ceiling of 4"),
+    (Together(level=Level.NODE, now=1, before=2), "moved closer together: on 1 NUMA node instead of 2"),
+    (Together(level=Level.CORE, now=2, before=3), "moved closer together: on 2 cores instead of 3"),
+    (ForOthers(), "moved to improve the placement of others"),
 )
 
 
@@ -170,7 +170,7 @@ def test_neighbours_stand_between_what_is_asked_and_what_would_fit() -> None:
     )
     found = TooFew(count=9, would_fit=(1,), kinds=("performance",), is_isolated=True, neighbours=neighbours)
     assert sentence(Refusal(RefusalCode.NOT_ENOUGH, found)) == (
-        "9 exclusive CPUs asked for, 0 free; performance cores only (cpuset.options) and isolated CPUs only (isolated) "
+        "asked for 9 exclusive CPUs, 0 free; performance cores only (cpuset.options) and isolated CPUs only (isolated) "
         "(1 reserved: 0; 6 held by a, b, c, d, e and 2 more; 2 in use by containers pinned by hand: x, y); 1 would fit"
     )
 

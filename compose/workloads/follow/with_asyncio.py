@@ -26,12 +26,12 @@ async def serve(limiter: anyio.CapacityLimiter) -> None:
 
 
 def compute() -> None:
-    """Work that lets go of the interpreter's lock."""
+    """Do work that releases the interpreter's lock."""
     hashlib.sha256(bytes(1 << 16)).digest()
 
 
 def move_threads(cpus: CPUSet) -> None:
-    """All threads of this process: those that have nothing to do are kept."""
+    """Move all threads of this process: asyncio keeps idle ones."""
     for thread in os.listdir("/proc/self/task"):
         try:
             os.sched_setaffinity(int(thread), cpus)
@@ -58,7 +58,7 @@ async def follow(limiter: anyio.CapacityLimiter) -> None:
 
 
 async def main() -> None:
-    """Serve, and follow, for ever."""
+    """Serve and follow until ended."""
     limiter = anyio.CapacityLimiter(1)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(follow(limiter))

@@ -43,7 +43,7 @@ def work(ends: threading.Event) -> None:
 
 
 def move_threads(cpus: CPUSet) -> None:
-    """All threads of this process, those of libraries too."""
+    """Move all threads of this process, those of libraries included."""
     for thread in os.listdir("/proc/self/task"):
         try:
             os.sched_setaffinity(int(thread), cpus)
@@ -53,7 +53,7 @@ def move_threads(cpus: CPUSet) -> None:
 
 
 def main() -> None:
-    """Follow for ever."""
+    """Follow until ended."""
     pool = Pool()
     with ProjectionWatch() as watch:
         for told in watch.changes():

@@ -22,12 +22,12 @@ async def serve(limiter: trio.CapacityLimiter) -> None:
 
 
 def compute() -> None:
-    """Work that lets go of the interpreter's lock."""
+    """Do work that releases the interpreter's lock."""
     hashlib.sha256(bytes(1 << 16)).digest()
 
 
 def move_threads(cpus: CPUSet) -> None:
-    """All threads of this process: trio keeps threads that have nothing to do."""
+    """Move all threads of this process: trio keeps idle ones."""
     for thread in os.listdir("/proc/self/task"):
         try:
             os.sched_setaffinity(int(thread), cpus)
@@ -54,7 +54,7 @@ async def follow(limiter: trio.CapacityLimiter) -> None:
 
 
 async def main() -> None:
-    """Serve, and follow, for ever."""
+    """Serve and follow until ended."""
     limiter = trio.CapacityLimiter(1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(follow, limiter)

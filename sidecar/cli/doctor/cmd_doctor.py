@@ -1,4 +1,4 @@
-"""`doctor`: what on this host will not work, and the cure."""
+"""`doctor`: what will not work on this host, and how to fix it."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ _COLOURS: Final = {Verdict.OK: "\x1b[32m", Verdict.WARN: "\x1b[33m", Verdict.FAI
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "doctor",
-        help="what on this host will not work, and the cure",
-        description="Look at engine, kernel, machine, directories, configuration and containers, and say what will\n"
-        "not work, with the cure. Changes nothing.",
+        help="what will not work on this host, and how to fix it",
+        description="Check the engine, kernel, machine, directories, configuration and containers, and report\n"
+        "what will not work and how to fix it. Changes nothing.",
         epilog="examples:\n  cpuset-sidecar doctor\n  cpuset-sidecar doctor --policy static --reserved 0-1\n\n"
-        "exit codes: 0 nothing failed (warnings may be there), 1 something did\n",
+        "exit codes: 0 nothing failed (there may be warnings), 1 something did\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_json(parser)
@@ -65,13 +65,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the findings; 1 if one of them is a failure."""
+    """Print the findings. Return 1 if one of them is a failure."""
     findings: list[Finding] = []
     try:
         config = config_of(args)
     except ConfigError as error:
         findings += [
-            Finding("configuration", Verdict.FAIL, told, "correct it; the rest is checked without it")
+            Finding("configuration", Verdict.FAIL, told, "correct it; the other checks run without it")
             for told in error.sentences
         ]
         config = Config()
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) -> list[Finding]:
-    """Gather everything once, and judge it."""
+    """Read everything once, and return the findings."""
     report = ask(config.engine)
     seen = tuple(msgspec.structs.replace(view, effective=kernel.effective_cpus(view)) for view in report.views)
     report = msgspec.structs.replace(report, views=seen)
@@ -109,7 +109,7 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
     try:
         books = read_books(config.state_dir)
     except StateError:
-        books = State()  # No books yet, which is no fault; unreadable ones are the daemon's to tell.
+        books = State()  # No state yet is not a fault; the daemon reports an unreadable one.
     if report.engine:
         books = claimed(books, report.engine.name)
     is_running = is_daemon_running(config.state_dir)
@@ -125,7 +125,7 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
 
 
 def _check_groups(config: Config, report: EngineReport, online: CPUSet) -> Iterator[Finding]:
-    """What is above containers: dockerd's configuration is read where it is to be seen."""
+    """Yield what is above containers: dockerd's configuration is read where it is to be seen."""
     # Only here: the daemon's imports.
     from sidecar.assembly import shared_group
 
@@ -135,7 +135,7 @@ def _check_groups(config: Config, report: EngineReport, online: CPUSet) -> Itera
 
 
 def _settings_of_dockerd() -> Mapping[str, Any] | None:
-    """What dockerd is configured with, by its file and its flag; None where neither is to be seen from here."""
+    """Return dockerd's settings from its file and flag; None if neither is visible here."""
     from sidecar.cli.setup import dockerd_process
 
     running = dockerd_process.find_dockerd()
@@ -151,7 +151,7 @@ def _settings_of_dockerd() -> Mapping[str, Any] | None:
 
 
 async def look_at(open_engine: OpenEngine, address: str) -> EngineReport:
-    """Ask an engine who it is and what containers it has."""
+    """Ask an engine for its identity and its containers."""
     try:
         async with open_engine(address) as engine:
             answer = await engine.info()
@@ -167,7 +167,7 @@ async def look_at(open_engine: OpenEngine, address: str) -> EngineReport:
 
 
 def rendered(findings: list[Finding], *, is_coloured: bool = False) -> list[str]:
-    """A line for each finding, and the cure below it."""
+    """Return a line for each finding, and the cure below it."""
     widest = max((len(finding.question) for finding in findings), default=0)
     lines = []
     for finding in findings:
@@ -180,7 +180,7 @@ def rendered(findings: list[Finding], *, is_coloured: bool = False) -> list[str]
 
 
 def ask_engine(address: str) -> EngineReport:
-    """Ask the engine at this address, from outside of any event loop."""
+    """Ask the engine at this address, outside any event loop."""
     # Only here: the daemon's imports, which no other check needs.
     import trio
 

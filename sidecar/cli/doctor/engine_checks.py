@@ -1,4 +1,4 @@
-"""What people must know of the engine that answers, and of a second one on the same host."""
+"""What people must know about the engine that answers, and about a second one on this host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sidecar.failures import EngineUnavailable
 
 
 def check_notes(report: EngineReport) -> Iterator[Finding]:
-    """What can this engine not do?"""
+    """Yield what can this engine not do?"""
     if report.engine is None:
         return
     cure = "see docs/how-to/run-with-podman.md" if report.engine.name == "podman" else ""
@@ -20,7 +20,7 @@ def check_notes(report: EngineReport) -> Iterator[Finding]:
 
 
 def check_others(report: EngineReport, others: Iterable[tuple[str, EngineReport]]) -> Iterator[Finding]:
-    """Has another engine containers here? `others`: where it listens, and what it answered."""
+    """Check for containers of another engine. `others`: where it listens, and what it answered."""
     known = {view.id for view in report.views}
     for place, other in others:
         foreign = [view for view in other.views if view.id not in known]
@@ -28,15 +28,15 @@ def check_others(report: EngineReport, others: Iterable[tuple[str, EngineReport]
         if other.engine is None or not foreign:
             continue
         says = (
-            f"{other.engine.name} {other.engine.version} at {place} has {len(foreign)} more: its containers are not "
-            "confined, and run on exclusive CPUs too"
+            f"{other.engine.name} {other.engine.version} at {place} has {len(foreign)} more containers: they are "
+            "not confined, and also run on exclusive CPUs"
         )
-        cure = "keep the containers of one engine only on this host, or pin those of the other to the reserved CPUs"
+        cure = "run the containers of one engine only on this host, or pin those of the other to the reserved CPUs"
         yield Finding("second engine", Verdict.WARN, says, cure)
 
 
 def other_places(configured: str, environ: Mapping[str, str], exists: Callable[[str], bool]) -> tuple[str, ...]:
-    """Where another engine may listen than the one that is configured or found; a link to it is no other."""
+    """Return where a second engine may listen; a link to the first one does not count."""
     try:
         chosen = choose(configured, environ, exists).path
     except EngineUnavailable:

@@ -1,4 +1,4 @@
-"""What `doctor` says of the cgroups above containers: what confines them, and whether the shared group does."""
+"""What `doctor` reports about the cgroups above containers: what confines them, and whether the shared group does."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _SHOWN: Final = 5
 def check_parents(
     config: Config, report: EngineReport, online: CPUSet, *, shared: str = "", proc: str = "/proc"
 ) -> Iterator[Finding]:
-    """Are there cgroups above containers that keep them from CPUs? `shared` is the path of the one that is meant to."""
+    """Check for cgroups above containers that keep them off CPUs; `shared` is the path of the intended one."""
     if report.engine and 0 < report.engine.ncpu < len(online):
-        says = f"the engine counts {report.engine.ncpu} CPUs of {len(online)}: it refuses orders for the others"
+        says = f"the engine knows {report.engine.ncpu} of {len(online)} CPUs: it refuses updates with the others"
         cure = (
-            "its own service is confined (AllowedCPUs=, CPUAffinity=), or CPUs came after it started: widen it, and "
-            "restart it"
+            "widen its service (AllowedCPUs=, CPUAffinity=), and restart it; a restart alone is enough if CPUs came "
+            "online after it started"
         )
         yield Finding("engine's CPUs", Verdict.WARN, says, cure)
     narrow: dict[str, tuple[CPUSet, list[str]]] = {}
@@ -37,32 +37,32 @@ def check_parents(
                 narrow.setdefault(path, (cpus, []))[1].append(view.name)
                 break
     for path, (cpus, names) in sorted(narrow.items()):
-        says = f"the cgroup {path} has CPUs {cpus} only, and confines {_named(names)}: orders for others have no effect"
+        says = (
+            f"the cgroup {path} has only CPUs {cpus}, and confines {_named(names)}: updates with others have no effect"
+        )
         cure = (
-            "widen it (systemctl set-property NAME AllowedCPUs=..., or its cpuset.cpus), or take another cgroup_parent"
+            "widen it (systemctl set-property NAME AllowedCPUs=..., or its cpuset.cpus), or use another cgroup_parent"
         )
         yield Finding("cgroup parents", Verdict.WARN, says, cure)
     odd = sorted({view.cgroup_parent for view in report.views if _is_misread(view)})
     if odd:
-        says = f"{_named(odd)} begins with a cgroup controller's name: systemd escapes it, and OCI runtimes do not"
-        cure = "use another name: on these containers pause, stats and limits may not work"
+        says = f"{_named(odd)} begins with a cgroup controller's name: systemd escapes it, but OCI runtimes do not"
+        cure = "use another name: pause, stats and limits may not work for its containers"
         yield Finding("cgroup parents", Verdict.WARN, says, cure)
 
 
 def check_shared_group(
     report: EngineReport, group: PoolCgroup | None, settings: Mapping[str, Any] | None
 ) -> Iterator[Finding]:
-    """Is the shared group there, and truly the default cgroup parent? `settings` are dockerd's, None if unseen."""
+    """Check that the shared group is the default cgroup parent. `settings` are dockerd's; None if not visible."""
     engine = report.engine
     parent = value_at(settings or {}, ("cgroup-parent",))
     if engine is None:
         return
     if group is None:
         if parent:
-            says = (
-                f"dockerd has cgroup-parent {parent!r}, and the sidecar knows of no shared group: it writes one by one"
-            )
-            cure = f'set shared_slice = "{parent}", or remove the key: cpuset-sidecar install-slice --remove'
+            says = f"dockerd has cgroup-parent {parent!r}, but shared_slice is not set"
+            cure = f'set shared_slice = "{parent}", or remove the key with `cpuset-sidecar install-slice --remove`'
             yield Finding("shared group", Verdict.WARN, says, cure)
         return
     try:
@@ -71,23 +71,25 @@ def check_shared_group(
         yield Finding("shared group", Verdict.FAIL, str(error), "change shared_slice, or leave it out")
         return
     if engine.name != "podman" and settings is not None and parent != group.name:
-        says = f"shared_slice is {group.name!r}, and dockerd's cgroup-parent is {parent or 'not set'}"
-        cure = "cpuset-sidecar install-slice, then restart dockerd; or leave shared_slice out"
+        says = f"shared_slice is {group.name!r}, but dockerd's cgroup-parent is {parent or 'not set'}"
+        cure = "run `cpuset-sidecar install-slice`, then restart dockerd; or leave shared_slice out"
         yield Finding("shared group", Verdict.FAIL, says, cure)
         return
     plain = [view for view in report.views if view.phase.is_live and not view.cgroup_parent]
     outside = [view.name for view in plain if not group.whereabouts(view).startswith(f"{group.path}/")]
     if outside and engine.name != "podman":
-        says = f"{_named(outside)} of {len(plain)} without a cgroup parent of their own are not in {group.name}"
-        cure = "restart dockerd if it was not since, then them: a container comes into it at its next start"
+        says = f"{_named(outside)} of {len(plain)} without a cgroup parent are not in {group.name}"
+        cure = "restart dockerd if you have not yet, then these containers: each joins at its next start"
         yield Finding("shared group", Verdict.WARN, says, cure)
     wrong = [view.name for view in report.views if _is_labelled(view) and _would_be_inside(view, group, engine.name)]
     if wrong:
-        says = f"{_named(wrong)} ask for CPUs of their own, and live in {group.name}, outside of which they get none"
-        cure = f"make them anew with cgroup_parent: {exclusive_beside(group.name)}"
+        says = (
+            f"{_named(wrong)} ask for exclusive CPUs, but are in {group.name}, which confines them to the shared pool"
+        )
+        cure = f"recreate them with cgroup_parent: {exclusive_beside(group.name)}"
         yield Finding("shared group", Verdict.FAIL, says, cure)
     if not outside and not wrong:
-        says = f"{group.name} confines the shared pool, {'is there' if group.exists() else 'not used yet'}"
+        says = f"{group.name} confines the shared pool{'' if group.exists() else ', but is not used yet'}"
         yield Finding("shared group", Verdict.OK, says)
 
 

@@ -1,6 +1,6 @@
-"""What on this host will not work, and the cure: one function a question, each from what was gathered to findings.
+"""What will not work on this host, and how to fix it: one function for each question, from facts to findings.
 
-Nothing here asks the host or the engine but the file system questions at the end; `doctor` gathers, these judge.
+`doctor` reads the host and the engine, these functions judge. Only the last ones look at the file system.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MEMORY: Final = ("tmpfs", "ramfs")
 
 
 class Verdict(enum.StrEnum):
-    """How bad it is."""
+    """How serious a finding is."""
 
     OK = "ok"
     WARN = "warn"
@@ -44,7 +44,7 @@ class Verdict(enum.StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """The answer to one question: what is so, and what to do about it ("" where nothing need be done)."""
+    """The answer to one question: what is so, and what to do about it ("" if nothing)."""
 
     question: str
     verdict: Verdict
@@ -53,20 +53,20 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What the engine answered: itself and its containers (`effective` filled in), or why it did not."""
+    """The engine's answer: itself and its containers (with `effective`), or the error."""
 
     engine: EngineInfo | None = None
     views: tuple[ContainerView, ...] = ()
     error: str = ""
     is_lacking: bool = False
-    """It answers, and cannot do what is needed: the error says the cure."""
+    """It answers, but lacks something: the error contains the cure."""
 
 
 def check_engine(report: EngineReport) -> Iterator[Finding]:
-    """Does it answer, and can it do cpusets?"""
+    """Check that the engine answers, and that it has cpusets."""
     if report.engine is None:
         cure = (
-            "start the engine, or say where it listens: --engine unix:///path/to/docker.sock; inside a container mount "
+            "start the engine, or set its address: --engine unix:///path/to/docker.sock; inside a container, mount "
             "its socket; without permission, run as root or as a member of the socket's group"
         )
         yield Finding("engine", Verdict.FAIL, report.error, "" if report.is_lacking else cure)
@@ -81,7 +81,10 @@ def check_engine(report: EngineReport) -> Iterator[Finding]:
             "/etc/systemd/system/user@.service.d/delegate.conf, then log in again"
         )
         yield Finding(
-            "cpuset controller", Verdict.FAIL, "the engine has no cpuset controller: it would pin nobody", cure
+            "cpuset controller",
+            Verdict.FAIL,
+            "the engine has no cpuset controller, so it cannot confine containers",
+            cure,
         )
     else:
         kind = f"cgroup v{engine.cgroup_version or '?'}, driver {engine.cgroup_driver or 'unknown'}"
@@ -89,12 +92,12 @@ def check_engine(report: EngineReport) -> Iterator[Finding]:
 
 
 def check_cgroups(hierarchy: Hierarchy | None, root: str, report: EngineReport) -> Iterator[Finding]:
-    """Can the kernel's own word about containers be read?"""
+    """Check that the containers' effective CPUs can be read from the kernel."""
     cure = (
         "mount the host's /sys/fs/cgroup read-only into the sidecar, and set CPUSET_SIDECAR_CGROUP if it is elsewhere"
     )
     if hierarchy is None:
-        says = f"no cgroup hierarchy with cpusets at {root}: orders cannot be verified"
+        says = f"no cgroup hierarchy with cpusets at {root}: updates cannot be verified"
         yield Finding("cgroups", Verdict.WARN, says, cure)
         return
     yield Finding("cgroups", Verdict.OK, f"v{hierarchy.version} at {hierarchy.root}")
@@ -108,27 +111,27 @@ def check_cgroups(hierarchy: Hierarchy | None, root: str, report: EngineReport) 
 
 
 def check_machine(topology: Topology) -> Iterator[Finding]:
-    """Is there anything about the machine that people should know?"""
+    """Check that the machine has enough CPUs, and that its topology is complete."""
     says = f"{len(topology.online)} CPUs in {len(topology.cores)} cores, {len(topology.nodes)} NUMA nodes"
     if len(topology.online) < 2:
-        cure = "one CPU must stay reserved: a machine of two or more is needed"
-        yield Finding("machine", Verdict.FAIL, f"{says}: nothing can be given exclusively", cure)
+        cure = "use a machine with two CPUs or more: one must stay reserved"
+        yield Finding("machine", Verdict.FAIL, f"{says}: no CPU can be exclusive", cure)
     elif topology.notes:
-        yield Finding("machine", Verdict.WARN, f"{says}; {'; '.join(topology.notes)}", "see cpuset-sidecar topology")
+        yield Finding("machine", Verdict.WARN, f"{says}; {'; '.join(topology.notes)}", "see `cpuset-sidecar topology`")
     else:
         yield Finding("machine", Verdict.OK, says)
     if topology.isolated:
         says = f"the kernel isolates CPUs {topology.isolated} (isolcpus): it does not balance load on them"
-        cure = "shared containers may all sit on one of them: boot without isolcpus"
+        cure = "boot without isolcpus: shared containers may all end up on one of these CPUs"
         yield Finding("isolated CPUs", Verdict.WARN, says, cure)
 
 
 def check_config(config: Config, topology: Topology | None) -> Iterator[Finding]:
-    """Does the configuration fit the machine, and do anything?"""
+    """Check that the configuration fits the machine, and that its policy grants CPUs."""
     where = config.file or "no file"
     if config.policy is PolicyName.NONE:
         cure = "set policy to static, and reserved to a CPU list: --policy static --reserved 0"
-        yield Finding("policy", Verdict.WARN, f"it is none ({where}): no container is touched", cure)
+        yield Finding("policy", Verdict.WARN, f"it is none ({where}): no container is changed", cure)
     else:
         yield Finding("policy", Verdict.OK, f"{config.policy} ({where})")
     if topology is None:
@@ -145,64 +148,64 @@ def check_config(config: Config, topology: Topology | None) -> Iterator[Finding]
         reserved = config.reserved or f"{config.reserved_count} of them"
         yield Finding("reserved CPUs", Verdict.OK, f"{reserved}")
     if topology.cpus_per_core > 1 and config.policy is not PolicyName.NONE and "full-pcpus-only" not in config.options:
-        says = f"{topology.cpus_per_core} CPUs share a core: two containers may get siblings, and slow each other down"
-        yield Finding("SMT", Verdict.WARN, says, "add the option full-pcpus-only: --options full-pcpus-only")
+        says = f"{topology.cpus_per_core} CPUs share a core: two containers may get siblings and slow each other down"
+        yield Finding("SMT", Verdict.WARN, says, "add the option: --options full-pcpus-only")
     if config.policy is PolicyName.DYNAMIC and not config.shared_min:
-        says = "containers that fill what is spare may leave nothing but the reserved CPUs to all others"
+        says = "containers that fill spare CPUs may leave only the reserved ones to all others"
         yield Finding("shared pool", Verdict.WARN, says, "set shared_min to as many CPUs as the others need")
 
 
 def check_containers(
     config: Config, report: EngineReport, originals: Mapping[ContainerKey, Originals], online: CPUSet
 ) -> Iterator[Finding]:
-    """Are there containers that the sidecar must work around, or that work around it?"""
+    """Check for pinned containers, wrong labels and mounts of single files."""
     settings = config.settings()
     wishes = [
         (view, wish_of(view, settings, originals.get(view.key) or originals_of(view), online)) for view in report.views
     ]
     if pinned := [view for view, wish in wishes if wish.standing is Standing.STRANGER]:
-        cure = "they are never moved, and nobody gets their CPUs; to change that, make them anew without cpuset"
+        cure = "to have them managed, recreate them without a cpuset; until then their CPUs are never granted"
         yield Finding("pinned by hand", Verdict.WARN, f"{_names(pinned)} have a cpuset of their own", cure)
     if stale := [view for view in report.views if is_single_file_mount(view, settings)]:
-        says = f"{_names(stale)} mount a single projected file, which stays stale for ever"
+        says = f"{_names(stale)} mount a single projected file, which stays stale"
         yield Finding("mounts", Verdict.FAIL, says, "mount the directory instead, and read the file in it")
     if odd := [(view, "; ".join(said)) for view, wish in wishes if (said := warnings_of(wish))]:
         says = "; ".join(f"{view.name}: {told}" for view, told in odd[:_SHOWN])
-        yield Finding("labels", Verdict.WARN, says, "correct the labels, and make the containers anew")
+        yield Finding("labels", Verdict.WARN, says, "correct the labels, and recreate the containers")
 
 
 def check_state_dir(path: str, mountinfo: str, *, is_running: bool | None) -> Iterator[Finding]:
-    """Can the books be kept, and will they survive a reboot?"""
+    """Check that the state can be recorded, and survives a reboot."""
     if trouble := _unwritable(path):
-        cure = "mount a volume there that can be written, or set state_dir"
+        cure = "mount a writable volume there, or set state_dir"
         yield Finding("state directory", Verdict.FAIL, trouble, cure)
         return
     kind = file_system(path, mountinfo)
     if kind in _MEMORY:
-        says = f"{path} is on {kind}: after a reboot nobody knows what containers had before"
-        yield Finding("state directory", Verdict.WARN, says, "put it on a disk, or on a named volume")
+        says = f"{path} is on {kind}: the original settings of containers are lost at a reboot"
+        yield Finding("state directory", Verdict.WARN, says, "put it on a disk or a named volume")
     else:
         yield Finding("state directory", Verdict.OK, f"{path} can be written ({kind})")
     if is_running:
-        yield Finding("daemon", Verdict.OK, f"one is running on {path}")
+        yield Finding("daemon", Verdict.OK, f"it is running on {path}")
 
 
 def check_projections(path: str, mountinfo: str) -> Iterator[Finding]:
-    """Can workloads be told?"""
+    """Check that projections can be written."""
     if trouble := _unwritable(path):
-        cure = "mount a volume there that can be written, or set projections"
+        cure = "mount a writable volume there, or set projections"
         yield Finding("projections", Verdict.FAIL, trouble, cure)
         return
     kind = file_system(path, mountinfo)
     if kind in _MEMORY:
         yield Finding("projections", Verdict.OK, f"{path} can be written ({kind})")
     else:
-        says = f"{path} is on {kind}: every change is written to it, and old files survive a reboot"
-        yield Finding("projections", Verdict.WARN, says, "a tmpfs is right for it")
+        says = f"{path} is on {kind}: every change is written to disk, and old files survive a reboot"
+        yield Finding("projections", Verdict.WARN, says, "use a tmpfs")
 
 
 def file_system(path: str, mountinfo: str) -> str:
-    """The type of the file system that a path is on, from /proc/self/mountinfo (proc_pid_mountinfo(5))."""
+    """Return the type of the file system that a path is on, from /proc/self/mountinfo (proc_pid_mountinfo(5))."""
     best, kind = -1, "unknown"
     for line in mountinfo.splitlines():
         left, dash, right = line.partition(" - ")
@@ -218,7 +221,9 @@ def file_system(path: str, mountinfo: str) -> str:
 
 
 def _unwritable(path: str) -> str:
-    """Why a directory cannot be written, "" if it can. One that is missing can be made if its parent can be written."""
+    """Return why a directory cannot be written, "" if it can. One that is missing can be made if its parent can be
+    written.
+    """
     at = Path(path)
     while not at.exists() and at != at.parent:
         at = at.parent

@@ -1,4 +1,4 @@
-"""`install-runtime`: set up the strict start on this host, say what changed, and undo exactly that."""
+"""`install-runtime`: set up the strict start on this host, report what changed, and undo exactly that."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from state import files
 _KEYS = ("runtimes", STRICT_RUNTIME)
 
 _DESCRIPTION = f"""Set up the strict start: an OCI runtime `{STRICT_RUNTIME}` that asks the sidecar before it creates a
-container, and lets nobody start on other CPUs than those it says. Only containers that are made with that runtime are
-affected. Docker is told to read its configuration again, not restarted. --remove undoes it."""
+container, so that the container starts on its CPUs or not at all. Only containers created with that runtime are
+affected. dockerd reloads its configuration and is not restarted. --remove undoes this."""
 
 _EPILOG = """examples:
   cpuset-sidecar install-runtime --dry-run
@@ -51,7 +51,7 @@ with the sidecar in a container, from its image, with the host's file system at 
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "install-runtime",
         help="set up the strict start on this host, or remove it",
@@ -66,9 +66,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         type=typed("--for", word("docker", "podman", "auto")),
         metavar="ENGINE",
         default="auto",
-        help="which engine learns of it: docker, podman or auto (default: those that are on the host)",
+        help="the engine to configure: docker, podman or auto (default: those on the host)",
     )
-    parser.add_argument("--hook", action="store_true", help="for Podman: a precreate hook besides, by annotations")
+    parser.add_argument("--hook", action="store_true", help="for Podman: also a precreate hook, enabled by annotations")
     parser.add_argument("--runtime", default="auto", metavar="NAME", help="the real runtime (default: runc, else crun)")
     parser.add_argument("--python", default="", metavar="PATH", help="the host's Python, 3.9 or newer")
     parser.add_argument("--socket", default="", metavar="PATH", help="the sidecar's api.sock, as the host sees it")
@@ -77,10 +77,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         type=typed("--patience", duration(0, 30)),
         default=10.0,
         metavar="SECONDS",
-        help="wait for a missing sidecar",
+        help="how long to wait for a sidecar that does not answer",
     )
     parser.add_argument(
-        "--prefix", default=runtime_files.USUAL, metavar="DIR", help="where it goes (default: /usr/local)"
+        "--prefix", default=runtime_files.USUAL, metavar="DIR", help="where to install it (default: /usr/local)"
     )
     parser.add_argument("--docker-pid", default=dockerd_process.PID_FILE, metavar="PATH", help="dockerd's pid file")
     add_config(parser, ("state_dir", "projections", "engine"))
@@ -88,14 +88,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Install or remove, and print what that changed."""
+    """Install or remove, and print what changed."""
     root = root_of(args)
     print_done(args, _remove(args, root) if args.remove else _install(args, root))
     return 0
 
 
 def _install(args: argparse.Namespace, root: str) -> Done:
-    """Everything is read and judged before the first file is written; the engine is told of it last."""
+    """Check everything before the first file is written, and tell the engine last."""
     config, places = config_of(args), _places(args)
     made = Installation(
         real=runtime_files.find_real(root, args.runtime),
@@ -122,11 +122,11 @@ def _install(args: argparse.Namespace, root: str) -> Done:
     notes += _compiled(root, places, made)
     if file:
         kept = write_daemon_json(file, settings)
-        notes += [f"the former {kept.path} is kept in {kept.backup}"] if kept.backup else []
+        notes += [f"the previous {kept.path} is kept in {kept.backup}"] if kept.backup else []
     if docker:
         notes += _reloaded(args, root, wanted=True)
     if podman:
-        notes.append(f"Podman: --runtime {STRICT_RUNTIME}, at its next call")
+        notes.append(f"Podman: use --runtime {STRICT_RUNTIME} from its next call on")
     return Done(written=written, notes=tuple(notes))
 
 
@@ -137,17 +137,17 @@ def _remove(args: argparse.Namespace, root: str) -> Done:
         try:
             using = dockerd_process.users(socket)
         except EngineUnavailable as error:
-            notes.append(f"whether containers use it is not known: {error}")
+            notes.append(f"cannot tell whether containers use it: {error}")
         else:
             if live := [user.name for user in using if user.is_live]:
                 raise SidecarError(
                     f"nothing was removed: {', '.join(live)} {'run' if len(live) > 1 else 'runs'} under the runtime "
-                    f"{STRICT_RUNTIME}, and could not be stopped without it: stop first what is to keep its data, "
-                    "then make it anew with another runtime"
+                    f"{STRICT_RUNTIME}, and cannot be stopped without it: stop and recreate "
+                    f"{'them' if len(live) > 1 else 'it'} with another runtime first"
                 )
             if using:
                 notes.append(
-                    f"cannot be started until made anew with another runtime: {', '.join(user.name for user in using)}"
+                    f"recreate with another runtime before the next start: {', '.join(user.name for user in using)}"
                 )
     file = _daemon_json(args, root)
     ours = _is_ours(file, places)
@@ -164,7 +164,7 @@ def _remove(args: argparse.Namespace, root: str) -> Done:
 
 
 def _places(args: argparse.Namespace) -> Places:
-    """Where things go: a user without root has containers, and settings of Podman, of their own."""
+    """Return where files go: a user without root has separate containers and Podman settings."""
     prefix = os.path.abspath(args.prefix)
     if os.geteuid() == 0:
         return Places(prefix)
@@ -176,11 +176,11 @@ def _places(args: argparse.Namespace) -> Places:
 def _forgotten(args: argparse.Namespace, root: str, file: DaemonJson) -> list[str]:
     """Take the runtime out of dockerd's configuration file, and have dockerd forget it.
 
-    A table that is missing changes nothing at a reload, only an empty one does: so that is what dockerd is shown first.
+    A missing table changes nothing at a reload, but an empty one does: so dockerd is given an empty one first.
     """
     settings = without(file.settings, _KEYS)
     kept = write_daemon_json(file, {_KEYS[0]: {}, **settings})
-    notes = [f"the former {kept.path} is kept in {kept.backup}", *_reloaded(args, root, wanted=False)]
+    notes = [f"the previous {kept.path} is kept in {kept.backup}", *_reloaded(args, root, wanted=False)]
     if _KEYS[0] not in settings:
         folder, name = os.path.split(kept.path)
         with files.directory(folder) as at:
@@ -193,7 +193,7 @@ def _forgotten(args: argparse.Namespace, root: str, file: DaemonJson) -> list[st
 
 
 def _engines(args: argparse.Namespace, root: str) -> tuple[bool, bool]:
-    """Whether Docker, and whether Podman, is to learn of it."""
+    """Return whether Docker, and whether Podman, is to learn of it."""
     if args.wanted != "auto":
         return args.wanted == "docker", args.wanted == "podman"
     places = ("usr/bin", "usr/sbin", "usr/local/bin", "usr/local/sbin", "bin", "sbin")
@@ -201,12 +201,12 @@ def _engines(args: argparse.Namespace, root: str) -> tuple[bool, bool]:
         any(os.path.exists(os.path.join(root, place, name)) for place in places) for name in ("dockerd", "podman")
     )
     if not docker and not podman:
-        raise ConfigError("there is neither dockerd nor podman on the host: say --for docker or --for podman")
+        raise ConfigError("there is neither dockerd nor podman on the host: add --for docker or --for podman")
     return docker, podman
 
 
 def _daemon_json(args: argparse.Namespace, root: str) -> DaemonJson:
-    """dockerd's configuration file: as said, or as dockerd says, or where it usually is. ConfigError."""
+    """Return dockerd's configuration file: as given, as dockerd reports, or the usual one. ConfigError."""
     running = _running(args, root)
     path = args.daemon_json or (running and running.flag("config-file")) or DAEMON_JSON
     found = read_daemon_json(path if root == "/" or args.daemon_json else os.path.join(root, path.lstrip("/")))
@@ -219,7 +219,7 @@ def _see_that_free(file: DaemonJson, places: Places) -> None:
     present = value_at(file.settings, _KEYS)
     if present is not None and not _is_ours(file, places):
         raise ConfigError(
-            f"{file.path} has another runtime {STRICT_RUNTIME!r} already, {present!r}: nothing was changed; rename it"
+            f"{file.path} has another runtime {STRICT_RUNTIME!r}, {present!r}: nothing was changed; rename that one"
         )
 
 
@@ -237,40 +237,43 @@ def _running(args: argparse.Namespace, root: str) -> dockerd_process.Dockerd | N
 
 
 def _socket(args: argparse.Namespace) -> str:
-    """Docker's socket; "" where none is to be asked."""
+    """Return Docker's socket; "" if none should be asked."""
     configured = config_of(args).engine
     path = "/var/run/docker.sock" if configured == AUTO else address(configured, "the setting `engine`").path
     return path if path and args.wanted != "podman" and os.path.exists(path) else ""
 
 
 def _reloaded(args: argparse.Namespace, root: str, *, wanted: bool) -> Iterator[str]:
-    """Have dockerd read its configuration again, and see whether it took it."""
+    """Have dockerd reload its configuration, and verify that it did."""
     running = _running(args, root)
     if running is None:
-        yield "no dockerd is seen from here: it learns of it at its next start, or by `systemctl reload docker`"
+        yield "dockerd is not visible from here: it reads this at its next start, or run `systemctl reload docker`"
         return
     running.reload()
     knows = "knows" if wanted else "no longer knows"
     if not (socket := _socket(args)):
-        yield "dockerd was told to read its configuration again; its socket is not here, so nothing was verified"
+        yield "dockerd was told to reload its configuration; without its socket this is not verified"
     elif dockerd_process.until_known(socket, STRICT_RUNTIME, wanted=wanted):
         yield f"dockerd {knows} the runtime {STRICT_RUNTIME}, without a restart"
     else:
         raise SidecarError(
-            f"dockerd was told to read its configuration again, and its list of runtimes did not change within "
-            f"{dockerd_process.RELOAD_SECONDS:g} s: its log says why"
+            f"dockerd was told to reload its configuration, but its list of runtimes did not change within "
+            f"{dockerd_process.RELOAD_SECONDS:g} s: see its log"
         )
 
 
 def _doubts(root: str, made: Installation) -> Iterator[str]:
-    """What will keep containers from starting, or their projections from them."""
-    for path, lacks in ((made.socket, "no container starts under it"), (made.projections, "none is mounted")):
+    """Yield what will keep containers from starting, or their projections from them."""
+    for path, lacks in (
+        (made.socket, "no container can start with this runtime"),
+        (made.projections, "no projection is mounted"),
+    ):
         if not os.path.exists(path if root == "/" else os.path.join(root, path.lstrip("/"))):
-            yield f"{path} is not on the host: until the sidecar makes it, {lacks}"
+            yield f"{path} is missing on the host: until the sidecar creates it, {lacks}"
 
 
 def _compiled(root: str, places: Places, made: Installation) -> Iterator[str]:
-    """Have the host's Python compile it: every start would, where it may not write. Another host's cannot be run."""
+    """Have the host's Python compile it, so that starts need not. Another host's Python cannot be run."""
     if root != "/":
         return
     command = [made.python, "-I", "-S", "-m", "compileall", "-q", places.library]
@@ -281,4 +284,4 @@ def _compiled(root: str, places: Places, made: Installation) -> Iterator[str]:
         return
     if done.returncode:
         said = done.stdout + done.stderr
-        raise ConfigError(f"{made.python} cannot run the runtime: {said.strip()[-300:]}: say another with --python")
+        raise ConfigError(f"{made.python} cannot run the runtime: {said.strip()[-300:]}: name another with --python")

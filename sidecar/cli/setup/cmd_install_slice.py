@@ -1,4 +1,4 @@
-"""`install-slice`: let one cgroup confine the shared pool on this host, say what changed, and undo exactly that."""
+"""`install-slice`: let one cgroup confine the shared pool on this host, report what changed, and undo exactly that."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from sidecar.systemd_names import SHARED, SHARED_PATH, exclusive_beside
 
 KEYS = ("cgroup-parent",)
 UNITS = "/etc/systemd/system"
-TITLES = ("Containers that share CPUs (cpuset-sidecar)", "Containers with CPUs of their own (cpuset-sidecar)")
+TITLES = ("Containers that share CPUs (cpuset-sidecar)", "Containers with exclusive CPUs (cpuset-sidecar)")
 
-_DESCRIPTION = f"""Let one cgroup confine the shared pool, on cgroup v2: a container that names no cgroup parent is then
-born in it, and one write moves all of them. Under the systemd driver it is the slice {SHARED}; under the cgroupfs
-driver the path {SHARED_PATH}. dockerd must be restarted by hand for it. --remove undoes it."""
+_DESCRIPTION = f"""Let one cgroup confine the shared pool, on cgroup v2: a container without a cgroup parent is then
+created in it, and one write moves all of them. Under the systemd driver it is the slice {SHARED}; under the cgroupfs
+driver the path {SHARED_PATH}. Restart dockerd yourself afterwards. --remove undoes this."""
 
 _EPILOG = """examples:
   cpuset-sidecar install-slice --dry-run
@@ -47,7 +47,7 @@ with the sidecar in a container, from its image, with the host's file system at 
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "install-slice",
         help="let one cgroup confine the shared pool on this host, or undo it",
@@ -61,14 +61,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         type=typed("--driver", word("systemd", "cgroupfs", "auto")),
         metavar="DRIVER",
         default="auto",
-        help="the engine's cgroup driver: systemd, cgroupfs or auto (default: the engine is asked)",
+        help="the engine's cgroup driver: systemd, cgroupfs or auto (default: ask the engine)",
     )
     add_config(parser, ("engine", "shared_slice"))
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Install or remove, and print what that changed."""
+    """Install or remove, and print what changed."""
     root = root_of(args)
     driver, engine = (args.driver, "docker") if args.driver != "auto" else _asked(config_of(args).engine)
     shared = _shared(config_of(args).shared_slice, driver)
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def unit_files(shared: str) -> Iterator[Planned]:
-    """The units of the two slices; none for a group that is a path. Their CPUs are set at run time, not here."""
+    """Yield the units of the two slices; none for a group that is a path. Their CPUs are set at run time, not here."""
     if shared.startswith("/"):
         return
     for name, title in zip((shared, exclusive_beside(shared)), TITLES, strict=True):
@@ -91,8 +91,8 @@ def _install(root: str, shared: str, file: DaemonJson | None, *, is_dry: bool) -
     present = value_at(file.settings, KEYS) if file else shared
     if file and present not in (None, shared):
         raise ConfigError(
-            f"{file.path} has another cgroup-parent already, {present!r}: nothing was changed; remove it, or take that "
-            f"one: --shared-slice {present}"
+            f"{file.path} has another cgroup-parent already, {present!r}: nothing was changed; remove it, or use it: "
+            f"--shared-slice {present}"
         )
     written = tuple(each.path for each in planned) + ((file.path,) if file and present is None else ())
     notes = list(_next(shared, planned, file))
@@ -100,26 +100,26 @@ def _install(root: str, shared: str, file: DaemonJson | None, *, is_dry: bool) -
         return Done(written=written, notes=tuple(notes), is_dry=True)
     runtime_files.carry_out(root, planned)
     if file and (kept := write_daemon_json(file, with_value(file.settings, KEYS, shared)).backup):
-        notes.insert(0, f"the former {file.path} is kept in {kept}")
+        notes.insert(0, f"the previous {file.path} is kept in {kept}")
     return Done(written=written, notes=tuple(notes))
 
 
 def _next(shared: str, planned: list[Planned], file: DaemonJson | None) -> Iterator[str]:
-    """What is left to do, in order."""
+    """Yield what is left to do, in order."""
     exclusive = exclusive_beside(shared)
     if planned:
-        yield "next: systemctl daemon-reload"
+        yield "next: run `systemctl daemon-reload`"
     if file:
-        yield "next: restart dockerd (systemctl restart docker): it reads cgroup-parent at its start only"
+        yield "next: run `systemctl restart docker`: dockerd reads cgroup-parent only when it starts"
         yield (
-            "with live-restore containers run on meanwhile, without it they stop; each comes into the group at its "
-            "next start, and need not be made anew"
+            "containers keep running with live-restore, and stop without it; each joins the group at its next start "
+            "and need not be recreated"
         )
     else:
-        yield f"Podman has no default to set: podman run --cgroup-parent {shared}, or Slice={shared} in a quadlet"
-    bus = "" if shared.startswith("/") else "; in a container mount /run/dbus/system_bus_socket into it as well"
-    yield f'next: tell the sidecar shared_slice = "{shared}" (CPUSET_SIDECAR_SHARED_SLICE), and restart it{bus}'
-    yield f"containers with CPUs of their own need cgroup_parent: {exclusive} from now on"
+        yield f"Podman has no default parent: use `podman run --cgroup-parent {shared}`, or Slice={shared} in a quadlet"
+    bus = "" if shared.startswith("/") else "; in a container, also mount /run/dbus/system_bus_socket"
+    yield f'next: set shared_slice = "{shared}" (CPUSET_SIDECAR_SHARED_SLICE), and restart the sidecar{bus}'
+    yield f"from now on, containers with exclusive CPUs need cgroup_parent: {exclusive}"
 
 
 def _remove(root: str, shared: str, file: DaemonJson | None, *, is_dry: bool) -> Done:
@@ -127,56 +127,56 @@ def _remove(root: str, shared: str, file: DaemonJson | None, *, is_dry: bool) ->
     planned = runtime_files.changes(root, gone)
     ours = file is not None and value_at(file.settings, KEYS) == shared
     removed, written = tuple(each.path for each in planned), (file.path,) if file and ours else ()
-    reload = "systemctl daemon-reload, and " if planned else ""
+    reload = "run `systemctl daemon-reload`, and " if planned else ""
     notes = [
-        "before that: cpuset-sidecar release, which gives the group all CPUs again; then leave shared_slice out",
+        "before that: run `cpuset-sidecar release`, which gives the group all CPUs again; then leave shared_slice out",
         f"next: {reload}restart dockerd; containers leave the group at their next start",
-        f"containers with cgroup_parent: {exclusive_beside(shared)} start as before: that parent is made when needed",
+        f"containers with cgroup_parent: {exclusive_beside(shared)} start as before: it is created when needed",
     ]
     if file and not ours and value_at(file.settings, KEYS) is not None:
-        notes.insert(0, f"cgroup-parent in {file.path} is not ours, and stays")
+        notes.insert(0, f"cgroup-parent in {file.path} was not set by this command, and stays")
     if is_dry:
         return Done(written=written, removed=removed, notes=tuple(notes), is_dry=True)
     if file and ours and (kept := write_daemon_json(file, without(file.settings, KEYS)).backup):
-        notes.insert(0, f"the former {file.path} is kept in {kept}")
+        notes.insert(0, f"the previous {file.path} is kept in {kept}")
     runtime_files.carry_out(root, planned)
     return Done(written=written, removed=removed, notes=tuple(notes))
 
 
 def _shared(configured: str, driver: str) -> str:
-    """The group's name: as configured, where that fits the driver, or the usual one. ConfigError."""
+    """Return the group's name: as configured, where that fits the driver, or the usual one. ConfigError."""
     if not configured:
         return SHARED if driver == "systemd" else SHARED_PATH
     if configured.startswith("/") is (driver == "systemd"):
         right = SHARED if driver == "systemd" else SHARED_PATH
         raise ConfigError(
-            f"shared_slice is {configured!r}, and the cgroup driver is {driver}: write one like {right!r}"
+            f"shared_slice is {configured!r}, but the cgroup driver is {driver}: write one like {right!r}"
         )
     return configured
 
 
 def _asked(address: str) -> tuple[str, str]:
-    """The engine's cgroup driver, and its name. EngineLacks on cgroup v1, where a group confines no members."""
+    """Return the engine's cgroup driver, and its name. EngineLacks on cgroup v1, where a group confines no members."""
     report: EngineReport = ask_engine(address)
     engine = report.engine
     if engine is None:
-        raise EngineUnavailable(f"{report.error} Or say --driver systemd or --driver cgroupfs.")
+        raise EngineUnavailable(f"{report.error}; or add --driver systemd or --driver cgroupfs")
     if engine.cgroup_version == "1":
         raise EngineLacks(
-            "this host has cgroup v1, where a group does not confine its members: nothing was changed. Boot with "
-            "cgroup v2 (systemd.unified_cgroup_hierarchy=1), or leave it"
+            "this host has cgroup v1, where a cgroup does not confine its children: nothing was changed; boot with "
+            "cgroup v2 (systemd.unified_cgroup_hierarchy=1)"
         )
     return ("systemd" if engine.cgroup_driver == "systemd" else "cgroupfs"), engine.name
 
 
 def _daemon_json(args: argparse.Namespace, root: str) -> DaemonJson:
-    """dockerd's configuration file: as said, or as dockerd says, or where it usually is. ConfigError."""
+    """Return dockerd's configuration file: as given, as dockerd reports, or the usual one. ConfigError."""
     pid_file = dockerd_process.PID_FILE if root == "/" else os.path.join(root, "run/docker.pid")
     running = dockerd_process.find_dockerd(pid_file)
     if running and (parent := running.flag("cgroup-parent")):
         raise ConfigError(
             f"dockerd runs with the flag --cgroup-parent {parent}: it would not start with the same key in its file; "
-            "take the flag away first"
+            "remove the flag first"
         )
     path = args.daemon_json or (running and running.flag("config-file")) or DAEMON_JSON
     return read_daemon_json(path if root == "/" or args.daemon_json else os.path.join(root, path.lstrip("/")))

@@ -1,4 +1,4 @@
-"""`swarm advertise`: tell Swarm's scheduler how many CPUs this node can give exclusively; and whether it knows rightly.
+"""`swarm advertise`: tell Swarm's scheduler how many exclusive CPUs this node can grant; check what it was told.
 
 The scheduler places a service only on nodes that advertise as much of a generic resource as it reserves, less what
 their tasks reserve already. It counts; which CPUs, the sidecar on the node decides. What a node advertises stands in
@@ -42,6 +42,7 @@ from sidecar.log import printable
 from sidecar.readers import plain_name, word
 from sidecar.status.document import Status
 from sidecar.status.status_file import is_daemon_running
+from sidecar.words.counts import exclusive_cpus
 from state.model import State
 from state.topology import Topology
 
@@ -49,11 +50,11 @@ _KEY: Final = "node-generic-resources"
 
 _EXAMPLES: Final = """examples:
   cpuset-sidecar swarm advertise --dry-run
-  cpuset-sidecar swarm advertise              then restart dockerd, as it says
+  cpuset-sidecar swarm advertise              then restart dockerd as instructed
   cpuset-sidecar swarm advertise --remove
 """
 
-_RESTART: Final = """dockerd reads this only when it starts: restart it, which stops what runs there. On a manager:
+_RESTART: Final = """dockerd reads this only when it starts: restart it, which stops its containers. On a manager:
   docker node update --availability drain NODE
 then on the node:
   systemctl restart docker
@@ -79,13 +80,13 @@ class Advertised(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The command's arguments."""
+    """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "swarm",
-        help="tell Swarm's scheduler how many CPUs this node can give",
-        description="Advertise the CPUs that this node can give exclusively as a generic resource, in dockerd's\n"
-        "configuration file; everything else in it is kept. The number is the running daemon's, or else\n"
-        "that of the configuration on this machine.",
+        help="tell Swarm's scheduler how many CPUs this node can grant",
+        description="Advertise the CPUs that this node can grant exclusively as a generic resource, in dockerd's\n"
+        "configuration file; everything else in it is kept. The number comes from the running daemon, or else\n"
+        "from the configuration on this machine.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -99,7 +100,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="NAME",
         help=f"the generic resource (default: {KIND})",
     )
-    add_installing(parser, undo="advertise none any more")
+    add_installing(parser, undo="advertise no CPUs any more")
     add_config(parser, KEYS)
     parser.set_defaults(func=run)
 
@@ -142,7 +143,7 @@ def advertise(
 
 
 def advertised_in(found: DaemonJson, kind: str = KIND) -> int | None:
-    """How many of this kind dockerd's configuration file advertises; None for none, or where they have names."""
+    """Return how many of this kind dockerd's configuration file advertises; None for none, or where they have names."""
     for each in _resources(found):
         name, _, value = each.partition("=")
         if name.lower() == kind.lower() and value.isascii() and value.isdigit():
@@ -151,7 +152,7 @@ def advertised_in(found: DaemonJson, kind: str = KIND) -> int | None:
 
 
 def with_count(found: DaemonJson, kind: str, count: int | None) -> Mapping[str, Any]:
-    """The settings of this file, advertising so many of this kind; other resources stay as they are."""
+    """Return the settings of this file, advertising so many of this kind; other resources stay as they are."""
     ours = [] if count is None else [f"{kind}={count}"]
     others = [each for each in _resources(found) if each.partition("=")[0].lower() != kind.lower()]
     if not others and not ours:
@@ -160,17 +161,17 @@ def with_count(found: DaemonJson, kind: str, count: int | None) -> Mapping[str, 
 
 
 def rendered(made: Advertised) -> list[str]:
-    """What was done, and what is to be done, as lines."""
+    """Return what was done, and what is to be done, as lines."""
     before = "nothing" if made.before is None else f"{made.kind}={made.before}"
     if made.cpus is None:
         lines = [f"{made.file} advertised {before}"]
-        done = "would say so no more" if made.is_dry_run else "says so no more"
+        done = "would no longer advertise any" if made.is_dry_run else "no longer advertises any"
     else:
-        lines = [f"this node can give {made.cpus} CPUs exclusively, by {made.source}; {made.file} advertised {before}"]
+        lines = [f"this node can grant {exclusive_cpus(made.cpus)} by {made.source}; {made.file} advertised {before}"]
         done = f"{'would advertise' if made.is_dry_run else 'advertises'} {made.kind}={made.cpus} now"
-    lines.append(f"it {done}" if made.changed else "it stays as it is")
+    lines.append(f"it {done}" if made.changed else "it is unchanged")
     if made.backup:
-        lines.append(f"the former file is kept: {made.backup}")
+        lines.append(f"the previous file is kept: {made.backup}")
     if made.needs_restart and not made.is_dry_run:
         lines += _RESTART.splitlines()
     return lines
@@ -182,16 +183,16 @@ def check_swarm(config: Config, engine: EngineInfo | None, count: int | None) ->
         return
     if engine.advertised is None:
         says = f"this node advertises no {KIND}: Swarm's scheduler places exclusive tasks without counting"
-        yield Finding("swarm", Verdict.WARN, says, "cpuset-sidecar swarm advertise, then restart dockerd")
+        yield Finding("swarm", Verdict.WARN, says, "run `cpuset-sidecar swarm advertise`, then restart dockerd")
     elif engine.advertised != count:
-        says = f"dockerd advertises {KIND}={engine.advertised} to Swarm's scheduler, and {count} can be given here"
-        yield Finding("swarm", Verdict.WARN, says, "cpuset-sidecar swarm advertise, then restart dockerd")
+        says = f"dockerd advertises {KIND}={engine.advertised} to Swarm's scheduler, but this node can grant {count}"
+        yield Finding("swarm", Verdict.WARN, says, "run `cpuset-sidecar swarm advertise`, then restart dockerd")
     else:
-        yield Finding("swarm", Verdict.OK, f"{KIND}={count} is advertised, and can be given")
+        yield Finding("swarm", Verdict.OK, f"{KIND}={count} is advertised, and can be granted")
 
 
 def node_capacity(config: Config, topology: Topology, books: State, views: Iterable[ContainerView] = ()) -> int:
-    """How many CPUs a daemon with this configuration could give here, beside these containers."""
+    """Return how many CPUs a daemon with this configuration could give here, beside these containers."""
     world = begin(books, topology, config.settings())
     for view in views:
         world = sighted(world, view, world.horizon + 1)
@@ -199,7 +200,7 @@ def node_capacity(config: Config, topology: Topology, books: State, views: Itera
 
 
 def _told_by_the_daemon(config: Config) -> Status | None:
-    """What the running daemon says; None where none runs, or it has not looked at everything yet."""
+    """Return what the running daemon says; None where none runs, or it has not looked at everything yet."""
     if is_daemon_running(config.state_dir) is False:
         return None
     # Only here: the client of the daemon's socket, which other commands need not load.
@@ -221,9 +222,11 @@ def _number(config: Config, told: Status | None) -> tuple[str, int]:
         source, policy = f"the configuration ({config.file or 'no file'})", config.policy.value
         count = node_capacity(config, topology, State())
     if policy == PolicyName.NONE:
-        raise ConfigError(f"{source} has the policy none, which gives nobody CPUs: set policy and reserved first")
+        raise ConfigError(f"{source} has the policy none, which grants nothing: set policy and reserved first")
     if not count:
-        raise ConfigError(f"by {source} this node can give no CPU exclusively: make reserved or shared_min smaller")
+        raise ConfigError(
+            f"according to {source} this node can grant no exclusive CPU: make reserved or shared_min smaller"
+        )
     return source, count
 
 
@@ -232,7 +235,7 @@ def _resources(found: DaemonJson) -> list[str]:
     if stands is None:
         return []
     if not isinstance(stands, list) or not all(isinstance(each, str) for each in stands):
-        raise ConfigError(f"{_KEY} in {found.path} is not a list of texts: correct it first; nothing was changed")
+        raise ConfigError(f"{_KEY} in {found.path} is not a list of strings: nothing was changed; correct it first")
     return [each.strip() for text in stands for each in text.split(",")]
 
 
@@ -246,6 +249,6 @@ def _words_of_dockerd() -> tuple[str, ...]:
 def _check_flags(flags: Iterable[str], path: str) -> None:
     if any(flag.partition("=")[0] == "--node-generic-resource" for flag in flags):
         raise ConfigError(
-            f"dockerd runs with --node-generic-resource, and would not start with {_KEY} in {path} besides: "
-            "drop that flag first"
+            f"dockerd runs with --node-generic-resource, and would not start with {_KEY} in {path} as well: "
+            "remove that flag first"
         )

@@ -32,7 +32,7 @@ class Dockerd(msgspec.Struct, frozen=True):
     words: tuple[str, ...]
 
     def flag(self, name: str) -> str | None:
-        """The value of a flag; None where it is not given."""
+        """Return the value of a flag; None where it is not given."""
         for place, word in enumerate(self.words):
             if word.startswith(f"--{name}="):
                 return word.partition("=")[2]
@@ -46,13 +46,13 @@ class Dockerd(msgspec.Struct, frozen=True):
             os.kill(self.pid, signal.SIGHUP)
         except OSError as error:
             raise SidecarError(
-                f"dockerd cannot be told to read its configuration again ({files.reason(error)}): "
+                f"dockerd cannot be told to reload its configuration ({files.reason(error)}): "
                 "run `systemctl reload docker` on the host"
             ) from error
 
 
 def find_dockerd(pid_file: str = PID_FILE, proc: str = "/proc") -> Dockerd | None:
-    """The daemon whose pid stands in this file; None where none runs, or it is not to be seen from here."""
+    """Return the daemon whose pid stands in this file; None where none runs, or it is not to be seen from here."""
     try:
         with open(pid_file, encoding="ascii") as file:
             pid = int(file.read(32))
@@ -64,14 +64,16 @@ def find_dockerd(pid_file: str = PID_FILE, proc: str = "/proc") -> Dockerd | Non
 
 
 def runtimes(path: str) -> dict[str, str]:
-    """The runtimes that the engine on this socket knows, with their paths. EngineUnavailable."""
+    """Return the runtimes that the engine on this socket knows, with their paths. EngineUnavailable."""
     told = _ask(path, "/info").get("Runtimes")
     known = told if isinstance(told, dict) else {}
     return {name: str(each.get("path", "")) for name, each in known.items() if isinstance(each, dict)}
 
 
 def until_known(path: str, runtime: str, *, wanted: bool) -> bool:
-    """Whether the engine comes to know a runtime, or to know it no more, within `RELOAD_SECONDS`. EngineUnavailable."""
+    """Return whether the engine comes to know a runtime, or to know it no more, within `RELOAD_SECONDS`.
+    EngineUnavailable.
+    """
     end = time.monotonic() + RELOAD_SECONDS
     while (runtime in runtimes(path)) != wanted:
         if time.monotonic() > end:
@@ -88,7 +90,7 @@ class User(msgspec.Struct, frozen=True):
 
 
 def users(path: str) -> list[User]:
-    """The containers that were made with the strict runtime. EngineUnavailable."""
+    """Return the containers that were made with the strict runtime. EngineUnavailable."""
     found = []
     for listed in _ask(path, "/containers/json?all=1"):
         with suppress(KeyError, TypeError, SidecarError):
@@ -114,18 +116,18 @@ def _ask(path: str, route: str) -> Any:
             raise EngineUnavailable(f"the engine on {path} answers {answer.status} to {route}")
         return json.loads(content)
     except OSError as error:
-        raise EngineUnavailable(f"the engine on {path} cannot be asked: {files.reason(error)}") from error
+        raise EngineUnavailable(f"the engine on {path} cannot be reached: {files.reason(error)}") from error
     except (HTTPException, ValueError) as error:
-        raise EngineUnavailable(f"the engine on {path} answers something else: {error}") from error
+        raise EngineUnavailable(f"the engine on {path} gave an answer that cannot be understood: {error}") from error
     finally:
         connection.close()
 
 
 def conflict(words: Sequence[str]) -> str:
-    """Why this daemon would not take a table of runtimes from its configuration file; "" where it would."""
+    """Return why this daemon would not take a table of runtimes from its configuration file; "" where it would."""
     if any(word == "--add-runtime" or word.startswith("--add-runtime=") for word in words):
         return (
-            "dockerd runs with --add-runtime, and takes no runtimes from its configuration file besides: "
+            "dockerd runs with --add-runtime, and then reads no runtimes from its configuration file: "
             "move that flag into the file first"
         )
     return ""

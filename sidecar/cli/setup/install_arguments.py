@@ -25,19 +25,24 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 def add_installing(parser: argparse.ArgumentParser, *, undo: str = "undo it") -> None:
     """`--remove`, `--dry-run`, `--root`, `--daemon-json` and `--json`."""
     parser.add_argument("--remove", action="store_true", help=undo)
-    parser.add_argument("--dry-run", action="store_true", help="change nothing, and say what would be")
-    parser.add_argument("--root", default="/", metavar="DIR", help="where the host's file system is (default: /)")
+    parser.add_argument("--dry-run", action="store_true", help="change nothing, and print what would change")
     parser.add_argument(
-        "--daemon-json", default="", metavar="PATH", help="dockerd's configuration file (default: the one it was given)"
+        "--root", default="/", metavar="DIR", help="where the host's file system is mounted (default: /)"
+    )
+    parser.add_argument(
+        "--daemon-json",
+        default="",
+        metavar="PATH",
+        help="dockerd's configuration file (default: the one that dockerd uses)",
     )
     add_json(parser)
 
 
 def root_of(args: argparse.Namespace) -> str:
-    """Where the host's file system is. ConfigError where that is no directory."""
+    """Return where the host's file system is. ConfigError where that is no directory."""
     root = os.path.abspath(str(args.root))
     if not os.path.isdir(root):
-        raise ConfigError(f"--root {root} is no directory")
+        raise ConfigError(f"--root {root} is not a directory")
     return root
 
 
@@ -50,8 +55,8 @@ def print_done(args: argparse.Namespace, done: Done) -> None:
 
 
 def rendered(done: Done) -> list[str]:
-    """What was done, a line each."""
+    """Return what was done, a line each."""
     would = "would be " if done.is_dry else ""
     lines = [f"{would}written: {path}" for path in done.written]
     lines += [f"{would}removed: {path}" for path in done.removed]
-    return [*(lines or ["nothing to change: all is as it should be"]), *done.notes]
+    return [*(lines or ["nothing to change: everything is set up already"]), *done.notes]

@@ -134,7 +134,7 @@ def ask_of(world: World, demand: Demand, count: int) -> Ask:
 
 
 def _neighbours(world: World, state: State, strangers: CPUSet) -> Neighbours:
-    """Who has the rest."""
+    """Return what holds the other CPUs, in parentheses; "" if that is not known."""
     holders = sorted(assignment.name for assignment in state.assignments.values())
     names: list[str] = []
     if strangers:

@@ -57,8 +57,8 @@ class DockerEngine:
         self._client.trust(socket)
         if not info.has_cpuset:
             raise EngineLacks(
-                "the engine has no cpuset controller: it would take every order and drop it. Delegate the controller "
-                "to it (systemd, for a rootless engine: Delegate=cpu cpuset io memory pids on user@.service)."
+                "the engine has no cpuset controller, so it would accept every update and drop it: delegate the "
+                "controller to it (systemd, for a rootless engine: Delegate=cpu cpuset io memory pids on user@.service)"
             )
         with suppress(ContainerGone):  # the answer of a route that is there
             await self._ask("POST", f"containers/{_NOBODY}/update", most=SMALL_BYTES, body=b"{}")
@@ -68,8 +68,8 @@ class DockerEngine:
         """Another engine has none of the containers: who took its list for true would think that all are gone."""
         if self._home and home != self._home:
             raise EngineUnavailable(
-                f"another engine answers: it keeps its containers in {home}, and the one before in {self._home}. "
-                "Restart the sidecar, if it is to begin anew with this one"
+                f"another engine answers: it keeps its containers in {home}, the previous one in {self._home}; "
+                "restart the sidecar to start over with this one"
             )
         self._home = home
 

@@ -251,7 +251,7 @@ def check_updated(body: bytes | bytearray) -> None:
     for warning in decoded(body, _Updated).warnings or []:
         if "cpuset" in warning.lower():
             raise EngineLacks(
-                f"the engine took the order and dropped it: {shown(warning)} Delegate the cpuset controller to it."
+                f"the engine accepted the update and dropped it ({shown(warning)}): delegate the cpuset controller"
             )
 
 
@@ -321,4 +321,4 @@ def decoded(body: bytes | bytearray, wanted: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=wanted, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise EngineFailed(f"what the engine answered cannot be understood: {shown(str(error))}") from error
+        raise EngineFailed(f"the answer of the engine cannot be understood: {shown(str(error))}") from error

@@ -15,7 +15,7 @@ from sidecar.failures import EngineFailed
 
 ROOTLESS_NOTE: Final = (
     "the engine is rootless: only this user's containers can be confined; other users' containers, root's, and the "
-    "host's own processes run everywhere, on exclusive CPUs too"
+    "host's own processes run on all CPUs, exclusive ones included"
 )
 
 
@@ -62,7 +62,7 @@ def api_version_of(version: bytes | bytearray, newest: tuple[int, int]) -> str:
     theirs = _number(read.api_version)
     oldest = _number(read.min_api_version)
     if theirs is None:
-        raise EngineFailed("the engine does not say which API version it speaks")
+        raise EngineFailed("the engine does not report its API version")
     chosen = max(min(theirs, newest), oldest or (0, 0))
     return f"v{chosen[0]}.{chosen[1]}"
 

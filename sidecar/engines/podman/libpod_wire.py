@@ -59,9 +59,9 @@ WATCHED: Final = {
 """Podman's words for what may change a container's CPUs, name or phase, and Docker's. `init` and `cleanup` do not."""
 
 DELEGATE: Final = (
-    "Delegate the controllers: write `[Service]` and `Delegate=cpu cpuset io memory pids` to "
+    "delegate the controllers: write `[Service]` and `Delegate=cpu cpuset io memory pids` to "
     "/etc/systemd/system/user@.service.d/delegate.conf, run `systemctl daemon-reload`, and log in again "
-    "(or `systemctl restart user@UID.service`)."
+    "(or `systemctl restart user@UID.service`)"
 )
 
 
@@ -195,20 +195,22 @@ def engine_info_of(info: bytes | bytearray, version: str) -> EngineInfo:
     host = docker_wire.decoded(info, _PodmanInfo).host
     number = number_of(version)
     if number < OLDEST:
-        raise EngineLacks(f"Podman {version} cannot change the CPUs of a container: 4.3 or later is needed, best 5.4.")
+        raise EngineLacks(f"Podman {version} cannot change the CPUs of a container: use 4.3 or later (5.4 recommended)")
     if host.event_logger == "none":
         raise EngineLacks(
-            "Podman keeps no events, so that nothing would be heard of new containers: set `events_logger` in "
-            "containers.conf to `journald` or `file`, and start its service again."
+            "Podman keeps no events, so new containers would go unnoticed: set `events_logger` in containers.conf to "
+            "`journald` or `file`, and restart its service"
         )
     is_rootless = host.security.rootless or False
     controllers = host.cgroup_controllers or []
     if "cpuset" not in controllers:
-        cure = DELEGATE if is_rootless else "Enable it: it was turned off for this host, or for the engine's cgroup."
+        cure = DELEGATE if is_rootless else "enable it for this host and for the engine's cgroup"
         if is_rootless and host.cgroup_version == "v1":
-            cure = "With cgroup v1 a rootless engine has none: boot with systemd.unified_cgroup_hierarchy=1."
+            cure = "boot with cgroup v2 (systemd.unified_cgroup_hierarchy=1), as a rootless engine has none under v1"
         has = ", ".join(controllers) or "none"
-        raise EngineLacks(f"the engine has no cpuset controller (it has {has}): it could pin nobody. {cure}")
+        raise EngineLacks(
+            f"the engine has no cpuset controller (it has {has}), so it cannot confine containers: {cure}"
+        )
     return EngineInfo(
         name="podman",
         version=version,
@@ -238,14 +240,12 @@ def _notes(number: tuple[int, int], *, is_rootless: bool) -> list[str]:
     notes = []
     if number < KEEPS_UPDATES:
         notes.append(
-            "this Podman forgets updates (before 5.1): a container that starts runs outside its CPUs until the sidecar "
+            "this Podman loses updates (before 5.1): a container that starts runs outside its CPUs until the sidecar "
             "has written them again"
         )
     elif number < GOOD_UPDATES:
         notes.append("this Podman may reset limits that an update does not name (before 5.4): best effort")
-    notes.append(
-        "Podman tells its events up to a quarter of a second late: a new container may run that long outside its CPUs"
-    )
+    notes.append("Podman reports events up to 0.25 s late: a new container may run outside its CPUs for that long")
     if is_rootless:
         notes.append(engine_identity.ROOTLESS_NOTE)
     return notes

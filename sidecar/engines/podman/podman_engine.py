@@ -147,8 +147,8 @@ class PodmanEngine:
         """Another Podman has none of the containers: who took its list for true would think that all are gone."""
         if self._home and home != self._home:
             raise EngineUnavailable(
-                f"another engine answers: it keeps its containers in {home}, and the one before in {self._home}. "
-                "Restart the sidecar, if it is to begin anew with this one"
+                f"another engine answers: it keeps its containers in {home}, the previous one in {self._home}; "
+                "restart the sidecar to start over with this one"
             )
         self._home = home
 
@@ -158,7 +158,7 @@ class PodmanEngine:
         self._version = headers.get(VERSION_HEADER, "")[:64]
         if not self._version:
             raise EngineUnavailable(
-                "another engine answers where Podman was: restart the sidecar, so that it can begin anew with it"
+                "another engine answers where Podman was: restart the sidecar to start over with it"
             )
         return self._version
 
@@ -228,7 +228,7 @@ class PodmanEngine:
             await self._read_history(container)
         if (view := self._remembered.view(container)) is None:
             raise EngineUnavailable(
-                f"nothing is known of container {container[:12]} yet, and Podman answers no look at it while it starts"
+                f"nothing is known of container {container[:12]} yet, and Podman does not describe it while it starts"
             )
         return msgspec.structs.replace(libpod_wire.stripped(view), engine=NAME)
 
@@ -306,7 +306,7 @@ class PodmanEngine:
             self._remembered.forget(container)
             raise
         except EngineError as again:
-            raise EngineFailed(f"{error}; nor could its old limits be written again: {again}") from error
+            raise EngineFailed(f"{error}; its old limits cannot be restored either: {again}") from error
 
     def _online(self) -> CPUSet | None:
         """The CPUs that are online; None where that cannot be read."""

@@ -1,8 +1,8 @@
-"""What confines a container besides its own cpuset: the first cgroup above it that has less.
+"""What confines a container apart from its own cpuset: the first cgroup above it with fewer CPUs.
 
-On cgroup v2 a cpuset outside the parent's is accepted and has no effect, so who looks for the reason must look upwards
-(cpuset(7)). A slice with AllowedCPUs=, a cgroup parent that somebody made, dockerd's own unit: all are the same to the
-kernel.
+On cgroup v2 a cpuset outside the parent's is accepted and has no effect, so the reason must be looked for in its
+ancestors (cpuset(7)). A slice with AllowedCPUs=, a cgroup parent made by hand, dockerd's own unit: all are the same to
+the kernel.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Confinement(NamedTuple):
 def confining(
     view: ContainerView, cpus: CPUSet, *, cgroup: str | Path = CGROUP, proc: str | Path = "/proc"
 ) -> Confinement | None:
-    """The highest cgroup above a live container that has not all of these CPUs; None where each of them has."""
+    """Return the highest cgroup above a live container that has not all of these CPUs; None where each of them has."""
     above = list(parents(view, cgroup=cgroup, proc=proc))
     return next((each for each in above if each.cpus and not cpus <= each.cpus), None)
 
 
 def parents(view: ContainerView, *, cgroup: str | Path = CGROUP, proc: str | Path = "/proc") -> Iterator[Confinement]:
-    """The cgroups above a live container, from below the root down to its parent; EMPTY where one tells no CPUs."""
+    """Yield the cgroups above a live container, from the root down to its parent; EMPTY if one has no readable CPUs."""
     hierarchy = v1_hierarchy(cgroup, "cpuset", "cpuset.cpus") or v2_hierarchy(cgroup, "cpuset")
     if hierarchy is None or not view.phase.is_live:
         return
@@ -49,8 +49,8 @@ def parents(view: ContainerView, *, cgroup: str | Path = CGROUP, proc: str | Pat
 
 
 def reason(found: Confinement | None) -> str:
-    """The same as the end of a sentence; "" where nothing confines."""
-    return f": the cgroup {found.path} above it has CPUs {found.cpus} only" if found else ""
+    """Return the same as the end of a sentence; "" where nothing confines."""
+    return f": the cgroup {found.path} above it has only CPUs {found.cpus}" if found else ""
 
 
 def _effective(directory: str, version: int) -> CPUSet:

@@ -1,14 +1,13 @@
 """Where a container may really run: the kernel's effective cpuset of its cgroup, v1 and v2.
 
 The engine's word is not enough: on cgroup v2 a cpuset outside the parent's is accepted and silently has no effect, and
-CPUs that go offline leave effective sets behind that nobody wrote (cpuset(7); checked against a real engine in
+CPUs that go offline leave effective sets behind that no program wrote (cpuset(7); checked against a real engine in
 tests/live/test_cgroups.py).
 
-The container's cgroup is looked for (`places`), and remembered.
+`places` finds the container's cgroup, and this module remembers it.
 
-An engine that was killed while it started a container may call it exited although its processes run (Docker 20.10;
-seen in tests/live/test_crash.py). So a container that is called exited is looked for as well: where its cgroup has
-processes, it runs.
+An engine that was killed while it started a container may call it exited although its processes run (Docker 20.10; seen
+in tests/live/test_crash.py). So an exited container is looked for as well: if its cgroup has processes, it runs.
 
 A cgroup without CPUs of its own (v2 without the controller there, v1 after its last CPU went offline) has its
 processes run on those of the nearest ancestor that has some. On v1 they were moved there, and stay there when the
@@ -36,14 +35,14 @@ from state.errors import CPUSetError, StateError
 from state.topology import Topology
 
 _CACHE_LIMIT: Final = 8192
-"""Remembered paths. Containers that are gone are not announced here, so a full cache is simply begun anew."""
+"""Remembered paths. Containers that are gone are not announced here, so a full cache is emptied."""
 
 _FILES: Final = {1: ("cpuset.effective_cpus", "cpuset.cpus"), 2: ("cpuset.cpus.effective",)}
 """By version of cgroups, best first."""
 
 
 def find_hierarchy(root: str | Path = CGROUP) -> Hierarchy | None:
-    """The hierarchy with cpusets below a mount of /sys/fs/cgroup; None where there is none.
+    """Return the hierarchy with cpusets below a mount of /sys/fs/cgroup; None where there is none.
 
     `root` may be the usual tmpfs of v1 and hybrid hosts, the v2 mount, or the v1 cpuset mount itself.
     """
@@ -61,27 +60,29 @@ class HostKernel:
         self._mender = Mender(self._proc)
 
     def topology(self) -> Topology:
-        """The machine as it is now. StateError if it cannot be understood."""
+        """Return the machine as it is now. StateError if it cannot be understood."""
         return read_topology(self._sys)
 
     def online(self) -> CPUSet:
-        """The CPUs that are online now. StateError if that cannot be read."""
+        """Return the CPUs that are online now. StateError if that cannot be read."""
         path = f"{self._sys}/{CPU_DIR}/online"
         if cpus := _read_cpus(path):
             return cpus
-        raise StateError(f"{path} does not tell which CPUs are online")
+        raise StateError(f"{path} does not say which CPUs are online")
 
     def mend(self, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
         """As the port says. May be called in a thread beside the others."""
         hierarchy = find_hierarchy(self._cgroup)
         if hierarchy is None or hierarchy.version == 2:
             return ()
-        # Whoever was found in its cgroup may have been moved out of it since.
+        # Processes that were found in their cgroup may have been moved out of it since.
         self._files = {}
         return self._mender.mend(hierarchy, self._cgroup, views)
 
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
-        """Where a container may really run; None where it runs nothing, as far as the kernel or the engine can tell."""
+        """Return where a container may really run; None where it runs nothing, as far as the kernel or the engine can
+        tell.
+        """
         if not has_place(view):
             self._files.pop(view.id, None)
             return self._leftover_cpus(view) if view.phase is Phase.EXITED else None
@@ -99,11 +100,11 @@ class HostKernel:
         return self._read_upwards(hierarchy, directory, view.id)
 
     def confinement(self, view: ContainerView, cpus: CPUSet) -> str:
-        """Which cgroup above a live container keeps it from some of these CPUs; "" where none does."""
+        """Return which cgroup above a live container keeps it off some of these CPUs; "" if none does."""
         return reason(confining(view, cpus, cgroup=self._cgroup, proc=self._proc))
 
     def _leftover_cpus(self, view: ContainerView) -> CPUSet | None:
-        """Where processes run of a container that is called exited; None where there are none."""
+        """Return where processes of an exited container run; None if it has none."""
         hierarchy = find_hierarchy(self._cgroup)
         as_if_running = msgspec.structs.replace(view, phase=Phase.RUNNING)
         if hierarchy is None or not has_place(as_if_running):
@@ -132,7 +133,7 @@ class HostKernel:
 
 
 def _read_cpus(path: str) -> CPUSet | None:
-    """The set in a cgroup's file; None where it is empty, gone, or not a list."""
+    """Return the set in a cgroup's file; None where it is empty, gone, or not a list."""
     try:
         return CPUSet.parse((read(path) or b"").decode("ascii")) or None
     except (UnicodeDecodeError, CPUSetError):

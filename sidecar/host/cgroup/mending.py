@@ -1,12 +1,12 @@
-"""What CPUs that went leave behind on cgroup v1, undone.
+"""Repair of what CPUs that went offline leave behind on cgroup v1.
 
 On v1 a CPU that goes offline is taken from `cpuset.cpus` of every group, for good: it does not come back with the CPU.
-A group that loses its last CPU has its processes moved to the nearest ancestor that has some, and they stay there,
-beside everybody else, when the group gets CPUs again (cpuset(7); tests/live/test_astray.py). So:
+A group that loses its last CPU has its processes moved to the nearest ancestor that has some, and they stay there, next
+to all others, when the group gets CPUs again (cpuset(7); tests/live/test_astray.py). So:
 
-1. From the root down, the groups above containers get CPUs back: an engine's own group all of the root's; one that
-   people made no more than it was seen to have, since it may be meant to be small. Containers' own groups are not
-   touched here: what they get is decided, and the engine writes it.
+1. From the root down, the groups above containers get CPUs back: an engine's own group all of the root's; one made by
+   hand no more than it was seen to have, as it may be small on purpose. Containers' own groups are not changed here: a
+   decision says what they get, and the engine writes it.
 2. Processes that fell out of their container's group are found by its groups in other hierarchies, which no CPU
    concerns, and return as soon as the group has CPUs.
 
@@ -45,10 +45,10 @@ class Mender:
         self._had: dict[str, CPUSet] = {}
         self._ceiling: CPUSet | None = None
         self._emptied: dict[str, str] = {}
-        """Containers whose group was seen without CPUs, and in which start of theirs."""
+        """Containers whose group was seen without CPUs, and in which of their starts."""
 
     def mend(self, hierarchy: Hierarchy, mount: str, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
-        """Mend the v1 `hierarchy` for these containers; `mount` is where the other hierarchies are. What could not be
+        """Mend the v1 `hierarchy` for these containers; the other hierarchies are at `mount`. Return what could not be
         mended.
         """
         groups = [(view, directory) for view in views if (directory := _directory(hierarchy, view, self._proc))]
@@ -60,7 +60,7 @@ class Mender:
         return tuple(found)
 
     def has_strayed(self, hierarchy: Hierarchy, directory: str, view: ContainerView) -> bool:
-        """Whether a live container's processes are not in this group of its own, but in one above it.
+        """Return whether a live container's processes are not in this group of its own, but in one above it.
 
         Where they are not visible, that is so from when the group was seen without CPUs until the next start.
         """
@@ -74,7 +74,7 @@ class Mender:
         return view.id not in at
 
     def _cgroups(self, view: ContainerView) -> list[tuple[str, str]]:
-        """The groups of a container's first process: controllers and path of each hierarchy."""
+        """Return the groups of a container's first process: controllers and path of each hierarchy."""
         content = read(f"{self._proc}/{view.pid}/cgroup") if view.pid > 0 else None
         # proc_pid_cgroup(5): "hierarchy:controllers:path".
         parts = (line.split(":", 2) for line in (content or b"").decode("utf-8", "replace").splitlines())
@@ -104,7 +104,7 @@ class Mender:
     def _bring_home(
         self, hierarchy: Hierarchy, others: list[Hierarchy], view: ContainerView, directory: str
     ) -> Astray | None:
-        """2. Move a container's processes back into its group; why that is not done, if it is not."""
+        """2. Move a container's processes back into its group. Return why that failed; "" if it did not."""
         places = [place for each in others if (place := find_directory(each, view, self._proc))]
         if not _cpus(directory):
             self._emptied[view.id] = view.started_at
@@ -123,7 +123,7 @@ class Mender:
 
 
 def _names(paths: list[tuple[str, str]], id: str) -> bool:
-    """Whether these are the groups of the container with this id: the same number may be another's process."""
+    """Return whether these are the groups of the container with this id: the same number may be another's process."""
     return any(id in path for _, path in paths)
 
 
@@ -132,13 +132,13 @@ def _directory(hierarchy: Hierarchy, view: ContainerView, proc: str) -> str | No
 
 
 def _others(mount: str) -> list[Hierarchy]:
-    """The other hierarchies that are mounted, v2 on a hybrid host among them."""
+    """Return the other hierarchies that are mounted, v2 on a hybrid host among them."""
     v1 = (v1_hierarchy(mount, name, "cgroup.procs") for name in _OTHERS)
     return [each for each in (*v1, v2_hierarchy(mount)) if each]
 
 
 def _above(hierarchy: Hierarchy, directory: str) -> Iterator[str]:
-    """The groups above this one, without the root, which follows the machine by itself."""
+    """Yield the groups above this one, without the root, which follows the machine by itself."""
     at = os.path.dirname(directory)
     while at.startswith(f"{hierarchy.root}/"):
         yield at
@@ -146,7 +146,7 @@ def _above(hierarchy: Hierarchy, directory: str) -> Iterator[str]:
 
 
 def _processes(directory: str) -> set[int]:
-    """The processes in a group and in those below it, as far as they are visible."""
+    """Return the processes in a group and in those below it, as far as they are visible."""
     found: set[int] = set()
     for at, _, _ in os.walk(directory):
         # What this process cannot see is left out on v1, and 0 on v2.
@@ -155,7 +155,7 @@ def _processes(directory: str) -> set[int]:
 
 
 def _move(processes: list[int], directory: str) -> str:
-    """Move processes into a group; why one could not be moved, if one could not."""
+    """Move processes into a group. Return why one could not be moved; "" if all could."""
     reason = ""
     for pid in processes:
         try:
@@ -168,7 +168,7 @@ def _move(processes: list[int], directory: str) -> str:
 
 
 def _cpus(directory: str) -> CPUSet:
-    """The CPUs that a group has; none where that cannot be read."""
+    """Return the CPUs that a group has; none where that cannot be read."""
     try:
         return CPUSet.parse((read(f"{directory}/cpuset.cpus") or b"").decode("ascii", "replace"))
     except CPUSetError:

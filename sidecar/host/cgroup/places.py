@@ -3,9 +3,9 @@
 On v1 each controller has a hierarchy of its own (some share one, like `cpu,cpuacct`); on v2 there is one for all; and
 hybrid hosts have v2 besides, without the controllers that v1 has. A container's path is usually the same in all.
 
-The container's cgroup is where the engine says, or else looked for by its id in the places where engines put it.
-Where it is none of these, and the host's processes are visible, /proc/PID/cgroup tells; it is believed only if it names
-the container's id, since in a container of ours the same PID may be somebody else.
+The container's cgroup is where the engine says, or else looked for by its id in the places where engines put it. Where
+it is none of these, and the host's processes are visible, /proc/PID/cgroup tells; it is believed only if it names the
+container's ID, since in a container of ours the same PID may be another process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Hierarchy(NamedTuple):
 
 
 def has_place(view: ContainerView) -> bool:
-    """Whether a container may have a cgroup now. Nothing but a full id ever becomes part of a path."""
+    """Return whether a container may have a cgroup now. Nothing but a full id ever becomes part of a path."""
     return view.phase.is_live and _ID.fullmatch(view.id) is not None
 
 
@@ -51,7 +51,7 @@ def v1_hierarchy(base: str | Path, controller: str, marker: str) -> Hierarchy | 
 
 
 def v2_hierarchy(base: str | Path, controller: str = "") -> Hierarchy | None:
-    """The v2 hierarchy below a mount of /sys/fs/cgroup, or this mount itself, if it has this controller."""
+    """Return the v2 hierarchy below a mount of /sys/fs/cgroup, or this mount itself, if it has this controller."""
     for path in (str(base), f"{base}/unified"):
         content = read(f"{path}/cgroup.controllers")
         if content is not None and (not controller or controller.encode() in content.split()):
@@ -60,7 +60,7 @@ def v2_hierarchy(base: str | Path, controller: str = "") -> Hierarchy | None:
 
 
 def find_directory(hierarchy: Hierarchy, view: ContainerView, proc: str) -> str | None:
-    """The directory of a container's cgroup; None where it has none that can be seen."""
+    """Return the directory of a container's cgroup; None where it has none that can be seen."""
     for directory in _candidates(hierarchy, view, proc):
         if os.path.isdir(directory):
             return directory
@@ -68,7 +68,7 @@ def find_directory(hierarchy: Hierarchy, view: ContainerView, proc: str) -> str 
 
 
 def read(path: str) -> bytes | None:
-    """What a kernel's file says now; None where it is gone, or does not answer."""
+    """Return what a kernel's file says now; None where it is gone, or does not answer."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -80,7 +80,7 @@ def read(path: str) -> bytes | None:
 
 
 def _candidates(hierarchy: Hierarchy, view: ContainerView, proc: str) -> Iterator[str]:
-    """Where the container's cgroup may be, likeliest first."""
+    """Yield where the container's cgroup may be, likeliest first."""
     id = view.id
     if (told := view.cgroup.strip("/")) and _PARENT.fullmatch(told) and ".." not in told.split("/"):
         # crun, as below; a group that has none of that is itself the place.
@@ -121,7 +121,7 @@ def _path_from_proc(hierarchy: Hierarchy, view: ContainerView, proc: str) -> str
 
 
 def _parents(cgroup_parent: str) -> Iterator[str]:
-    """The parent that was asked for, then the engines' defaults, each as a path below the hierarchy's root."""
+    """Yield the parent that was asked for, then the engines' defaults, each as a path below the hierarchy's root."""
     asked = cgroup_parent.strip("/")
     if asked and _PARENT.fullmatch(asked) and ".." not in asked.split("/"):
         if asked.endswith(".slice") and "/" not in asked:

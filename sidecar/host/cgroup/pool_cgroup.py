@@ -1,8 +1,8 @@
 """The cgroup that confines the shared pool on cgroup v2: a slice of systemd's, or a plain group.
 
 Under the systemd driver it is written as a property of its unit, at run time: that survives `systemctl daemon-reload`,
-is there before the slice has its first member, and goes with a reboot. systemd owns the files below: what is written
-to them past it is undone when it next has reason to write. Under the cgroupfs driver nobody else writes the file.
+exists before the slice has its first member, and ends with a reboot. systemd owns the files below: what is written to
+them past it is undone when it next has reason to write. Under the cgroupfs driver no other program writes the file.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Units(Protocol):
     """The units' properties, from systemd: see `unit_properties`."""
 
     async def allowed_cpus(self, unit: str) -> CPUSet:
-        """The unit's AllowedCPUs; the empty set where it has none."""
+        """Return the unit's AllowedCPUs; the empty set where it has none."""
 
     async def allow_cpus(self, unit: str, cpus: CPUSet) -> None:
         """Set them, until the next reboot."""
 
 
 class _GroupFiles:
-    """What both kinds of group read: where it is, and who is in it."""
+    """What both kinds of group read: where the group is, and which containers are in it."""
 
     def __init__(self, name: str, path: str, *, cgroup: str | Path, proc: str | Path) -> None:
         self.name = name
@@ -50,15 +50,15 @@ class _GroupFiles:
         self._proc = str(proc)
 
     def exists(self) -> bool:
-        """Whether its cgroup is there."""
+        """Return whether its cgroup is there."""
         return self._directory is not None and os.path.isdir(self._directory)
 
     def whereabouts(self, view: ContainerView) -> str:
-        """The path of a container's cgroup, "" where none is seen, or only one without processes."""
+        """Return the path of a container's cgroup, "" where none is seen, or only one without processes."""
         hierarchy = v2_hierarchy(self._root, "cpuset")
         if hierarchy is None:
             return ""
-        # Whoever names no parent may be in the group, and the usual places are looked through after it.
+        # A container without a parent may be in the group; the usual places come after it.
         as_if = msgspec.structs.replace(view, cgroup_parent=view.cgroup_parent or self.name, phase=Phase.RUNNING)
         directory = find_directory(hierarchy, as_if, self._proc)
         if directory is None or not (view.phase.is_live or read(f"{directory}/cgroup.procs")):
@@ -66,7 +66,7 @@ class _GroupFiles:
         return directory.removeprefix(hierarchy.root)
 
     def path_of(self, parent: str) -> str:
-        """The path of a cgroup parent in the engine's words: a slice's name, or a path."""
+        """Return the path of a cgroup parent in the engine's words: a slice's name, or a path."""
         is_slice = parent.endswith(".slice") and "/" not in parent.strip("/")
         return slice_path(parent.strip("/")) if is_slice else f"/{parent.strip('/')}"
 
@@ -78,18 +78,18 @@ class _GroupFiles:
     def _check(self, info: EngineInfo, driver: str, right: str) -> None:
         if info.cgroup_version == "1" or self._directory is None:
             raise EngineLacks(
-                f"shared_slice is {self.name!r}, and there is no cgroup v2 with the cpuset controller at {self._root}: "
-                "on v1 a group does not confine its members. Boot with cgroup v2, mount /sys/fs/cgroup into the "
-                "sidecar, or leave shared_slice out."
+                f"shared_slice is {self.name!r}, but there is no cgroup v2 with the cpuset controller at {self._root}, "
+                "and a v1 cgroup does not confine its children: boot with cgroup v2, mount /sys/fs/cgroup into the "
+                "sidecar, or leave shared_slice out"
             )
         if info.is_rootless:
             raise EngineLacks(
-                f"shared_slice is {self.name!r}, and the engine is rootless: its containers live below its "
-                "user's slice, which the sidecar does not write. Leave shared_slice out"
+                f"shared_slice is {self.name!r}, but the engine is rootless, and the sidecar does not write its user's "
+                "slice: leave shared_slice out"
             )
         if info.cgroup_driver not in (driver, ""):
             raise EngineLacks(
-                f"shared_slice is {self.name!r}, and the engine's cgroup driver is {info.cgroup_driver}: write {right}"
+                f"shared_slice is {self.name!r}, but the engine's cgroup driver is {info.cgroup_driver}: write {right}"
             )
 
 
@@ -101,11 +101,11 @@ class SystemdGroup(_GroupFiles):
         self._units = units
 
     def check(self, info: EngineInfo) -> None:
-        """See that the engine's driver is systemd's, on v2. EngineLacks."""
+        """Check that the engine's driver is systemd's, on v2. EngineLacks."""
         self._check(info, "systemd", 'the path of a cgroup, like shared_slice = "/sidecar-shared"')
 
     async def cpus(self) -> str:
-        """What the kernel was told, or where there is no cgroup yet, what systemd will tell it."""
+        """Return the CPUs in the kernel's file, or without a cgroup yet, in systemd's property."""
         if (known := _cpus(f"{self._directory}/cpuset.cpus")) and self.exists():
             return str(known)
         return str(await self._units.allowed_cpus(self.name))
@@ -119,25 +119,25 @@ class SystemdGroup(_GroupFiles):
                 await trio.sleep(_POLL_SECONDS)
             return
         told = _cpus(f"{self._directory}/cpuset.cpus") or "no CPUs"
-        raise EngineFailed(f"systemd took AllowedCPUs={cpus} for {self.name}, and its cgroup still says {told}")
+        raise EngineFailed(f"systemd accepted AllowedCPUs={cpus} for {self.name}, but its cgroup still has {told}")
 
 
 class PlainGroup(_GroupFiles):
-    """A cgroup that nobody but us writes, under the cgroupfs driver."""
+    """A cgroup that only the sidecar writes, under the cgroupfs driver."""
 
     def __init__(self, name: str, *, cgroup: str | Path = CGROUP, proc: str | Path = "/proc") -> None:
         super().__init__(name, f"/{name.strip('/')}", cgroup=cgroup, proc=proc)
 
     def check(self, info: EngineInfo) -> None:
-        """See that the engine's driver is cgroupfs, on v2. EngineLacks."""
+        """Check that the engine's driver is cgroupfs, on v2. EngineLacks."""
         self._check(info, "cgroupfs", 'the name of a slice, like shared_slice = "sidecar-shared.slice"')
 
     async def cpus(self) -> str:
-        """What the kernel was told."""
+        """Return the CPUs in the kernel's file."""
         return str(_cpus(f"{self._directory}/cpuset.cpus"))
 
     async def write(self, cpus: CPUSet) -> None:
-        """Make the group where it is missing, give it and its parents the controller, and write its CPUs."""
+        """Create the group if it is missing, enable the controller for it and its parents, and write its CPUs."""
         self._write_down(cpus)
 
     def _write_down(self, cpus: CPUSet) -> None:
@@ -158,10 +158,10 @@ class PlainGroup(_GroupFiles):
 
 
 def _translated(error: OSError, at: str) -> EngineError:
-    """A write to cgroupfs that failed, by what may be done about it."""
+    """Return a write to cgroupfs that failed, by what may be done about it."""
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return EngineLacks(
-            f"{at} cannot be written: {files.reason(error)}. Run as root, and mount /sys/fs/cgroup writable into the "
+            f"{at} cannot be written: {files.reason(error)}: run as root, and mount /sys/fs/cgroup writable into the "
             "sidecar's container, or leave shared_slice out"
         )
     if error.errno in (errno.EINVAL, errno.ERANGE, errno.ENOTSUP):

@@ -6,13 +6,13 @@
 | throttling | `cpu.stat`: `nr_throttled` | the same |
 | pressure | on a hybrid host `cpu.pressure` of the v2 hierarchy | `cpu.pressure` |
 
-Only CPU time must be there. Throttling is not told without the cpu controller, nor pressure by a kernel that was built
-or started without it (`psi=0`), or where somebody wrote 0 to `cgroup.pressure` (cgroups(7), the kernel's
-admin-guide/cgroup-v2.rst; checked against a real kernel in tests/host/test_usage.py).
+Only CPU time is required. Without the cpu controller there is no throttling, and no pressure if the kernel was built or
+started without it (`psi=0`), or if `cgroup.pressure` is 0 (cgroups(7), the kernel's admin-guide/cgroup-v2.rst; checked
+against a real kernel in tests/host/test_usage.py).
 
 Opening a file costs more than reading it (docs/performance.md), so the files of a bounded number of containers are kept
-open. When a container ends, its cgroup is removed, and the files that were open answer ENODEV: it is looked for anew,
-as it is at another start. Open files do not keep anybody from removing a cgroup.
+open. When a container ends, its cgroup is removed, and the files that were open answer ENODEV: it is then looked for
+again, as at another start. Open files do not prevent the removal of a cgroup.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _File:
         self._opened: int | None = None
 
     def read(self, *, keep: bool) -> bytes:
-        """What it says now; nothing where it does not answer. `keep` leaves it open."""
+        """Return what it says now; nothing where it does not answer. `keep` leaves it open."""
         if not self._path:
             return b""
         try:
@@ -61,7 +61,7 @@ class _File:
         return content
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
         if self._opened is not None:
             os.close(self._opened)
             self._opened = None
@@ -77,7 +77,7 @@ class _Counters(NamedTuple):
     pressure: _File
 
     def read(self) -> Usage | None:
-        """What they say; None where they do not tell the CPU time."""
+        """Return what they say; None where they do not tell the CPU time."""
         keep = self.keep
         content = self.used.read(keep=keep)
         if self.stat is None:
@@ -114,7 +114,7 @@ class HostUsages:
         self._known: dict[str, _Counters] = {}
 
     def usage(self, view: ContainerView) -> Usage | None:
-        """What a live container has used so far; None where it is not live or cannot be read."""
+        """Return what a live container has used so far; None where it is not live or cannot be read."""
         known, start = self._known.get(view.id), (view.started_at, view.pid)
         if known and view.phase.is_live and known.start == start and (usage := known.read()):
             return usage
@@ -128,7 +128,7 @@ class HostUsages:
         return usage
 
     def retain(self, containers: Collection[str]) -> None:
-        """Forget all but these, and let go of their files."""
+        """Forget all but these, and close the files of the others."""
         for id in self._known.keys() - set(containers):
             self._forget(id)
 

@@ -1,8 +1,8 @@
-"""The Docker daemon's configuration file: read, changed by single keys, written back with all else as it was.
+"""The Docker daemon's configuration file: read, changed by single keys, and written back with all else unchanged.
 
-dockerd reads it at its start, and part of it on SIGHUP; it refuses to start on a file that is not JSON, and where a
-key stands both there and among its flags. So nothing is written that is not understood first: a file that is not a
-JSON object, or that says a key twice, is left alone and said in words.
+dockerd reads it at its start, and part of it on SIGHUP; it refuses to start if the file is not JSON, or if a key is
+both there and among its flags. So nothing is written that is not understood first: a file that is not a JSON object, or
+has a key twice, is left alone and reported.
 
 A key is a path: ("cgroup-parent",), or ("runtimes", "cpuset") for one entry of a table.
 """
@@ -23,7 +23,7 @@ from state import files
 
 DAEMON_JSON: Final = "/etc/docker/daemon.json"
 BACKUP_SUFFIX: Final = ".before-cpuset-sidecar"
-"""What stood there before our last change is kept beside it under this ending."""
+"""The content before our last change is kept beside it with this ending."""
 
 _LIMIT: Final = 1024 * 1024
 """Bytes of a daemon.json: a larger one is something else."""
@@ -34,7 +34,7 @@ Keys = Sequence[str]
 
 
 class DaemonJson(msgspec.Struct, frozen=True):
-    """The file as it was found: where it really is (links followed), its bytes (None: no file), and what they say."""
+    """The file as it was found: its real path (links followed), its bytes (None: no file), and its settings."""
 
     path: str
     content: bytes | None
@@ -42,7 +42,7 @@ class DaemonJson(msgspec.Struct, frozen=True):
 
 
 class Written(NamedTuple):
-    """What writing did: the file, whether it changed, and where the old content is kept ("" where there was none)."""
+    """The result of writing: the file, whether it changed, and where the old content is kept ("" if there was none)."""
 
     path: str
     changed: bool
@@ -50,7 +50,7 @@ class Written(NamedTuple):
 
 
 def read_daemon_json(path: str = DAEMON_JSON) -> DaemonJson:
-    """The file at `path`; a missing or empty one says nothing. ConfigError where it is not a JSON object."""
+    """Return the file at `path`; a missing or empty one has no settings. ConfigError if it is not a JSON object."""
     real = os.path.realpath(path)
     if not os.path.lexists(real):
         return DaemonJson(real, None, {})
@@ -60,7 +60,7 @@ def read_daemon_json(path: str = DAEMON_JSON) -> DaemonJson:
 
 
 def decode_settings(content: bytes, path: str) -> dict[str, Any]:
-    """What the bytes of a daemon.json say, in their order. ConfigError, naming the place, where they are no object."""
+    """Return the settings in a daemon.json, in order. ConfigError, with the place, if it is not an object."""
     left_alone = "nothing was changed: correct it first"
     try:
         text = content.decode("utf-8-sig")
@@ -78,7 +78,7 @@ def decode_settings(content: bytes, path: str) -> dict[str, Any]:
 
 
 def value_at(settings: Mapping[str, Any], keys: Keys) -> Any:
-    """What stands at a key; None where nothing does."""
+    """Return the value at a key; None if there is none."""
     found: Any = settings
     for key in keys:
         if not isinstance(found, Mapping) or key not in found:
@@ -88,7 +88,7 @@ def value_at(settings: Mapping[str, Any], keys: Keys) -> Any:
 
 
 def with_value(settings: Mapping[str, Any], keys: Keys, value: Any) -> dict[str, Any]:
-    """The settings with this value at a key. ConfigError where a table is needed and something else stands."""
+    """Return the settings with this value at a key. ConfigError where a table is needed and something else stands."""
     first, *rest = keys
     changed = dict(settings)
     if not rest:
@@ -102,7 +102,7 @@ def with_value(settings: Mapping[str, Any], keys: Keys, value: Any) -> dict[str,
 
 
 def without(settings: Mapping[str, Any], keys: Keys) -> dict[str, Any]:
-    """The settings without a key, and without the tables that this leaves empty."""
+    """Return the settings without a key, and without the tables that this leaves empty."""
     first, *rest = keys
     changed = dict(settings)
     if not rest:
@@ -116,13 +116,13 @@ def without(settings: Mapping[str, Any], keys: Keys) -> dict[str, Any]:
 
 
 def encode_settings(settings: Mapping[str, Any], like: bytes | None = None) -> bytes:
-    """The settings as JSON, indented as the bytes that they came from are."""
+    """Return the settings as JSON, indented as the bytes that they came from are."""
     found = _INDENT.search((like or b"").decode("utf-8", "replace"))
     return (json.dumps(settings, indent=found[1] if found else 2, ensure_ascii=False) + "\n").encode()
 
 
 def write_daemon_json(found: DaemonJson, settings: Mapping[str, Any]) -> Written:
-    """Write the settings in place of what was found, in one step and synced; what stood there is kept beside it.
+    """Replace the file, in one step and synced; the old content is kept beside it.
 
     1. Nothing is done where they say the same.
     2. A file that changed since it was read is left alone: ConfigError.
@@ -138,7 +138,7 @@ def write_daemon_json(found: DaemonJson, settings: Mapping[str, Any]) -> Written
         _make_above(folder)
     with files.directory(folder, create=True) as at:
         if files.read_bounded(at, name, _LIMIT) != found.content:  # (2)
-            raise ConfigError(f"{found.path} was changed by somebody else meanwhile: nothing was written, try again")
+            raise ConfigError(f"{found.path} was changed in the meantime: nothing was written; run the command again")
         mode = _mode(found.path)
         if found.content is not None:
             files.replace(at, name + BACKUP_SUFFIX, found.content, sync=True, mode=mode)  # (3)
@@ -169,7 +169,7 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(table) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"{twice!r} stands in it twice")
+        raise ValueError(f"it has a key twice: {twice!r}")
     return table
 
 

@@ -1,4 +1,4 @@
-"""The files of the strict start on the host: the runtime `cpuset-runc`, what it asks with, its settings, and Podman's.
+"""The files of the strict start on the host: the runtime `cpuset-runc`, its program and settings, and Podman's.
 
 What is installed and what is removed is one list, so that the second undoes the first. Everything is below `root`, the
 host's file system: `/`, or wherever a container has it mounted; paths inside the files are the host's own.
@@ -78,8 +78,8 @@ class Places(msgspec.Struct, frozen=True):
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
-    """What the runtime is to know: the real runtime and a Python, both absolute; the sidecar's socket and its root of
-    projections, as the host sees them; and for how many seconds a sidecar that is not there is waited for.
+    """The runtime's settings: the real runtime and a Python, both absolute; the sidecar's socket and its root of
+    projections, as the host sees them; and how many seconds to wait for a missing sidecar.
     """
 
     real: str
@@ -90,7 +90,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Planned(msgspec.Struct, frozen=True):
-    """One file, as it is to be; without content it is to go."""
+    """One planned file; without content it is to be removed."""
 
     path: str
     content: bytes | None
@@ -98,7 +98,7 @@ class Planned(msgspec.Struct, frozen=True):
 
 
 def runtime_files(places: Places, made: Installation) -> Iterator[Planned]:
-    """The runtime, which both engines use; its script last, when all that it needs is there."""
+    """Yield the runtime, which both engines use; its script last, when all that it needs is there."""
     package = package_files("sidecar.runtime")
     for name in _MODULES:
         yield Planned(f"{places.package}/{name}", package.joinpath(name).read_bytes())
@@ -107,7 +107,7 @@ def runtime_files(places: Places, made: Installation) -> Iterator[Planned]:
 
 
 def podman_files(places: Places, *, with_hook: bool) -> Iterator[Planned]:
-    """How Podman knows the runtime; and the hook, where that is wanted."""
+    """Yield how Podman knows the runtime; and the hook, where that is wanted."""
     supports = ", ".join(f'"{name}"' for name in SUPPORTS_JSON)
     lines = ["# Written by `cpuset-sidecar install-runtime`.", "[engine]", f"runtime_supports_json = [{supports}]"]
     if with_hook:
@@ -126,12 +126,12 @@ def all_gone(places: Places) -> Iterator[Planned]:
 
 
 def changes(root: str, wanted: Iterator[Planned]) -> list[Planned]:
-    """Those of the files that are not as they are to be. StateError where one cannot be read."""
+    """Return those of the files that are not as they are to be. StateError where one cannot be read."""
     return [each for each in wanted if not _is_so(root, each)]
 
 
 def carry_out(root: str, planned: list[Planned]) -> None:
-    """Write and remove them, each in one step. StateError where one cannot be."""
+    """Write and remove them, each in one step. StateError if one fails."""
     for each in planned:
         folder, name = os.path.split(_below(root, each.path))
         if each.content is None:
@@ -144,7 +144,7 @@ def carry_out(root: str, planned: list[Planned]) -> None:
 
 
 def remove_directories(root: str, places: Places) -> None:
-    """Remove the directories that are ours, where nothing but what Python compiled is left in them."""
+    """Remove our directories if only compiled Python files are left in them."""
     compiled = f"{places.package}/__pycache__"
     with suppress(OSError):
         for name in os.listdir(_below(root, compiled)):
@@ -156,29 +156,31 @@ def remove_directories(root: str, places: Places) -> None:
 
 
 def find_real(root: str, wanted: str) -> str:
-    """The real runtime, by name or path; for `auto` the first of runc and crun. ConfigError where it is not there."""
+    """Return the real runtime, by name or path; for `auto` the first of runc and crun. ConfigError where it is not
+    there.
+    """
     names = ("runc", "crun") if wanted == "auto" else (wanted,)
     for name in names:
         if found := _program(root, name):
             if os.path.basename(found) == STRICT_PROGRAM:
-                raise ConfigError(f"{found} cannot be its own real runtime: say runc, or crun")
+                raise ConfigError(f"{found} cannot be its own real runtime: name runc or crun")
             return found
-    raise ConfigError(f"there is no OCI runtime {' or '.join(names)} on the host: say its path with --runtime")
+    raise ConfigError(f"there is no OCI runtime {' or '.join(names)} on the host: give its path with --runtime")
 
 
 def find_python(root: str, wanted: str) -> str:
-    """The host's Python, which no version manager stands in front of. ConfigError where there is none."""
+    """Return the host's Python, which no version manager stands in front of. ConfigError where there is none."""
     for name in (wanted,) if wanted else ("/usr/bin/python3", "/usr/local/bin/python3", "/bin/python3"):
         if found := _program(root, name):
             return found
     raise ConfigError(
         f"the host has no {wanted or 'python3 in /usr/bin or /usr/local/bin'}, which the runtime needs (3.9 or newer, "
-        "nothing besides): install it, or say where it is with --python"
+        "only its standard library): install it, or give its path with --python"
     )
 
 
 def _program(root: str, name: str) -> str:
-    """A program's path as the host says it; "" where there is none."""
+    """Return a program's path as the host says it; "" where there is none."""
     for path in (name,) if name.startswith("/") else tuple(f"{place}/{name}" for place in _FOUND_IN):
         real = _below(root, path)
         # A link of the host's may point to nowhere from here.
@@ -208,7 +210,7 @@ def _script(name: str, places: Places) -> bytes:
 
 
 def _hook_text(places: Places) -> str:
-    """For containers that say anything of CPUs in their annotations: hooks are not chosen by labels."""
+    """Select containers with annotations about CPUs: hooks are not selected by labels."""
     hook = {
         "version": "1.0.0",
         "hook": {"path": places.hook},

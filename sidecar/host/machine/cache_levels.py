@@ -2,7 +2,7 @@
 
 1. Of each CPU the directories index0, index1, ... are read, each a cache with a level and a type; instruction caches
    are passed over. An index, or a level, that a lower CPU's list shares with this CPU is not read again.
-2. A cache that says who shares it, and names nobody at all, is its core's own: old Itaniums say so. One that names
+2. A cache with an empty list of sharers is its core's own: old Itaniums report that. One that names
    others, and not the CPU itself, is not believed.
 3. Ids are the kernel's where it tells them for a whole level, each once; else the lowest CPUs.
 """
@@ -39,7 +39,7 @@ class _Level(msgspec.Struct):
 
 
 def cache_levels(told: MachineFiles, cpu_dir: str, online: CPUSet, cores: list[CPUSet]) -> tuple[CacheLevel, ...]:
-    """The data and unified caches of each level; none where none are told."""
+    """Return the data and unified caches of each level; none where none are told."""
     levels: dict[int, _Level] = {}
     # 1. By index, the CPUs that some lower CPU's cache of that index is shared with.
     shared_at: dict[int, int] = {}

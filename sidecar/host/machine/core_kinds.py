@@ -23,13 +23,13 @@ _SAME: Final = 0.9
 
 
 def kinds(told: MachineFiles, cpu_dir: str, online: CPUSet, cores: list[CPUSet]) -> tuple[Kind, ...]:
-    """The kinds of cores, fastest first, each CPU in one; none where all are alike, or nothing is told."""
+    """Return the kinds of cores, fastest first, each CPU in one; none where all are alike, or nothing is told."""
     capacities = _capacities(told, cpu_dir, cores)
     found = _hybrid(told, cpu_dir, online, capacities) or _by_gaps(capacities)
     if len(found) < 2:
         return ()
     if untold := online - union(cpus for _, cpus in found):
-        told.note(f"the kind of CPUs {untold} is not told: counted with the slowest")
+        told.note(f"the kind of CPUs {untold} is unknown: counted with the slowest")
         found[-1] = (found[-1][0], found[-1][1] | untold)
     fastest = max(1, found[0][0])
     names = ["performance", *["middle"] * (len(found) - 2), "efficient"]
@@ -40,7 +40,7 @@ def kinds(told: MachineFiles, cpu_dir: str, online: CPUSet, cores: list[CPUSet])
 
 
 def _capacities(told: MachineFiles, cpu_dir: str, cores: list[CPUSet]) -> dict[CPUSet, int]:
-    """The capacity of each core that tells it."""
+    """Return the capacity of each core that tells it."""
 
     def capacity(cpu: int) -> int | None:
         return told.number(f"{cpu_dir}/cpu{cpu}/cpu_capacity")

@@ -35,7 +35,9 @@ _MAX_DEPTH: Final = 16
 
 
 def devices(told: MachineFiles, online: CPUSet) -> dict[str, CPUSet]:
-    """The online CPUs near each device, by its PCI address, interface or disk name. Without those that tell of none."""
+    """Return the online CPUs near each device, by its PCI address, interface or disk name. Without those that tell of
+    none.
+    """
     found: dict[str, CPUSet] = {}
     for path, text in local_lists(told.files).items():
         name = path.removesuffix("/local_cpulist").removesuffix("/device").rpartition("/")[2]
@@ -46,7 +48,7 @@ def devices(told: MachineFiles, online: CPUSet) -> dict[str, CPUSet]:
 
 
 def local_lists(files: Files) -> dict[str, str]:
-    """The list that each device has, or has from above it, by the path under which a record has it."""
+    """Return the list that each device has, or has from above it, by the path under which a record has it."""
     found = _pci(files)
     # Directories that were looked at already: a card of a hundred interfaces sits below one.
     seen: dict[str, str | None] = {}
@@ -58,7 +60,7 @@ def local_lists(files: Files) -> dict[str, str]:
 
 
 def _pci(files: Files) -> dict[str, str]:
-    """The list of each PCI function: of the bus, or, where a copy has no bus, of the tree of bridges."""
+    """Return the list of each PCI function: of the bus, or, where a copy has no bus, of the tree of bridges."""
     found: dict[str, str] = {}
     for name in files.children(PCI_DIR)[:_MAX_OF_A_SORT]:
         path = f"{PCI_DIR}/{name}/local_cpulist"
@@ -79,7 +81,7 @@ def _pci(files: Files) -> dict[str, str]:
 
 
 def _nearest(files: Files, path: str, seen: dict[str, str | None]) -> str | None:
-    """The nearest list at or above a device; None where it sits on no bus."""
+    """Return the nearest list at or above a device; None where it sits on no bus."""
     target = files.target(path) or files.target(f"{path}/device")
     if target is None:
         return files.value(f"{path}/device/local_cpulist")

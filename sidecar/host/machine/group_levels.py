@@ -19,7 +19,7 @@ Told = tuple[int | None, CPUSet]
 
 
 def completed(told: Iterable[Told], online: CPUSet, level: str, notes: list[str]) -> dict[int, CPUSet]:
-    """The groups by id, with each online CPU once; {}, with a note, where none is told.
+    """Return the groups by id, with each online CPU once; {}, with a note, where none is told.
 
     1. Of two groups that name a CPU the narrower has it, then the lower: a node without CPUs of its own may name
        those that are near it.
@@ -29,7 +29,7 @@ def completed(told: Iterable[Told], online: CPUSet, level: str, notes: list[str]
     kept = _apart(told, online, level, notes)
     found = numbered(kept)
     if not found:
-        notes.append(f"{level}s are not told: the next larger level counts instead")
+        notes.append(f"{level}s are unknown: the next larger level is used instead")
         return {}
     if untold := online - union(found.values()):
         lowest = min(found)
@@ -39,7 +39,7 @@ def completed(told: Iterable[Told], online: CPUSet, level: str, notes: list[str]
 
 
 def numbered(groups: Iterable[Told]) -> dict[int, CPUSet]:
-    """Groups without a CPU in common, by their ids; all by their lowest CPUs where an id is missing or repeats."""
+    """Return disjoint groups by their IDs; all by their lowest CPUs if an ID is missing or repeats."""
     kept = list(groups)
     repeated = Counter(id for id, _ in kept)
     if None in repeated or any(count > 1 for count in repeated.values()):
@@ -48,7 +48,7 @@ def numbered(groups: Iterable[Told]) -> dict[int, CPUSet]:
 
 
 def levels_of(told: Mapping[int, Iterable[Told]], online: CPUSet, notes: list[str]) -> tuple[CacheLevel, ...]:
-    """The caches of each level, from level 1 upwards."""
+    """Return the caches of each level, from level 1 upwards."""
     made = []
     for level, caches in sorted(told.items()):
         found = numbered(_apart(caches, online, f"level {level} cache", notes))
@@ -78,7 +78,7 @@ def last_level(
         return None
     highest, private = beyond[-1], {core.mask for core in cores}
     if highest.level < LAST_LEVELS and len(cores) > 1 and all(g.cpus.mask in private for g in highest.groups):
-        note(f"no cache is told that cores share: {instead}")
+        note(f"no cache that cores share is known: {instead}")
         return None
     found: list[Group] = []
     left = online
@@ -87,7 +87,7 @@ def last_level(
         left -= union(group.cpus for group in level.groups)
     has_ids = not left and len(found) == len(highest.groups)
     if left:
-        note(f"caches are not told for CPUs {left}: those of one package count as one")
+        note(f"caches are unknown for CPUs {left}: those of one package count as one")
         parts = (package & left for package in (packages or {0: online}).values())
         found += (Group(part.lowest(), part) for part in parts if part)
     return {group.id if has_ids else group.cpus.lowest(): group.cpus for group in found}
@@ -108,7 +108,7 @@ def between(
 
 
 def _apart(told: Iterable[Told], online: CPUSet, level: str, notes: list[str]) -> list[Told]:
-    """The groups with online CPUs, none of which is in two."""
+    """Return the groups with online CPUs, none of which is in two."""
     given = [(id, cpus & online) for id, cpus in told]
     kept, taken, disputed = [], EMPTY, EMPTY
     for id, cpus in sorted(given, key=lambda each: (len(each[1]), -1 if each[0] is None else each[0], each[1].mask)):
@@ -118,5 +118,5 @@ def _apart(told: Iterable[Told], online: CPUSet, level: str, notes: list[str]) -
             kept.append((id, own))
         taken |= cpus
     if disputed:
-        notes.append(f"CPUs {disputed} are in more than one {level}: the smallest that names them has them")
+        notes.append(f"CPUs {disputed} are in more than one {level}: the smallest that names them gets them")
     return sorted(kept, key=lambda each: each[1].lowest())

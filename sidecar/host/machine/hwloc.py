@@ -58,7 +58,7 @@ class _Object:
         self.text = ""
 
     def of(self, name: str) -> Iterator[_Object]:
-        """The elements of that name right below."""
+        """Return the elements of that name right below."""
         return (each for each in self.below if each.name == name)
 
     @property
@@ -70,18 +70,18 @@ class _Object:
         return _number(self.attributes.get("os_index"))
 
     def cpus(self, name: str = "cpuset") -> CPUSet | None:
-        """A mask among the attributes; None where there is none."""
+        """Return a mask among the attributes; None where there is none."""
         text = self.attributes.get(name)
         return None if text is None else _mask(text)
 
 
 def read_hwloc(text: str) -> Topology:
-    """The machine in hwloc's XML. StateError, in words, if it is not that, or of no machine."""
+    """Return the machine in hwloc's XML. StateError if it is not that, or describes no machine."""
     root = _tree(text)
     machine = next(root.of("object"), None)
     # The very first format called the root just that.
     if root.name not in {"topology", "root"} or machine is None:
-        raise StateError("it is not hwloc's XML: there is no topology with an object in it")
+        raise StateError("it is not hwloc's XML: it has no topology with an object")
     notes: list[str] = []
     seen = _Seen(machine)
     every = (machine.cpus("complete_cpuset") or EMPTY) | seen.cpus
@@ -90,7 +90,7 @@ def read_hwloc(text: str) -> Topology:
         told = machine.cpus(name)
         online = online if told is None else online & told
     if not online:
-        raise StateError("hwloc's XML tells of no CPU that is online and allowed")
+        raise StateError("hwloc's XML names no CPU that is online and allowed")
     offline = EMPTY if every == _ALL else every - online
     if offline and machine.cpus("online_cpuset") is None:
         notes.append(f"CPUs {offline} are offline, or were not allowed to the program that looked")
@@ -141,7 +141,7 @@ class _Seen:
         self.cpus = CPUSet.from_mask(mask)
 
     def told(self, *types: str) -> list[Told]:
-        """The groups of these types."""
+        """Return the groups of these types."""
         return [(each.index, cpus) for kind in types for each, cpus in self.objects.get(kind, ())]
 
     def _take(self, each: _Object, cpus: CPUSet) -> None:
@@ -166,7 +166,7 @@ class _Seen:
 def _cores(seen: _Seen, online: CPUSet, notes: list[str]) -> list[CPUSet]:
     cores = [core for _, cpus in seen.objects.get("Core", ()) if (core := cpus & online)]
     if lone := online - union(cores):
-        notes.append(f"cores are not told for CPUs {lone}: each of them counts as a core")
+        notes.append(f"cores are unknown for CPUs {lone}: each of them counts as a core")
     return cores + [CPUSet.of(cpu) for cpu in lone]
 
 
@@ -178,7 +178,7 @@ def _extras(
     packages: Mapping[int, CPUSet],
     online: CPUSet,
 ) -> dict[str, object]:
-    """What only some machines have."""
+    """Return what only some machines have."""
     nodes = [each for each, _ in seen.objects.get("NUMANode", ())]
     groups = seen.objects.get("Group", ())
     clusters = [(each.index, cpus) for each, cpus in groups if each.attributes.get("subtype") == "Cluster"]
@@ -256,7 +256,9 @@ def _square(ids: list[int | None], values: list[int | None]) -> dict[int, dict[i
 
 
 def _mask(text: str) -> CPUSet:
-    """A mask as hwloc prints it: words of 32 bits, highest first, 0 left out; `0xf...f` at the front for all above."""
+    """Return a mask as hwloc prints it: words of 32 bits, highest first, 0 left out; `0xf...f` at the front for all
+    above.
+    """
     words = text.split(",")
     is_endless = words[0] == "0xf...f"
     value = 0
@@ -278,7 +280,7 @@ def _word(text: str, longest: int) -> int:
 
 
 def _number(text: str | None) -> int | None:
-    """A number below 2**63; None for what is missing, or unknown (4294967295)."""
+    """Return a number below 2**63; None for what is missing, or unknown (4294967295)."""
     if text is None or not (text.isascii() and text.isdigit()) or len(text) > 18 or text == "4294967295":
         return None
     return int(text)
@@ -289,7 +291,7 @@ def _decimal(text: str | None) -> float | None:
 
 
 def _tree(text: str) -> _Object:
-    """The elements of a document that brings nothing but elements."""
+    """Return the elements of a document that brings nothing but elements."""
     if len(text) > LIMIT:
         raise StateError(f"{len(text)} characters are too many to be a machine in hwloc's XML")
     parser = expat.ParserCreate()

@@ -40,7 +40,7 @@ Row = Mapping[str, Any]
 
 
 def read_lscpu(text: str) -> Topology:
-    """The machine in the JSON that lscpu printed. StateError, in words, if it is not that, or of no machine."""
+    """Return the machine in the JSON that lscpu printed. StateError if it is not that, or describes no machine."""
     if len(text) > LIMIT:
         raise StateError(f"{len(text)} characters are too many to be lscpu's")
     try:
@@ -74,7 +74,7 @@ def _of_rows(rows: list[Row]) -> Topology:
     present = CPUSet(found)
     online = CPUSet(cpu for cpu, row in found.items() if _is_online(row))
     if not online:
-        raise StateError(f"lscpu tells of no CPU that is online; {_CURE}")
+        raise StateError(f"lscpu names no CPU that is online; {_CURE}")
     up = {cpu: found[cpu] for cpu in online}
     levels = levels_of(_caches(up), online, notes)
     packages = completed(_grouped(up, "socket", ("drawer", "book")), online, "package", notes)
@@ -96,7 +96,7 @@ def _of_rows(rows: list[Row]) -> Topology:
 
 
 def _is_online(row: Row) -> bool:
-    """The column `online`; where it is missing, or in another language, a CPU that is somewhere is online."""
+    """Return the column `online`; where it is missing, or in another language, a CPU that is somewhere is online."""
     told = row.get("online")
     word = str(told).lower()
     if word in {"true", "yes", "y", "1"}:
@@ -117,12 +117,12 @@ def _cores(rows: Mapping[int, Row], notes: list[str]) -> list[CPUSet]:
         key = (*place, level2, core) if core is not None else cpu
         found[key] = found.get(key, 0) | 1 << cpu
     if lone := CPUSet(cpu for cpu in found if isinstance(cpu, int)):
-        notes.append(f"cores are not told for CPUs {lone}: each of them counts as a core")
+        notes.append(f"cores are unknown for CPUs {lone}: each of them counts as a core")
     return [CPUSet.from_mask(mask) for mask in found.values()]
 
 
 def _grouped(rows: Mapping[int, Row], column: str, outer: tuple[str, ...]) -> list[Told]:
-    """The CPUs of each number in a column, apart by the columns around it."""
+    """Return the CPUs of each number in a column, apart by the columns around it."""
     found: dict[tuple[int, tuple[int | None, ...]], int] = {}
     for cpu, row in rows.items():
         number = _number(row.get(column))
@@ -172,7 +172,7 @@ def _of_summary(fields: Mapping[str, str]) -> Topology:
 
 
 def _fields(items: list[Any]) -> Iterator[tuple[str, str]]:
-    """Names in lower case without the colon, and values, also of the fields below other fields."""
+    """Yield names in lower case without the colon, and values, also of the fields below other fields."""
     waiting = list(reversed(items))
     while waiting:
         item = waiting.pop()
@@ -186,7 +186,7 @@ def _fields(items: list[Any]) -> Iterator[tuple[str, str]]:
 
 
 def _listed(fields: Mapping[str, str]) -> tuple[CPUSet, CPUSet]:
-    """The CPUs that are online, and those that are not."""
+    """Return the CPUs that are online, and those that are not."""
     count = _count(fields, "cpu(s)")
     for name in ("on-line cpu(s) list", "on-line cpu(s) mask"):
         if name in fields:
@@ -195,11 +195,11 @@ def _listed(fields: Mapping[str, str]) -> tuple[CPUSet, CPUSet]:
     else:
         if count is None or not 0 < count <= MAX_CPU + 1:
             raise StateError(
-                f"lscpu's summary tells neither its CPUs nor how many; its field names must be English: {_CURE}"
+                f"lscpu's summary names neither CPUs nor their number; its field names must be English: {_CURE}"
             )
         online = CPUSet(range(count))
     if not online:
-        raise StateError(f"lscpu tells of no CPU that is online; {_CURE}")
+        raise StateError(f"lscpu names no CPU that is online; {_CURE}")
     for name in ("off-line cpu(s) list", "off-line cpu(s) mask"):
         if name in fields:
             return online, _cpus(fields[name], name)
@@ -233,7 +233,7 @@ def _guessed_cores(
     for way in (adjacent, apart) if is_adjacent else (apart, adjacent):
         found = [core & online for core in way if core & online]
         if all(any(core <= node for node in nodes.values()) for core in found) or not nodes:
-            notes.append(f"threads of a core are taken to be numbered like {found[0]}")
+            notes.append(f"threads of a core are assumed to be numbered like {found[0]}")
             return found
     notes.append("no usual numbering leaves each core within a node: each CPU counts as a core")
     return [CPUSet.of(cpu) for cpu in online]
@@ -251,10 +251,10 @@ def _guessed_packages(
     node_of = {cpu: id for id, node in nodes.items() for cpu in node}
     parts = _cut(sorted(cores, key=lambda core: (node_of.get(core.lowest(), 0), core.lowest())), count)
     if not parts:
-        notes.append(f"{len(cores)} cores cannot be shared out among {count} sockets: one package is assumed")
+        notes.append(f"{len(cores)} cores cannot be split evenly among {count} sockets: one package is assumed")
         return {}
     if any(node & part and not (node <= part or part <= node) for node in nodes.values() for part in parts):
-        notes.append("nodes and sockets of equal size do not go together: one package is assumed")
+        notes.append("nodes do not fit into sockets of equal size: one package is assumed")
         return {}
     return dict(enumerate(parts))
 
@@ -278,12 +278,12 @@ def _guessed_caches(
                 return parts
         if text:
             break
-    notes.append("how many caches cores share is not told: each package counts as one")
+    notes.append("the number of caches is unknown: each package counts as one")
     return []
 
 
 def _cut(groups: list[CPUSet], count: int) -> list[CPUSet]:
-    """The groups joined to `count` equal neighbourhoods; none if they cannot be."""
+    """Return the groups joined to `count` equal neighbourhoods; none if they cannot be."""
     size, rest = divmod(len(groups), count)
     if not size or rest:
         return []
@@ -291,7 +291,7 @@ def _cut(groups: list[CPUSet], count: int) -> list[CPUSet]:
 
 
 def _cpus(text: str, name: str) -> CPUSet:
-    """A list, or under `--hex` a mask."""
+    """Return a list, or under `--hex` a mask."""
     try:
         if text.lower().startswith("0x"):
             return CPUSet.from_mask(int(text.replace(",", ""), 16))
@@ -306,7 +306,7 @@ def _count(fields: Mapping[str, str], name: str) -> int | None:
 
 
 def _number(value: object) -> int | None:
-    """A number of at most six digits, as a number or a string; None for "-", null, -1, and whatever else."""
+    """Return a number of at most six digits, as a number or a string; None for "-", null, -1, and whatever else."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         return None
     text = str(value)

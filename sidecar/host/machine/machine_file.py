@@ -1,4 +1,4 @@
-"""A machine from a file, in any of the forms in which people have one: a record, `lscpu -J`, or hwloc's XML."""
+"""A machine from a file, in any of the common forms: a record, `lscpu -J`, or hwloc's XML."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _MAX_BYTES: Final = 4 * MAX_CHARACTERS
 
 
 def read_machine(text: str) -> Topology:
-    """The machine that `text` describes; its first character tells in which form. StateError if it is none of them."""
+    """Return the machine that `text` describes; its first character tells in which form. StateError if it is none of
+    them.
+    """
     first = text.lstrip("\ufeff \t\r\n")[:1]
     if first == "<":
         return read_hwloc(text)
@@ -25,7 +27,9 @@ def read_machine(text: str) -> Topology:
 
 
 def machine_in(file: str) -> Topology:
-    """The machine that a file describes, in any of the forms. StateError, naming the file or line, if it is none."""
+    """Return the machine that a file describes, in any of the forms. StateError, naming the file or line, if it is
+    none.
+    """
     try:
         with open(file, "rb") as opened:
             content = opened.read(_MAX_BYTES + 1)

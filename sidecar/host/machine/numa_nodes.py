@@ -26,7 +26,7 @@ class Nodes(NamedTuple):
 
 
 def nodes(told: MachineFiles, online: CPUSet, packages: dict[int, CPUSet] | None) -> Nodes:
-    """The nodes that are online, each CPU in one of them."""
+    """Return the nodes that are online, each CPU in one of them."""
     alive = told.cpus(f"{NODE_DIR}/online")
     ids = [id for id in numbered(told.files, NODE_DIR, "node")[:_MAX_NODES] if _is_told(told, id)]
     if alive:
@@ -51,14 +51,14 @@ def nodes(told: MachineFiles, online: CPUSet, packages: dict[int, CPUSet] | None
 
 
 def _is_told(told: MachineFiles, id: int) -> bool:
-    """Whether a node's directory holds anything: one that does not is as good as not there."""
+    """Return whether a node's directory holds anything: one that does not is as good as not there."""
     return any(
         told.files.value(f"{NODE_DIR}/node{id}/{name}") is not None for name in ("cpulist", "cpumap", "distance")
     )
 
 
 def _distances(told: MachineFiles, ids: list[int]) -> dict[int, dict[int, int]]:
-    """Each node's file has one number for each online node, ascending (drivers/base/node.c)."""
+    """Return each node's file has one number for each online node, ascending (drivers/base/node.c)."""
     found: dict[int, dict[int, int]] = {}
     for id in ids:
         path = f"{NODE_DIR}/node{id}/distance"
@@ -74,6 +74,6 @@ def _distances(told: MachineFiles, ids: list[int]) -> dict[int, dict[int, int]]:
 
 
 def _memory(told: MachineFiles, ids: list[int], known: list[int]) -> tuple[int, ...]:
-    """The nodes with memory; all that are told, where the kernel does not say which (before 3.10)."""
+    """Return the nodes with memory; all that are told, where the kernel does not say which (before 3.10)."""
     listed = told.cpus(f"{NODE_DIR}/has_memory") or told.cpus(f"{NODE_DIR}/has_normal_memory")
     return tuple(id for id in ids if id in listed) if listed else tuple(known)

@@ -1,4 +1,4 @@
-"""A machine as one text file: `path: value` lines, sorted, to be read by people, kept as test data, attached to bugs.
+"""A machine as one text file of sorted `path: value` lines: for reading, for test data, and for bug reports.
 
 The paths are those of sysfs below its root. A directory that holds nothing else is a line with a final slash.
 """
@@ -61,7 +61,7 @@ MAX_CHARACTERS: Final = 32 * 1024 * 1024
 
 
 def record(root: str | Path = "/sys") -> str:
-    """The machine below `root` as text. Equal machines give equal text. StateError if there is no machine."""
+    """Return the machine below `root` as text. Equal machines give equal text. StateError if there is no machine."""
     files = collect(root)
     understand(files)
     parents = {f"{path.rsplit('/', depth)[0]}/" for path in files if not path.endswith("/") for depth in (1, 2, 3)}
@@ -70,7 +70,7 @@ def record(root: str | Path = "/sys") -> str:
 
 
 def collect(root: str | Path) -> dict[str, str]:
-    """The files that describe the machine below `root`: relative path to stripped value.
+    """Return the files that describe the machine below `root`: relative path to stripped value.
 
     A CPU's directory stands with a final slash and no value, since its mere presence tells something. What is missing,
     unreadable, or not one line of text is left out.
@@ -82,7 +82,7 @@ def collect(root: str | Path) -> dict[str, str]:
 
 
 def read_record(text: str) -> Topology:
-    """The Topology of a recorded machine. StateError, naming the line, if it is not one."""
+    """Return the Topology of a recorded machine. StateError, naming the line, if it is not one."""
     return understand(_files(text))
 
 

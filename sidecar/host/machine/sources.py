@@ -23,22 +23,22 @@ _MAX_VALUE: Final = 64 * 1024
 """Bytes of one value. All of 8192 CPUs written one by one, with commas, need 40 KiB."""
 
 _READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-"""Without O_NONBLOCK a named pipe in a tree would be waited on for ever."""
+"""Without O_NONBLOCK, opening a named pipe in a tree would block."""
 
 
 class Files(Protocol):
     """The files of one machine."""
 
     def value(self, path: str) -> str | None:
-        """The stripped text of a file; None where there is none that is one line of printable ASCII."""
+        """Return the stripped text of a file; None where there is none that is one line of printable ASCII."""
         ...
 
     def children(self, directory: str) -> list[str]:
-        """The names in a directory, sorted; none where there is no such directory."""
+        """Return the names in a directory, sorted; none where there is no such directory."""
         ...
 
     def target(self, path: str) -> str | None:
-        """Where a symbolic link below the root leads, as the link's text says; None where it is not such a link."""
+        """Return the text of a symbolic link below the root; None if it is not such a link."""
         ...
 
 
@@ -143,7 +143,9 @@ class Recorded:
 
 
 def numbered(files: Files, directory: str, prefix: str) -> list[int]:
-    """The numbers, ascending, in the names of a directory like cpu0, cpu1, ...: plain decimal, up to five digits."""
+    """Return the numbers, ascending, in the names of a directory like cpu0, cpu1, ...: plain decimal, up to five
+    digits.
+    """
     numbers = (name[len(prefix) :] for name in files.children(directory) if name.startswith(prefix))
     return sorted(
         int(text)

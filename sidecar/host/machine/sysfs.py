@@ -12,7 +12,7 @@ What real machines teach, and what is done about it:
 5. Packages need not have an id (POWER, s390), nor one of their own: then the list of each CPU's fellows decides.
 6. Any file may be missing, in containers, sandboxes and old kernels: that level falls back, and a note says so.
 
-Only a machine of which not even the online CPUs can be told is an error.
+Only a machine whose online CPUs are unknown is an error.
 """
 
 from __future__ import annotations
@@ -43,13 +43,15 @@ _PACKAGE_MASKS: Final = ("package_cpus", "core_siblings")
 
 
 def read_topology(root: str | Path = "/sys") -> Topology:
-    """The machine below `root` as it is now. StateError, in words, if it is not one."""
+    """Return the machine below `root` as it is now. StateError, in words, if it is not one."""
     with Live(str(root)) as files:
         return understand(files)
 
 
 def understand(machine: Mapping[str, str] | Files) -> Topology:
-    """The Topology that these files tell, path to value, or as a tree. StateError, in words, if they tell of none."""
+    """Return the Topology that these files tell, path to value, or as a tree. StateError, in words, if they tell of
+    none.
+    """
     told = MachineFiles(Recorded(machine) if isinstance(machine, Mapping) else machine)
     online, offline = _online(told)
     cores = _cores(told, online)
@@ -77,7 +79,7 @@ def understand(machine: Mapping[str, str] | Files) -> Topology:
 
 
 def _online(told: MachineFiles) -> tuple[CPUSet, CPUSet]:
-    """The online CPUs, and those that are present and offline."""
+    """Return the online CPUs, and those that are present and offline."""
     online = told.cpus(f"{CPU_DIR}/online")
     present = told.cpus(f"{CPU_DIR}/present")
     if online and present:
@@ -87,16 +89,16 @@ def _online(told: MachineFiles) -> tuple[CPUSet, CPUSet]:
         online = CPUSet(cpu for cpu in listed if told.files.value(f"{CPU_DIR}/cpu{cpu}/online") != "0")
         if not online:
             raise StateError(
-                f"no online CPU is told below {CPU_DIR}: this is not the sysfs of a machine, or a part of it"
+                f"no online CPU is named below {CPU_DIR}: this is not the sysfs of a machine, or only a part of it"
             )
-        told.note("the list of online CPUs is missing: every CPU is used whose directory does not say offline")
+        told.note("the list of online CPUs is missing: every CPU counts unless its directory says offline")
     return online, (present or listed) - online
 
 
 def _cores(told: MachineFiles, online: CPUSet) -> list[CPUSet]:
     found = grouped(online, lambda cpu: _fellows(told, cpu, _CORE_LISTS, _CORE_MASKS))
     if found.alone:
-        told.note(f"thread siblings are not told for CPUs {found.alone}: each of them counts as a core")
+        told.note(f"thread siblings are unknown for CPUs {found.alone}: each of them counts as a core")
     say_disputed(told, "core", found.disputed)
     return found.groups
 
@@ -137,7 +139,7 @@ def _parted(told: MachineFiles, cpus: CPUSet) -> list[CPUSet]:
 
 
 def _free(found: Mapping[int, CPUSet], cpus: CPUSet) -> int:
-    """An id for a package that has none: its lowest CPU, or the next number that no other has."""
+    """Return an id for a package that has none: its lowest CPU, or the next number that no other has."""
     id = cpus.lowest()
     while id in found:
         id += 1

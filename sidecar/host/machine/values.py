@@ -14,7 +14,7 @@ from state.cpuset import CPUSet, union
 from state.errors import CPUSetError
 
 _MAX_NONSENSE: Final = 20
-"""Notes about single files; of more, their number: nobody reads ten thousand."""
+"""Notes about single files; of the others, only their number: ten thousand are of no use."""
 
 _MAX_DIGITS: Final = 10
 """Digits of an id: the kernel's are 32 bits wide."""
@@ -30,7 +30,7 @@ class MachineFiles:
         self._parsed: dict[str, CPUSet] = {}
 
     def note(self, text: str) -> None:
-        """What was missing or contradictory, and what was assumed instead."""
+        """Note what was missing or contradictory, and what was assumed instead."""
         self._notes.append(text)
 
     def passed_over(self, path: str, why: str) -> None:
@@ -40,23 +40,23 @@ class MachineFiles:
     @property
     def notes(self) -> tuple[str, ...]:
         """All notes: first the single files, then the levels."""
-        shown = [f"{path} is passed over: {why}" for path, why in self._nonsense.items()]
+        shown = [f"{path} is ignored: {why}" for path, why in self._nonsense.items()]
         if more := shown[_MAX_NONSENSE:]:
-            shown[_MAX_NONSENSE:] = [f"{len(more)} more files are passed over"]
+            shown[_MAX_NONSENSE:] = [f"{len(more)} more files are ignored"]
         return (*shown, *self._notes)
 
     def number(self, path: str) -> int | None:
-        """A number that is not negative; None where none is told. -1 is the kernel's word for "not known"."""
+        """Return a number that is not negative; None where none is told. -1 is the kernel's word for "not known"."""
         text = self.files.value(path)
         return int(text) if text and text.isdigit() and len(text) <= _MAX_DIGITS else None
 
     def cpus(self, path: str) -> CPUSet | None:
-        """A list of CPUs, or of nodes, which have the same syntax; None where none is told."""
+        """Return a list of CPUs, or of nodes, which have the same syntax; None where none is told."""
         text = self.files.value(path)
         return None if text is None else self.parsed(path, text)
 
     def parsed(self, path: str, text: str) -> CPUSet | None:
-        """The list that `path` holds; None, with a note, where it is not one."""
+        """Return the list that `path` holds; None, with a note, where it is not one."""
         # "(null)" is what some kernels print for a list that is not there (isolated, nohz_full).
         if text == "(null)":
             return None
@@ -71,7 +71,7 @@ class MachineFiles:
         return found
 
     def mask(self, path: str) -> CPUSet | None:
-        """A mask as the kernel prints it: hexadecimal words of 32 bits, highest first, with commas."""
+        """Return a mask as the kernel prints it: hexadecimal words of 32 bits, highest first, with commas."""
         text = self.files.value(path)
         if text is None:
             return None
@@ -107,7 +107,9 @@ class Grouped(NamedTuple):
 
 
 def grouped(cpus: CPUSet, fellows: Callable[[int], CPUSet | None]) -> Grouped:
-    """Groups that hold each of `cpus` once: the lowest CPU of a group says who is in it; one that does not is alone."""
+    """Return groups that hold each of `cpus` once: the lowest CPU of a group says who is in it; one that does not is
+    alone.
+    """
     groups: list[CPUSet] = []
     left, alone, disputed = cpus.mask, 0, 0
     while left:
@@ -126,9 +128,9 @@ def grouped(cpus: CPUSet, fellows: Callable[[int], CPUSet | None]) -> Grouped:
 
 
 def say_disputed(told: MachineFiles, level: str, disputed: CPUSet) -> None:
-    """The note about CPUs that two groups name."""
+    """Note the CPUs that two groups name."""
     if disputed:
-        told.note(f"CPUs {disputed} are named in more than one {level}: the one with the lowest CPU has them")
+        told.note(f"CPUs {disputed} are named in more than one {level}: the one with the lowest CPU gets them")
 
 
 def completed(

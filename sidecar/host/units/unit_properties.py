@@ -1,6 +1,6 @@
-"""Properties of systemd's units, over D-Bus: which CPUs a slice may use (org.freedesktop.systemd1(5)).
+"""Properties of systemd's units, over D-Bus: the CPUs that a slice may use (org.freedesktop.systemd1(5)).
 
-One connection a call: calls are seconds or more apart, and a bus that was restarted meanwhile is then no matter. The
+One connection per call: calls are seconds or more apart, and the bus may restart in between. The
 library builds and reads the messages, and is imported with the first call; the socket is trio's, so that every wait
 can be bounded.
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jeepney.low_level import Parser
 
 SYSTEM_BUS: Final = "/run/dbus/system_bus_socket"
-"""Where the bus listens, unless DBUS_SYSTEM_BUS_ADDRESS says otherwise (D-Bus specification)."""
+"""Where the bus listens unless DBUS_SYSTEM_BUS_ADDRESS is set (D-Bus specification)."""
 
 ANSWER_SECONDS: Final = 10.0
 """How long the bus and systemd may take, each: a daemon-reload on a busy host takes a second or two."""
@@ -48,7 +48,7 @@ class UnitProperties:
         self._address = told or f"unix:path={SYSTEM_BUS}"
 
     async def allowed_cpus(self, unit: str) -> CPUSet:
-        """The AllowedCPUs of a slice, which need not run; the empty set where it has none."""
+        """Return the AllowedCPUs of a slice, which need not run; the empty set where it has none."""
         arguments = (f"{_NAME}.Slice", "AllowedCPUs")
         body = await self._ask(unit, Call(object_path(unit), "org.freedesktop.DBus.Properties", "Get", "ss", arguments))
         return _set_of(body)
@@ -64,7 +64,7 @@ class UnitProperties:
                 return _body(await _answer(_socket_of(self._address), call), unit)
         except (FileNotFoundError, ConnectionRefusedError, PermissionError) as error:
             raise EngineLacks(
-                f"systemd cannot be reached at {self._address}: {files.reason(error)}. Mount {SYSTEM_BUS} into the "
+                f"systemd cannot be reached at {self._address}: {files.reason(error)}: mount {SYSTEM_BUS} into the "
                 "sidecar's container and run as root there, or leave shared_slice out"
             ) from error
         except trio.TooSlowError as error:
@@ -72,7 +72,7 @@ class UnitProperties:
         except (OSError, trio.BrokenResourceError, EOFError) as error:
             raise EngineUnavailable(f"the connection to systemd at {self._address} broke: {error!r:.200}") from error
         except (ValueError, TypeError, struct.error) as error:
-            raise EngineFailed(f"what answers at {self._address} is no bus: {error!r:.200}") from error
+            raise EngineFailed(f"what answers at {self._address} is not a D-Bus daemon: {error!r:.200}") from error
 
 
 class Call(NamedTuple):
@@ -86,12 +86,12 @@ class Call(NamedTuple):
 
 
 def bytes_of(cpus: CPUSet) -> bytes:
-    """The set as systemd takes it."""
+    """Return the set as systemd takes it."""
     return cpus.mask.to_bytes((cpus.mask.bit_length() + 7) // 8, "little")
 
 
 def object_path(unit: str) -> str:
-    """The object of a unit: what is neither a letter nor a digit becomes _ and two hexadecimal digits."""
+    """Return the object of a unit: what is neither a letter nor a digit becomes _ and two hexadecimal digits."""
     escaped = "".join(each if each.isascii() and each.isalnum() else f"_{ord(each):02x}" for each in unit)
     return f"{_OBJECT}/unit/{escaped}"
 
@@ -101,11 +101,11 @@ def _set_of(body: tuple[Any, ...]) -> CPUSet:
         ((_, content),) = body
         return CPUSet.from_mask(int.from_bytes(bytes(content), "little")) if content else EMPTY
     except (TypeError, ValueError) as error:
-        raise EngineFailed("what systemd answered about AllowedCPUs cannot be understood") from error
+        raise EngineFailed("the answer of systemd about AllowedCPUs cannot be understood") from error
 
 
 def _socket_of(address: str) -> str:
-    """The path of the first Unix socket in a D-Bus address. EngineLacks where there is none."""
+    """Return the path of the first Unix socket in a D-Bus address. EngineLacks where there is none."""
     from jeepney.bus import get_connectable_addresses
 
     try:
@@ -138,7 +138,7 @@ async def _answer(path: str, call: Call) -> Message:
 
 
 async def _reply(stream: trio.SocketStream, parser: Parser, message: Message, *, serial: int) -> Message:
-    """The answer to a message; what else the bus tells meanwhile is passed over."""
+    """Return the answer to a message; other messages from the bus are ignored."""
     from jeepney import HeaderFields
 
     await stream.send_all(message.serialise(serial=serial))
@@ -157,7 +157,7 @@ async def _some(stream: trio.SocketStream) -> bytes:
 
 
 def _body(reply: Message, unit: str) -> tuple[Any, ...]:
-    """What a reply says; its error as ours, by what may be done about it."""
+    """Return what a reply says; its error as ours, by what may be done about it."""
     from jeepney import HeaderFields, MessageType
 
     if reply.header.message_type is not MessageType.error:
@@ -165,11 +165,11 @@ def _body(reply: Message, unit: str) -> tuple[Any, ...]:
     name = str(reply.header.fields.get(HeaderFields.error_name, ""))
     words = str(reply.body[0])[:200] if reply.body else name
     if name in _DENIED:
-        raise EngineLacks(f"systemd does not let us set the CPUs of {unit}: {words}. Run the sidecar as root")
+        raise EngineLacks(f"systemd denies setting the CPUs of {unit} ({words}): run the sidecar as root")
     if name in _LACKING:
-        raise EngineLacks(f"this systemd has no AllowedCPUs (244 or later has): {words}. Leave shared_slice out")
+        raise EngineLacks(f"this systemd has no AllowedCPUs, which came with 244 ({words}): leave shared_slice out")
     if name in _ABSENT:
-        raise EngineLacks(f"there is no systemd on this bus: {words}. Leave shared_slice out")
+        raise EngineLacks(f"there is no systemd on this bus ({words}): leave shared_slice out")
     if name in _WRONG:
         raise EngineRefused(f"systemd refuses the CPUs of {unit}: {words}")
     raise EngineFailed(f"systemd did not set the CPUs of {unit}: {words}")

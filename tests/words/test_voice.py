@@ -1,0 +1,85 @@
+"""Messages have one voice: the rules in `sidecar.words`, as far as a program can check them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.test_budget import files, shown
+
+PROGRAM = files("sidecar", "state", "compose")
+
+FORBIDDEN = re.compile(
+    r"\b(to be had|for ever|anew|besides|has to go|nobody|somebody|anybody|everybody|who|whoever|the books|given back"
+    r"|gives? back|giving everything back|put back|are not told|tells? of)\b",
+    re.IGNORECASE,
+)
+"""A container is *it*, CPUs are available or granted, and state is recorded."""
+
+TWO_SENTENCES = re.compile(r"^[a-z\0].*[\w)`\0]\. [A-Z]", re.DOTALL)
+"""A clause that goes on as a sentence."""
+
+
+def texts(tree: ast.AST) -> Iterator[str]:
+    """Every text in the code with a space in it, but for docstrings; NUL where an f-string has a value."""
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    pieces = {
+        id(each)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        for each in ast.walk(node)
+        if each != node
+    }
+    for node in ast.walk(tree):
+        if id(node) in docstrings or (id(node) in pieces and not isinstance(node, ast.JoinedStr)):
+            continue
+        text = ""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+        elif isinstance(node, ast.JoinedStr):
+            text = "".join(str(each.value) if isinstance(each, ast.Constant) else "\0" for each in node.values)
+        if " " in text.strip():
+            yield text
+
+
+def faults(text: str) -> list[str]:
+    """Return what breaks a rule in a message."""
+    found = [match.group() for match in FORBIDDEN.finditer(text)]
+    if text.endswith(".") and not text.endswith("...") and text[0].islower():
+        found.append("a full stop")
+    if "\n" not in text and TWO_SENTENCES.search(text):
+        found.append("two sentences")
+    return found
+
+
+@pytest.mark.parametrize("path", PROGRAM, ids=shown)
+def test_every_message_keeps_to_the_voice(path: Path) -> None:
+    """No message calls a container *who*, uses a turn that readers stumble over, or ends a clause with a full stop."""
+    assert {text: found for text in texts(ast.parse(path.read_text())) if (found := faults(text))} == {}
+
+
+@pytest.mark.parametrize(
+    ("message", "found"),
+    [
+        ("f'{name} waits until {cpus} are to be had'", ["to be had"]),
+        ("'nobody else is there, and who was there is gone'", ["nobody", "who"]),
+        ("'the books are kept in ' 'another place'", ["the books"]),
+        ("'cannot write the state.'", ["a full stop"]),
+        ("f'no socket at {path}. Start the engine'", ["two sentences"]),
+        ("f'{path}: 1.5 s of notice, ... and 2 more'", []),
+        ("'It runs in the shared pool.'", []),
+    ],
+)
+def test_a_message_in_another_voice_is_found(message: str, found: list[str]) -> None:
+    """The rules find each kind of fault, in parts of a text and in f-strings, and leave sound messages alone."""
+    (text,) = texts(ast.parse(f"say({message})"))
+    assert faults(text) == found
+
+
+def test_what_a_docstring_says_is_no_message() -> None:
+    """Docstrings are for developers, and full sentences."""
+    assert list(texts(ast.parse('def f() -> None:\n    """Tell nobody."""'))) == []
