@@ -24,11 +24,13 @@ ROOT = Path(__file__).parents[2]
 
 PROGRAM = """
 import argparse, sys
+from sidecar.cli import arguments
 from sidecar.workload import cmd_exec
 parser = argparse.ArgumentParser(prog="cpuset-sidecar")
-cmd_exec.add_parser(parser.add_subparsers())
-arguments = parser.parse_args(sys.argv[1:])
-sys.exit(arguments.func(arguments))
+commands = parser.add_subparsers()
+cmd_exec.add_parser(commands)
+typed = arguments.parse(parser, commands.choices, sys.argv[1:], {})
+sys.exit(typed.func(typed))
 """
 
 EVERY = CPUSet(os.sched_getaffinity(0))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.cli import arguments
 from sidecar.workload import cmd_ack
 from state.cpuset import CPUSet
 from state.errors import ProjectionError, ProjectionMissing
@@ -21,9 +22,9 @@ def projection(tmp_path: Path) -> Told:
 
 def run(*words: object) -> int:
     parser = argparse.ArgumentParser()
-    cmd_ack.add_parser(parser.add_subparsers())
-    arguments = parser.parse_args(["ack", *map(str, words)])
-    code: int = arguments.func(arguments)
+    cmd_ack.add_parser(commands := parser.add_subparsers())
+    typed = arguments.parse(parser, commands.choices, ["ack", *map(str, words)], {})
+    code: int = typed.func(typed)
     return code
 
 

@@ -1,0 +1,284 @@
+"""Mistakes in the configuration: each is told where it stands, with its cure, and all of them at once."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sidecar.config import config as config_module
+from sidecar.config.config import Config, configured, load
+from sidecar.config.keys import KEYS
+from sidecar.config.toml_text import read_text
+from sidecar.failures import ConfigError
+from sidecar.misreadings import Misreading
+from sidecar.readers import Given, read_all
+from sidecar.words.misread import sentence, sentences
+from state.mistakes import Flaw
+from state.topology import uniform
+
+
+def from_text(tmp_path: Path, text: str) -> Config:
+    path = tmp_path / "c.toml"
+    path.write_text(text)
+    return load(str(path), {}, {})
+
+
+FILE_MISTAKES = [
+    ('# ours\n\nreservd = "0"', "c.toml, line 3: unknown key 'reservd'; did you mean 'reserved'?"),
+    ("[cpuset]\nx = 1", "c.toml, line 1: unknown section 'cpuset': the sections are policy, reserved, options"),
+    ('policy = "stattic"', "c.toml, line 1: policy is 'stattic'; did you mean 'static'?"),
+    ("policy = 3", "c.toml, line 1: policy is 3: write one of none, static"),
+    ('policy = "dynamic"', "c.toml, line 1: the policy dynamic needs reserved CPUs, which are never given exclusively"),
+    ('\nlisten = "x"', "c.toml, line 2: listen is 'x': write an address and a port, like 127.0.0.1:9413, [::1]:9413"),
+    ("listen = 9413", "listen is 9413: write an address and a port"),
+    ('listen = ":9413"', "listen is ':9413': write an address and a port"),
+    ('listen = "node1:9413"', "listen is 'node1:9413': write an address and a port"),
+    ('listen = "::1:9413"', "listen is '::1:9413': write an address and a port"),
+    ('listen = "[127.0.0.1]:9413"', "listen is '[127.0.0.1]:9413': write an address and a port"),
+    ('listen = "127.0.0.1:0"', "listen is '127.0.0.1:0': write an address and a port"),
+    ('listen = "127.0.0.1:65536"', "listen is '127.0.0.1:65536': write an address and a port"),
+    ('reserved = "0-"', 'reserved is \'0-\': write a CPU list like "0" or "0-1,8", or a count like 2'),
+    ("reserved = 0", "reserved is 0: a count of reserved CPUs is at least 1"),
+    ("reserved = true", "reserved is true: write a CPU list"),
+    ("reserved = []", "reserved is []: write a CPU list"),
+    ("reserved = [-1]", "reserved is [-1]: write a CPU list"),
+    ('options = ["full-pcpu-only"]', "options has 'full-pcpu-only'; did you mean 'full-pcpus-only'?"),
+    (
+        'options = "full-pcpus-only,distribute-cpus-across-cores"',
+        "full-pcpus-only and distribute-cpus-across-cores cannot be used together: choose one",
+    ),
+    ('options = "full-pcpus-only=maybe"', "full-pcpus-only is 'maybe': write true or false"),
+    ('options = "fast=true"', "options has 'fast': the words are full-pcpus-only, strict-cpu-reservation"),
+    ('numa = "together"', "write one of none, best-effort, restricted, single"),
+    ("numa = 1", "write one of none, best-effort, restricted, single"),
+    ('isolated = "yes"', "write one of ignore, prefer, only"),
+    ("options = 1", "options is 1: write a list of some of full-pcpus-only, "),
+    ('shared_min = "-1"', "shared_min is '-1': write a whole number from 0 to 8191"),
+    ("shared_min = -1", "shared_min is -1: write a whole number"),
+    ('linger = "10 parsecs"', "linger is '10 parsecs': write a duration from 0s to 1h, in ms, s, m or h, like 10s"),
+    ("linger = -1", "linger is -1: write a duration"),
+    ("reconcile_period = 0", "reconcile_period is 0: write a duration from 100ms to 1h"),
+    ("load_period = 0", "load_period is 0: write a duration from 100ms to 1h"),
+    ("load_half_life = 0.5", "load_half_life is 0.5: write a duration from 1s to 1h"),
+    ("load_low = 0", "load_low is 0: write a number above 0 and at most 1, like 0.5"),
+    ("load_low = nan", "load_low is nan: write a number above 0"),
+    ("load_low = true", "load_low is true: write a number above 0"),
+    ("load_high = 1.01", "load_high is 1.01: write a number above 0"),
+    ('load_high = "80%"', "load_high is '80%': write a number above 0"),
+    ("load_low = 0.8", "c.toml, line 1: load_low is 0.8 and load_high 0.8: make load_low the smaller one"),
+    ("load_high = 0.4", "c.toml, line 1: load_low is 0.5 and load_high 0.4: make load_low the smaller one"),
+    ("load_pressure = 101", "load_pressure is 101: write a number above 0 and at most 100, like 20"),
+    ("load_pressure = -1", "load_pressure is -1: write a number above 0"),
+    ("linger = inf", "linger is inf: write a duration"),
+    ('engine = "docker"', "engine is 'docker': write auto, or the address of an engine's socket"),
+    ('state_dir = "here"', "state_dir is 'here': write the absolute path of a directory"),
+    ('state_dir = "/a/../b"', "state_dir is '/a/../b': write the absolute path"),
+    ('projections = "/"', "projections is '/': write the absolute path"),
+    ('state_dir = "/run/cpuset-sidecar/x"', "is inside projections /run/cpuset-sidecar, which workloads mount"),
+    ('policy = "static"', "c.toml, line 1: the policy static needs reserved CPUs, which are never given exclusively"),
+    ("policy = \nshared_min = 1", "c.toml is not TOML: Invalid value (at line 1, column 10)"),
+    ('log_level = "loud"', "log_level is 'loud': write one of debug, info, warning, error"),
+    ("unmanaged = [1]", "unmanaged is [1]: write a list of name patterns (db-*) or label=value patterns"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), FILE_MISTAKES)
+def test_a_mistake_in_the_file_is_told_by_line_with_its_cure(tmp_path: Path, text: str, message: str) -> None:
+    """The file, the line, the value, and what would be right."""
+    with pytest.raises(ConfigError) as caught:
+        from_text(tmp_path, text)
+    assert message in str(caught.value)
+    assert str(tmp_path / "c.toml") in str(caught.value) or "inside projections" in message
+
+
+@pytest.mark.parametrize(
+    ("environ", "flags", "message"),
+    [
+        (
+            {"CPUSET_SIDECAR_RESERVED": "zero"},
+            {},
+            "the variable CPUSET_SIDECAR_RESERVED: reserved is 'zero': write a CPU list",
+        ),
+        (
+            {"CPUSET_SIDECAR_POLICE": "x"},
+            {},
+            "the variable CPUSET_SIDECAR_POLICE: unknown key 'police'; did you mean 'policy'?",
+        ),
+        ({}, {"shared_min": "some"}, "the flag --shared-min: shared_min is 'some': write a whole number"),
+        ({}, {"policy": "static"}, "the flag --policy: the policy static needs reserved CPUs"),
+        (
+            {},
+            {"reserved": "count:0"},
+            "the flag --reserved: reserved is 'count:0': a count of reserved CPUs is at least 1",
+        ),
+        ({}, {"reserved": "count:x"}, "the flag --reserved: reserved is 'count:x': write a CPU list"),
+    ],
+)
+def test_a_mistake_elsewhere_names_the_variable_or_the_flag(
+    environ: dict[str, str], flags: dict[str, str | None], message: str
+) -> None:
+    """Nobody has to guess which of three places is wrong."""
+    with pytest.raises(ConfigError) as caught:
+        load(None, environ, flags)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    """A file that was asked for must be there, and be text."""
+    with pytest.raises(ConfigError, match=r"nowhere\.toml cannot be read: No such file or directory"):
+        load(str(tmp_path / "nowhere.toml"), {}, {})
+    (tmp_path / "c.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="is not TOML"):
+        load(str(tmp_path / "c.toml"), {}, {})
+    (tmp_path / "c.toml").write_bytes(b"#" * 2_000_000)
+    with pytest.raises(ConfigError, match="2000000 bytes: this is something else"):
+        load(str(tmp_path / "c.toml"), {}, {})
+
+
+@pytest.mark.parametrize("key", sorted(KEYS))
+def test_every_example_is_right(key: str) -> None:
+    """What the help shows as an example is accepted."""
+    load(None, {}, {"reserved": "0", key: KEYS[key].example})
+
+
+@given(st.sampled_from(sorted(KEYS)), st.text(max_size=30))
+def test_no_text_does_worse_than_an_error(key: str, text: str) -> None:
+    """Any text in any variable is accepted, or is a ConfigError that names the variable."""
+    name = f"CPUSET_SIDECAR_{key.upper()}"
+    try:
+        load(None, {name: text}, {})
+    except ConfigError as error:
+        message = str(error)
+    else:
+        message = f"the variable {name}: it is fine"
+    assert message.startswith(f"the variable {name}: ")
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    """Of file, variables and flags, in this order; each with its place, and the value with a sign that it was cut."""
+    path = tmp_path / "c.toml"
+    path.write_text(f'polcy = "static"\n\nlinger = "soon"\nunmanaged = 7\nnuma = "{"x" * 50}"\n[settings]\na = 1\n')
+    with pytest.raises(ConfigError) as caught:
+        load(str(path), {"CPUSET_SIDECAR_GRACE": "2h"}, {"shortage": "wayt"})
+    assert [told.removeprefix(f"{path}, ") for told in caught.value.sentences] == [
+        "line 1: unknown key 'polcy'; did you mean 'policy'?",
+        "line 3: linger is 'soon': write a duration from 0s to 1h, in ms, s, m or h, like 10s",
+        'line 4: unmanaged is 7: write a list of name patterns (db-*) or label=value patterns, like ["a", "b"] or a,b',
+        f"line 5: numa is '{'x' * 39}…': write one of none, best-effort, restricted, single",
+        f"line 6: unknown section 'settings': the sections are {', '.join(KEYS)}",
+        "the variable CPUSET_SIDECAR_GRACE: grace is '2h': write a duration from 0s to 1m, in ms, s, m or h, like 10s",
+        "the flag --shortage: shortage is 'wayt'; did you mean 'wait'?",
+    ]
+    assert str(caught.value).splitlines() == list(caught.value.sentences)
+
+
+def test_values_that_contradict_each_other_are_all_told() -> None:
+    """And those that the machine cannot have."""
+    flags = {"policy": "static", "load_low": "0.9", "state_dir": "/run/cpuset-sidecar/x"}
+    with pytest.raises(ConfigError) as caught:
+        load(None, {}, flags)
+    assert len(caught.value.sentences) == 3
+    config = load(None, {}, {"policy": "static", "reserved": "9", "shared_min": "2"})
+    with pytest.raises(ConfigError) as caught:
+        config.check_against(uniform(cores=2))
+    assert len(caught.value.sentences) == 2
+
+
+def test_variables_and_flags_are_read_though_the_file_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text("policy = \n")
+    with pytest.raises(ConfigError) as caught:
+        load(str(tmp_path / "c.toml"), {"CPUSET_SIDECAR_LINGER": "soon"}, {})
+    assert ["is not TOML" in told for told in caught.value.sentences] == [True, False]
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "0x" + "f" * 5000])
+def test_a_number_of_thousands_of_digits_is_a_mistake(number: str, tmp_path: Path) -> None:
+    """Python refuses to read the one and to write the other."""
+    with pytest.raises(ConfigError):
+        from_text(tmp_path, f"linger = {number}")
+
+
+names = st.sampled_from([*KEYS, "polizy", "x", "a b", "cpuset.exclusive"])
+plain = (
+    st.booleans() | st.integers(-(2**70), 2**70) | st.text(max_size=12) | st.sampled_from(["static", "0", "10s", "/x"])
+)
+values = (
+    plain | st.lists(plain, max_size=3) | st.dictionaries(st.sampled_from(["a", "full-pcpus-only"]), plain, max_size=2)
+)
+
+
+def written(value: object) -> str:
+    """The value in TOML, which has JSON's texts and numbers."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {written(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(written, value)) + "]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def keep_the_law(table: dict[str, object]) -> None:
+    """Each line is read as it is alone: its mistake is told with its number, and no other's is left out for it."""
+    text = "\n".join(f"{json.dumps(name)} = {written(value)}" for name, value in table.items())
+    wrong = [
+        number
+        for number, (name, value) in enumerate(table.items(), 1)
+        if name not in KEYS or isinstance(KEYS[name].read(value), Flaw)
+    ]
+    read = read_text(text, "c.toml", "the configuration")
+    assert not isinstance(read, Misreading)
+    found = config_module.configured([Given(key, value, read.text.place(key=key)) for key, value in read.table.items()])
+    told = () if isinstance(found, Config) else sentences(found)
+    if wrong:
+        lines = [re.match(r"c\.toml, line (\d+): ", each) for each in told]
+        assert [each and int(each[1]) for each in lines] == wrong
+    assert all(each.isprintable() and len(each) < 1200 for each in told)
+
+
+files = st.dictionaries(names, values, max_size=8)
+
+
+@given(files)
+def test_of_any_file_all_mistakes_are_told(table: dict[str, object]) -> None:
+    keep_the_law(table)
+
+
+def stops_at_the_first(given: Iterable[Given], readers: Mapping[str, Any]) -> Any:
+    """Of all mistakes one is told."""
+    values, mistakes = read_all(given, readers)
+    return values, mistakes[:1]
+
+
+def forgets_what_is_unknown(given: Iterable[Given], readers: Mapping[str, Any]) -> Any:
+    """A slip in a key is not found."""
+    return read_all([each for each in given if each.name in readers], readers)
+
+
+@pytest.mark.parametrize("fault", [stops_at_the_first, forgets_what_is_unknown], ids=lambda it: it.__name__)
+def test_a_planted_fault_breaks_the_law(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The law has teeth."""
+    monkeypatch.setattr(config_module, "read_all", fault)
+
+    @settings(derandomize=True, database=None)
+    @given(files)
+    def law(table: dict[str, object]) -> None:
+        keep_the_law(table)
+
+    with pytest.raises(AssertionError):
+        law()
+
+
+@given(st.text(st.characters(codec="utf-8")) | st.sampled_from(["[", "a.b.c = 1", "[[policy]]", "a = [" * 2000]))
+def test_any_text_is_a_configuration_or_a_configuration_error(text: str) -> None:
+    """No other exception."""
+    read = read_text(text, "c.toml", "the configuration")
+    if isinstance(read, Misreading):
+        assert "c.toml is not TOML: " in sentence(read)
+        return
+    configured([Given(key, value, read.text.place(key=key)) for key, value in read.table.items()])
