@@ -231,7 +231,7 @@ def test_a_refused_update_is_asked_again_at_a_new_start() -> None:
 
 
 def test_an_update_without_effect_waits_and_is_tried_again() -> None:
-    """200 and the kernel shows something else: known to be there, and tried again when the pause is over."""
+    """200 but the kernel shows something else: known to be there, and tried again when the pause is over."""
     story = Story()
     rt = story.unseen("rt", 2)
     story.look(rt)

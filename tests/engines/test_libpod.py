@@ -147,7 +147,7 @@ def test_an_old_podman_says_what_it_lacks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "keeps", "said"), [("5.0.3", False, "forgets"), ("5.2.0", True, "best effort"), ("5.4.2", True, "")]
+    ("version", "keeps", "said"), [("5.0.3", False, "loses"), ("5.2.0", True, "best effort"), ("5.4.2", True, "")]
 )
 def test_each_version_says_what_it_lacks(version: str, keeps: bool, said: str) -> None:
     found = libpod_wire.engine_info_of(info(cgroupVersion="v2", security={"rootless": True}), version)

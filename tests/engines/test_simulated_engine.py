@@ -238,7 +238,7 @@ async def test_offline_cpus_on_version_two_come_back(autojump_clock: MockClock) 
 
 @pytest.mark.trio
 async def test_a_smaller_parent_on_version_two_pins_nobody(autojump_clock: MockClock) -> None:
-    """200, and the kernel shows something else."""
+    """200, but the kernel shows something else."""
     docker, engine = host(2)
     one = await docker.run("one")
     docker.kernel.confine(CPUSet.of(0, 1))

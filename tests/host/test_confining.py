@@ -41,7 +41,7 @@ def test_the_highest_cgroup_that_has_less_is_named(root: Path) -> None:
     assert found(root, "0-3") is None
     assert found(root, "4") == Confinement("/a.slice/a-b.slice", CPUSet.parse("0-3"))
     assert found(root, "4,7") == Confinement("/a.slice", CPUSet.parse("0-5"))
-    assert reason(found(root, "7")) == ": the cgroup /a.slice above it has CPUs 0-5 only"
+    assert reason(found(root, "7")) == ": the cgroup /a.slice above it has only CPUs 0-5"
     assert reason(None) == ""
 
 

@@ -126,7 +126,7 @@ async def test_an_error_of_systemd_says_what_may_be_done(
 @pytest.mark.trio
 async def test_a_bus_that_is_not_there_says_what_to_mount(tmp_path: Path) -> None:
     """Inside a container there is none until somebody mounts it."""
-    with pytest.raises(EngineLacks, match="Mount /run/dbus/system_bus_socket"):
+    with pytest.raises(EngineLacks, match="mount /run/dbus/system_bus_socket"):
         await UnitProperties({"DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={tmp_path}/none"}).allowed_cpus("a.slice")
 
 
@@ -162,6 +162,6 @@ async def test_something_else_on_the_socket_is_no_bus(tmp_path: Path) -> None:
     listener.listen(1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(trio.serve_listeners, serve, [trio.SocketListener(listener)])
-        with pytest.raises((EngineFailed, EngineUnavailable), match=r"no bus|broke"):
+        with pytest.raises((EngineFailed, EngineUnavailable), match=r"not a D-Bus daemon|broke"):
             await UnitProperties({"DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={tmp_path}/http"}).allowed_cpus("a.slice")
         nursery.cancel_scope.cancel()

@@ -310,7 +310,7 @@ def test_an_import_gives_containers_that_the_books_know_their_cpus() -> None:
     }
     assert not made.books.refusals
     assert (made.taken[0], made.left) == ("web (000000000000) holds 3-4", ())
-    with pytest.raises(StateError, match="policy none"):
+    with pytest.raises(StateError, match="recorded policy is none"):
         imported(KubeletState(policy="static"), State())
 
 
@@ -326,7 +326,7 @@ def test_an_entry_that_may_mean_several_is_left() -> None:
 @pytest.mark.parametrize(
     ("assignments", "left"),
     [
-        ({"uid": {"app": "5-6"}}, "container 'app' of pod 'uid' holds 5-6: no container is called so"),
+        ({"uid": {"app": "5-6"}}, "container 'app' of pod 'uid' holds 5-6: no container has this name"),
         ({"uid": {"web": "5-7"}}, "container 'web' of pod 'uid' holds 5-7: web asked for 2"),
         ({"uid": {"web": ""}}, "container 'web' of pod 'uid' holds no CPUs: web asked for 2"),
         ({"a": {"web": "5-6"}, "b": {"web": "7-8"}}, "container 'web' of pod 'a' holds 5-6: several entries match web"),
