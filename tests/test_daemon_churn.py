@@ -13,6 +13,7 @@ from sidecar.failures import EngineUnavailable
 from state.topology import uniform
 from tests.fakes.churn import Churn, unfinished
 from tests.fakes.host import Host
+from tests.support.soaking import MORE_SEEDS
 
 pytestmark = pytest.mark.trio
 
@@ -104,7 +105,7 @@ async def test_churn_while_a_cpu_goes_offline(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 220))
+@pytest.mark.parametrize("seed", MORE_SEEDS)
 async def test_more_churn(
     autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

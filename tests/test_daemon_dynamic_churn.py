@@ -15,6 +15,7 @@ from state.topology import uniform
 from tests.fakes.dynamic_churn import DynamicChurn, at_rest
 from tests.fakes.elastic import ElasticHost
 from tests.support.engine.simulated_docker import EnginePace
+from tests.support.soaking import MORE_SEEDS
 
 pytestmark = pytest.mark.trio
 
@@ -124,7 +125,7 @@ async def test_churn_while_cpus_come_and_go(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 220))
+@pytest.mark.parametrize("seed", MORE_SEEDS)
 async def test_more_churn(autojump_clock: MockClock, tmp_path: Path, monkeypatch: Patch, seed: int) -> None:
     """The same for many seeds, each in one of the three ways."""
     found = await play(tmp_path, monkeypatch, seed, 60, kills=seed % 3 == 0, takes_offline=seed % 3 == 1)

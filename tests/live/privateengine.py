@@ -50,6 +50,8 @@ class PrivateEngine:
         self.socket_path = str(self.folder / "engine.sock")
         self.api: EngineApi = EngineApi(self.socket_path)
         self._process: subprocess.Popen[bytes] | None = None
+        self._was_killed = False
+        self._has_live_restore = False
 
     def start(self, *, live_restore: bool = False) -> None:
         """Start it, and wait until it answers. NoPrivateEngine, with the end of its log, where it does not."""
@@ -61,6 +63,13 @@ class PrivateEngine:
             *("--config-file", str(self._configuration(live_restore))),
         ]
         self._run_until_it_answers(command)
+        self._has_live_restore = live_restore
+
+    @property
+    def is_as_new(self) -> bool:
+        """Whether it runs as by its first `start`: without live-restore, and not on what a killed one left."""
+        is_running = self._process is not None and self._process.poll() is None
+        return is_running and not self._has_live_restore and not self._was_killed
 
     def _run_until_it_answers(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         with open(self.folder / "log", "ab") as log:
@@ -75,9 +84,11 @@ class PrivateEngine:
     def stop(self) -> None:
         """SIGTERM, and wait for the end. Containers stop, unless it runs with live-restore."""
         self._end(signal.SIGTERM)
+        self._was_killed = False
 
     def kill(self) -> None:
         """SIGKILL. Containers run on; the next engine re-attaches them with live-restore, or else kills them."""
+        self._was_killed = True
         self._end(signal.SIGKILL)
 
     def freeze(self) -> None:
