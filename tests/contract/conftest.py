@@ -65,3 +65,11 @@ def open_world(request: pytest.FixtureRequest) -> OpenWorld:
         pytest.skip("CPUSET_TESTS_ENGINE asks for Podman")
     made = request.getfixturevalue("containers")
     return lambda: docker_world(made)
+
+
+@pytest.fixture
+def checking_world(open_world: OpenWorld, request: pytest.FixtureRequest) -> OpenWorld:
+    """Opens a world whose engine checks the values that it is given; skips Podman, which checks none."""
+    if request.node.callspec.params["open_world"] == "podman":
+        pytest.skip("Podman checks no value: what the sidecar sends it is in tests/live/test_podman.py")
+    return open_world

@@ -259,7 +259,7 @@ def test_recorded_machines_are_read_as_from_sysfs(tmp_path: Path) -> None:
     """What this lscpu makes of them has the same CPUs, and the same cores."""
     archive = Path(__file__).parents[3] / "shared" / "machines" / "machines.tar.xz"
     if not archive.exists():
-        pytest.skip("the collection of recorded machines (../shared/machines) is not here")
+        pytest.skip("needs the recorded machines: `python -m tests.machines TARBALL EXPECTED` compares them")
     with tarfile.open(archive) as packed:
         # The first versions of Python 3.11 have no filters.
         packed.extraction_filter = getattr(tarfile, "data_filter", None)

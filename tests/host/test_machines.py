@@ -14,7 +14,7 @@ from tests.machines.running import EXPECTED, TARBALL, deviations
 def test_no_recorded_machine_is_misread(tmp_path: Path) -> None:
     """Each is read, survives its record, and is what hwloc and lscpu say, but for deviations that have a reason."""
     if not TARBALL.exists():
-        pytest.skip("the collection of recorded machines (../shared/machines) is not here")
+        pytest.skip("needs the recorded machines: `python -m tests.machines TARBALL EXPECTED` compares them")
     wanted = expectations(EXPECTED)
     roots = unpacked(TARBALL, tmp_path)
     assert set(roots) >= set(wanted)

@@ -28,7 +28,7 @@ def tool(name: str) -> str:
     places = os.pathsep.join([os.environ.get("PATH", ""), os.path.expanduser("~/.cargo/bin"), "/usr/local/go/bin"])
     found = shutil.which(name, path=places)
     if found is None:
-        pytest.skip(f"no {name} here")
+        pytest.skip(f"needs the program {name}, which is not here")
     return found
 
 
