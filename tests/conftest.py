@@ -6,6 +6,17 @@ import pytest
 
 from tests.live.lanes import lane_of, lanes_here
 
+EXIT_SECONDS = 30
+"""How long an interrupted worker may take to end; pytest-xdist's ten are few to end an engine and its containers."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let interrupted workers put the host back as it was."""
+    if config.pluginmanager.hasplugin("dsession"):
+        from xdist.workermanage import NodeManager
+
+        NodeManager.EXIT_TIMEOUT = EXIT_SECONDS
+
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Give each live test its lane, for pytest-xdist; a live test without one is an error."""

@@ -188,7 +188,18 @@ def opened(make: Callable[[], P]) -> Iterator[P | str]:
         yield str(error)
         return
     yield engine
-    engine.close()
+    with _uninterrupted():
+        engine.close()
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """A worker that is told to end is sent SIGINT again after five seconds: it is ending already."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def running(engine: P) -> P:
