@@ -20,7 +20,7 @@ from sidecar.decide.world import replace
 from state.cpuset import CPUSet
 from state.model import NumaRule
 from state.topology import Topology, topology, uniform
-from tests.decide.placements import ALGORITHMS, Algorithm
+from tests.support.decide.placements import ALGORITHMS, Algorithm
 
 WORST_SECONDS: Final = 0.005
 """No call may take longer, whatever the fragmentation."""

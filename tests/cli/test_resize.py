@@ -18,9 +18,9 @@ from sidecar.api.unix_socket import NAME, listening
 from sidecar.cli.daemon_client import container_route
 from sidecar.decide.facts import Purpose
 from sidecar.decide.settings import PolicyName
-from tests.decide.stories import Story, cpus
-from tests.decide.workloads import acknowledge
-from tests.publish.apirig import Rig
+from tests.api.apirig import Rig
+from tests.support.decide.stories import Story, cpus
+from tests.support.decide.workloads import acknowledge
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ from sidecar.status.document import Status, status_of
 from sidecar.status.status_file import write_status
 from sidecar.words.causes import why
 from tests.cli.test_status_on_a_terminal import Terminal, hear_interrupts
-from tests.decide.stories import Story
-from tests.decide.workloads import acknowledge
+from tests.support.decide.stories import Story
+from tests.support.decide.workloads import acknowledge
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 

@@ -6,8 +6,8 @@ import pytest
 
 from sidecar.decide.facts import EngineConnected, EngineInfo
 from sidecar.decide.orders import ApplyCpuset
-from tests.decide.real import ENGINE
-from tests.decide.stories import Story
+from tests.support.decide.real import ENGINE
+from tests.support.decide.stories import Story
 
 pytestmark = pytest.mark.xfail(strict=True)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from state.cpuset import CPUSet
-from tests.cli.execs import EVERY, PATIENCE_SECONDS, ROOT, Told, descendants, eventually, needs_two_cpus, threads
+from tests.workload.execs import EVERY, PATIENCE_SECONDS, ROOT, Told, descendants, eventually, needs_two_cpus, threads
 
 EXAMPLES = ROOT / "compose" / "workloads" / "follow"
 FIRST = CPUSet.of(EVERY.lowest())

@@ -8,7 +8,7 @@
 
 Only CPU time must be there. Throttling is not told without the cpu controller, nor pressure by a kernel that was built
 or started without it (`psi=0`), or where somebody wrote 0 to `cgroup.pressure` (cgroups(7), the kernel's
-admin-guide/cgroup-v2.rst; checked against a real kernel in tests/host/test_usage.py).
+admin-guide/cgroup-v2.rst; checked against a real kernel in tests/host/cgroup/test_usage.py).
 
 Opening a file costs more than reading it (docs/performance.md), so the files of a bounded number of containers are kept
 open. When a container ends, its cgroup is removed, and the files that were open answer ENODEV: it is looked for anew,
