@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hypothesis
 import pytest
 
 from tests.live.lanes import lane_of, lanes_here
@@ -11,7 +12,9 @@ EXIT_SECONDS = 30
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let interrupted workers put the host back as it was."""
+    """Let interrupted workers put the host back as it was; and let no example fail for another process's work."""
+    hypothesis.settings.register_profile("beside-others", deadline=None)
+    hypothesis.settings.load_profile("beside-others")
     if config.pluginmanager.hasplugin("dsession"):
         from xdist.workermanage import NodeManager
 
