@@ -94,6 +94,7 @@ class PrivateEngine:
     def freeze(self) -> None:
         """SIGSTOP: it accepts connections, and answers nobody until `thaw`. Containers run on."""
         self._send(signal.SIGSTOP)
+        eventually(self._is_frozen, "each thread of the engine stopped")
 
     def thaw(self) -> None:
         """SIGCONT."""
@@ -116,6 +117,16 @@ class PrivateEngine:
         settings = json.loads(path.read_text()) if path.exists() else {}
         path.write_text(json.dumps({**settings, "live-restore": live_restore}))
         return path
+
+    def _is_frozen(self) -> bool:
+        """A thread that waits for a CPU stops only when it has one, and meanwhile another may serve a request."""
+        if self._process is None or self._process.poll() is not None:
+            return True
+        try:
+            states = [(task / "stat").read_text() for task in Path(f"/proc/{self._process.pid}/task").iterdir()]
+        except OSError:
+            return False
+        return all(text.rpartition(")")[2].split()[0] == "T" for text in states)
 
     def _send(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:
