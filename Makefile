@@ -8,7 +8,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 step = @log=$$(mktemp); if $(2) >$$log 2>&1; then printf '%-14s ok\n' '$(1)'; rm -f $$log; \
 	else cat $$log; rm -f $$log; printf '\n%s failed:  %s\n' '$(1)' '$(2)'; exit 1; fi
 
-.PHONY: help venv check test vm-test demo demo-dynamic demo-swarm demo-clean bench benefit clean
+# Two tests at a time. A lane of live tests is one worker's, and lanes come first (tests/live/lanes.py).
+SPREAD = $(if $(findstring no:xdist,$(ARGS)),,-n 2 --dist loadgroup --no-loadscope-reorder)
+
+.PHONY: help venv check test soak vm-test demo demo-dynamic demo-swarm demo-clean bench benefit clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,7 +26,7 @@ check: venv  ## format, lint, types, import contracts, spelling, and the fast te
 CHECKS := check-tests check-types check-format check-lint check-imports check-spelling
 .PHONY: $(CHECKS)
 check-tests:
-	@$(PY) -m pytest -q -m 'not live and not slow'
+	@$(PY) -m pytest -q $(SPREAD) -m 'not live and not slow'
 check-types:
 	$(call step,types,.venv/bin/mypy)
 check-format:
@@ -36,7 +39,11 @@ check-spelling:
 	$(call step,spelling,.venv/bin/codespell)
 
 test: venv  ## all tests, with a real container engine: the one here, or one that is installed, started and stopped again
-	@$(PY) -m compose.host with-engine -- $(PY) -m pytest -q $(ARGS)
+	@$(PY) -m compose.host with-engine -- $(PY) -m pytest -q $(SPREAD) $(ARGS)
+
+soak: venv  ## churn and random histories for longer than `make test` plays them; no engine needed; takes some minutes
+	@CPUSET_TESTS_SOAK=1 $(PY) -m pytest -q $(SPREAD) -k more_churn $(ARGS)
+	@$(PY) -m tests.decide.long_run 20000
 
 vm-test: venv  ## the live tests in virtual machines: Docker, Podman, cgroup v2, systemd, hotplug; takes half an hour
 	@$(PY) -m tests.vm $(ARGS)

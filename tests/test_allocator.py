@@ -34,8 +34,8 @@ from state.errors import FileUnwritable, ProjectionError
 from state.model import State
 from state.projection import Projection
 from state.topology import uniform
-from tests.decide.stories import static
-from tests.fakes.host import inline
+from tests.support.daemon.host import inline
+from tests.support.decide.stories import static
 from tests.support.keys import docker
 
 INFO = EngineInfo(name="docker", version="20.10.24", api_version="1.41", ncpu=4)

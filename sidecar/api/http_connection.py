@@ -113,6 +113,8 @@ class HttpConnection:
 
     async def _head(self) -> h11.Request | None:
         """(1) The next request's head; None where none comes."""
+        # What cannot be read is no HEAD, whatever the request before it was.
+        self._is_head = False
         with trio.move_on_after(HEAD_SECONDS):
             event = await self._event()
             if isinstance(event, h11.Request):

@@ -35,8 +35,8 @@ from state.key import ContainerKey
 from state.model import State
 from state.refusal import Refusal, RefusalCode
 from state.topology import Topology, uniform
-from tests.decide.stories import static
-from tests.fakes.host import inline
+from tests.support.daemon.host import inline
+from tests.support.decide.stories import static
 from tests.support.engine.simulated import Fault, SimulatedEngine
 from tests.support.engine.simulated_docker import SimulatedDocker
 from tests.support.keys import docker

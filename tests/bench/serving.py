@@ -18,7 +18,7 @@ from pathlib import Path
 import trio
 
 from sidecar.api.unix_socket import NAME
-from tests.publish.apirig import Elastic, Rig
+from tests.api.apirig import Elastic, Rig
 
 ROUNDS = 10
 REQUESTS = 300

@@ -251,7 +251,7 @@ def test_a_history_shows_who_had_what() -> None:
 
 def test_the_figures_are_the_same_bytes_each_time(outcomes: dict[str, Outcome], tmp_path: Path) -> None:
     """Drawn twice they are equal, carry no date, name every case, and know light and dark."""
-    pytest.importorskip("matplotlib", reason="matplotlib is not here: `make benefit` installs it")
+    pytest.importorskip("matplotlib", reason="needs matplotlib: `make benefit` installs it, and draws")
     from tests.bench.benefit.figure import boxes, timeline, write
 
     moments = history(BY_NAME["dynamic"], Shape.BURSTS, 1, 5.0)

@@ -37,7 +37,7 @@ from state.projection import Projection, Sharing
 from state.topology import uniform
 from tests.bench.latency import percentile
 from tests.bench.woken_listener import WAYS
-from tests.decide.stories import Story
+from tests.support.decide.stories import Story
 
 HERE: Final = Path(__file__).parent
 

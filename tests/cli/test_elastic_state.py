@@ -13,8 +13,8 @@ from sidecar.status.document import status_of
 from sidecar.status.status_file import write_status
 from sidecar.words.causes import why
 from state.checkpoint import CheckpointFile
-from tests.decide.stories import Story
-from tests.decide.workloads import acknowledge
+from tests.support.decide.stories import Story
+from tests.support.decide.workloads import acknowledge
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from tests.contract.worlds import World, docker_world, podman_world, simulated_world
 from tests.live.containers import Containers
-from tests.live.fixtures import api, containers, engine_address, image
+from tests.live.fixtures import api, containers, engine_address, image, room
 from tests.live.image import ensure_image
 from tests.live.privateengine import opened
 from tests.live.privatepodman import PrivatePodman, asked_engine
@@ -24,6 +24,7 @@ __all__ = [
     "podman",
     "private_engine",
     "private_podman",
+    "room",
 ]
 
 OpenWorld = Callable[[], AbstractAsyncContextManager[World]]
@@ -46,7 +47,13 @@ def podman(private_podman: PrivatePodman | str) -> Iterator[Containers]:
     made.remove_all()
 
 
-@pytest.fixture(params=["simulated", *(pytest.param(each, marks=pytest.mark.live) for each in ("docker", "podman"))])
+@pytest.fixture(
+    params=[
+        "simulated",
+        pytest.param("docker", marks=[pytest.mark.live, pytest.mark.lane("contract")]),
+        pytest.param("podman", marks=[pytest.mark.live, pytest.mark.lane("podman")]),
+    ]
+)
 def open_world(request: pytest.FixtureRequest) -> OpenWorld:
     """Opens one world: an engine, and the verbs of its users."""
     if request.param == "simulated":
@@ -58,3 +65,11 @@ def open_world(request: pytest.FixtureRequest) -> OpenWorld:
         pytest.skip("CPUSET_TESTS_ENGINE asks for Podman")
     made = request.getfixturevalue("containers")
     return lambda: docker_world(made)
+
+
+@pytest.fixture
+def checking_world(open_world: OpenWorld, request: pytest.FixtureRequest) -> OpenWorld:
+    """Opens a world whose engine checks the values that it is given; skips Podman, which checks none."""
+    if request.node.callspec.params["open_world"] == "podman":
+        pytest.skip("Podman checks no value: what the sidecar sends it is in tests/live/test_podman.py")
+    return open_world

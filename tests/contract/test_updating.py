@@ -133,11 +133,9 @@ async def test_cpus_that_are_not_there_are_refused(open_world: OpenWorld) -> Non
     ],
 )
 @pytest.mark.trio
-async def test_nonsense_is_refused_in_these_words(open_world: OpenWorld, change: Limits, text: str) -> None:
+async def test_nonsense_is_refused_in_these_words(checking_world: OpenWorld, change: Limits, text: str) -> None:
     """The simulated engine's words are the real one's, so what the daemon shows is what people will read."""
-    async with open_world() as world:
-        if not world.traits.checks_values:
-            pytest.skip("this engine checks no value: the adapter does, of those that the sidecar sends")
+    async with checking_world() as world:
         one = await world.create("one", Limits(), labels={})
         with pytest.raises(EngineRefused) as caught:
             await world.change(one, change)

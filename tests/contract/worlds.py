@@ -41,8 +41,6 @@ class Traits(NamedTuple):
     """An update comes back as an event."""
     limits_one_way: bool = False
     """A limit is told and changed as nano CPUs alone, however it was asked for, and an update by quota is one, too."""
-    checks_values: bool = True
-    """What is nonsense is refused, whoever sends it; else it is taken, or fails."""
     only_delivers: bool = False
     """A signal is delivered, whatever the stop signal, and resumes nobody."""
     signal_forgets_policy: bool = False
@@ -190,7 +188,6 @@ async def podman_world(containers: Containers) -> AsyncIterator[World]:
         keeps_updates=keeps,
         tells_updates=keeps,
         limits_one_way=True,
-        checks_values=False,
         only_delivers=True,
         signal_forgets_policy=containers.api.version() > SIGNAL_KEEPS_POLICY,
         tells_intentions=True,

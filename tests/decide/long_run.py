@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 from sidecar.decide.settings import Settings
-from tests.decide.histories import MACHINES, SETTINGS, Broken, play, random_history
+from tests.support.decide.histories import MACHINES, SETTINGS, Broken, play, random_history
 
 
 def history(seed: int, length: int = 60, settings: Sequence[Settings] = SETTINGS) -> None:

@@ -11,8 +11,8 @@ from sidecar.decide.facts import ContainerSeen
 from sidecar.decide.orders import LookAgain
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
-from tests.decide.real import Real
-from tests.decide.stories import Story, cpus
+from tests.support.decide.real import Real
+from tests.support.decide.stories import Story, cpus
 
 
 def pinned(*, asks: bool = False) -> tuple[Story, Real, Real]:

@@ -13,10 +13,10 @@ from sidecar.decide.step import step
 from sidecar.decide.world import World, replace
 from state.key import ContainerKey
 from state.refusal import RefusalCode
-from tests.decide.laws import LAWS
-from tests.decide.real import ENGINE, Real
-from tests.decide.stories import Story
+from tests.decide.lawbook.laws import LAWS
 from tests.state.test_claim import older
+from tests.support.decide.real import ENGINE, Real
+from tests.support.decide.stories import Story
 from tests.support.laws import When, breaches
 
 LIMIT = 2_000_000_000

@@ -18,7 +18,7 @@ from state.invariants import violations
 from state.model import State
 from state.refusal import RefusalCode
 from state.topology import Topology, topology, uniform
-from tests.decide.stories import Story, cpus, static, where
+from tests.support.decide.stories import Story, cpus, static, where
 
 
 def without(machine: Topology, offline: str) -> Topology:

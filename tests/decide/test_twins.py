@@ -9,9 +9,9 @@ import pytest
 from sidecar.decide.container import machine
 from sidecar.decide.container.line import Sent
 from sidecar.decide.container.news import OrderFailed, OrderLost
-from tests.decide.histories import Broken
 from tests.decide.long_run import history
 from tests.decide.twins import TWINS, Then, decisions_of, doubled
+from tests.support.decide.histories import Broken
 
 HISTORIES = 30
 

@@ -25,7 +25,7 @@ from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.model import State
 from state.topology import uniform
-from tests.decide.stories import static
+from tests.support.decide.stories import static
 
 ID = "a" * 64
 DOCKERS, PODMANS = ContainerKey("docker", ID), ContainerKey("podman", ID)

@@ -30,11 +30,11 @@ from sidecar.decide.facts import Fact
 from sidecar.decide.orders import Order
 from state.codec import encode
 from state.key import MARK, ContainerKey
-from tests.decide import histories
-from tests.decide.histories import Broken
 from tests.decide.long_run import history
-from tests.decide.real import ENGINE
-from tests.decide.reality import Reality
+from tests.support.decide import histories
+from tests.support.decide.histories import Broken
+from tests.support.decide.real import ENGINE
+from tests.support.decide.reality import Reality
 from tests.support.laws import Breach, Law
 
 ROOT: Final = Path(__file__).parents[2]

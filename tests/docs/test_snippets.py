@@ -56,7 +56,7 @@ def program(block: Block, folder: Path) -> list[str]:
 
 def _built(folder: Path, *command: str) -> list[str]:
     if shutil.which(command[0]) is None:
-        pytest.skip(f"no {command[0]} here")
+        pytest.skip(f"needs the program {command[0]}, which is not here")
     subprocess.run(command, cwd=folder, check=True, env={**os.environ, "GOCACHE": str(folder), "GO111MODULE": "off"})
     return [str(folder / "program")]
 

@@ -14,7 +14,7 @@ from trio.testing import MockClock
 
 import sidecar
 from tests.docs.pages import ROOT, section
-from tests.fakes.host import Host
+from tests.support.daemon.host import Host
 
 PACKAGE: Final = Path(sidecar.__file__).parent
 

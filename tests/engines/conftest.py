@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.rawdaemon import RawDaemon
+from tests.support.daemon.rawdaemon import RawDaemon
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ class MachineClock:
 
     def __init__(self) -> None:
         if os.environ.get(MAY_SET) != "1":
-            pytest.skip(f"the machine's clock is set only where {MAY_SET}=1 says that it may be")
+            pytest.skip(f"needs a machine whose clock may be set ({MAY_SET}=1); a fake clock does the same here")
         self._jumped = 0
 
     def jump(self, seconds: int) -> None:

@@ -1,6 +1,6 @@
 """What live tests stand on."""
 
-from tests.live.fixtures import api, containers, engine_address, image
+from tests.live.fixtures import api, containers, engine_address, image, room
 from tests.live.sidecarfixtures import ground, kernel, own_engine, private_engine, running, sidecar, workloads
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "kernel",
     "own_engine",
     "private_engine",
+    "room",
     "running",
     "sidecar",
     "workloads",

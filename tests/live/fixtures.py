@@ -11,7 +11,19 @@ import pytest
 from tests.live.containers import Containers
 from tests.live.engineapi import EngineApi, api_at
 from tests.live.image import ensure_image
+from tests.live.lanes import HOST, LANES, room_on_host
 from tests.live.privatepodman import asked_engine
+
+
+@pytest.fixture(autouse=True)
+def room(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep tests that need the whole host apart from live tests in other processes; without these there is no need."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        yield
+        return
+    shared_by_all = tmp_path_factory.getbasetemp().parent
+    with room_on_host(shared_by_all, is_alone=request.path.stem in LANES[HOST]):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -50,6 +50,8 @@ class PrivateEngine:
         self.socket_path = str(self.folder / "engine.sock")
         self.api: EngineApi = EngineApi(self.socket_path)
         self._process: subprocess.Popen[bytes] | None = None
+        self._was_killed = False
+        self._has_live_restore = False
 
     def start(self, *, live_restore: bool = False) -> None:
         """Start it, and wait until it answers. NoPrivateEngine, with the end of its log, where it does not."""
@@ -61,6 +63,13 @@ class PrivateEngine:
             *("--config-file", str(self._configuration(live_restore))),
         ]
         self._run_until_it_answers(command)
+        self._has_live_restore = live_restore
+
+    @property
+    def is_as_new(self) -> bool:
+        """Whether it runs as by its first `start`: without live-restore, and not on what a killed one left."""
+        is_running = self._process is not None and self._process.poll() is None
+        return is_running and not self._has_live_restore and not self._was_killed
 
     def _run_until_it_answers(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         with open(self.folder / "log", "ab") as log:
@@ -75,14 +84,17 @@ class PrivateEngine:
     def stop(self) -> None:
         """SIGTERM, and wait for the end. Containers stop, unless it runs with live-restore."""
         self._end(signal.SIGTERM)
+        self._was_killed = False
 
     def kill(self) -> None:
         """SIGKILL. Containers run on; the next engine re-attaches them with live-restore, or else kills them."""
+        self._was_killed = True
         self._end(signal.SIGKILL)
 
     def freeze(self) -> None:
         """SIGSTOP: it accepts connections, and answers nobody until `thaw`. Containers run on."""
         self._send(signal.SIGSTOP)
+        eventually(self._is_frozen, "each thread of the engine stopped")
 
     def thaw(self) -> None:
         """SIGCONT."""
@@ -105,6 +117,16 @@ class PrivateEngine:
         settings = json.loads(path.read_text()) if path.exists() else {}
         path.write_text(json.dumps({**settings, "live-restore": live_restore}))
         return path
+
+    def _is_frozen(self) -> bool:
+        """A thread that waits for a CPU stops only when it has one, and meanwhile another may serve a request."""
+        if self._process is None or self._process.poll() is not None:
+            return True
+        try:
+            states = [(task / "stat").read_text() for task in Path(f"/proc/{self._process.pid}/task").iterdir()]
+        except OSError:
+            return False
+        return all(text.rpartition(")")[2].split()[0] == "T" for text in states)
 
     def _send(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -177,7 +199,18 @@ def opened(make: Callable[[], P]) -> Iterator[P | str]:
         yield str(error)
         return
     yield engine
-    engine.close()
+    with _uninterrupted():
+        engine.close()
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """A worker that is told to end is sent SIGINT again after five seconds: it is ending already."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def running(engine: P) -> P:

@@ -40,8 +40,9 @@ def own_engine(private_engine: PrivateEngine | str) -> Iterator[PrivateEngine]:
     if isinstance(private_engine, str):
         pytest.skip(private_engine)
     yield private_engine
-    private_engine.stop()
-    private_engine.start()
+    if not private_engine.is_as_new:
+        private_engine.stop()
+        private_engine.start()
     # An engine that was killed while it removed a container leaves it half-removed: not for the next test.
     for each in private_engine.api.ask("GET", "containers/json", all="1"):
         with suppress(ApiError):

@@ -40,7 +40,7 @@ PATIENT = FILL | {"cpuset.grace": LONG}
 def stage(ground: Ground, sidecar: SidecarProcess, workloads: Containers, tmp_path: Path) -> Iterator[Stage]:
     """A daemon that runs, and what every story promises, looked at in the end."""
     if len(online()) < 5:
-        pytest.skip(f"CPUs that come and go need four to give and one besides; this machine has {len(online())}")
+        pytest.skip(f"needs five CPUs, and this machine has {len(online())}: see `make vm-test`")
     made = Stage(sidecar, workloads, tmp_path / "logs")
     made.open()
     yield made

@@ -25,9 +25,10 @@ from tests.support.keys import by_id
 pytestmark = [
     pytest.mark.live,
     pytest.mark.skipif(
-        not MAY_OFFLINE, reason="CPUs of this machine are not the tests' to take (CPUSET_TESTS_OFFLINE)"
+        not MAY_OFFLINE,
+        reason="needs CPUs to take offline (CPUSET_TESTS_OFFLINE=1): see `make vm-test`",
     ),
-    pytest.mark.skipif(len(online()) < 8, reason="too few CPUs to lose some"),
+    pytest.mark.skipif(len(online()) < 8, reason="needs eight CPUs: see `make vm-test`"),
 ]
 
 ONE, TWO = {"cpuset.exclusive": "1"}, {"cpuset.exclusive": "2"}
@@ -176,7 +177,7 @@ def test_hyperthreads_that_are_switched_off_go_all_at_once(watching: SidecarProc
     """By the kernel's own switch: half of the machine; and on again."""
     control = Path("/sys/devices/system/cpu/smt/control")
     if not control.exists() or control.read_text().strip() != "on":
-        pytest.skip("this machine has no hyperthreads to switch off")
+        pytest.skip("needs hyperthreads to switch off: see `make vm-test`")
     story = Story(watching, workloads, TWO)
     try:
         began = time.monotonic()

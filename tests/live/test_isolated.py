@@ -13,7 +13,7 @@ from tests.live.sidecarprocess import SidecarProcess
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.skipif(len(read_topology().isolated) < 2, reason="the kernel of this machine isolates no CPUs"),
+    pytest.mark.skipif(len(read_topology().isolated) < 2, reason="needs isolated CPUs: see `make vm-test`"),
 ]
 
 ISOLATED = read_topology().isolated & online()

@@ -21,9 +21,10 @@ from tests.live.waiting import eventually
 pytestmark = [
     pytest.mark.live,
     pytest.mark.skipif(
-        not MAY_OFFLINE, reason="CPUs of this machine are not the tests' to bring (CPUSET_TESTS_OFFLINE)"
+        not MAY_OFFLINE,
+        reason="needs CPUs to bring online (CPUSET_TESTS_OFFLINE=1): see `make vm-test`",
     ),
-    pytest.mark.skipif(not read_topology().offline, reason="all CPUs of this machine are online from the start"),
+    pytest.mark.skipif(not read_topology().offline, reason="needs CPUs that are offline: see `make vm-test`"),
 ]
 
 

@@ -39,9 +39,9 @@ ONE: Final = {"cpuset.exclusive": "1"}
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.skipif(v2_hierarchy("/sys/fs/cgroup", "cpuset") is None, reason="this host has no cgroup v2 cpusets"),
+    pytest.mark.skipif(v2_hierarchy("/sys/fs/cgroup", "cpuset") is None, reason="needs cgroup v2: see `make vm-test`"),
     pytest.mark.skipif(os.environ.get("CPUSET_TESTS_ENGINE") == "podman", reason="Podman has no default parent to set"),
-    pytest.mark.skipif(len(online()) < 4, reason="a pool that shrinks takes four CPUs"),
+    pytest.mark.skipif(len(online()) < 4, reason="needs four CPUs: see `make vm-test`"),
 ]
 
 
@@ -178,7 +178,7 @@ def test_the_kernels_word_is_put_back(sidecar: SidecarProcess, made: Containers)
     eventually(lambda: in_force() == right, "it is put back")
 
 
-@pytest.mark.skipif(not HAS_SYSTEMD, reason="this host does not run systemd")
+@pytest.mark.skipif(not HAS_SYSTEMD, reason="needs systemd: see `make vm-test`")
 def test_a_reload_of_systemd_moves_nobody(sidecar: SidecarProcess, made: Containers) -> None:
     """The group's CPUs and the owner's are properties of units: members, owner and newcomers stay where they are."""
     member = made.run("member")

@@ -21,8 +21,8 @@ from tests.live.waiting import eventually, stays
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.skipif(not Path("/run/systemd/system").is_dir(), reason="this host does not run systemd"),
-    pytest.mark.skipif(Path("/sys/fs/cgroup/cpuset").is_dir(), reason="systemd keeps no cpusets on cgroup v1"),
+    pytest.mark.skipif(not Path("/run/systemd/system").is_dir(), reason="needs systemd: see `make vm-test`"),
+    pytest.mark.skipif(Path("/sys/fs/cgroup/cpuset").is_dir(), reason="needs cgroup v2: see `make vm-test`"),
 ]
 
 ONE = {"cpuset.exclusive": "1"}

@@ -26,7 +26,7 @@ OBJECTS = {"core": "cores", "package": "packages", "numanode": "nodes"}
 def said(*command: str) -> str:
     """What a tool of this host prints; skips where there is none."""
     if shutil.which(command[0]) is None:
-        pytest.skip(f"no {command[0]} here")
+        pytest.skip(f"needs the program {command[0]}: see `make vm-test`")
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
@@ -75,7 +75,7 @@ def test_the_machine_is_the_one_that_was_asked_for() -> None:
     """Where a virtual machine was ordered, CPUSET_TESTS_SHAPE says its sockets, cores a socket, threads and nodes."""
     shape = os.environ.get("CPUSET_TESTS_SHAPE")
     if not shape:
-        pytest.skip("CPUSET_TESTS_SHAPE is not set: nobody asked for this machine")
+        pytest.skip("needs a machine of a known shape (CPUSET_TESTS_SHAPE): see `make vm-test`")
     sockets, cores, threads, nodes = map(int, shape.split(","))
     machine = read_topology()
     present = machine.online | machine.offline
@@ -87,7 +87,7 @@ def test_the_machine_is_the_one_that_was_asked_for() -> None:
     assert machine.notes == ()
 
 
-@pytest.mark.skipif(not MAY_OFFLINE, reason="CPUs of this machine are not the tests' to take (CPUSET_TESTS_OFFLINE)")
+@pytest.mark.skipif(not MAY_OFFLINE, reason="needs CPUs to take offline (CPUSET_TESTS_OFFLINE=1): see `make vm-test`")
 def test_a_machine_with_a_cpu_offline_is_read_as_the_tools_read_it() -> None:
     """A sibling that went leaves half a core; a whole core that went is none."""
     before = read_topology()

@@ -12,8 +12,8 @@ import pytest
 
 from sidecar.host.machine.record import unpack
 from state.topology import Topology, uniform
-from tests.host.trees import CPU, NODE, rendered
 from tests.machines.running import deviations, main
+from tests.support.host.trees import CPU, NODE, rendered
 
 
 def packed(directory: Path, machines: dict[str, str], expected: Any) -> list[str]:

@@ -19,7 +19,7 @@ from sidecar.observe.event_stream import follow_events
 from sidecar.observe.looks import Looker
 from state.model import State
 from state.topology import uniform
-from tests.decide.stories import static
+from tests.support.decide.stories import static
 from tests.support.engine.simulated import SimulatedEngine
 from tests.support.engine.simulated_docker import SimulatedDocker
 

@@ -27,7 +27,7 @@ from state.inotify import Deaf, Ears
 from state.key import ContainerKey
 from state.model import Leaving
 from state.refusal import Said
-from tests.decide.stories import Story
+from tests.support.decide.stories import Story
 
 pytestmark = pytest.mark.trio
 

@@ -22,7 +22,7 @@ from state.cpuset import CPUSet
 from state.errors import StateError
 from state.model import State
 from state.topology import Topology, uniform, with_online
-from tests.decide.stories import static
+from tests.support.decide.stories import static
 
 pytestmark = pytest.mark.trio
 

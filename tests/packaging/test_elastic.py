@@ -19,7 +19,7 @@ from compose.demo.dynamic import ENOUGH, MOST, settings, sizes
 from compose.demo.evidence import Line
 from compose.demo.takes import away_spans, growths, intruders, takes, visits
 from state.cpuset import CPUSet
-from tests.cli.execs import EVERY, PATIENCE_SECONDS, ROOT, Told, eventually, needs_two_cpus
+from tests.workload.execs import EVERY, PATIENCE_SECONDS, ROOT, Told, eventually, needs_two_cpus
 
 PROGRAM = ROOT / "compose" / "workloads" / "elastic.py"
 LAST = CPUSet.of(max(EVERY))

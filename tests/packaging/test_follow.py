@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from state.cpuset import CPUSet
-from tests.cli.execs import EVERY, PATIENCE_SECONDS, ROOT, Told, descendants, eventually, needs_two_cpus, threads
+from tests.workload.execs import EVERY, PATIENCE_SECONDS, ROOT, Told, descendants, eventually, needs_two_cpus, threads
 
 EXAMPLES = ROOT / "compose" / "workloads" / "follow"
 FIRST = CPUSet.of(EVERY.lowest())
@@ -28,7 +28,7 @@ def tool(name: str) -> str:
     places = os.pathsep.join([os.environ.get("PATH", ""), os.path.expanduser("~/.cargo/bin"), "/usr/local/go/bin"])
     found = shutil.which(name, path=places)
     if found is None:
-        pytest.skip(f"no {name} here")
+        pytest.skip(f"needs the program {name}, which is not here")
     return found
 
 

@@ -102,7 +102,7 @@ def test_every_picture_is_of_a_scenario_and_shows_who_has_what(path: Path) -> No
 def test_the_arrival_on_a_recorded_machine_of_96_cpus(tmp_path: Path) -> None:
     """Eight nodes, sixteen caches: the same story, and no law is broken."""
     if not SHARED.exists():
-        pytest.skip("no recorded machines beside this project")
+        pytest.skip("needs the recorded machines, in ../shared/machines; simpler ones are played here")
     with tarfile.open(SHARED) as packed:
         wanted = [each for each in packed if each.name.startswith(f"{EPYC}/sys/")]
         packed.extractall(tmp_path, wanted, filter="data")

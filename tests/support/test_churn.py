@@ -12,11 +12,11 @@ import pytest
 
 from sidecar.decide.container.labels import read_labels
 from state.cpuset import CPUSet
-from tests.decide import history_users
-from tests.fakes.churn import STATIC_MIX
-from tests.fakes.dynamic_churn import DYNAMIC_MIX
 from tests.live import users
 from tests.support.churn import Act, Mix, Scene, Verb, acts
+from tests.support.daemon.churn import STATIC_MIX
+from tests.support.daemon.dynamic_churn import DYNAMIC_MIX
+from tests.support.decide import history_users
 from tests.support.kinds import Wanted
 
 MIXES = {

@@ -14,7 +14,7 @@ from tests.vectors.running import JUDGES, SHARED, judged, main
 from tests.vectors.take import MORE_CORES
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="the kubelet's answers (../shared/vectors) are not here")
+@pytest.mark.skipif(not SHARED.exists(), reason="needs the kubelet's recorded answers: see `python -m tests.vectors`")
 def test_every_answer_is_the_kubelets_or_differs_for_a_named_reason() -> None:
     """And every kind of vector is there."""
     results = list(judged(SHARED))

@@ -15,8 +15,8 @@ from sidecar.log import LogLevel
 from sidecar.words.changes import new_moves, new_refusals, news
 from state.model import Move
 from state.refusal import Said
-from tests.decide.stories import Story, cpus
-from tests.decide.workloads import acknowledge
+from tests.support.decide.stories import Story, cpus
+from tests.support.decide.workloads import acknowledge
 
 
 def told(story: Story, before: World) -> list[tuple[LogLevel, str, dict[str, object]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sidecar.decide.facts import Load, LoadMeasured, Purpose
 from sidecar.decide.settings import PolicyName
 from sidecar.status.document import ContainerStatus, LoadStatus, MoveStatus, status_of
-from tests.decide.stories import Story, cpus
+from tests.support.decide.stories import Story, cpus
 
 
 def dynamic() -> Story:

@@ -15,7 +15,7 @@ from sidecar.words.machine_text import described
 from state import codec
 from state.cpuset import CPUSet
 from state.topology import CacheLevel, Group, Kind, uniform
-from tests.host.trees import lines, rendered
+from tests.support.host.trees import lines, rendered
 
 PLAIN = uniform(packages=2, cores=2, threads=2)
 RICH = msgspec.structs.replace(

@@ -93,7 +93,7 @@ FLAWS: tuple[tuple[TypedFlaw, str], ...] = (
     (PoolTooLarge(4, 2), "shared_min is 4, and this machine has 2 CPUs: make it smaller"),
     (
         Unfit(Refusal(RefusalCode.CONTRADICTION, MoreSocketsThanNodes("o", 2, 1))),
-        "o needs no fewer NUMA nodes than sockets, and this machine has 2 and 1",
+        "o needs at least as many NUMA nodes as sockets, but this machine has 1 node and 2 sockets",
     ),
     (MeansNothing(), "k means nothing in a simulation: leave it out"),
     (NoMachine(), "the machine is missing: write [machine] with cores = 8, or file = ..., or give --machine FILE"),

@@ -16,8 +16,8 @@ confirmations arrive; a failure leaves the rest waiting. Orders are made from th
 container one update.
 
 Rules for changing this file: target() decides where, and nothing else may; whatever is ordered must be derivable from
-footprints alone; the laws in tests/decide/laws.py must hold over random histories, and each rule above has a planted
-fault in tests/decide/test_planted_faults.py that they catch.
+footprints alone; the laws in tests/decide/lawbook/laws.py must hold over random histories, and each rule above has a
+planted fault in tests/decide/lawbook/test_planted_faults.py that they catch.
 """
 
 from __future__ import annotations

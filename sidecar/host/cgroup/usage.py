@@ -8,7 +8,7 @@
 
 Only CPU time is required. Without the cpu controller there is no throttling, and no pressure if the kernel was built or
 started without it (`psi=0`), or if `cgroup.pressure` is 0 (cgroups(7), the kernel's admin-guide/cgroup-v2.rst; checked
-against a real kernel in tests/host/test_usage.py).
+against a real kernel in tests/host/cgroup/test_usage.py).
 
 Opening a file costs more than reading it (docs/performance.md), so the files of a bounded number of containers are kept
 open. When a container ends, its cgroup is removed, and the files that were open answer ENODEV: it is then looked for

@@ -1,0 +1,98 @@
+"""Places on a listener: who gets one, who goes first, and who takes none from others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from sidecar.api import web_app
+from tests.api.apirig import Elastic, Rig, until
+from tests.api.test_tcp_listener import serving
+
+pytestmark = pytest.mark.trio
+
+FOLLOW = b"GET /v1/events HTTP/1.1\r\nhost: x\r\n\r\n"
+READY = b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n"
+RESIZE = b'POST /v1/containers/man/resize HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n{"cpus":2}'
+
+
+async def is_closed(stream: trio.SocketStream) -> bool:
+    """Whether the server closes it now, and sends nothing before."""
+    with trio.move_on_after(0.2):
+        return await stream.receive_some(1) == b""
+    return False
+
+
+async def test_a_newcomer_gets_the_place_of_the_client_that_waits_for_longest(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So clients that say nothing keep nobody out, however many they are."""
+    monkeypatch.setattr("sidecar.api.connections.MOST", 3)
+    async with rig.serving():
+        first, second, third = [await rig.send(text) for text in (b"", b"GET /rea", READY)]
+        await until(third, lambda text: b"ready" in text)
+        assert (await rig.ask("GET", "/readyz"))[0] == 200
+        assert await is_closed(first)
+        assert not await is_closed(second)
+        for _ in range(20):
+            await rig.send(b"")
+            await trio.testing.wait_all_tasks_blocked()
+            assert (await rig.ask("GET", "/readyz"))[0] == 200
+
+
+async def test_a_client_that_reads_slowly_goes_first_too(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it has kept the server waiting for longest."""
+    monkeypatch.setattr("sidecar.api.connections.MOST", 1)
+    rig.board.report("long", "x" * 20_000_000)
+    async with rig.serving():
+        deaf = await rig.send(b"GET /v1/status HTTP/1.1\r\nhost: x\r\n\r\n")
+        await until(deaf, lambda text: b"200" in text)
+        assert (await rig.ask("GET", "/readyz"))[0] == 200
+
+
+async def test_a_request_that_is_being_answered_keeps_its_place(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all of them are, a newcomer is closed at once."""
+    monkeypatch.setattr("sidecar.api.connections.MOST", 2)
+    rig.deciding = trio.Event()
+    async with rig.serving():
+        asking = [await rig.send(RESIZE) for _ in range(2)]
+        while len(rig.asked) < 1:  # noqa: ASYNC110 - the server takes it by itself
+            await trio.sleep(0.001)
+        await trio.testing.wait_all_tasks_blocked()
+        assert await is_closed(await rig.send(b""))
+        rig.deciding.set()
+        for stream in asking:
+            await until(stream, lambda text: b"HTTP/1.1 200" in text)
+
+
+async def test_followers_take_nobodys_place_and_have_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One too many is told so; a place is free again once its client has left."""
+    monkeypatch.setattr(web_app, "MOST_FOLLOWERS", 2)
+    monkeypatch.setattr("sidecar.api.connections.MOST", 1)
+    rig = Rig(tmp_path, Elastic())
+    async with rig.serving():
+        for _ in range(2):
+            await until(await rig.send(FOLLOW), lambda text: b": following" in text)
+        assert await rig.ask("GET", "/v1/events") == (503, {"error": "2 clients follow events already"})
+        assert (await rig.ask("GET", "/readyz"))[0] == 200
+        await rig.streams[0].aclose()
+        with trio.fail_after(10):
+            while b"503" in await until(await rig.send(FOLLOW), lambda text: b"\r\n\r\n" in text):  # noqa: ASYNC110
+                await trio.sleep(0.01)  # the server learns of it by itself
+    await rig.close()
+
+
+async def test_followers_over_tcp_take_none_of_the_unix_sockets_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody on the host may follow on loopback; only the owner on the Unix socket."""
+    monkeypatch.setattr(web_app, "MOST_FOLLOWERS", 1)
+    rig = Rig(tmp_path, Elastic())
+    async with serving(rig) as port, await trio.open_tcp_stream("127.0.0.1", port) as other:
+        await other.send_all(FOLLOW.replace(b"host: x", b"host: localhost"))
+        await until(other, lambda text: b": following" in text)
+        await until(await rig.send(FOLLOW), lambda text: b": following" in text)
+    await rig.close()

@@ -1,0 +1,355 @@
+"""POST /v1/starts on a real socket, over the real decisions: held, answered, refused, let go, and asked wrongly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from io import StringIO
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+
+from sidecar.api import start_route, web_app
+from sidecar.api.start_route import Starts
+from sidecar.api.tcp_listener import Access
+from sidecar.api.unix_socket import NAME, listening
+from sidecar.api.web_app import Api, serve_api
+from sidecar.board import Board
+from sidecar.decide.facts import ContainerView, EngineDisconnected, Fact, Phase, StartHeld, StartLetGo
+from sidecar.decide.orders import AnswerStart
+from sidecar.decide.step import step
+from sidecar.failures import ContainerGone, EngineUnavailable
+from sidecar.held_starts import Desk
+from sidecar.log import Log
+from sidecar.status.deadlines import Deadlines
+from state.key import ContainerKey
+from tests.api.apirig import NOW, _blocking
+from tests.support.decide.real import ENGINE
+from tests.support.decide.stories import Story
+
+ID = "0123456789ab" + "c" * 52
+KEY = ContainerKey(ENGINE, ID)
+
+
+class Counter:
+    """A served story whose engine knows `glances`; decisions stop while `deciding` is not set."""
+
+    def __init__(self, directory: Path, story: Story) -> None:
+        self.directory = directory
+        self.path = str(directory / NAME)
+        self.board = Board(story.world)
+        self.desk = Desk()
+        self.glances: dict[str, ContainerView] = {}
+        self.glance_fails = False
+        self.asked: list[Fact] = []
+        self.deciding = trio.Event()
+        self.deciding.set()
+        self.outbox, self.inbox = trio.open_memory_channel[Fact](8)
+        tickets = count(10_000).__next__
+        starts = Starts(self.board, self.outbox, desk=self.desk, glance=self._glance, tickets=tickets)
+        self.api = Api(self.board, self.outbox, Deadlines(lambda: NOW), clock=lambda: NOW, starts=starts)
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[Counter]:
+        """Serve for as long as the block runs."""
+        with listening(str(self.directory)) as listener:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._decide)
+                nursery.start_soon(serve_api, listener, self.api, Log(StringIO()))
+                yield self
+                nursery.cancel_scope.cancel()
+
+    async def _glance(self, id: str) -> ContainerView:
+        if self.glance_fails:
+            raise EngineUnavailable("it does not answer")
+        try:
+            return self.glances[id]
+        except KeyError:
+            raise ContainerGone("it is not there") from None
+
+    async def _decide(self) -> None:
+        async for fact in self.inbox:
+            self.asked.append(fact)
+            await self.deciding.wait()
+            world, orders = step(self.board.latest, [fact])
+            self.board.post(world)
+            for order in orders:
+                if isinstance(order, AnswerStart):
+                    self.desk.answer(order)
+
+    async def ask(self, **changed: Any) -> tuple[int, Any]:
+        """Ask for a start; the status, and the document."""
+        body = json.dumps({"id": ID, **changed}).encode()
+        status, content = await trio.to_thread.run_sync(_blocking, self.path, "POST", "/v1/starts", body, {})
+        return status, json.loads(content)
+
+    def glance(self, id: str = ID, **labels: str) -> None:
+        """The engine knows this container."""
+        named = {key.replace("_", "."): value for key, value in labels.items()}
+        self.glances[id] = ContainerView(
+            engine=ENGINE, id=id, name="strict", phase=Phase.CREATED, labels=named, is_glance=True
+        )
+
+
+async def until(is_so: Callable[[], object]) -> None:
+    """Wait for what another task does."""
+    with trio.fail_after(20):
+        while not is_so():  # noqa: ASYNC110 - nobody tells
+            await trio.sleep(0.001)
+
+
+@pytest.fixture
+def counter(tmp_path: Path) -> Counter:
+    """Eight CPUs, of which one is reserved, and nobody there."""
+    return Counter(tmp_path, Story())
+
+
+@pytest.mark.trio
+async def test_an_exclusive_container_is_answered_with_its_grant(counter: Counter) -> None:
+    """CPUs, no quota, and where its projection is: what the runtime writes."""
+    counter.glance(cpuset_exclusive="2")
+    async with counter.serving():
+        status, answer = await counter.ask(cpus="", quota=200_000, period=100_000, memory=1 << 20)
+    assert status == 200
+    granted = counter.board.latest.state.assignments[KEY]
+    assert answer == {
+        "update": {"cpus": str(granted.cpus), "mems": None, "quota": -1},
+        "exclusive": True,
+        "projection": {"directory": f"by-id/{ID[:12]}", "destination": "/run/cpuset-sidecar"},
+    }
+    view = counter.board.latest.containers[KEY].view
+    assert (view.name, view.cpu_quota, view.cpu_period, view.memory) == ("strict", 200_000, 100_000, 1 << 20)
+
+
+@pytest.mark.trio
+async def test_a_shared_container_is_answered_with_the_pool(counter: Counter) -> None:
+    """Without the CPUs that others hold."""
+    counter.glance()
+    other = "d" * 64
+    counter.glance(other, cpuset_exclusive="3")
+    async with counter.serving():
+        assert (await counter.ask(id=other))[0] == 200
+        status, answer = await counter.ask()
+    assert (status, answer["exclusive"]) == (200, False)
+    assert answer["update"]["cpus"] == str(counter.board.latest.state.shared)
+
+
+@pytest.mark.trio
+async def test_who_is_left_alone_is_answered_with_nothing(counter: Counter) -> None:
+    """The bundle stays as it is."""
+    counter.glance(cpuset_manage="off")
+    async with counter.serving():
+        assert await counter.ask() == (200, {"update": None, "exclusive": False, "projection": None})
+
+
+@pytest.mark.trio
+async def test_too_many_cpus_are_refused_with_the_reason(counter: Counter) -> None:
+    """409, in the decision's own words."""
+    counter.glance(cpuset_exclusive="99")
+    async with counter.serving():
+        status, answer = await counter.ask()
+    assert status == 409
+    assert answer["error"].startswith("not started: asked for 99 exclusive CPUs")
+
+
+@pytest.mark.trio
+async def test_annotations_count_where_the_engine_tells_no_labels(counter: Counter) -> None:
+    """Ours only, and labels win."""
+    counter.glance(cpuset_exclusive="1")
+    other = "d" * 64
+    counter.glance(other)
+    annotations = {"cpuset.exclusive": "3", "other": "x"}
+    async with counter.serving():
+        first = await counter.ask(annotations=annotations)
+        second = await counter.ask(id=other, annotations=annotations)
+    assert [answer["exclusive"] for _, answer in (first, second)] == [True, True]
+    granted = counter.board.latest.state.assignments
+    assert (len(granted[KEY].cpus), len(granted[ContainerKey(ENGINE, other)].cpus)) == (1, 3)
+    assert "other" not in counter.board.latest.containers[ContainerKey(ENGINE, other)].view.labels
+
+
+@pytest.mark.trio
+async def test_a_container_that_nobody_knows_is_refused(counter: Counter) -> None:
+    """The engine's word."""
+    async with counter.serving():
+        status, answer = await counter.ask()
+    assert (status, answer["error"]) == (409, f"not started: the engine knows no container {ID[:12]}")
+
+
+@pytest.mark.trio
+async def test_an_engine_that_gives_no_glance_is_not_needed_where_the_runtime_knows(counter: Counter) -> None:
+    """Docker's own books, or annotations, say who it is."""
+    counter.glance_fails = True
+    async with counter.serving():
+        status, answer = await counter.ask(name="voice", labels={"cpuset.exclusive": "1"})
+    assert (status, answer["exclusive"]) == (200, True)
+    assert counter.board.latest.containers[KEY].view.name == "voice"
+
+
+@pytest.mark.trio
+async def test_an_answer_that_takes_too_long_is_a_refusal_and_nobody_is_waited_for(
+    counter: Counter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon is told so, and has nothing held any more."""
+    monkeypatch.setattr(start_route, "ANSWER_SECONDS", 0.1)
+    counter.glance(cpuset_exclusive="1")
+    counter.deciding = trio.Event()
+    async with counter.serving():
+        status, answer = await counter.ask()
+        assert (status, answer["error"]) == (503, "not started: its CPUs were not free of others within 0.1 s")
+        counter.deciding.set()
+        await until(lambda: len(counter.asked) == 2)
+    held, gone = counter.asked
+    assert isinstance(held, StartHeld)
+    assert gone == StartLetGo(KEY, held.number)
+    assert counter.desk._waiting == {}
+
+
+@pytest.mark.trio
+async def test_a_runtime_that_is_killed_is_not_waited_for(counter: Counter) -> None:
+    """Its connection ends, and so does the holding."""
+    counter.glance(cpuset_exclusive="1")
+    counter.deciding = trio.Event()
+    async with counter.serving():
+        stream = await trio.open_unix_socket(counter.path)
+        body = json.dumps({"id": ID}).encode()
+        await stream.send_all(b"POST /v1/starts HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+        await until(lambda: counter.asked)
+        await stream.aclose()
+        await until(lambda: counter.inbox.statistics().current_buffer_used)
+        counter.deciding.set()
+        await until(lambda: len(counter.asked) == 2)
+    assert isinstance(counter.asked[1], StartLetGo)
+
+
+@pytest.mark.trio
+async def test_while_the_engine_is_not_reached_the_books_answer(
+    counter: Counter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be waiting for this answer itself: who holds CPUs starts on them, who asks for none in the pool."""
+    monkeypatch.setattr(start_route, "UNREACHED_SECONDS", 0.05)
+    counter.glance(cpuset_exclusive="2")
+    async with counter.serving():
+        before = await counter.ask(quota=200_000)
+        counter.board.post(step(counter.board.latest, [EngineDisconnected("gone")])[0])
+        counter.board.report("engine", "gone")
+        again = await counter.ask(quota=200_000)
+        pool = await counter.ask(id="d" * 64, name="plain")
+        late = await counter.ask(id="e" * 64, name="late", labels={"cpuset.exclusive": "1"})
+        nobody = await counter.ask(id="f" * 64)
+    assert again == before
+    assert again[1]["update"]["quota"] == -1
+    assert pool[1]["update"] == {"cpus": str(counter.board.latest.state.shared), "mems": None, "quota": None}
+    assert (late[0], nobody[0]) == (503, 503)
+    assert "this container has no recorded grant" in late[1]["error"]
+    assert "so this container cannot be identified" in nobody[1]["error"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"id": "abc"},
+        {"id": ID.upper()},
+        {"id": ID + "\n"},
+        {"id": None},
+        {"cpus": 5},
+        {"cpus": "0" * 40_001},
+        {"quota": "x"},
+        {"quota": 2**70},
+        {"annotations": {"cpuset.x": 1}},
+        {"annotations": {str(n): "" for n in range(65)}},
+        {"labels": {"x": "y" * 257}},
+        {"name": "x" * 257},
+    ],
+)
+@pytest.mark.trio
+async def test_hostile_questions_are_refused(counter: Counter, changed: dict[str, Any]) -> None:
+    """400, and nothing reaches the daemon."""
+    counter.glance(cpuset_exclusive="1")
+    async with counter.serving():
+        status, answer = await counter.ask(**changed)
+    assert status == 400
+    assert "the body is not what is expected" in answer["error"]
+    assert counter.asked == []
+
+
+@pytest.mark.trio
+async def test_a_question_of_any_size_is_bounded(counter: Counter) -> None:
+    """More than two sets of CPUs and some words is no question."""
+    async with counter.serving():
+        status, _ = await counter.ask(cpus="0" * (start_route.MAX_BODY + 1))
+    assert status == 413
+
+
+@pytest.mark.trio
+async def test_a_field_of_a_later_runtime_is_passed_over(counter: Counter) -> None:
+    """The two are not always upgraded together."""
+    counter.glance()
+    async with counter.serving():
+        assert (await counter.ask(later=1))[0] == 200
+
+
+def test_it_is_asked_for_on_the_daemons_own_socket_only(counter: Counter) -> None:
+    """Not on TCP, whatever its reach, and not where there is nobody to ask."""
+    for reach in Access:
+        paths = {route.path for route in counter.api.table(reach).routes}
+        assert ("/v1/starts" in paths) == (reach is Access.ALL)
+    plain = Api(counter.board, counter.outbox, Deadlines(lambda: NOW), clock=lambda: NOW)
+    assert "/v1/starts" not in {route.path for route in plain.routes}
+
+
+@pytest.mark.trio
+async def test_many_are_held_at_once(counter: Counter) -> None:
+    """Each is answered for itself; two want the same CPUs, and one of them is refused."""
+    ids = [f"{number:064x}" for number in range(1, 13)]
+    for number, id in enumerate(ids):
+        counter.glance(id, **({"cpuset_exclusive": "4"} if number < 2 else {}))
+    answers: dict[str, tuple[int, Any]] = {}
+
+    async def one(id: str) -> None:
+        answers[id] = await counter.ask(id=id)
+
+    async with counter.serving():
+        # Nobody updates anything here: whoever was answered with the whole pool would be in their way for ever.
+        for together in (ids[:2], ids[2:]):
+            with trio.fail_after(20):
+                async with trio.open_nursery() as nursery:
+                    for id in together:
+                        nursery.start_soon(one, id)
+    assert sorted(answers[id][0] for id in ids[:2]) == [200, 409]
+    assert [answers[id][0] for id in ids[2:]] == [200] * 10
+    assert counter.desk._waiting == {}
+
+
+@pytest.mark.trio
+async def test_a_held_start_keeps_no_place_from_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither from other starts nor from the owner; one too many is told so."""
+    monkeypatch.setattr("sidecar.api.connections.MOST", 1)
+    monkeypatch.setattr(web_app, "MOST_STARTS", 3)
+    counter = Counter(tmp_path, Story())
+    counter.deciding = trio.Event()
+    ids = [f"{number:064x}" for number in range(1, 4)]
+    async with counter.serving(), trio.open_nursery() as nursery:
+        for held, id in enumerate(ids, start=1):
+            counter.glance(id)
+            nursery.start_soon(partial(counter.ask, id=id))
+            # One that has not asked yet would give its place to the next.
+            await until(lambda held=held: len(counter.desk._waiting) == held)
+        assert await counter.ask(id="d" * 64) == (503, {"error": "not started: 3 starts are held already"})
+        ready = await trio.to_thread.run_sync(_blocking, counter.path, "GET", "/readyz", b"", {})
+        assert ready[0] == 200
+        counter.deciding.set()
+
+
+def test_an_answer_has_the_shape_that_runtimes_read() -> None:
+    """Names are part of the contract with what is installed on hosts."""
+    answer = start_route.StartAnswer(
+        update=start_route.Bundle(cpus="1"), projection=start_route.ProjectionMount(directory="x")
+    )
+    assert list(msgspec.to_builtins(answer)) == ["update", "exclusive", "projection"]

@@ -1,0 +1,172 @@
+"""`top`: sizes within their ranges, what is being taken counting down, and the document for programs."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from sidecar.__main__ import main
+from sidecar.cli.cmd_status import rendered as status_page
+from sidecar.cli.cmd_top import rendered
+from sidecar.decide.facts import Load, LoadMeasured, Purpose, ResizeRequested
+from sidecar.decide.settings import PolicyName
+from sidecar.status.deadlines import Deadlines
+from sidecar.status.document import Status, status_of
+from sidecar.status.status_file import write_status
+from sidecar.words.causes import why
+from tests.cli.test_status_on_a_terminal import Terminal, hear_interrupts
+from tests.support.decide.stories import Story
+from tests.support.decide.workloads import acknowledge
+
+NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
+
+
+class Elastic(Story):
+    """`batch` fills 2 to 4 CPUs, `busy` follows its load, `man` is resized by people, `fixed` stays."""
+
+    def __init__(self) -> None:
+        super().__init__(policy=PolicyName.DYNAMIC)
+        self.fixed = self.arrive("fixed", 1)
+        self.batch = self.arrive("batch", 2, labels={"cpuset.max": "4", "cpuset.weight": "20"})
+        self.busy = self.arrive("busy", 1, labels={"cpuset.max": "2", "cpuset.scale": "load"})
+        self.arrive("log")
+        self.settle()
+        for place in reversed(range(len(self.timers))):
+            if self.timers[place].purpose is Purpose.COOLDOWN:
+                self.time_out(place)
+        self.settle()
+
+    def take(self) -> None:
+        """Somebody arrives, and `batch` is to give up CPUs."""
+        self.arrive("late", 2)
+        self.settle()
+
+    def told(self, at: datetime = NOW) -> Status:
+        deadlines = Deadlines(lambda: at).of(self.world)
+        return status_of(self.world, updated_at=at.isoformat(), deadlines=deadlines)
+
+
+def test_top_shows_sizes_within_their_ranges() -> None:
+    """Size, range, who decides, weight; use where it is known; the others as their number."""
+    story = Elastic()
+    story.feed(LoadMeasured((Load(container=story.busy.key, cpus=1, use=0.9, peak=0.9, pressure=1.0),)))
+    story.settle()
+    lines = rendered(story.told(), NOW + timedelta(seconds=1), is_running=True, width=120)
+    rows = {line[3:9].strip(): line.split() for line in lines[4:8]}
+    assert rows["NAME"] == ["NAME", "NOW", "SIZE", "RANGE", "SCALE", "WEIGHT", "USE", "STATE"]
+    assert rows["batch"][3:8] == ["4", "2-4", "fill", "20", "-"]
+    assert rows["busy"][3:8] == ["2", "1-2", "load", "10", "0.9"]
+    assert rows["fixed"][3:8] == ["1", "1-1", "-", "-", "-"]
+    assert "containers that ask for no exclusive CPUs: 1" in lines
+    assert "takes so far: 0 acknowledged, 0 forced" in lines
+    assert max(map(len, lines)) <= 120
+
+
+def test_a_take_counts_down_with_its_reason() -> None:
+    """In the table, and as a line that says for whom; the same in `status`."""
+    story = Elastic()
+    story.take()
+    [leaving] = [each.leaving for each in story.world.state.assignments.values() if each.leaving]
+    later = NOW + timedelta(seconds=0.5)
+    lines = rendered(story.told(), later, is_running=True, width=160)
+    assert any(f"leaving {leaving.cpus}: 1.5 s left" in line for line in lines if " batch " in line[:9])
+    assert f"batch must leave {leaving.cpus} (take {leaving.number}), 1.5 s left: {why(leaving.cause)}" in lines
+    assert any(line.startswith("late waits for batch to leave") for line in lines)
+    page = status_page(story.told(), later, is_running=True, width=160)
+    assert any(f"leaving {leaving.cpus}: 1.5 s left" in line for line in page if " batch " in line[:9])
+    assert any("0.0 s left" in line for line in rendered(story.told(), NOW + timedelta(seconds=9), is_running=True))
+    unknown = status_of(story.world, updated_at="")
+    assert any("2 s of notice" in line for line in rendered(unknown, NOW, is_running=True))
+    acknowledge(story, 0)
+    due = rendered(story.told(), later, is_running=True, width=160)
+    assert any(f"leaving {leaving.cpus}: notice over" in line for line in due)
+    assert "takes so far: 1 acknowledged, 0 forced" in due
+
+
+def test_a_deadline_stays_what_it_was_first_told() -> None:
+    """It is counted from when the take was first seen; a new take has a new one; what is due has none."""
+    story, at = Elastic(), [NOW]
+    deadlines = Deadlines(lambda: at[0])
+    assert deadlines.of(story.world) == {}
+    story.take()
+    [(key, until)] = deadlines.of(story.world).items()
+    assert (key[0], until) == (story.batch.key, "2026-03-04T05:06:09.000+00:00")
+    at[0] += timedelta(seconds=1)
+    assert deadlines.of(story.world) == {key: until}
+    acknowledge(story, 0)
+    assert deadlines.of(story.world) == {}
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A state directory with a status and a lock that is held."""
+    monkeypatch.setenv("CPUSET_SIDECAR_STATE_DIR", str(tmp_path))
+    write_status(tmp_path, Elastic().told())
+    held = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    yield tmp_path
+    os.close(held)
+
+
+def test_once_is_a_page_or_the_document(state_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Plain, and 1 without a daemon."""
+    assert main(["top", "--once"]) == 0
+    assert "RANGE  SCALE" in capsys.readouterr().out
+    assert main(["top", "--once", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads((state_dir / "status.json").read_bytes())
+    (state_dir / "lock").unlink()
+    assert main(["top", "--once"]) == 1
+    assert capsys.readouterr().err == f"cpuset-sidecar: no daemon is running on {state_dir}\n"
+    assert main(["top"]) == 2
+    assert "top needs a terminal" in capsys.readouterr().err
+
+
+def test_json_is_a_line_a_change(state_dir: Path) -> None:
+    """Until Ctrl-C, which is how one leaves."""
+    command = [sys.executable, "-m", "sidecar", "top", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, preexec_fn=hear_interrupts) as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["policy"] == "dynamic"
+        story = Elastic()
+        story.take()
+        write_status(state_dir, story.told())
+        later = json.loads(process.stdout.readline())
+        assert [each["name"] for each in later["containers"] if each["leaving"]] == ["batch"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+
+
+def test_on_a_terminal_it_follows(state_dir: Path) -> None:
+    """A take appears without asking again; Ctrl-C ends it cleanly."""
+    terminal = Terminal("top", "--state-dir", str(state_dir))
+    try:
+        terminal.wait_until(lambda text: "RANGE" in text and "settled, alone" in text)
+        story = Elastic()
+        story.take()
+        write_status(state_dir, story.told(datetime.now(UTC)))
+        terminal.wait_until(lambda text: "batch must leave" in text)
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.wait_until(lambda text: "\x1b[?1049l" in text)
+        assert terminal.process.wait(20) == 0
+    finally:
+        terminal.close()
+
+
+def test_a_resize_that_was_ordered_is_in_the_books_and_the_status() -> None:
+    """`ordered`, the moves with their reasons, and the sentences of `explain`."""
+    story = Elastic()
+    man = story.arrive("man", 1, labels={"cpuset.max": "2", "cpuset.scale": "manual"})
+    story.settle()
+    story.feed(ResizeRequested(man.key, 2))
+    [told] = [each for each in story.told().containers if each.name == "man"]
+    assert (told.ordered, told.floor, told.ceiling, told.scale, told.weight) == (2, 1, 2, "manual", 10)
+    assert "It may have 1 to 2 CPUs: `cpuset-sidecar resize` decides; the last order was 2 CPUs." in told.explanation

@@ -1,0 +1,122 @@
+"""The daemon serves its API for as long as it runs: a resize by HTTP ends in the kernel; the socket goes with it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from sidecar import daemon
+from sidecar.api.unix_socket import NAME
+from sidecar.config.config import Config
+from sidecar.decide.settings import PolicyName
+from tests.support.daemon.host import Host
+
+pytestmark = pytest.mark.trio
+
+
+async def ask(host: Host, method: str, route: str, body: object = None) -> tuple[int, Any]:
+    """One request on a connection of its own."""
+    content = b"" if body is None else json.dumps(body).encode()
+    head = f"{method} {route} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {len(content)}\r\n\r\n"
+    stream = await trio.open_unix_socket(str(host.path / "state" / NAME))
+    async with stream:
+        await stream.send_all(head.encode() + content)
+        answer = b"".join([chunk async for chunk in stream])
+    status, _, rest = answer.partition(b"\r\n")
+    return int(status.split()[1]), json.loads(rest.partition(b"\r\n\r\n")[2])
+
+
+async def test_a_resize_by_http_ends_in_the_kernel(
+    autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked, decided, waited for the notice, applied; and told by the status on disk all the while."""
+    host = Host(tmp_path, monkeypatch, policy=PolicyName.DYNAMIC)
+    manual = {"cpuset.exclusive": "1", "cpuset.max": "3", "cpuset.scale": "manual", "cpuset.grace": "1s"}
+    async with host.running():
+        man = await host.docker.run("man", labels=manual)
+        await host.settled(man)
+        assert stat.S_IMODE((tmp_path / "state" / NAME).stat().st_mode) == 0o600
+        code, told = await ask(host, "POST", "/v1/containers/man/resize", {"cpus": 3})
+        assert (code, told["ordered"], told["short"]) == (200, 3, "")
+        await host.until(lambda: host.where(man) == told["granted"])
+        code, told = await ask(host, "POST", "/v1/containers/man/resize", {"cpus": 1})
+        assert (code, told["leaving"]["is_due"], told["leaving"]["notice_seconds"]) == (200, False, 1.0)
+        await host.until(lambda: host.where(man) == told["granted"])
+        code, told = await ask(host, "GET", "/v1/containers/man")
+        assert (code, told["forced"], told["leaving"]) == (200, 1, None)
+        assert (await ask(host, "GET", "/readyz"))[0] == 200
+    assert not (tmp_path / "state" / NAME).exists()
+    assert host.broken == []
+
+
+async def test_a_follower_does_not_hold_up_the_end(
+    autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever follows events sees the connection close."""
+    host = Host(tmp_path, monkeypatch)
+    async with host.running():
+        await host.until((tmp_path / "state" / NAME).exists)
+        stream = await trio.open_unix_socket(str(tmp_path / "state" / NAME))
+        await stream.send_all(b"GET /v1/events HTTP/1.1\r\nhost: x\r\n\r\n")
+        seen = b""
+        while b": following" not in seen:
+            seen += await stream.receive_some(65536)
+    async with stream:
+        rest = b"".join([chunk async for chunk in stream])
+    assert b"HTTP/1.1 200" in seen + rest
+
+
+async def test_a_state_dir_that_is_too_long_for_a_socket_ends_the_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Code 1, and the cure; before anything is done. A release needs no socket."""
+    state = tmp_path / ("x" * 100)
+    config = Config(engine="unix:///nowhere.sock", state_dir=str(state), projections=str(tmp_path / "p"))
+    assert await trio.to_thread.run_sync(daemon.run, config) == 1
+    assert "the path of a socket at most 107: choose a shorter state_dir" in capsys.readouterr().err
+    assert not state.exists()
+    assert await trio.to_thread.run_sync(daemon.release, config) == 1
+    assert "107" not in capsys.readouterr().err
+
+
+async def test_what_is_configured_to_listen_answers_over_tcp(
+    autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For as long as the daemon runs: what the Unix socket answers, and nothing that changes anything."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    host = Host(tmp_path, monkeypatch, listen=f"127.0.0.1:{port}")
+    async with host.running():
+        await host.docker.run("one", labels={"cpuset.exclusive": "1"})
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+            told = b"".join([chunk async for chunk in stream])
+        assert told.startswith(b"HTTP/1.1 200")
+        assert b"cpuset_sidecar_capacity_cpus " in told
+    with pytest.raises(OSError, match="all attempts to connect"):
+        await trio.open_tcp_stream("127.0.0.1", port)
+
+
+async def test_a_port_in_use_ends_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Code 1, and the cure; before the engine is asked anything."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        config = Config(
+            engine="unix:///nowhere.sock",
+            state_dir=str(tmp_path / "s"),
+            projections=str(tmp_path / "p"),
+            listen=listen,
+        )
+        code = await trio.to_thread.run_sync(daemon.run, config)
+    assert code == 1
+    assert f"listen is '{listen}', and nothing can listen there: Address already in use; another program" in (
+        capsys.readouterr().err
+    )

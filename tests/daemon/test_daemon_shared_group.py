@@ -1,0 +1,270 @@
+"""The whole daemon with a shared group, in virtual time: one write moves everybody, and nobody else is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+from trio.testing import MockClock
+
+from sidecar.decide.facts import ContainerView
+from sidecar.decide.settings import shared_id
+from sidecar.engines.shared_group import SlicedEngine
+from sidecar.status.status_file import read_status
+from state.cpuset import EMPTY, CPUSet
+from state.projection import Sharing
+from state.topology import uniform
+from tests.support.daemon.group import FakeGroup
+from tests.support.daemon.host import Host, WatchedKernel
+from tests.support.engine.simulated import SimulatedEngine
+from tests.support.engine.simulated_kernel import SimulatedKernel
+
+GROUP = shared_id(FakeGroup.name)
+TWO = {"cpuset.exclusive": "2"}
+
+pytestmark = pytest.mark.trio
+
+
+class Pool(FakeGroup):
+    """A group on a simulated host: members are all that are not apart, and a write is seen by the witness."""
+
+    def __init__(self, host: SharedHost) -> None:
+        super().__init__()
+        self._host = host
+        self.is_there = True
+
+    def whereabouts(self, view: ContainerView) -> str:
+        """Where it runs; nowhere if it does not."""
+        if SimulatedKernel.effective(self._host.docker.kernel, view.id) is None:
+            return ""
+        return "/apart/x" if view.id in self._host.apart else f"{self.path}/x"
+
+    async def write(self, cpus: CPUSet) -> None:
+        """As long as systemd takes."""
+        await trio.sleep(0.002)
+        await super().write(cpus)
+        self._host.see()
+
+
+class GroupKernel(WatchedKernel):
+    """cgroup v2, where members run on what they and the group have in common."""
+
+    host: SharedHost
+
+    def effective(self, container: str) -> CPUSet | None:
+        """As cpuset(7) has it."""
+        own = super().effective(container)
+        if own is None or container in self.host.apart:
+            return own
+        shared = (self.host.pool.configured & self.online()) or self.online()
+        return own & shared or shared
+
+    def effective_cpus(self, view: ContainerView) -> CPUSet | None:
+        """The group's too."""
+        if view.id == GROUP:
+            return (self.host.pool.configured & self.online()) or self.online()
+        return self.effective(view.id)
+
+
+class Parents(SimulatedEngine):
+    """An engine that tells of those that are apart."""
+
+    host: SharedHost
+
+    async def inspect(self, container: str) -> ContainerView:
+        """With its cgroup parent."""
+        view = await super().inspect(container)
+        return msgspec.structs.replace(view, cgroup_parent="apart.slice") if container in self.host.apart else view
+
+
+class SharedHost(Host):
+    """A host with eight CPUs whose containers are born in a group, unless they are made apart."""
+
+    def __init__(self, path: Path, patch: pytest.MonkeyPatch, seed: int = 1) -> None:
+        super().__init__(path, patch, version=2, seed=seed, shared_slice=FakeGroup.name)
+        self.apart: set[str] = set()
+        machine = uniform(cores=8)
+        kernel = GroupKernel(machine, 2, self.see)
+        kernel.host = self
+        self.docker.kernel = kernel
+        self.pool = Pool(self)
+        self.inner = Parents(self.docker)
+        self.inner.host = self
+        self.engine = SlicedEngine(self.inner, self.pool)  # type: ignore[assignment]
+
+    async def create_apart(self, name: str) -> str:
+        """An exclusive container with a cgroup parent of its own, not started."""
+        made = await self.docker.create(name, labels=TWO)
+        self.apart.add(made)
+        return made
+
+    async def run_apart(self, name: str) -> str:
+        """The same, started."""
+        made = await self.create_apart(name)
+        await self.docker.start(made)
+        return made
+
+    def written(self) -> set[str]:
+        """Whom the engine was told to write."""
+        return {id for id, _ in self.inner.updates}
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SharedHost:
+    return SharedHost(tmp_path, monkeypatch)
+
+
+async def test_one_write_moves_everybody(autojump_clock: MockClock, host: SharedHost) -> None:
+    """Twenty members leave for an owner, each is told so, and no order is given to any of them."""
+    members = [await host.docker.run(f"member{n}") for n in range(20)]
+    async with host.running():
+        owner = await host.run_apart("owner")
+        await host.settled(owner)
+        assert {host.where(id) for id in members} == {"0,3-7"}
+        assert host.where(owner) == "1-2"
+        await host.until(lambda: all(host.file(id) == CPUSet.parse("0,3-7") for id in members))
+        assert host.written() == {owner}
+        assert [str(cpus) for cpus in host.pool.writes][-1] == "0,3-7"
+        await host.until(lambda: read_status(host.path / "state").exclusive == CPUSet.of(1, 2))
+        sharing = {each.id: each.sharing.value for each in read_status(host.path / "state").containers}
+        assert sharing == {owner: "exclusive", GROUP: "shared"} | dict.fromkeys(members, "shared")
+        writes = len(host.pool.writes)
+        await host.docker.remove(owner)
+        await host.until(lambda: {host.where(id) for id in members} == {"0-7"})
+        assert len(host.pool.writes) == writes + 1
+    assert host.broken == []
+
+
+async def test_a_newcomer_is_never_outside_the_pool(autojump_clock: MockClock, host: SharedHost) -> None:
+    """It is born in the group, at the moment of its start."""
+    async with host.running():
+        owner = await host.run_apart("owner")
+        await host.settled(owner)
+        late = await host.docker.run("late")
+        assert host.where(late) == "0,3-7"
+        await host.until(lambda: host.file(late) == CPUSet.parse("0,3-7"))
+    assert host.written() == {owner}
+    assert host.broken == []
+
+
+async def test_a_label_inside_the_group_is_told_the_cure(autojump_clock: MockClock, host: SharedHost) -> None:
+    """It stays in the pool, as a member."""
+    async with host.running():
+        inside = await host.docker.run("inside", labels=TWO)
+        await host.until(lambda: (told := host.told(inside)) and "sidecar-exclusive.slice" in told.reason)
+        told = host.told(inside)
+        assert told is not None
+        assert told.sharing is Sharing.SHARED
+        assert host.written() == set()
+    assert host.broken == []
+
+
+async def test_one_that_was_glanced_at_first_is_refused_all_the_same(
+    autojump_clock: MockClock, host: SharedHost
+) -> None:
+    """While a start holds its lock nobody knows where it will be: what it was granted is given back."""
+    member = await host.docker.run("member")
+    host.apart.add(inside := await host.docker.create("inside", labels=TWO))
+    async with host.running():
+        await host.until(lambda: host.books().assignments)
+        host.apart.remove(inside)
+        await host.docker.start(inside)
+        await host.until(lambda: (told := host.told(inside)) and "sidecar-exclusive.slice" in told.reason)
+        await trio.sleep(30)
+        assert host.books().assignments == {}
+        assert (host.where(member), host.where(inside)) == ("0-7", "0-7")
+
+
+async def test_one_that_was_believed_inside_and_is_not_is_written(autojump_clock: MockClock, host: SharedHost) -> None:
+    """dockerd was not restarted yet: what is started is seen outside, and is then like any other."""
+    async with host.running():
+        owner = await host.run_apart("owner")
+        await host.settled(owner)
+        outside = await host.docker.create("outside")
+        await trio.sleep(1)
+        assert host.written() == {owner}
+        host.apart.add(outside)
+        await host.docker.start(outside)
+        await host.until(lambda: host.where(outside) == "0,3-7", seconds=1)
+    assert host.written() == {owner, outside}
+
+
+async def test_one_that_was_written_before_it_came_inside_is_written_on(
+    autojump_clock: MockClock, host: SharedHost
+) -> None:
+    """An engine cannot clear a cpuset: what it had of the pool of that time would keep it small for ever."""
+    host.apart.add(old := await host.docker.run("old"))
+    async with host.running():
+        owner = await host.run_apart("owner")
+        await host.settled(owner)
+        await host.until(lambda: host.where(old) == "0,3-7")
+        host.apart.remove(old)
+        await host.docker.restart(old)
+        await host.docker.remove(owner)
+        await host.until(lambda: host.where(old) == "0-7")
+
+
+async def test_what_somebody_wrote_on_the_group_is_put_back(autojump_clock: MockClock, host: SharedHost) -> None:
+    """With the next inventory."""
+    member = await host.docker.run("member")
+    async with host.running():
+        owner = await host.run_apart("owner")
+        await host.settled(owner)
+        host.surprised.update((owner, member))
+        host.pool.configured = CPUSet.parse("0-7")
+        await host.until(lambda: host.where(member) == "0,3-7")
+
+
+async def test_a_release_gives_the_group_all_cpus(autojump_clock: MockClock, host: SharedHost) -> None:
+    """And members run everywhere."""
+    member = await host.docker.run("member")
+    async with host.running():
+        await host.settled(await host.run_apart("owner"))
+    assert await host.serve(is_release=True) == 0
+    assert host.where(member) == "0-7"
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_in_a_churn_no_member_is_written_and_owners_are_alone(
+    autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Members and owners come, stop, start and go, and the daemon is restarted: the witness sees no owner disturbed,
+    and at rest the group is all that is nobody's.
+    """
+    host, chance = SharedHost(tmp_path, monkeypatch, seed), Random(seed)
+    for _ in range(2):
+        async with host.running():
+            for number in range(30):
+                await _anything(host, chance, f"c{chance.random()}-{number}")
+                await trio.sleep(chance.choice((0.0, 0.005, 0.2)))
+            await trio.sleep(30)
+            owners = [id for id in host.live() if id in host.apart and host.told(id)]
+            exclusive = [id for id in owners if (told := host.told(id)) and told.sharing is Sharing.EXCLUSIVE]
+            assert all(host.is_settled(id) for id in exclusive)
+            taken = EMPTY
+            for id in host.books().assignments:
+                taken |= host.books().assignments[id].cpus
+            assert host.pool.configured == CPUSet.parse("0-7") - taken
+    assert host.written() <= host.apart
+    assert host.broken == []
+
+
+async def _anything(host: SharedHost, chance: Random, name: str) -> Any:
+    ids = list(host.docker.ids())
+    match chance.randrange(6):
+        case 0:
+            await host.docker.run(name)
+        case 1 | 2:
+            await host.run_apart(name)
+        case 3 if ids:
+            await host.docker.stop(chance.choice(ids))
+        case 4 if ids:
+            await host.docker.restart(chance.choice(ids))
+        case 5 if ids:
+            await host.docker.remove(chance.choice(ids))
+        case _:
+            await host.create_apart(name)

@@ -1,0 +1,171 @@
+"""Takes by the whole daemon, on the simulated engine, in virtual time: told, waited for, acknowledged or not."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from sidecar.decide.settings import PolicyName
+from state import ack
+from state.cpuset import CPUSet
+from state.projection import Projection
+from tests.support.daemon.host import Host
+
+ELASTIC = {"cpuset.exclusive": "2", "cpuset.max": "7", "cpuset.grace": "4s", "cpuset.signal": "HUP"}
+THREE = {"cpuset.exclusive": "3"}
+
+pytestmark = pytest.mark.trio
+
+
+class Taken(Host):
+    """A host with an elastic container on all that is spare, and a newcomer to whom it must give three CPUs."""
+
+    batch = ""
+    rt = ""
+
+    async def grow(self) -> None:
+        """The elastic container alone, grown."""
+        self.batch = await self.docker.create("batch", labels=ELASTIC, stop_signal="TERM")
+        await self.docker.start(self.batch)
+        await self.until(lambda: self.where(self.batch) == "1-7" and self.is_settled(self.batch))
+
+    async def take(self) -> Projection:
+        """The newcomer arrives; what the elastic container is told first."""
+        self.rt = await self.docker.run("rt", labels=THREE)
+        await self.until(lambda: self.leaving())
+        told = self.told(self.batch)
+        assert told is not None
+        return told
+
+    def leaving(self) -> CPUSet:
+        told = self.told(self.batch)
+        return told.leaving if told else CPUSet()
+
+    @property
+    def directory(self) -> Path:
+        return self.path / "cpus" / "by-id" / self.batch[:12]
+
+    @property
+    def signals(self) -> list[str]:
+        return self.docker.container(self.batch).signals
+
+    def is_over(self) -> bool:
+        """The newcomer has what it asked for, and nothing leaves any more."""
+        return len(self.docker.effective(self.rt) or ()) == 3 and self.is_settled(self.rt) and not self.leaving()
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Taken:
+    config: dict[str, Any] = {"policy": PolicyName.DYNAMIC, "cooldown_seconds": 0.0}
+    return Taken(tmp_path, monkeypatch, **config)
+
+
+async def test_cpus_leave_when_the_grace_is_over(autojump_clock: MockClock, host: Taken) -> None:
+    """Told first, signalled next, left alone for the whole of its grace, and then taken; and counted as forced."""
+    async with host.running():
+        await host.grow()
+        before = len(host.signals)
+        told = await host.take()
+        began = trio.current_time()
+        assert (told.cpus, told.leaving) == (CPUSet.parse("1-7"), CPUSet.parse("1-7") - told.desired)
+        assert told.deadline_seconds == pytest.approx(4, abs=0.01)
+        await host.until(lambda: len(host.signals) > before, seconds=0.1)
+        await host.until(host.is_over)
+        assert 3.9 < trio.current_time() - began < 4.2
+        assert len(host.signals) == before + 2
+        assert (host.told(host.batch) or told).deadline_seconds is None
+        assert host.books().forced == 1
+    assert host.broken == []
+
+
+async def test_cpus_leave_as_soon_as_the_workload_says_so(autojump_clock: MockClock, host: Taken) -> None:
+    async with host.running():
+        await host.grow()
+        told = await host.take()
+        began = trio.current_time()
+        await trio.sleep(1)
+        assert host.where(host.batch) == "1-7"
+        ack.write(host.directory, told.generation)
+        await host.until(host.is_over)
+        assert trio.current_time() - began < 1.3
+        assert (host.books().forced, host.books().acknowledged) == (0, 1)
+    assert host.broken == []
+
+
+async def test_a_rewriting_in_the_middle_says_what_is_left(autojump_clock: MockClock, host: Taken) -> None:
+    """The newcomer that shares, or an old acknowledgement, changes nothing of the time."""
+    async with host.running():
+        await host.grow()
+        told = await host.take()
+        await trio.sleep(1)
+        await host.docker.rename(host.batch, "renamed")
+        await host.until(lambda: (host.told(host.batch) or told).name == "renamed")
+        later = host.told(host.batch)
+        assert later is not None
+        assert later.deadline_seconds == pytest.approx(3, abs=0.05)
+        assert (later.leaving, later.generation) == (told.leaving, told.generation + 1)
+        ack.write(host.directory, told.generation)
+        await host.until(host.is_over, seconds=0.5)
+
+
+@pytest.mark.parametrize("when", ["before", "while nobody runs", "after", "never"])
+async def test_a_restart_begins_the_grace_anew_and_keeps_the_word(
+    autojump_clock: MockClock, host: Taken, when: str
+) -> None:
+    """The promise is a minimum, told anew with a number of its own; what was acknowledged stays acknowledged."""
+    async with host.running() as stop:
+        await host.grow()
+        told = await host.take()
+        await trio.sleep(3)
+        stop.set()
+        if when == "before":
+            ack.write(host.directory, told.generation)
+    if when == "while nobody runs":
+        ack.write(host.directory, told.generation)
+    assert host.where(host.batch) == "1-7"
+    async with host.running():
+        began = trio.current_time()
+        if when in ("after", "never"):
+            again = host.told(host.batch)
+            assert again is not None
+            assert again.generation > told.generation
+            assert again.leaving == told.leaving
+            assert again.deadline_seconds == pytest.approx(4, abs=0.01)
+        if when == "after":
+            ack.write(host.directory, told.generation)
+        await host.until(host.is_over)
+        took = trio.current_time() - began
+        assert 3.9 < took < 4.2 if when == "never" else took < 0.6
+        assert host.books().forced == (1 if when == "never" else 0)
+    assert host.broken == []
+
+
+async def test_a_take_that_cannot_be_told_is_bounded_all_the_same(autojump_clock: MockClock, host: Taken) -> None:
+    """Something stands where the directories should be: it is reported, and the grace runs out."""
+    async with host.running():
+        await host.grow()
+        root = host.path / "cpus"
+        shutil.rmtree(root)
+        root.write_text("in the way")
+        host.rt = await host.docker.run("rt", labels=THREE)
+        began = trio.current_time()
+        await host.until(lambda: len(host.docker.effective(host.batch) or ()) == 4)
+        assert 3.9 < trio.current_time() - began < 4.5
+        assert "a workload gets no notice of CPUs that are taken from it container=batch" in host.lines.getvalue()
+        root.unlink()
+        await host.until(host.is_over)
+
+
+async def test_a_workload_that_is_gone_in_the_middle_holds_up_nobody(autojump_clock: MockClock, host: Taken) -> None:
+    async with host.running():
+        await host.grow()
+        await host.take()
+        await host.docker.remove(host.batch)
+        await host.until(lambda: host.is_settled(host.rt), seconds=0.5)
+        assert not host.directory.exists()
+    assert host.broken == []

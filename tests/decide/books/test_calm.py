@@ -1,0 +1,78 @@
+"""No oscillation: a constant input comes to rest in a bounded number of changes, and stays at rest."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sidecar.decide.facts import Purpose
+from state.key import ContainerKey
+from tests.support.decide.histories import DYNAMIC, MACHINES, _do, random_history
+from tests.support.decide.reality import Reality
+from tests.support.decide.strictstarts import one_goes_on
+from tests.support.decide.workloads import acknowledge, measure_all
+
+
+def upset(seed: int) -> Reality:
+    """A host after a random history, whose containers have random wants from then on."""
+    rng = random.Random(seed)
+    reality = Reality(rng.choice(MACHINES), rng.choice(DYNAMIC))
+    for op in random_history(rng, 40):
+        _do(reality, op)
+    for real in reality.containers.values():
+        real.demand = rng.random() * len(reality.machine.online)
+    while reality.land_late():
+        pass
+    while one_goes_on(reality):
+        pass
+    reality.read_topology()
+    reality.take_inventory()
+    return reality
+
+
+def changes_until_quiet(reality: Reality) -> int:
+    """Answer everything and measure everybody, again and again, until nothing is on its way and nothing changes: how
+    many times somebody's size changed until then.
+    """
+    count, before = 0, sizes(reality)
+    for _ in range(5000):
+        if not _goes_on(reality):
+            return count
+        now = sizes(reality)
+        count += sum(before.get(id) != size for id, size in now.items())
+        before = now
+    raise AssertionError(f"not quiet after 5000 steps and {count} changes of a size")
+
+
+def _goes_on(reality: Reality) -> bool:
+    """One thing that is due happens; every other workload acknowledges before its grace is over."""
+    if one_goes_on(reality):
+        return True
+    is_waiting = reality.timers and not (reality.flight or reality.looks or reality.inventories or reality.retries)
+    if is_waiting and reality.timers[0].purpose is Purpose.GRACE and reality.timers[0].number % 2:
+        acknowledge(reality, 0)
+    return reality.go_on() or measure_all(reality)
+
+
+def sizes(reality: Reality) -> dict[ContainerKey, int]:
+    return {id: len(grant.cpus) for id, grant in reality.world.state.assignments.items()}
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_a_constant_input_comes_to_rest_in_few_changes_and_stays_there(seed: int) -> None:
+    """However it began: ten changes of a size for each container at most (a load that is followed from one CPU to
+    twelve needs seven).
+    """
+    reality = upset(seed)
+    # Whoever was stopped for want of CPUs is seen to have ended.
+    changes_until_quiet(reality)
+    reality.take_inventory()
+    assert changes_until_quiet(reality) <= 10 * max(1, len(reality.containers))
+    quiet = reality.world.state
+    for _ in range(10):
+        reality.take_inventory()
+        assert not measure_all(reality)
+        assert (reality.flight, reality.timers, reality.world.state) == ([], [], quiet)

@@ -1,0 +1,172 @@
+"""Books that are carried over keep what the rule for the shared pool leaves, as if everybody asked anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sidecar.decide.books.refit import refit
+from sidecar.decide.facts import Purpose
+from sidecar.decide.settings import PolicyName
+from sidecar.words.repairs import noted
+from state.cpuset import CPUSet
+from state.invariants import violations
+from state.refusal import RefusalCode
+from state.topology import uniform
+from tests.decide.lawbook.roomlaws import kept_without_room
+from tests.support.decide.carried import carried_over, some_carried_over
+from tests.support.decide.histories import MACHINES, SETTINGS
+from tests.support.decide.real import Real
+from tests.support.decide.stories import Story, where
+
+BY_CORES = ("full-pcpus-only", "strict-cpu-reservation")
+
+
+def three(story: Story, **labels: str) -> list[Real]:
+    """Three owners of two CPUs each, one after the other."""
+    found = [story.arrive(name, 2, labels=labels) for name in ("first", "second", "third")]
+    story.settle()
+    return found
+
+
+def notes(story: Story) -> list[str]:
+    """What the last repair changed, as people read it."""
+    return [noted(each) for each in story.world.notes]
+
+
+def granted(story: Story, reals: list[Real]) -> list[str | None]:
+    return [story.granted(each) for each in reals]
+
+
+def test_options_that_keep_a_core_for_the_pool_take_it_from_the_latest_grant() -> None:
+    """All but the reserved core are held; under the new options the pool would be one half of that."""
+    story = Story(uniform(cores=4, threads=2))
+    plain, owners = story.arrive("plain"), three(story)
+    assert granted(story, owners) == ["1,5", "2,6", "3,7"]
+    story.change_settings(options=BY_CORES)
+    story.settle()
+    assert granted(story, owners) == ["1,5", "2,6", None]
+    assert (where(owners[2]), where(plain)) == ("3-4,7", "3-4,7")
+    refusal = story.refusal(owners[2])
+    assert refusal.code is RefusalCode.POOL_WOULD_BE_EMPTY
+    said = "it held CPUs 3,7; asked for 2 exclusive CPUs; 3 CPUs are shared, and a whole core must stay shared"
+    assert (story.why_refused(owners[2]), notes(story)) == (said, [f"third lost its exclusive CPUs: {said}"])
+
+
+def test_the_same_requests_from_nothing_are_answered_the_same() -> None:
+    """Who asks under these options is refused for the same reason."""
+    story = Story(uniform(cores=4, threads=2), options=BY_CORES)
+    owners = three(story)
+    assert granted(story, owners) == ["1,5", "2,6", None]
+    assert story.refusal(owners[2]).code is RefusalCode.POOL_WOULD_BE_EMPTY
+
+
+def test_who_waits_gets_its_cpus_back_with_the_old_options() -> None:
+    story = Story(uniform(cores=4, threads=2))
+    owners = three(story, **{"cpuset.on-shortage": "wait"})
+    story.change_settings(options=BY_CORES)
+    story.settle()
+    assert granted(story, owners) == ["1,5", "2,6", None]
+    story.change_settings()
+    story.settle()
+    assert granted(story, owners) == ["1,5", "2,6", "3,7"]
+    assert story.is_settled(owners[2])
+
+
+@pytest.mark.parametrize(
+    ("fields", "left"), [({"options": BY_CORES}, "1,5"), ({"shared_min": 3}, "1,5-6")], ids=lambda value: str(value)
+)
+def test_whoever_can_be_smaller_gives_way_before_anybody_loses_all(fields: dict[str, Any], left: str) -> None:
+    """Under `dynamic`: the first holds what was spare, and the later one its floor. What is left is where it was."""
+    story = Story(uniform(cores=4, threads=2), policy=PolicyName.DYNAMIC)
+    large = story.arrive("large", 4, labels={"cpuset.min": "2"})
+    small = story.arrive("small", 2)
+    story.settle()
+    assert granted(story, [large, small]) == ["1-2,5-6", "3,7"]
+    story.change_settings(policy=PolicyName.DYNAMIC, **fields)
+    assert granted(story, [large, small]) == [left, "3,7"]
+    assert notes(story) == [f"large moved from CPUs 1-2,5-6 to {left}"]
+    assert kept_without_room(story.world.state, story.machine, story.settings) == []
+
+
+def test_a_cpu_that_goes_is_taken_from_what_somebody_has_above_its_floor() -> None:
+    """It holds all but what the pool keeps: it gives up one CPU more, and not everything."""
+    story = Story(policy=PolicyName.DYNAMIC, shared_min=2)
+    rt = story.arrive("rt", 6, labels={"cpuset.min": "1"})
+    story.settle()
+    assert story.granted(rt) == "1-6"
+    story.toggle_cpu(7)
+    story.read_topology()
+    story.settle()
+    assert story.granted(rt) == "1-5"
+    assert story.is_settled(rt)
+
+
+def test_a_neighbours_cpu_that_goes_is_replaced_with_notice_to_whoever_shrinks() -> None:
+    """What nobody holds replaces it at once; what an elastic container gives up for the pool's sake leaves it first."""
+    story = Story(policy=PolicyName.DYNAMIC, shared_min=2)
+    elastic = story.arrive("elastic", 4, labels={"cpuset.min": "1"})
+    fixed = story.arrive("fixed", 2)
+    story.settle()
+    assert granted(story, [elastic, fixed]) == ["1-4", "5-6"]
+    story.toggle_cpu(5)
+    story.read_topology()
+    story.settle()
+    assert granted(story, [elastic, fixed]) == ["1-3", "6-7"]
+    leaving = story.world.state.assignments[elastic.key].leaving
+    assert leaving is not None
+    assert (str(leaving.cpus), str(leaving.due)) == ("4", "")
+    assert str(elastic.effective) == "1-4"
+    assert [timer.container for timer in story.timers if timer.purpose is Purpose.GRACE] == [elastic.key]
+
+
+@pytest.mark.parametrize("is_reserved", [False, True], ids=["offline", "reserved"])
+def test_what_replaces_anothers_cpu_leaves_whoever_holds_it_with_notice(is_reserved: bool) -> None:
+    """Nothing else is left: the floor of the first comes out of what the later one has above its own."""
+    story = Story(policy=PolicyName.DYNAMIC)
+    fixed = story.arrive("fixed", 2)
+    elastic = story.arrive("elastic", 5, labels={"cpuset.min": "1"})
+    story.settle()
+    assert granted(story, [fixed, elastic]) == ["1-2", "3-7"]
+    if is_reserved:
+        story.change_settings(policy=PolicyName.DYNAMIC, reserved_cpus=CPUSet.of(0, 1))
+    else:
+        story.toggle_cpu(1)
+        story.read_topology()
+    story.settle()
+    assert granted(story, [fixed, elastic]) == ["2-3", "4-7"]
+    assert (str(fixed.effective), str(elastic.effective)) == ("2", "3-7")
+    (grace,) = [at for at, timer in enumerate(story.timers) if timer.purpose is Purpose.GRACE]
+    story.time_out(grace)
+    story.settle()
+    assert (str(fixed.effective), str(elastic.effective)) == ("2-3", "4-7")
+    assert story.is_settled(fixed)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    machine=st.sampled_from(MACHINES),
+    before=st.sampled_from(SETTINGS),
+    after=st.sampled_from(SETTINGS),
+    sizes=st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), min_size=1, max_size=5),
+    offline=st.sets(st.integers(0, 11), max_size=3),
+)
+def test_the_pool_keeps_what_the_rule_says_after_a_refit(machine, before, after, sizes, offline) -> None:  # type: ignore[no-untyped-def]
+    """Whatever was granted under whatever settings; the books are lawful, and fitting them again changes nothing."""
+    books, left, node = carried_over(machine, before, after, sizes, CPUSet(offline))
+    assert kept_without_room(books, left, node) == []
+    assert violations(books, left) == []
+    assert refit(books, left, node)[0] == books
+
+
+def test_the_pool_keeps_it_in_two_thousand_seeded_cases() -> None:
+    """The same law, over books drawn from seeds; enough of them lose somebody for want of room."""
+    lost = 0
+    for seed in range(2000):
+        books, machine, node = some_carried_over(seed)
+        assert kept_without_room(books, machine, node) == []
+        lost += any(each.refusal.code is RefusalCode.POOL_WOULD_BE_EMPTY for each in books.refusals.values())
+    assert lost > 100

@@ -1,0 +1,67 @@
+"""When the time of a notice begins, and what is told of CPUs that are only just coming."""
+
+from __future__ import annotations
+
+from sidecar.decide.facts import Purpose, ResizeRequested
+from tests.support.decide.dynamic import Dynamic
+from tests.support.decide.stories import where
+
+
+def test_a_grace_of_its_own_is_what_it_gets() -> None:
+    story = Dynamic(grace_seconds=5)
+    short = story.elastic("short", 1, 1, 4, grace="500ms")
+    long = story.elastic("long", 1, 1, 4)
+    story.elastic("web", 3)
+    assert {timer.container: timer.seconds for timer in story.waiting(Purpose.GRACE)} == {short.key: 0.5, long.key: 5}
+
+
+def test_the_grace_of_what_is_only_just_coming_begins_when_it_can_be_told() -> None:
+    """CPUs that are not wanted any more while the order that gives them is on its way: they come, they are told as
+    leaving, and only then is their time counted."""
+    story = Dynamic(cooldown_seconds=0)
+    batch = story.elastic("batch", 1, 1, 4, scale="manual")
+    story.feed(ResizeRequested(batch.key, 4))
+    [grown] = story.flight
+    story.feed(ResizeRequested(batch.key, 1))
+    assert story.flight == [grown]
+    assert (str(story.told(batch).cpus), str(story.told(batch).leaving)) == ("1", "")
+    assert story.waiting(Purpose.GRACE) == []
+    story.settle()
+    told = story.told(batch)
+    assert (str(told.cpus), str(told.leaving), told.deadline_seconds) == ("1-4", "2-4", 2.0)
+    story.over(Purpose.GRACE, batch)
+    assert (where(batch), story.leaving(batch)) == ("1", "")
+
+
+def test_a_later_take_does_not_overtake_one_that_cannot_be_told_yet() -> None:
+    """The first is of CPUs that are only just coming; the second, of others, begins with it, and neither is lost."""
+    story = Dynamic(cooldown_seconds=0)
+    batch = story.elastic("batch", 1, 1, 5, scale="manual")
+    story.resized(batch, 3)
+    story.feed(ResizeRequested(batch.key, 5))
+    story.feed(ResizeRequested(batch.key, 3))
+    story.feed(ResizeRequested(batch.key, 2))
+    assert (story.leaving(batch), str(story.told(batch).leaving)) == ("3-5", "3")
+    assert story.waiting(Purpose.GRACE) == []
+    story.settle()
+    assert str(story.told(batch).leaving) == "3-5"
+    assert len(story.waiting(Purpose.GRACE)) == 2
+    story.over(Purpose.GRACE, batch)
+    assert (where(batch), story.leaving(batch)) == ("1-3", "3")
+    story.over(Purpose.GRACE, batch)
+    assert (where(batch), story.leaving(batch)) == ("1-2", "")
+
+
+def test_nobody_is_settled_on_more_than_it_is_told() -> None:
+    """A look that was overtaken by an order leaves a doubt: until the next look says, what came is not told, and what
+    is told is not called settled."""
+    story = Dynamic(cooldown_seconds=0)
+    batch = story.elastic("batch", 1, 1, 4, scale="manual")
+    story.feed(ResizeRequested(batch.key, 4))
+    story.look(batch)
+    story.deliver(0, "ok")
+    told = story.told(batch)
+    assert (str(told.cpus), told.settled) == ("1", False)
+    story.settle()
+    told = story.told(batch)
+    assert (str(told.cpus), told.settled) == ("1-4", True)

@@ -1,0 +1,212 @@
+"""Faults of the dynamic policy, each a rule that is broken in one place: the histories have to catch every one."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.decide import step
+from sidecar.decide.books import dynamic, fair, gains_and_losses, grants, load_wish, refit, sizes, takes
+from sidecar.decide.books.room import Room
+from sidecar.decide.container.container import Container
+from sidecar.decide.facts import Load, Purpose, TakeAcknowledged, TimerEnded
+from sidecar.decide.moves import plan as plan_module
+from sidecar.decide.moves import settled, signals, timers
+from sidecar.decide.settings import Band
+from sidecar.decide.world import World, replace
+from state.cause import Cause
+from state.cpuset import EMPTY, CPUSet
+from state.key import ContainerKey
+from state.model import Assignment, Demand, State
+from state.topology import Topology
+from tests.decide.lawbook import laws
+from tests.decide.lawbook.faults import Fault
+
+
+def takes_at_once(patch: pytest.MonkeyPatch) -> None:
+    """No notice: a container is ordered off what leaves it as soon as that is decided."""
+    for module in (takes, settled, signals, dynamic):
+        patch.setattr(module, "held", lambda assignment, container: assignment.cpus)
+
+
+def takes_without_leaving(patch: pytest.MonkeyPatch) -> None:
+    """What a grant loses is forgotten."""
+    honest = takes.changed
+
+    def changed(
+        state: State, key: ContainerKey, cause: Cause, *, gained: CPUSet = EMPTY, lost: CPUSet = EMPTY
+    ) -> State:
+        made = honest(state, key, cause, gained=gained, lost=lost)
+        return made.holding(replace(made.assignments[key], leaving=None))
+
+    patch.setattr(dynamic, "changed", changed)
+
+
+def hears_every_acknowledgement(patch: pytest.MonkeyPatch) -> None:
+    """An acknowledgement of another take counts for this one."""
+    honest = takes.after_acknowledgement
+
+    def after(world: World, fact: TakeAcknowledged) -> World:
+        assignment = world.state.assignments.get(fact.container)
+        leaving = assignment.leaving if assignment else None
+        return honest(world, replace(fact, number=leaving.number) if leaving else fact)
+
+    patch.setattr(step, "after_acknowledgement", after)
+
+
+def hears_every_timer(patch: pytest.MonkeyPatch) -> None:
+    """A timer that was replaced ends the grace all the same."""
+    honest = timers.after_timer
+
+    def after(world: World, fact: TimerEnded) -> World:
+        assignment = world.state.assignments.get(fact.container)
+        leaving = assignment.leaving if assignment else None
+        is_grace = fact.purpose is Purpose.GRACE and leaving is not None
+        return honest(world, replace(fact, number=leaving.number) if is_grace and leaving else fact)
+
+    patch.setattr(step, "after_timer", after)
+
+
+def begins_no_grace_after_a_restart(patch: pytest.MonkeyPatch) -> None:
+    """A take that the books know already is given no timer: nobody ever ends it."""
+    honest = timers.timers
+
+    def begun(world: World) -> object:
+        begun = {
+            id: {Purpose.GRACE: grant.leaving.number, **world.timers.get(id, {})}
+            for id, grant in world.state.assignments.items()
+            if grant.leaving
+        }
+        return honest(replace(world, timers={**world.timers, **begun}))
+
+    patch.setattr(plan_module, "timers", begun)
+
+
+def lets_newcomers_onto_what_is_leaving(patch: pytest.MonkeyPatch) -> None:
+    """A container of the shared pool that does not run yet is written onto CPUs that somebody was promised."""
+    honest = dynamic.DynamicPolicy.desired
+
+    def desired(self: dynamic.DynamicPolicy, world: World, container: Container) -> CPUSet | None:
+        found = honest(self, world, container)
+        return found if found is None or container.view.key in world.state.assignments else world.state.shared
+
+    patch.setattr(dynamic.DynamicPolicy, "desired", desired)
+
+
+def never_ends_a_take(patch: pytest.MonkeyPatch) -> None:
+    """A grace that is over changes nothing."""
+    honest = timers.after_timer
+    patch.setattr(
+        step,
+        "after_timer",
+        lambda world, fact: world if fact.purpose is Purpose.GRACE else honest(world, fact),
+    )
+
+
+def gives_up_the_original_set(patch: pytest.MonkeyPatch) -> None:
+    """A shrink takes the lowest CPUs, wherever they came from."""
+
+    def given_up(topology: Topology, assignment: Assignment, count: int) -> CPUSet:
+        return CPUSet(list(assignment.cpus)[:count])
+
+    patch.setattr(dynamic, "given_up", given_up)
+
+
+def grants_less_than_the_floor(patch: pytest.MonkeyPatch) -> None:
+    """Who arrives gets what there is."""
+    honest = grants.place
+    patch.setattr(dynamic, "place", lambda world, state, demand, count: honest(world, state, demand, 1))
+
+
+def grows_above_the_ceiling(patch: pytest.MonkeyPatch) -> None:
+    honest = sizes.wish_for
+    patch.setattr(sizes, "wish_for", lambda world, assignment: honest(world, assignment) + 1)
+
+
+def grows_onto_granted_cpus(patch: pytest.MonkeyPatch) -> None:
+    """What others hold is taken for free."""
+    honest = gains_and_losses.eligible
+
+    def eligible(world: World, state: State, assignment: Assignment, unit: int) -> CPUSet:
+        return honest(world, state, assignment, unit) | (state.exclusive - assignment.cpus)
+
+    patch.setattr(gains_and_losses, "eligible", eligible)
+
+
+def shares_out_by_arrival(patch: pytest.MonkeyPatch) -> None:
+    """First come, first served, in place of a fair share."""
+
+    def greedy(capacity: int, claims: list[fair.Claim]) -> dict[ContainerKey, int]:
+        found = {claim.key: claim.lowest for claim in claims}
+        left = capacity - sum(found.values())
+        for claim in sorted(claims, key=lambda each: each.since):
+            more = max(0, min(left, claim.highest - claim.lowest))
+            more -= more % claim.unit
+            found[claim.key] += more
+            left -= more
+        return found
+
+    patch.setattr(sizes, "fair", greedy)
+
+
+def empties_the_pool(patch: pytest.MonkeyPatch) -> None:
+    """A growth leaves nothing for everybody else."""
+    patch.setattr(Room, "most", lambda self: len(self.pool) + len(self.givable))
+    patch.setattr(Room, "objection", lambda self, cpus: None)
+    patch.setattr(State, "shared", property(lambda self: self.online - self.exclusive - self.isolated))
+
+
+def follows_the_load_without_a_band(patch: pytest.MonkeyPatch) -> None:
+    """A CPU more when all are busy, one less when not: for ever back and forth."""
+
+    def wish(load: Load, cpus: int, demand: Demand, band: Band) -> int:
+        busy = load.use >= load.cpus * 0.9
+        return min(max(load.cpus + (1 if busy else -1), demand.floor), demand.ceiling)
+
+    patch.setattr(load_wish, "wish_of", wish)
+
+
+def forgets_what_is_cooling(patch: pytest.MonkeyPatch) -> None:
+    """A growth is never over: it claims what it has for good, so nothing is ever fair again."""
+    honest = timers.after_timer
+    patch.setattr(
+        step,
+        "after_timer",
+        lambda world, fact: world if fact.purpose is Purpose.COOLDOWN else honest(world, fact),
+    )
+
+
+def calls_it_off_when_it_restarts(patch: pytest.MonkeyPatch) -> None:
+    """A container that stopped in the middle of a take may have its CPUs when it starts again."""
+
+    def held(assignment: Assignment, container: Container) -> CPUSet:
+        leaving = assignment.leaving
+        return assignment.cpus if leaving is None or leaving.is_due else assignment.cpus | leaving.cpus
+
+    for module in (takes, settled, signals, dynamic):
+        patch.setattr(module, "held", held)
+
+
+def refits_without_notice(patch: pytest.MonkeyPatch) -> None:
+    """What another settings' or machine's books take from a grant is gone at once, wherever it went."""
+    patch.setattr(refit, "_with_notice", lambda state, fitted: fitted)
+
+
+FAULTS = (
+    Fault(takes_at_once, laws.NOTICE),
+    Fault(takes_without_leaving, laws.NOTICE),
+    Fault(hears_every_acknowledgement, laws.NOTICE, first=8420),
+    Fault(hears_every_timer, laws.NOTICE, first=570),
+    Fault(begins_no_grace_after_a_restart, laws.SETTLED, first=430),
+    Fault(never_ends_a_take, laws.SETTLED, first=430),
+    Fault(lets_newcomers_onto_what_is_leaving, laws.VACATED, first=400),
+    Fault(gives_up_the_original_set, laws.BOOKS),
+    Fault(grants_less_than_the_floor, laws.BOOKS),
+    Fault(grows_above_the_ceiling, laws.BOOKS),
+    Fault(grows_onto_granted_cpus, laws.BOOKS),
+    Fault(shares_out_by_arrival, laws.FAIR, first=1130),
+    Fault(empties_the_pool, laws.POOL),
+    Fault(follows_the_load_without_a_band, laws.COMES_TO_REST, first=630),
+    Fault(forgets_what_is_cooling, laws.FAIR, first=430),
+    Fault(refits_without_notice, laws.NOTICE, first=2380),
+    Fault(calls_it_off_when_it_restarts, laws.VACATED, first=1000),
+)

@@ -1,0 +1,43 @@
+"""What a planted fault is: a daemon with one rule broken, and the law that has to catch it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from sidecar.decide.settings import Settings
+from tests.decide.long_run import history
+from tests.support.decide.histories import Broken
+from tests.support.decide.reality import Reality
+from tests.support.laws import Law
+
+HISTORIES = 10_000
+"""How many histories a fault gets to show itself."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """A rule that is broken in one place, by `plant`, and the `law` that catches it. `first` is the seed to begin with:
+    shortly before the history that shows a fault that seldom shows.
+    """
+
+    plant: Callable[[pytest.MonkeyPatch], None]
+    law: Law[Reality]
+    first: int = 0
+
+    @property
+    def name(self) -> str:
+        """What the rule is called."""
+        return self.plant.__name__
+
+    def caught(self, settings: Sequence[Settings]) -> int | None:
+        """The first seed whose history breaks this law before any other; None if there is none."""
+        for seed in range(self.first, self.first + HISTORIES):
+            try:
+                history(seed, settings=settings)
+            except Broken as broken:
+                if self.law in broken.laws:
+                    return seed
+        return None

@@ -1,0 +1,328 @@
+"""The laws that hold over every history, as values: what is checked against what containers really do, and when."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sidecar.decide.books.takes import held
+from sidecar.decide.container.container import Standing
+from sidecar.decide.container.line import Sent
+from sidecar.decide.container.swarm_task import is_over
+from sidecar.decide.facts import Phase
+from sidecar.decide.moves.plan import SLOTS
+from sidecar.decide.moves.release import released_to
+from sidecar.decide.orders import ApplyCpuset
+from sidecar.decide.settings import IsolatedRule
+from sidecar.decide.world import World, replace
+from sidecar.projection.projection_of import projection_of
+from state.cpuset import EMPTY, CPUSet
+from state.invariants import violations
+from state.key import ContainerKey
+from tests.decide.lawbook import restlaws, takelaws, waitlaws
+from tests.decide.lawbook.roomlaws import held_without_room
+from tests.support.decide.real import Real
+from tests.support.decide.reality import Reality
+from tests.support.decide.strictstarts import answered_wrongly, ordered_while_held
+from tests.support.laws import Law, When
+
+_GOING: Final = (Phase.REMOVING, Phase.DEAD)
+
+
+def _books_are_lawful(reality: Reality) -> list[str]:
+    return [str(each) for each in violations(reality.world.state, reality.world.topology)]
+
+
+def _pool_is_kept(reality: Reality) -> list[str]:
+    """Of what is neither isolated nor, under a strict reservation, reserved, grants leave as much as must be shared."""
+    world, settings = reality.world, reality.world.settings
+    apart = world.state.reserved if world.state.strict else EMPTY
+    if settings.isolated is not IsolatedRule.IGNORE:
+        apart |= world.topology.isolated
+    pool = world.topology.online - apart
+    granted = pool - (left := pool - world.state.exclusive)
+    least = max(1, settings.shared_min)
+    return (
+        [f"of {pool}, {granted} are granted, and {left or 'none'} stay shared"] if granted and len(left) < least else []
+    )
+
+
+def _room_is_kept(reality: Reality) -> list[str]:
+    return held_without_room(reality.world)
+
+
+def _footprints_are_honest(reality: Reality) -> list[str]:
+    """A container runs nowhere but in its footprint, unless something happened that nobody has looked at yet."""
+    found = []
+    for id, container in reality.world.containers.items():
+        real = reality.containers.get(id)
+        if real is None or _is_unseen(reality, real):
+            continue
+        confined = reality.world.group if real.is_member and reality.world.group else container
+        outside = (real.effective or EMPTY if real.is_member else real.reaches(reality.online)) - CPUSet.from_mask(
+            confined.footprint
+        )
+        if outside & reality.world.state.online:
+            found.append(f"{real.name} runs on {outside}, outside its footprint")
+    return found
+
+
+def _is_unseen(reality: Reality, real: Real) -> bool:
+    """Whether something happened to it, or to the group that it lives in, that nobody has told yet."""
+    group = reality.group if real.is_member else None
+    return real.is_unseen or reality.is_being_looked_at(real.key) or (group is not None and group.is_unseen)
+
+
+def _orders_can_be_obeyed(reality: Reality) -> list[str]:
+    found = []
+    for order in reality.new_orders:
+        name, cpus = reality.world.containers[order.container].view.name, order.update.cpus
+        if not cpus:
+            found.append(f"{name} was ordered onto no CPU")
+        if not cpus <= reality.world.state.online:
+            found.append(f"{name} was ordered onto {cpus}, not all online")
+    return found
+
+
+def _everybody_is_known(reality: Reality) -> list[str]:
+    """Who was there when the engine was reached may be anywhere, until it was looked at."""
+    if not reality.new_orders:
+        return []
+    unknown = (reality.there_when_reached & set(reality.containers)) - set(reality.world.containers)
+    return [f"{reality.containers[id].name} was not looked at, and orders are given" for id in sorted(unknown)]
+
+
+def _grants_are_not_left(reality: Reality) -> list[str]:
+    world = reality.world
+    return [
+        f"{world.containers[order.container].view.name} was moved off {lost}, which it is granted"
+        for order in reality.new_orders
+        if order.live
+        and (
+            lost := (world.containers[order.container].place.seen & _holds(world, order.container)) - order.update.cpus
+        )
+    ]
+
+
+def _isolated_cpus_are_not_shared(reality: Reality) -> list[str]:
+    world = reality.world
+    return [
+        f"{world.containers[order.container].view.name} was ordered onto {both}, which are isolated, and shares them"
+        for order in reality.new_orders
+        if (both := _shared_isolated(world, order.update.cpus, _holds(world, order.container)))
+    ]
+
+
+def _entered_when_vacated(reality: Reality) -> list[str]:
+    world = reality.world
+    return [words for order in reality.new_orders for words in _conflicts(world, order, _holds(world, order.container))]
+
+
+def _holds(world: World, key: ContainerKey) -> CPUSet:
+    granted = world.state.assignments.get(key)
+    return granted.cpus if granted else EMPTY
+
+
+def _shared_isolated(world: World, cpus: CPUSet, holds: CPUSet) -> CPUSet:
+    """Isolated CPUs that a container without a grant is sent to, where these are for exclusive containers."""
+    is_meant = world.settings.isolated is not IsolatedRule.IGNORE and not world.is_releasing
+    return cpus & world.topology.isolated - world.state.reserved if is_meant and not holds else EMPTY
+
+
+def _conflicts(world: World, order: ApplyCpuset, holds: CPUSet) -> list[str]:
+    """Who else may be on the CPUs that this order enters."""
+    container = world.containers[order.container]
+    entered = order.update.cpus - world.state.reserved
+    if order.live:
+        entered = entered - container.place.seen
+    found = []
+    for id, other in world.containers.items():
+        is_exclusive = id in world.state.assignments
+        if id == order.container or other.wish.standing in (Standing.UNMANAGED, Standing.MEMBER):
+            continue
+        conflict = is_exclusive or (bool(holds) and order.live)
+        if not order.live and not holds:
+            conflict = False
+            if is_exclusive and (entered & world.state.assignments[id].cpus):
+                conflict = True
+        if (
+            conflict
+            and (both := entered & CPUSet.from_mask(other.footprint))
+            and not _is_newcomer_of_pool(order, holds)
+        ):
+            found.append(f"{container.view.name} was ordered onto {both}, where {other.view.name} may be")
+        granted = held(world.state.assignments[id], other) if is_exclusive else EMPTY
+        if both := entered & granted:
+            found.append(f"{container.view.name} was ordered onto {both}, granted to {other.view.name}")
+    return found
+
+
+def _is_newcomer_of_pool(order: ApplyCpuset, holds: CPUSet) -> bool:
+    return not order.live and not holds
+
+
+def _settled_means_alone(reality: Reality) -> list[str]:
+    """A container that is told so really runs on its grant, and nobody looked at runs or could start there."""
+    found = []
+    for id, container in reality.world.containers.items():
+        assignment = reality.world.state.assignments.get(id)
+        if assignment is None or not projection_of(reality.world, container).settled:
+            continue
+        real, granted = reality.containers.get(id), held(assignment, container)
+        if real is None or _is_unseen(reality, real) or not real.phase.is_live:
+            continue
+        if real.effective is not None and real.effective != granted:
+            found.append(f"{real.name} is settled on {granted} and runs on {real.effective}")
+        found += [
+            f"{real.name} is settled on {granted}, and {other.name} runs on {other.reaches(reality.online)}"
+            for other in _accounted(reality)
+            if other.key != id
+            and not (other.is_member and other.effective is None)
+            and not other.reaches(reality.online).isdisjoint(granted)
+        ]
+    return found
+
+
+def _accounted(reality: Reality) -> list[Real]:
+    """Containers that the daemon manages and that nothing unseen happened to."""
+    return [
+        real
+        for real in reality.containers.values()
+        if not _is_unseen(reality, real)
+        and real.key in reality.world.containers
+        and reality.world.containers[real.key].wish.standing is not Standing.UNMANAGED
+    ]
+
+
+def _projections_are_true(reality: Reality) -> list[str]:
+    """The projected file names no CPU that the container does not have."""
+    return [
+        f"{real.name} is told {told} and has {real.effective}"
+        for real in _accounted(reality)
+        if real.effective is not None
+        and (container := reality.world.containers[real.key]).view.phase.is_live
+        and (told := reality.world.sure_of(container))
+        and not told & reality.online <= real.effective
+    ]
+
+
+def _one_order_each(reality: Reality) -> list[str]:
+    busy = [order.container for order in reality.flight if order.container in reality.containers]
+    return [f"{id.id[-4:]} has two orders outstanding" for id in set(busy) if busy.count(id) > 1]
+
+
+def _few_orders_at_once(reality: Reality) -> list[str]:
+    known = sum(
+        1
+        for each in reality.world.containers.values()
+        if isinstance(each.line, Sent) and not each.line.is_late and not (each.is_strict and each.is_idle)
+    )
+    return [f"{known} orders are outstanding at once"] if known > SLOTS else []
+
+
+def _originals_are_remembered(reality: Reality) -> list[str]:
+    """What the engine forgets at the first update stands in the books for as long as the container exists, or until it
+    has it back.
+    """
+    found = []
+    for real in reality.containers.values():
+        known = reality.world.state.originals.get(real.key)
+        if not real.is_ours or real in reality.given_back:
+            continue
+        if known is None or (known.nano_cpus, known.cpu_quota) != (real.had.nano_cpus, real.had.cpu_quota):
+            found.append(f"{real.name} had limits {real.had}, and the books say {known}")
+    return found
+
+
+def _given_back_before_forgotten(reality: Reality) -> list[str]:
+    """While everything is given back, nothing is forgotten of a container before it has all that it had."""
+    found, world = [], reality.world
+    knowing = replace(world, state=replace(world.state, originals=reality.planned_from.state.originals))
+    for real in reality.given_back:
+        container = world.containers.get(real.key)
+        if container is None or real.phase in _GOING or real.is_tampered:
+            continue
+        had = released_to(knowing, container)
+        if real.configured(world.state.online) != had:
+            found.append(f"{real.name} is configured for {real.cpuset}, and had {had}")
+        if not restlaws.has_its_limits(real, world.state.online):
+            found.append(f"{real.name} had limits {real.had}, and has {real.limits}")
+        if wrong := restlaws.wrong_memory(world, container, real):
+            found.append(wrong)
+    return found
+
+
+def _tasks_that_ended_hold_nothing(reality: Reality) -> list[str]:
+    """Swarm never starts a task again: once it is seen as ended, nothing is kept for it."""
+    world = reality.world
+    if not world.is_ready:
+        return []
+    over = [c.view for c in world.containers.values() if is_over(c.view) and c.is_idle]
+    return [f"{view.name} is a task that ended, and holds CPUs" for view in over if view.key in world.state.assignments]
+
+
+BOOKS = Law("the books are lawful", _books_are_lawful)
+POOL = Law("grants leave a shared pool", _pool_is_kept)
+ROOM = Law("nobody holds what a grant would be refused", _room_is_kept)
+FOOTPRINTS = Law("a container runs in its footprint", _footprints_are_honest)
+POSSIBLE = Law("an order can be obeyed", _orders_can_be_obeyed)
+KEPT = Law("no order takes what is granted", _grants_are_not_left)
+ISOLATED = Law("isolated CPUs are not shared", _isolated_cpus_are_not_shared)
+KNOWN = Law("nothing is ordered before everything was looked at", _everybody_is_known)
+VACATED = Law("a CPU is vacated before it is entered", _entered_when_vacated)
+ALONE = Law("settled means alone", _settled_means_alone)
+TOLD = Law("no CPU is told that is not there", _projections_are_true)
+ONE_ORDER = Law("a container has one order at a time", _one_order_each)
+FEW_ORDERS = Law("few orders are outstanding at once", _few_orders_at_once)
+ORIGINALS = Law("originals are remembered", _originals_are_remembered)
+GIVEN_BACK = Law("what is forgotten was given back", _given_back_before_forgotten)
+TASKS = Law("a task that ended holds nothing", _tasks_that_ended_hold_nothing)
+NOTICE = Law("a take has notice", takelaws.taken_without_notice)
+ORIGINAL_SETS = Law("an original set stays", takelaws.lost_of_original_sets)
+HELD = Law("nothing is ordered while a start is held", ordered_while_held)
+ANSWERS = Law("a start is answered rightly", answered_wrongly)
+
+GONE = Law("what is gone is not ordered", waitlaws.ordered_though_gone)
+PAUSES = Law("a failed order is not repeated before its pause is over", waitlaws.ordered_in_a_pause)
+MEMORY_AGAIN = Law("CPUs do not fail again for memory", waitlaws.memory_again)
+TIMED = Law("a rest is timed", waitlaws.untimed)
+
+COMES_TO_REST = Law("everything comes to rest", restlaws.still_moving, When.REST)
+SAME_CONTAINERS = Law("the world knows who exists", restlaws.unknown, When.REST)
+ANSWERED = Law("every start is answered", restlaws.unanswered, When.REST)
+RETRIED = Law("every failed order is tried again", restlaws.never_retried, When.REST)
+IDLE = Law("what does not run gives its CPUs back", restlaws.kept_for_nothing, When.REST)
+ARRIVED = Law("a container runs where it should", restlaws.elsewhere, When.REST)
+SETTLED = Law("every grant settles", restlaws.never_settled, When.REST)
+APART = Law("nobody else runs on exclusive CPUs", restlaws.among_the_exclusive, When.REST)
+TOLD_ALL = Law("a member is told where it runs", restlaws.told_too_little, When.REST)
+LIMITS = Law("limits are put back", restlaws.lifted_for_nothing, When.REST)
+MEMORY = Law("memory follows, or is as it was", restlaws.with_wrong_memory, When.REST)
+RELEASED = Law("everything is given back", restlaws.not_given_back, When.REST)
+FAIR: Law[Reality] = Law("sizes are fair", lambda reality: takelaws.unfair(reality.world), When.REST)
+NO_TIMERS = Law("nothing is waited for at rest", waitlaws.waited_for_nothing, When.REST)
+STAYS_AT_REST = Law("what is at rest stays so", restlaws.moved_again, When.REST)
+REPLAYS = Law("the journal replays", restlaws.replayed_otherwise, When.REST)
+
+LAWS: tuple[Law[Reality], ...] = (
+    *(BOOKS, POOL, ROOM, FOOTPRINTS, POSSIBLE, KNOWN, KEPT, ISOLATED, VACATED, ALONE, TOLD, ONE_ORDER, FEW_ORDERS),
+    *(ORIGINALS, GIVEN_BACK, TASKS, NOTICE, ORIGINAL_SETS, HELD, ANSWERS, GONE, PAUSES, MEMORY_AGAIN, TIMED),
+    *(
+        COMES_TO_REST,
+        SAME_CONTAINERS,
+        ANSWERED,
+        RETRIED,
+        IDLE,
+        ARRIVED,
+        SETTLED,
+        APART,
+        TOLD_ALL,
+        LIMITS,
+        MEMORY,
+        RELEASED,
+        FAIR,
+        NO_TIMERS,
+    ),
+    # These look once more.
+    *(STAYS_AT_REST, REPLAYS),
+)
+"""All laws, in the order in which they are checked."""

@@ -1,0 +1,170 @@
+"""What holds at rest: once everything was answered and looked at, and nothing is on its way, all is as it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.container.line import Paused
+from sidecar.decide.facts import Phase
+from sidecar.decide.moves.settled import desired
+from sidecar.decide.world import World
+from sidecar.projection.projection_of import projection_of
+from state.cpuset import EMPTY, CPUSet, union
+from state.model import MemsRule
+from tests.support.decide.real import Real
+from tests.support.decide.reality import Reality
+
+
+def still_moving(reality: Reality) -> list[str]:
+    """A history that never comes to rest is a deadlock or a loop."""
+    return [] if reality.came_to_rest else ["it never does"]
+
+
+def unknown(reality: Reality) -> list[str]:
+    """The daemon knows the containers that exist, and no others."""
+    is_same = set(reality.world.containers) == set(reality.containers)
+    return [] if is_same else ["the world and the engine disagree about who exists"]
+
+
+def _everybody(reality: Reality) -> Iterator[tuple[Container, Real]]:
+    for id, container in reality.world.containers.items():
+        if real := reality.containers.get(id):
+            yield container, real
+
+
+def unanswered(reality: Reality) -> list[str]:
+    """Starts that are held still."""
+    return [f"the start of {real.name} was never answered" for real in reality.containers.values() if real.held]
+
+
+def never_retried(reality: Reality) -> list[str]:
+    """Containers that wait for a pause that nobody ends."""
+    everybody = _everybody(reality)
+    return [
+        f"{real.name} waits for a retry that never comes"
+        for container, real in everybody
+        if isinstance(container.line, Paused)
+    ]
+
+
+def kept_for_nothing(reality: Reality) -> list[str]:
+    """Grants of containers that do not run, and are not about to."""
+    assignments = reality.world.state.assignments
+    return [
+        f"{real.name} does not run and keeps CPUs {assignments[real.key].cpus} for ever"
+        for container, real in _everybody(reality)
+        if container.is_idle and real.phase is not Phase.RESTARTING and real.key in assignments
+    ]
+
+
+def elsewhere(reality: Reality) -> Iterator[str]:
+    """Containers that are not where they should be, though nobody pinned by hand is in the way."""
+    strangers = _strangers(reality.world)
+    for container, real in _everybody(reality):
+        wanted = desired(reality.world, container)
+        if wanted is None or not real.phase.is_live or real.effective == wanted:
+            continue
+        if (wanted - strangers) - (real.effective or EMPTY):
+            yield f"{real.name} should run on {wanted} and runs on {real.effective}"
+
+
+def never_settled(reality: Reality) -> list[str]:
+    """Grants of live containers that are not settled, though nobody pinned by hand is in the way."""
+    strangers, assignments = _strangers(reality.world), reality.world.state.assignments
+    return [
+        f"{real.name} never settled on {granted.cpus}"
+        for container, real in _everybody(reality)
+        if (granted := assignments.get(real.key))
+        and real.phase.is_live
+        and granted.cpus.isdisjoint(strangers)
+        and not projection_of(reality.world, container).settled
+    ]
+
+
+def _strangers(world: World) -> CPUSet:
+    everybody = world.containers.values()
+    return union(CPUSet.from_mask(each.footprint) for each in everybody if each.wish.standing is Standing.STRANGER)
+
+
+def among_the_exclusive(reality: Reality) -> Iterator[str]:
+    """Containers of the pool, and members of its group, that still run on CPUs of somebody's own."""
+    world = reality.world
+    for container, real in _everybody(reality):
+        both = (real.effective or EMPTY) & world.state.exclusive
+        if not both or real.key in world.state.assignments:
+            continue
+        if real.is_member or desired(world, container) is not None:
+            yield f"{real.name} still runs on {both}, which is exclusive"
+
+
+def told_too_little(reality: Reality) -> list[str]:
+    """Members of the shared pool's group that are not told of all CPUs that they are configured for and have."""
+    world, online = reality.world, reality.online
+    return [
+        f"{real.name} has {real.effective}, of {real.configured(online)}, and is told {told or 'none'}"
+        for container, real in _everybody(reality)
+        if real.is_member and real.effective is not None
+        if not real.effective & real.configured(online) <= (told := world.sure_of(container))
+    ]
+
+
+def has_its_limits(real: Real, online: CPUSet) -> bool:
+    """Whether a container has the CPU limits that it was created with, as far as the engine takes them."""
+    most, had = len(online) * 10**9, real.had
+    return real.cpu_quota == had.cpu_quota and real.nano_cpus in (had.nano_cpus, min(had.nano_cpus, most))
+
+
+def lifted_for_nothing(reality: Reality) -> list[str]:
+    """Limits that were lifted, and not put back when the grant ended."""
+    return [
+        f"{real.name} had limits {real.had} and keeps {real.limits}"
+        for container, real in _ours(reality)
+        if real.key not in reality.world.state.assignments and not has_its_limits(real, reality.online)
+    ]
+
+
+def with_wrong_memory(reality: Reality) -> list[str]:
+    """Memory nodes that are not those of the CPUs, or of before."""
+    everybody = _ours(reality)
+    return [wrong for container, real in everybody if (wrong := wrong_memory(reality.world, container, real))]
+
+
+def _ours(reality: Reality) -> Iterator[tuple[Container, Real]]:
+    """Containers that the daemon may order, and orders nothing just now."""
+    for container, real in _everybody(reality):
+        is_ours = real.phase is not Phase.DEAD and container.order is None
+        if is_ours and desired(reality.world, container) is not None:
+            yield container, real
+
+
+def wrong_memory(world: World, container: Container, real: Real) -> str:
+    """How memory nodes do not follow the CPUs where that is asked, as long as the engine takes them, or are not as
+    created elsewhere; "" if they are right.
+    """
+    granted = world.state.assignments.get(real.key)
+    follows = container.wish.demand is not None and container.wish.demand.mems is MemsRule.FOLLOW
+    if granted and follows and not container.keeps_mems:
+        nodes = {world.topology.node_of[cpu].id for cpu in granted.cpus} & set(world.topology.memory)
+        return "" if set(CPUSet.parse(real.mems)) == nodes else f"{real.name} has memory {real.mems}, not {nodes}"
+    everything = str(CPUSet(world.topology.memory))
+    is_back = real.mems in (real.had.mems, real.had.mems or everything)
+    return "" if is_back or container.keeps_mems else f"{real.name} keeps memory {real.mems}"
+
+
+def not_given_back(reality: Reality) -> list[str]:
+    """Containers that still have not what they had before the sidecar, though everything is to be given back."""
+    world = reality.world
+    return [f"{id.id[-4:]} was never given back" for id in world.state.originals] if world.is_releasing else []
+
+
+def moved_again(reality: Reality) -> list[str]:
+    """What begins after one more look at everything."""
+    reality.take_inventory()
+    moving = reality.flight or reality.timers or reality.looks
+    return [f"it was at rest, and then {moving} came"] if moving else []
+
+
+def replayed_otherwise(reality: Reality) -> list[str]:
+    """Whether the journal of this life gives another world."""
+    return [] if reality.replayed() == reality.world else ["the replayed journal gives another world"]

@@ -1,0 +1,132 @@
+"""The laws of CPUs that come and go: notice before a take, originals that stay, and what is fair at rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from sidecar.decide.books.room import room_in
+from sidecar.decide.books.sizes import wish_for
+from sidecar.decide.facts import Fact, Purpose, SettingsChanged, TakeAcknowledged, TimerEnded, TopologyRead
+from sidecar.decide.settings import IsolatedRule, PolicyName
+from sidecar.decide.world import World
+from state.cpuset import EMPTY, CPUSet, union
+from state.key import ContainerKey
+from state.model import Assignment, NumaRule
+from tests.support.decide.reality import Reality
+
+
+def taken_without_notice(reality: Reality) -> list[str]:
+    """What the last burst took, or ordered off, before the workload had its notice, as sentences."""
+    if reality.world.settings.policy is not PolicyName.DYNAMIC:
+        return []
+    facts = reality.bursts[-1] if reality.bursts else ()
+    found = [*_ordered_off_too_early(reality)]
+    for was, after in _changed(reality):
+        ended = _ended(facts, after.container)
+        found += _without_notice(reality, was, after, ended)
+    return found
+
+
+def lost_of_original_sets(reality: Reality) -> list[str]:
+    """What the last burst took of CPUs that are no one else's to claim, as sentences."""
+    facts = reality.bursts[-1] if reality.bursts else ()
+    if reality.world.settings.policy is not PolicyName.DYNAMIC or _was_refitted(facts):
+        return []
+    return [
+        f"{after.name} lost {was.original - after.original} of its original set"
+        for was, after in _changed(reality)
+        if not was.original <= after.original and not after.demand.move
+    ]
+
+
+def _was_refitted(facts: Sequence[Fact]) -> bool:
+    return any(isinstance(fact, TopologyRead | SettingsChanged) for fact in facts)
+
+
+def _changed(reality: Reality) -> Iterator[tuple[Assignment, Assignment]]:
+    """Each grant that stands, before and after the last burst."""
+    before, now = reality.planned_from, reality.world
+    for id, after in now.state.assignments.items():
+        was = before.state.assignments.get(id)
+        if was is not None and was.since == after.since and id in now.containers:
+            yield was, after
+
+
+def _ordered_off_too_early(reality: Reality) -> Iterator[str]:
+    """No order takes CPUs that are leaving before the take is due."""
+    for order in reality.new_orders:
+        assignment = reality.world.state.assignments.get(order.container)
+        leaving = assignment.leaving if assignment else None
+        if leaving is None or not order.live:
+            continue
+        seen = reality.world.containers[order.container].place.seen
+        if lost := (leaving.waiting & seen) - order.update.cpus:
+            whose = order.container.id[-2:]
+            yield f"{whose} is ordered off {lost}, before it acknowledged and before its grace was over"
+
+
+def _ended(facts: Sequence[Fact], key: ContainerKey) -> int:
+    """The last of a container's takes of which these facts say that it is over; -1 for none."""
+    said = [
+        fact.number
+        for fact in facts
+        if (isinstance(fact, TakeAcknowledged) or (isinstance(fact, TimerEnded) and fact.purpose is Purpose.GRACE))
+        and fact.container == key
+    ]
+    return max(said, default=-1)
+
+
+def _without_notice(reality: Reality, was: Assignment, after: Assignment, ended: int) -> Iterator[str]:
+    """CPUs are due when that was acknowledged, when their grace was over, or when nobody can be told; and what a live
+    container loses is leaving, but for CPUs that went offline or are reserved from now on.
+    """
+    before, now = reality.planned_from.state, reality.world
+    container = now.containers[after.container]
+    leaving = after.leaving
+    waited = union(batch.cpus for batch in was.leaving.batches if batch.number > ended) if was.leaving else EMPTY
+    due = leaving.due if leaving else EMPTY
+    if (early := due & (waited | (was.cpus - after.cpus))) and not container.is_idle:
+        yield f"{early} of {after.name} are due, and nobody said so"
+    lost = (was.cpus - after.cpus) & now.state.online - (now.state.reserved - before.reserved)
+    if container.is_idle or not lost:
+        return
+    if forgotten := (lost & CPUSet.from_mask(container.footprint)) - (leaving.cpus if leaving else EMPTY):
+        yield f"{after.name} lost {forgotten} and may run there, and they are not leaving"
+
+
+def unfair(world: World) -> list[str]:
+    """Who could have more without anybody having less for its weight, at rest; where all CPUs are alike."""
+    settings = world.settings
+    is_plain = settings.isolated is IsolatedRule.IGNORE and settings.numa is NumaRule.NONE and not settings.options
+    if settings.policy is not PolicyName.DYNAMIC or not is_plain or settings.min_change > 1 or world.topology.kinds:
+        return []
+    if world.strangers & world.state.exclusive:
+        # Somebody was pinned by hand onto granted CPUs: whoever gave one of these up would give it to nobody.
+        return []
+    grants = list(world.state.assignments.values())
+    found = [
+        f"{each.name} wants {wish_for(world, each)} CPUs and keeps {each.cpus}"
+        for each in grants
+        if len(each.cpus) > wish_for(world, each)
+    ]
+    hungry = [
+        each
+        for each in grants
+        if len(each.cpus) < wish_for(world, each)
+        and not world.containers[each.container].is_idle
+        and each.demand.numa is None
+        and not each.demand.options
+    ]
+    if hungry and room_in(world, world.state).spare():
+        found.append(f"{hungry[0].name} could have one of {world.state.assignable} and does not")
+    for poor in hungry:
+        for rich in grants:
+            floor = rich.demand.floor
+            if rich is not poor and len(rich.cpus) > floor and _above(rich, -1) > _above(poor, 0):
+                found.append(f"{poor.name} has {poor.cpus}, and {rich.name} has {rich.cpus} above its floor of {floor}")
+    return found
+
+
+def _above(grant: Assignment, change: int) -> Fraction:
+    return Fraction(len(grant.cpus) + change - grant.demand.floor, grant.demand.weight)

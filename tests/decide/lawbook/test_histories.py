@@ -1,0 +1,33 @@
+"""The histories reach what the laws are for: every outcome of an order, and the rare verbs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from sidecar.decide.facts import CpusetApplied, CpusetFailed, Fact, Failure, Phase
+from tests.decide.long_run import history
+from tests.support.decide.reality import Reality
+
+
+def test_every_outcome_of_an_order_is_one_in_a_hundred(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A law says nothing of what the histories hardly know. Stops that fail are fewer, and there."""
+    outcomes: Counter[Failure | None] = Counter()
+    others: Counter[str] = Counter()
+    feed = Reality.feed
+
+    def counted(self: Reality, *facts: Fact) -> None:
+        feed(self, *facts)
+        outcomes.update(fact.failure for fact in facts if isinstance(fact, CpusetFailed))
+        outcomes.update(None for fact in facts if isinstance(fact, CpusetApplied))
+        others.update(type(fact).__name__ for fact in facts)
+        others["given back"] += len(self.given_back)
+        others["dead"] += any(each.view.phase is Phase.DEAD for each in self.world.containers.values())
+
+    monkeypatch.setattr(Reality, "feed", counted)
+    for seed in range(600):
+        history(seed)
+    rare = {failure: outcomes[failure] for failure in Failure if outcomes[failure] * 100 < outcomes.total()}
+    assert rare == {}
+    assert min(others[what] for what in ("ReleaseRequested", "StopFailed", "given back", "dead")) > 0

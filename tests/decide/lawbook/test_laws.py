@@ -1,0 +1,26 @@
+"""The laws of ARCHITECTURE hold over random histories: crashes, lost orders, old looks, hotplug, tampering."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.decide.long_run import history
+from tests.support.decide.histories import MACHINES, SETTINGS, play
+
+numbers = st.integers(0, 999)
+ops = st.lists(st.tuples(numbers, numbers, numbers), max_size=60)
+node_settings = st.sampled_from(SETTINGS)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(machine=st.sampled_from(MACHINES), node=node_settings, ops=ops)
+def test_no_history_breaks_a_law(machine, node, ops) -> None:  # type: ignore[no-untyped-def]
+    """Whatever happens in whatever order, every law holds after every step, and everything comes to rest."""
+    play(machine, node, ops)
+
+
+def test_two_thousand_seeded_histories_break_no_law() -> None:
+    """The same laws, over histories drawn from seeds, which the long run continues."""
+    for seed in range(2000):
+        history(seed)

@@ -1,0 +1,114 @@
+"""Books are written for what changed: not because somebody else has now what a container was refused.
+
+Who waits is refused anew in every decision, and its refusal names its neighbours. The law is checked on examples and on
+random histories, and a daemon without the rule is caught.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+
+from sidecar.decide.books import dynamic, static
+from sidecar.decide.facts import Fact, StartHeld
+from sidecar.decide.settings import PolicyName, Settings
+from state.model import Refused, State
+from state.refusal import TooFew
+from tests.decide.long_run import history
+from tests.support.decide import histories
+from tests.support.decide.histories import DYNAMIC, STATIC, Broken
+from tests.support.decide.reality import Reality
+from tests.support.decide.stories import Story, cpus
+from tests.support.laws import Breach, Law
+
+HISTORIES = 300
+"""How many are played of each kind."""
+
+WAITS = {"cpuset.on-shortage": "wait"}
+
+
+def needless(before: State, after: State) -> bool:
+    """Whether books were made anew though nothing differs but who has what was refused."""
+    if after is before or after.refusals.keys() != before.refusals.keys() or after.refusals is before.refusals:
+        return False
+    is_alike = all(is_like(refused, before.refusals[id]) for id, refused in after.refusals.items())
+    return is_alike and all(
+        getattr(after, field) == getattr(before, field) for field in State.__struct_fields__ if field != "refusals"
+    )
+
+
+def is_like(one: Refused, other: Refused) -> bool:
+    return (one.container, one.name, one.demand) == (other.container, other.name, other.demand) and (
+        one.refusal.is_like(other.refusal)
+    )
+
+
+CALM: Final[Law[Reality]] = Law("books are not written for somebody else's sake", lambda reality: ())
+
+
+class Watched(Reality):
+    """A Reality that breaks where books are written for nothing. A held start asks anew: a refusal of it comes back."""
+
+    def feed(self, *facts: Fact) -> None:
+        before = self.world.state if hasattr(self, "world") else None
+        super().feed(*facts)
+        is_asked = any(isinstance(fact, StartHeld) for fact in facts)
+        if before is not None and not is_asked and not self.world.is_releasing and needless(before, self.world.state):
+            raise Broken([Breach(CALM, "they were")])
+
+
+def the_second_on_one_cpu(policy: PolicyName) -> tuple[State, State]:
+    """The books before and after a second container comes that is pinned to the same CPU: only the first takes it away
+    from one that waits.
+    """
+    story = Story(policy=policy)
+    story.arrive("first", 3)
+    waiting = story.arrive("waiting", 5, labels=WAITS)
+    story.arrive("pinned", cpuset="7")
+    story.settle()
+    before = story.world.state
+    assert "1 in use by containers pinned by hand: pinned" in story.why_refused(waiting)
+    story.arrive("another", cpuset="7")
+    return before, story.world.state
+
+
+@pytest.mark.parametrize("policy", [PolicyName.STATIC, PolicyName.DYNAMIC])
+def test_who_comes_and_takes_nothing_from_it_leaves_the_books_as_they_are(policy: PolicyName) -> None:
+    before, after = the_second_on_one_cpu(policy)
+    assert not needless(before, after)
+    assert after.refusals is before.refusals
+
+
+def test_who_takes_something_from_it_is_told() -> None:
+    """What is free is part of why it was refused."""
+    story = Story()
+    waiting = story.arrive("waiting", 9, labels=WAITS)
+    story.arrive("pinned", cpuset="7")
+    story.settle()
+    detail = story.refusal(waiting).detail
+    assert isinstance(detail, TooFew)
+    assert [part.cpus for part in detail.free] == [cpus("1-6")]
+
+
+@pytest.mark.parametrize("settings", [STATIC, DYNAMIC], ids=["static", "dynamic"])
+def test_no_history_writes_books_for_somebody_elses_sake(
+    settings: Sequence[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(histories, "Reality", Watched)
+    play_all(HISTORIES, settings)
+
+
+@pytest.mark.parametrize(("module", "policy"), [(static, PolicyName.STATIC), (dynamic, PolicyName.DYNAMIC)])
+def test_a_daemon_that_writes_every_refusal_anew_is_caught(
+    module: object, policy: PolicyName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "unless_only_told_anew", lambda before, after: after)
+    assert needless(*the_second_on_one_cpu(policy))
+
+
+def play_all(count: int, settings: Sequence[Settings]) -> None:
+    """Play so many histories."""
+    for seed in range(count):
+        history(seed, settings=settings)

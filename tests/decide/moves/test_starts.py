@@ -1,0 +1,191 @@
+"""Strict start, told as stories: what a runtime that holds a start is answered, and when."""
+
+from __future__ import annotations
+
+from sidecar.decide.container.line import Doubt, Ends
+from sidecar.decide.facts import Phase, Purpose
+from sidecar.decide.orders import AnswerStart, ApplyCpuset, LookAgain, StartTimer
+from sidecar.words.refusals import sentence
+from state.cpuset import CPUSet
+from tests.support.decide import strictstarts
+from tests.support.decide.real import Real
+from tests.support.decide.stories import Story, cpus, where
+
+
+def strict(story: Story, *, exclusive: int = 0, quota: int = 0) -> Real:
+    """A container whose runtime asks; created, and not looked at yet."""
+    real = story.create({"cpuset.exclusive": str(exclusive)} if exclusive else {}, quota=quota)
+    real.asks = True
+    return real
+
+
+def answered(story: Story) -> list[AnswerStart]:
+    return [order for order in story.given if isinstance(order, AnswerStart)]
+
+
+def test_a_start_waits_until_its_whole_grant_is_free() -> None:
+    """A plain container runs everywhere: it leaves first, and then the start is answered with all of its CPUs."""
+    story = Story()
+    plain = story.create({})
+    story.start(plain)
+    story.begin_look(plain.key)
+    story.deliver_look(0)
+    while story.flight:
+        story.deliver(0, "ok")
+    real = strict(story, exclusive=2, quota=200_000)
+    strictstarts.hold(story, real)
+    assert answered(story) == []
+    assert [order.container for order in story.flight] == [plain.key]
+    story.deliver(0, "ok")
+    (answer,) = answered(story)
+    assert answer.update is not None
+    assert (answer.update.cpus, answer.update.cpu_quota, answer.exclusive) == (cpus("1-2"), -1, True)
+
+
+def test_a_plain_start_gets_the_pool_at_once() -> None:
+    story = Story()
+    real = strict(story)
+    strictstarts.hold(story, real)
+    (answer,) = answered(story)
+    assert answer.update is not None
+    assert (answer.update.cpus, answer.exclusive, answer.refusal) == (cpus("0-7"), False, None)
+
+
+def test_one_that_is_refused_does_not_start_whatever_its_label_says() -> None:
+    """Sharing is no way out here: who wants that chooses another runtime."""
+    story = Story()
+    strictstarts.hold(story, strict(story, exclusive=8))
+    (answer,) = answered(story)
+    assert answer.update is None
+    assert answer.refusal is not None
+    assert "asked for 8 exclusive CPUs, 7 free" in sentence(answer.refusal)
+
+
+def test_a_start_that_takes_long_does_not_lose_its_cpus_meanwhile() -> None:
+    """However short it may linger: that counts from the end of a start that failed."""
+    story = Story(linger_seconds=0.0)
+    real = strict(story, exclusive=2)
+    strictstarts.hold(story, real)
+    story.take_inventory()
+    lingering = [order for order in story.given if isinstance(order, StartTimer) and order.purpose is Purpose.LINGER]
+    assert lingering == []
+    strictstarts.go_on(story, real, fails=True)
+    story.begin_look(real.key)
+    while story.go_on():
+        pass
+    assert real.key not in story.world.state.assignments
+    assert [order.purpose for order in story.given if isinstance(order, StartTimer)] == [Purpose.LINGER]
+
+
+def test_two_that_are_held_do_not_wait_for_each_other() -> None:
+    """Neither can start but where it is answered: what they are configured for, everything, is in nobody's way."""
+    story = Story()
+    one, two = strict(story, exclusive=2), strict(story, exclusive=2)
+    strictstarts.hold(story, one)
+    strictstarts.hold(story, two)
+    assert [answer.update and str(answer.update.cpus) for answer in answered(story)] == ["1-2", "3-4"]
+
+
+def test_nothing_is_ordered_while_a_start_is_held() -> None:
+    """The engine would not answer it before the start is over, and that waits for the answer."""
+    story = Story()
+    plain = story.create({})
+    story.start(plain)
+    story.begin_look(plain.key)
+    story.deliver_look(0)
+    while story.flight:
+        story.deliver(0, "ok")
+    real = strict(story, exclusive=1)
+    strictstarts.hold(story, real)
+    story.take_inventory()
+    orders = [order for order in story.given if isinstance(order, ApplyCpuset)]
+    assert real.key not in {order.container for order in orders}
+    assert story.known(real).view.phase is Phase.CREATED
+
+
+def test_a_start_that_is_let_go_is_forgotten() -> None:
+    """The runtime waited long enough, and refused it: what it is configured for counts no more than before."""
+    story = Story()
+    plain = story.create({}, cpuset="1")
+    story.start(plain)
+    story.begin_look(plain.key)
+    story.deliver_look(0)
+    real = strict(story, exclusive=1)
+    strictstarts.hold(story, real)
+    assert [answer.update and str(answer.update.cpus) for answer in answered(story)] == ["2"]
+    other = strict(story, exclusive=7)
+    strictstarts.hold(story, other)
+    assert answered(story)[-1].refusal
+    strictstarts.let_go(story, other)
+    assert not story.known(other).is_held
+
+
+def test_a_lost_order_does_not_keep_a_container_from_lingering() -> None:
+    """Only a start that was answered may be on its way: one that ended rests, whatever became of an order."""
+    story = Story()
+    real = strict(story, exclusive=2)
+    strictstarts.hold(story, real)
+    strictstarts.go_on(story, real, fails=False)
+    story.look(real)
+    story.settle()
+    story.tamper(real, cpus("5"))
+    story.look(real)
+    (order,) = story.flight
+    assert order.container == real.key
+    story.deliver(0, "lost-before")
+    story.end(real)
+    assert story.known(real).may_change_unseen
+    assert [order.container for order in story.given if isinstance(order, StartTimer)] == [real.key]
+
+
+def test_an_order_that_waited_for_a_held_start_tells_of_no_start() -> None:
+    """The engine obeys it once the start is over, and the kernel is not asked: whether the container runs meanwhile,
+    and on what, is in doubt until somebody looks.
+    """
+    story = Story()
+    real = strict(story, exclusive=2, quota=200_000)
+    story.look(real)
+    (order,) = story.flight
+    strictstarts.hold(story, real)
+    strictstarts.go_on(story, real, fails=False)
+    story.deliver(0, "ok")
+    assert story.known(real).is_idle
+    assert Doubt(order.update.cpus, Ends.LOOK) in story.known(real).doubts
+    assert CPUSet.from_mask(story.known(real).footprint) == order.update.cpus == real.effective
+    assert story.given[-1] == LookAgain(real.key)
+    assert not story.is_settled(real)
+    story.settle()
+    assert not story.known(real).is_idle
+    assert story.known(real).doubts == ()
+    assert story.is_settled(real)
+
+
+def test_one_that_died_before_its_answered_start_gives_its_cpus_back() -> None:
+    """It can never start, and no order to it is given that would end the doubt; nothing ends its grant."""
+    story = Story()
+    real = strict(story, exclusive=2)
+    strictstarts.hold(story, real)
+    strictstarts.go_on(story, real, fails=True)
+    story.remove(real, by_half=True)
+    story.look(real)
+    story.settle()
+    while story.timers:
+        story.time_out(0)
+    assert real.key not in story.world.state.assignments
+
+
+def test_what_a_strict_container_was_ordered_onto_without_effect_is_in_its_footprint() -> None:
+    """The cgroup above it lacks CPUs: once that has them, the kernel lets it run there, and nobody says so."""
+    story = Story()
+    real = strict(story)
+    strictstarts.hold(story, real)
+    strictstarts.go_on(story, real, fails=False)
+    story.look(real)
+    story.settle()
+    story.tamper(real, cpus("4"))
+    story.look(real)
+    story.deliver(0, "ineffective")
+    assert where(real) == "4"
+    story.relent(real)
+    assert where(real) == "0-7"
+    assert cpus("0-7") <= CPUSet.from_mask(story.known(real).footprint)

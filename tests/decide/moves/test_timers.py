@@ -1,0 +1,63 @@
+"""A timer runs if and only if the world wants it."""
+
+from __future__ import annotations
+
+from sidecar.decide.facts import Purpose
+from sidecar.decide.orders import StartTimer
+from tests.support.decide.dynamic import Dynamic
+from tests.support.decide.real import Real
+from tests.support.decide.stories import Story, cpus
+
+
+def lingers(story: Story) -> list[StartTimer]:
+    return [order for order in story.given if isinstance(order, StartTimer) and order.purpose is Purpose.LINGER]
+
+
+def rested(story: Story) -> Real:
+    """A container that had two CPUs of its own, and ended."""
+    real = story.arrive("rt", 2)
+    story.settle()
+    story.end(real)
+    story.settle()
+    return real
+
+
+def test_a_rest_without_a_grant_is_not_timed() -> None:
+    """A reservation that grew took its CPUs: a timer that still ends means nothing."""
+    story = Story()
+    real = rested(story)
+    assert Purpose.LINGER in story.world.timers[real.key]
+    story.change_settings(reserved_cpus=cpus("0-6"))
+    assert story.granted(real) is None
+    assert real.key not in story.world.timers
+    story.time_out(0)
+    assert not story.known(real).is_lapsed
+
+
+def test_each_rest_is_timed_from_its_beginning() -> None:
+    """A start in between, even one that was seen only together with its end, begins the time anew."""
+    story = Story()
+    real = rested(story)
+    story.again(real)
+    story.end(real)
+    _, one, two = lingers(story)
+    assert one.number != two.number
+    story.time_out(story.timers.index(one))
+    assert story.granted(real) == "1-2"
+    story.time_out(story.timers.index(two))
+    assert story.granted(real) is None
+
+
+def test_what_was_waited_for_is_forgotten_with_what_is_waited_for() -> None:
+    """A growth that has cooled down and a take that is over leave no timer behind."""
+    story = Dynamic()
+    story.elastic("batch", 1, least=1, most=6)
+    running = story.world.timers
+    assert [set(each) for each in running.values()] == [{Purpose.COOLDOWN}]
+    newcomer = story.elastic("newcomer", 4)
+    assert any(Purpose.GRACE in each for each in story.world.timers.values())
+    while story.timers:
+        story.time_out(0)
+        story.settle()
+    assert story.granted(newcomer) is not None
+    assert story.world.timers == {}

@@ -1,0 +1,57 @@
+"""Every claim of every placement algorithm, on every free set of small machines, for every count."""
+
+from __future__ import annotations
+
+import pytest
+
+from state.topology import Topology
+from tests.support.decide.claims import CLAIMS, Claim
+from tests.support.decide.placements import ALGORITHMS, SHAPES, Algorithm, free_sets
+
+PAIRS = [(algorithm, claim) for algorithm, claims in CLAIMS.items() for claim in claims]
+
+FAULTS = {
+    "whole_cores_first": "spread",
+    "half_used_cores_before_breaking_one": "spread",
+    "whole_nodes_first": "distributed",
+    "fullest_nodes_first": "distributed",
+    "as_many_cores_as_there_can_be": "packed",
+    "a_free_cache_for_its_size": "packed",
+    "one_cache_without_smt": "packed",
+    "the_fewest_members": "packed",
+    "the_most_even": "packed",
+}
+"""For each claim, an algorithm that does not make it."""
+
+
+def checked(claim: Claim, algorithm: Algorithm, machine: Topology) -> int:
+    """About how many calls the claim was."""
+    calls = 0
+    for free in free_sets(machine):
+        for count in range(1, len(free) + 1):
+            taken = algorithm(machine, free, count)
+            assert taken is not None
+            calls += claim(machine, free, count, taken)
+    return calls
+
+
+@pytest.mark.parametrize(("algorithm", "claim"), PAIRS, ids=lambda each: getattr(each, "__name__", each))
+def test_a_claim_holds_wherever_it_is_made(algorithm: str, claim: Claim) -> None:
+    """And it is made somewhere: a claim about nothing says nothing."""
+    assert sum(checked(claim, ALGORITHMS[algorithm], machine) for machine in SHAPES.values()) > 500
+
+
+@pytest.mark.parametrize("claim", dict.fromkeys(claim for _, claim in PAIRS), ids=lambda each: each.__name__)
+def test_a_claim_can_fail(claim: Claim) -> None:
+    """Another algorithm in its place is found out, on one of these machines."""
+    fault = ALGORITHMS[FAULTS[claim.__name__]]
+    assert not all(holds(claim, fault, machine) for machine in SHAPES.values())
+
+
+def holds(claim: Claim, algorithm: Algorithm, machine: Topology) -> bool:
+    """Whether the claim holds for all calls on this machine."""
+    try:
+        checked(claim, algorithm, machine)
+    except AssertionError:
+        return False
+    return True

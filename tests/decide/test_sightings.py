@@ -1,0 +1,140 @@
+"""An inventory that was overtaken: what it saw is believed until a look says otherwise, and nobody's books are lost."""
+
+from __future__ import annotations
+
+from sidecar.decide.container.container import Standing
+from sidecar.decide.facts import (
+    ContainerRemoved,
+    ContainerSeen,
+    ContainerView,
+    EngineConnected,
+    EngineDisconnected,
+    EngineInfo,
+    InventoryTaken,
+    Phase,
+    SettingsChanged,
+)
+from sidecar.decide.orders import ApplyCpuset, LookAgain, StopContainer
+from sidecar.decide.reconcile import begin
+from sidecar.decide.settings import PolicyName, Settings
+from sidecar.decide.sightings import differs
+from sidecar.decide.step import step
+from sidecar.decide.world import Away, World, replace
+from state.codec import to_builtins
+from state.cpuset import CPUSet
+from state.key import ContainerKey
+from state.model import Demand, Originals, State
+from state.topology import uniform
+from tests.support.decide.real import ENGINE as REALITY
+from tests.support.decide.stories import Story, static
+
+ID = ContainerKey("docker", "a" * 64)
+OTHER = ContainerKey("docker", "b" * 64)
+ENGINE = EngineConnected(EngineInfo(name="docker", version="26.1.5", api_version="1.45", ncpu=4), 0)
+
+
+def _view(key: ContainerKey, **fields: object) -> ContainerView:
+    labels = {"cpuset.exclusive": "1"}
+    who = {"engine": key.engine, "id": key.id, "name": key.id[:4]}
+    return ContainerView(**who, phase=Phase.RUNNING, labels=labels, **fields)  # type: ignore[arg-type]
+
+
+def _world_with_books() -> World:
+    """Just started, with the books of an earlier run: a container that holds CPU 1, and was not pinned before."""
+    settings = Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0))
+    state = State(policy="static", online=CPUSet.parse("0-3"), reserved=CPUSet.of(0))
+    state = state.granted(Demand(container=ID, name=ID.id[:4], cpus=1), CPUSet.of(1)).remembering(ID, Originals())
+    return begin(state, uniform(cores=4), settings)
+
+
+def test_books_survive_an_inventory_during_which_somebody_else_was_removed() -> None:
+    """The first inventory after a start is slow, and a removal overtakes it: grants and originals stay as they are."""
+    pinned = _view(ID, cpuset="1", effective=CPUSet.of(1))
+    facts = (ENGINE, ContainerRemoved(OTHER, 5), InventoryTaken((pinned,), (), 1))
+    world, orders = step(_world_with_books(), facts)
+    assert world.state.assignments[ID].cpus == CPUSet.of(1)
+    assert world.state.originals[ID] == Originals()
+    assert world.containers[ID].wish.standing is Standing.MANAGED
+    assert LookAgain(ID) in orders
+
+
+def test_a_container_that_was_removed_during_the_inventory_is_gone_with_the_next_look() -> None:
+    """It is believed for a moment, and the look that was asked for takes it away, books and all."""
+    seen = _view(ID, cpuset="1", effective=CPUSet.of(1))
+    world, orders = step(_world_with_books(), (ENGINE, ContainerRemoved(ID, 5), InventoryTaken((seen,), (), 1)))
+    assert LookAgain(ID) in orders
+    world, _ = step(world, (ContainerRemoved(ID, 6),))
+    assert not world.containers
+    assert not world.state.assignments
+    assert not world.state.originals
+
+
+def test_an_inventory_from_before_the_connection_makes_nothing_ready() -> None:
+    """A container may have come in between, unseen: nothing is ordered before an inventory that began later."""
+    plain = _view(OTHER, effective=CPUSet.parse("0-3"))
+    late = EngineConnected(ENGINE.engine, 2)
+    world, orders = step(_world_with_books(), (late, InventoryTaken((plain,), (), 1)))
+    assert not world.is_ready
+    assert not [order for order in orders if isinstance(order, ApplyCpuset)]
+    world, _ = step(world, (InventoryTaken((), (), 3),))
+    assert world.is_ready
+
+
+def test_an_inventory_while_the_engine_is_away_makes_nothing_ready() -> None:
+    world, _ = step(_world_with_books(), (ENGINE, EngineDisconnected("gone"), InventoryTaken((), (), 1)))
+    assert world.readiness == Away("gone")
+
+
+def test_what_an_older_inventory_brings_back_is_not_ordered_at_once() -> None:
+    """Its last order was answered with its being gone, after that inventory began: it is asked about, not ordered."""
+    story = Story()
+    rt = story.unseen("rt", 2)
+    story.look(rt)
+    story.disconnect()
+    story.feed(EngineConnected(EngineInfo(name=REALITY, version="1", api_version="1.41", ncpu=8), story.ticket()))
+    story.is_reached = True
+    story.begin_inventory()
+    story.remove(rt)
+    story.deliver(0, "ok")
+    given = len(story.given)
+    story.deliver_inventory(0)
+    assert story.given[given:] == [LookAgain(rt.key)]
+    story.settle()
+    assert rt.key not in story.world.containers
+
+
+def test_what_may_be_gone_is_not_stopped_before_it_was_looked_at() -> None:
+    """It asks for more CPUs than there are, and to be stopped then."""
+    seen = _view(OTHER, effective=CPUSet.parse("0-3"), started_at="1")
+    seen = replace(seen, labels={"cpuset.exclusive": "9", "cpuset.on-shortage": "stop"})
+    facts = (ENGINE, ContainerRemoved(ID, 5), InventoryTaken((seen,), (), 1))
+    world, orders = step(_world_with_books(), facts)
+    assert OTHER in world.state.refusals
+    assert orders == (LookAgain(OTHER),)
+    _, orders = step(world, (ContainerSeen(seen, 6),))
+    assert StopContainer in {type(order) for order in orders}
+
+
+def test_what_an_old_removal_disputes_is_looked_at_before_it_is_ordered() -> None:
+    """Its removal is older than the answer to its order: whether it is there, a look says."""
+    story = Story()
+    rt = story.arrive("rt", 2)
+    began = story.ticket()
+    story.settle()
+    changed = SettingsChanged(to_builtins(static(reserved_cpus=CPUSet.of(0, 1))))
+    world, orders = step(story.world, (ContainerRemoved(rt.key, began), changed))
+    assert str(world.state.assignments[rt.key].cpus) == "2-3"
+    assert orders == (LookAgain(rt.key),)
+    _, orders = step(world, (ContainerSeen(rt.view(), story.ticket()),))
+    assert [type(order) for order in orders] == [ApplyCpuset]
+
+
+def test_an_inventory_tells_of_what_is_disputed_though_nothing_else_is_new() -> None:
+    """The look that was asked for may have failed: an inventory is the next one."""
+    seen = _view(ID, cpuset="1", effective=CPUSet.of(1))
+    world, _ = step(_world_with_books(), (ENGINE, ContainerRemoved(OTHER, 5), InventoryTaken((seen,), (), 1)))
+    assert world.containers[ID].is_disputed
+    assert differs(world, seen)
+    world, _ = step(world, (InventoryTaken((seen,), (), 6),))
+    assert not world.containers[ID].is_disputed
+    assert not differs(world, seen)

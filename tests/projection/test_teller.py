@@ -1,0 +1,248 @@
+"""The teller: every workload's directory says what the latest world says, and is passed over when it does already."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from sidecar.board import Board
+from sidecar.decide.facts import ContainerRemoved, ContainerSeen
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import replace
+from sidecar.projection.projections import Projections
+from sidecar.projection.teller import PAUSE, Teller
+from state.cpuset import CPUSet
+from state.errors import ProjectionError, ProjectionMissing
+from state.model import Leaving
+from state.projection import Projection, read
+from state.refusal import Said
+from tests.support.decide.real import Real
+from tests.support.decide.stories import Story
+
+pytestmark = pytest.mark.trio
+
+
+class Counting(Projections):
+    """Real directories, and the names of whom was written; `failing` are ids that cannot be."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, clock=lambda: 0.0)
+        self.written: list[str] = []
+        self.failing: set[str] = set()
+
+    def write(self, container: str, names: Iterable[str], projection: Projection) -> None:
+        self.written.append(projection.name)
+        if container in self.failing:
+            raise ProjectionError(f"by-id/{container[:12]}: disk full")
+        super().write(container, names, projection)
+
+
+class Bench:
+    """A teller over a story."""
+
+    def __init__(self, path: Path, **settings: Any) -> None:
+        self.path = path
+        self.story = Story(**settings)
+        self.board = Board(self.story.world)
+        self.projections = Counting(path)
+        self.problems: list[str | None] = []
+        self.teller = Teller(self.board, self.projections, lambda where, problem: self.problems.append(problem))
+
+    async def tell(self) -> list[str]:
+        """Tell the story's latest world; the names of whom was written."""
+        self.board.post(self.story.world)
+        self.projections.written.clear()
+        await self.teller.tell(self.story.world)
+        return self.projections.written
+
+    def told(self, real: Real) -> Projection:
+        return read(self.path / "by-id" / real.key.short)
+
+
+async def test_everybody_is_told(autojump_clock: MockClock, tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    plain, rt = bench.story.arrive("plain"), bench.story.arrive("rt", 2, labels={"cpuset.projection": "game"})
+    bench.story.settle()
+    assert await bench.tell() == ["plain", "rt"]
+    assert bench.told(plain).cpus == CPUSet.parse("0,3-7")
+    assert bench.told(rt).settled
+    assert read(tmp_path / "by-name" / "game").cpus == CPUSet.of(1, 2)
+    assert bench.problems == [None]
+
+
+async def test_who_has_no_news_is_passed_over(autojump_clock: MockClock, tmp_path: Path) -> None:
+    """An arrival among many that were told already: those whose pool changed, and the newcomer."""
+    bench = Bench(tmp_path)
+    bench.story.arrive("plain")
+    bench.story.settle()
+    await bench.tell()
+    assert await bench.tell() == []
+    bench.story.arrive("other")
+    assert await bench.tell() == ["other"]
+    bench.story.arrive("rt", 1)
+    bench.story.settle()
+    assert sorted(await bench.tell()) == ["other", "plain", "rt"]
+
+
+async def test_a_new_reason_is_told(autojump_clock: MockClock, tmp_path: Path) -> None:
+    """Who waits is refused anew whenever somebody else takes what there is: the reason names the holders of now."""
+    bench = Bench(tmp_path)
+    first, _ = bench.story.arrive("first", 3), bench.story.arrive("second", 3)
+    waiting = bench.story.arrive("waiting", 5, labels={"cpuset.on-shortage": "wait"})
+    bench.story.settle()
+    await bench.tell()
+    assert "held by first, second" in bench.told(waiting).reason
+    bench.story.remove(first)
+    third = bench.story.unseen("third", 3, cpuset="1-3")
+    tickets = bench.story.ticket(), bench.story.ticket()
+    # In one burst, and onto the same CPUs: neither the pool nor the container that waits changes.
+    bench.story.feed(ContainerRemoved(first.key, tickets[0]), ContainerSeen(third.view(), tickets[1]))
+    await bench.tell()
+    assert "held by second, third" in bench.told(waiting).reason
+
+
+async def test_what_changes_in_a_grant_alone_is_told(autojump_clock: MockClock, tmp_path: Path) -> None:
+    """A take begins: neither the container nor its surroundings are any other."""
+    bench = Bench(tmp_path)
+    rt = bench.story.arrive("rt", 3)
+    bench.story.settle()
+    await bench.tell()
+    state = bench.story.world.state
+    was = state.assignments[rt.key]
+    leaving = Leaving(cpus=CPUSet.of(3), number=1, cause=Said("arrival of other took 1"))
+    taken = replace(was, cpus=was.cpus - leaving.cpus, leaving=leaving)
+    # The CPU is in nobody's pool yet, so that only the grant differs.
+    books = replace(state.holding(taken), isolated=leaving.cpus)
+    bench.story.world = replace(bench.story.world, state=books)
+    assert await bench.tell() == ["rt"]
+    assert (bench.told(rt).leaving, bench.told(rt).deadline_seconds) == (CPUSet.of(3), 2.0)
+    assert await bench.tell() == []
+
+
+async def test_who_is_gone_is_told_of_no_more(autojump_clock: MockClock, tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    rt = bench.story.arrive("rt", 2)
+    bench.story.settle()
+    await bench.tell()
+    bench.story.away(rt)
+    await bench.tell()
+    with pytest.raises(ProjectionMissing):
+        bench.told(rt)
+
+
+async def test_what_an_earlier_run_left_is_swept_once(autojump_clock: MockClock, tmp_path: Path) -> None:
+    earlier = Bench(tmp_path)
+    gone = earlier.story.arrive("gone", 2)
+    earlier.story.settle()
+    await earlier.tell()
+    bench = Bench(tmp_path)
+    other = bench.story.arrive("unseen")
+    bench.story.away(other)
+    stays = bench.story.arrive("stays")
+    await bench.tell()
+    assert bench.told(stays).name == "stays"
+    with pytest.raises(ProjectionMissing):
+        bench.told(gone)
+
+
+async def test_a_directory_in_error_is_told_of_and_tried_again(autojump_clock: MockClock, tmp_path: Path) -> None:
+    """The others are told all the same."""
+    bench = Bench(tmp_path)
+    plain, rt = bench.story.arrive("plain"), bench.story.arrive("rt", 2)
+    bench.story.settle()
+    bench.projections.failing = {plain.key.id}
+    await bench.tell()
+    assert bench.told(rt).settled
+    assert bench.problems == [f"by-id/{plain.key.short}: disk full"]
+    bench.projections.failing = set()
+    assert await bench.tell() == ["plain"]
+    assert bench.problems[-1] is None
+
+
+async def test_who_could_never_be_told_in_full_is_forgotten_all_the_same(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    """A workload planted something in the place of a file of one of its directories."""
+    bench = Bench(tmp_path)
+    (tmp_path / "by-name/game/status.json/planted").mkdir(parents=True)
+    rt = bench.story.arrive("rt", labels={"cpuset.projection": "game"})
+    bench.story.settle()
+    await bench.tell()
+    assert "a directory is there" in str(bench.problems[-1])
+    assert bench.told(rt).cpus
+    bench.story.away(rt)
+    await bench.tell()
+    assert not (tmp_path / "by-id" / rt.key.short).exists()
+
+
+@pytest.mark.parametrize("what", ["", "by-id", "by-name", "by-name/game"])
+async def test_what_somebody_removed_is_told_again(autojump_clock: MockClock, tmp_path: Path, what: str) -> None:
+    """Though there is no news: a volume that was mounted anew is empty, and people clean up."""
+    root = tmp_path / "root"
+    bench = Bench(root)
+    bench.story.arrive("plain")
+    rt = bench.story.arrive("rt", 2, labels={"cpuset.projection": "game"})
+    bench.story.settle()
+    await bench.tell()
+    before = bench.told(rt)
+    shutil.rmtree(root / what)
+    assert "rt" in await bench.tell()
+    assert bench.told(rt) == read(root / "by-name" / "game") == before
+    assert await bench.tell() == []
+
+
+async def test_a_root_that_is_no_directory_is_told_of_though_there_is_no_news(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    """Somebody put a link in its place: nothing is written beyond it."""
+    root = tmp_path / "root"
+    bench = Bench(root)
+    plain = bench.story.arrive("plain")
+    bench.story.settle()
+    await bench.tell()
+    shutil.rmtree(root)
+    (tmp_path / "elsewhere").mkdir()
+    root.symlink_to(tmp_path / "elsewhere")
+    await bench.tell()
+    assert "a symbolic link or a file is there" in str(bench.problems[-1])
+    assert not list((tmp_path / "elsewhere").iterdir())
+    root.unlink()
+    assert await bench.tell() == ["plain"]
+    assert bench.problems[-1] is None
+    assert bench.told(plain).cpus
+
+
+async def test_it_tells_as_the_world_changes(autojump_clock: MockClock, tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.teller.run)
+        rt = bench.story.arrive("rt", 2)
+        bench.board.post(bench.story.world)
+        await trio.sleep(2 * PAUSE)
+        assert not bench.told(rt).settled or bench.story.is_settled(rt)
+        bench.story.settle()
+        bench.board.post(bench.story.world)
+        await trio.sleep(2 * PAUSE)
+        assert bench.told(rt).settled
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("case", ["none", "not ready"])
+async def test_it_is_silent_where_there_is_nothing_to_say(autojump_clock: MockClock, tmp_path: Path, case: str) -> None:
+    """Under the policy none, and before the first inventory."""
+    bench = Bench(tmp_path, policy=PolicyName.NONE if case == "none" else PolicyName.STATIC)
+    bench.story.arrive("plain")
+    if case == "not ready":
+        bench.story.disconnect()
+    bench.board.post(bench.story.world)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.teller.run)
+        await trio.sleep(2 * PAUSE)
+        nursery.cancel_scope.cancel()
+    assert bench.projections.written == []

@@ -1,0 +1,43 @@
+"""Books that are carried over to other settings and to a machine with fewer CPUs, to try laws on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from sidecar.decide.books.refit import refit
+from sidecar.decide.reconcile import begin
+from sidecar.decide.settings import Settings
+from sidecar.decide.whatif import asking
+from sidecar.decide.world import Ready, replace
+from state.cpuset import CPUSet
+from state.model import State
+from state.topology import Topology, with_online
+from tests.support.decide.histories import MACHINES, SETTINGS
+
+Carried = tuple[State, Topology, Settings]
+"""Books, and what they were fitted to."""
+
+
+def carried_over(
+    machine: Topology, before: Settings, after: Settings, sizes: Sequence[tuple[int, int]], offline: CPUSet
+) -> Carried:
+    """Containers are granted what they ask for, from a floor up, under some settings; then there are others, and CPUs
+    went.
+    """
+    requests = [
+        (f"c{n}", {"cpuset.exclusive": str(count), "cpuset.min": str(min(floor, count)), "cpuset.max": "99"})
+        for n, (floor, count) in enumerate(sizes)
+    ]
+    world = asking(replace(begin(State(), machine, before), readiness=Ready(0)), requests)
+    left = with_online(machine, machine.online - offline or machine.online)
+    return refit(world.state, left, after)[0], left, after
+
+
+def some_carried_over(seed: int) -> Carried:
+    """One of these, drawn from a seed."""
+    rng = random.Random(seed)
+    machine = rng.choice(MACHINES)
+    sizes = [(rng.randint(1, 3), rng.randint(1, 4)) for _ in range(rng.randint(1, 5))]
+    offline = CPUSet(cpu for cpu in machine.online if rng.random() < 0.1)
+    return carried_over(machine, rng.choice(SETTINGS), rng.choice(SETTINGS), sizes, offline)

@@ -1,0 +1,248 @@
+"""Histories: sequences of small numbers that are read as things that happen to a Reality, one after another.
+
+The same interpreter serves Hypothesis (which shrinks the numbers), the long run from a seed, and the planted faults.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sidecar.decide.facts import OrderDelayed, ReleaseRequested
+from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
+from sidecar.decide.world import replace
+from state.cpuset import CPUSet
+from state.model import NumaRule
+from state.topology import Kind, Topology, uniform
+from tests.decide.lawbook.laws import LAWS
+from tests.support.churn import Mix, Verb
+from tests.support.decide import strictstarts
+from tests.support.decide.history_users import DYNAMIC_MIX, STATIC_MIX, use
+from tests.support.decide.reality import Reality
+from tests.support.decide.workloads import measure_all
+from tests.support.laws import Breach, Law, When, breaches
+
+Op = tuple[int, int, int]
+"""What happens, and two numbers that say to whom and how."""
+
+_Step = Callable[[Reality, int, int], None]
+
+RICH = replace(
+    uniform(packages=2, cores=3, threads=2),
+    isolated=CPUSet.of(1, 7, 4),
+    kinds=(
+        Kind("performance", 1024, CPUSet.of(0, 6, 1, 7, 3, 9, 4, 10)),
+        Kind("efficient", 512, CPUSet.of(2, 8, 5, 11)),
+    ),
+    memory=(0, 1),
+    distances={0: {0: 10, 1: 21}, 1: {0: 21, 1: 10}},
+    devices={"nic": CPUSet.of(3, 4, 5, 9, 10, 11)},
+)
+"""A machine that has everything: two nodes with memory, isolated CPUs, two kinds of cores, a device at node 1."""
+
+MACHINES = (
+    uniform(cores=2),
+    uniform(cores=4, threads=2),
+    uniform(packages=2, cores=2, threads=2, adjacent=True),
+    uniform(packages=1, nodes=2, cores=3),
+    RICH,
+)
+
+STATIC = (
+    Settings(policy=PolicyName.STATIC, reserved_count=1),
+    Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0)),
+    Settings(policy=PolicyName.STATIC, reserved_count=1, shared_min=2),
+    Settings(policy=PolicyName.STATIC, reserved_count=1, options=("strict-cpu-reservation",)),
+    Settings(policy=PolicyName.STATIC, reserved_count=2, options=("full-pcpus-only",)),
+    Settings(policy=PolicyName.STATIC, reserved_count=1, options=("full-pcpus-only", "strict-cpu-reservation")),
+    Settings(policy=PolicyName.STATIC, reserved_count=1, options=("distribute-cpus-across-numa",)),
+    Settings(policy=PolicyName.STATIC, reserved_count=1, options=("distribute-cpus-across-cores",)),
+    Settings(policy=PolicyName.STATIC, reserved_count=1, options=("prefer-align-cpus-by-uncorecache",)),
+    Settings(policy=PolicyName.STATIC, reserved_count=1, isolated=IsolatedRule.PREFER, numa=NumaRule.RESTRICTED),
+    Settings(policy=PolicyName.STATIC, reserved_count=1, isolated=IsolatedRule.ONLY, shared_min=1),
+)
+
+DYNAMIC = (
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=1),
+    Settings(policy=PolicyName.DYNAMIC, reserved_cpus=CPUSet.of(0), max_moves=1),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, shared_min=2, min_change=2),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, options=("strict-cpu-reservation",)),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=2, options=("full-pcpus-only",)),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, options=("full-pcpus-only", "strict-cpu-reservation")),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, options=("distribute-cpus-across-numa",)),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, options=("prefer-align-cpus-by-uncorecache",)),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, isolated=IsolatedRule.PREFER, numa=NumaRule.RESTRICTED),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, isolated=IsolatedRule.ONLY, shared_min=1),
+)
+
+GROUPED = (
+    Settings(policy=PolicyName.STATIC, reserved_count=1, shared_slice="pool.slice"),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, shared_slice="pool.slice"),
+)
+
+SETTINGS = (*STATIC, *DYNAMIC, *GROUPED)
+"""What the sidecar may be told, one of each kind."""
+
+_ASTRAY = ("ineffective", "overwritten")
+"""What an order comes to that the engine takes, and the kernel does not."""
+
+_OUTCOMES = (*["ok"] * 5, *_ASTRAY, "lost-before", "lost-after", "lost-late", "failed", "failed-after")
+
+
+class Broken(AssertionError):
+    """Laws were broken: all that were at the first step at which any was."""
+
+    def __init__(self, found: Sequence[Breach]) -> None:
+        super().__init__("; ".join(map(str, found)))
+        self.laws: frozenset[Law[Any]] = frozenset(breach.law for breach in found)
+
+
+def play(machine: Topology, settings: Settings, ops: Sequence[Op]) -> Reality:
+    """Play a history and check every law after every step; at the end let everything come to rest, and check that."""
+    reality = Reality(machine, settings)
+    for op in ops:
+        _do(reality, op)
+        check(reality, When.STEP)
+    rest(reality)
+    return reality
+
+
+def check(reality: Reality, when: When) -> None:
+    """Raise Broken if any of the laws that hold then is broken."""
+    if found := breaches(LAWS, reality, when):
+        raise Broken(found)
+
+
+def rest(reality: Reality) -> None:
+    """Answer everything until nothing is on its way. A history that never comes to rest is a deadlock or a loop."""
+    while reality.land_late():
+        pass
+    while strictstarts.one_goes_on(reality):
+        pass
+    reality.read_topology()
+    if not reality.is_reached:
+        reality.connect()
+    reality.take_inventory()
+    told = sum(1 + 2 * len(inventory.views) for inventory in reality.inventories)
+    waiting = len(reality.flight) + len(reality.looks) + len(reality.retries) + len(reality.timers) + told
+    reality.came_to_rest = False
+    for _ in range(40 + 60 * len(reality.containers) + 3 * waiting):
+        if not strictstarts.one_goes_on(reality) and not reality.go_on() and not measure_all(reality):
+            reality.came_to_rest = True
+            break
+        check(reality, When.STEP)
+    check(reality, When.REST)
+
+
+def _do(reality: Reality, op: Op) -> None:
+    what, who, how = op
+    verbs = _DYNAMIC_VERBS if reality.settings.policy is PolicyName.DYNAMIC else _VERBS
+    verbs[what % len(verbs)](reality, who, how)
+
+
+def _end_start(reality: Reality, who: int, how: int) -> None:
+    """A start that was held goes on, fails, or is given up."""
+    locked = [real for real in reality.containers.values() if real.is_locked]
+    if locked and (real := locked[who % len(locked)]).verdict:
+        strictstarts.go_on(reality, real, fails=how % 6 == 0)
+        if how % 5:
+            reality.begin_look(real.key)
+    elif locked and how % 3 == 0:
+        strictstarts.let_go(reality, real)
+
+
+def _pick(
+    choose: Callable[[Reality], Sequence[object]], act: Callable[[Reality, int, int], None]
+) -> Callable[..., None]:
+    def verb(reality: Reality, who: int, how: int) -> None:
+        if things := choose(reality):
+            act(reality, who % len(things), how)
+
+    return verb
+
+
+def _crash(reality: Reality, who: int, how: int) -> None:
+    reality.crash([bool(who >> bit & 1) for bit in range(5)], is_slow=how % 3 == 0)
+
+
+def _release(reality: Reality, who: int, how: int) -> None:
+    """Everything is to be given back, and the daemon ends; it is started again at some time."""
+    if reality.world.is_releasing:
+        _crash(reality, who, how)
+    elif how % 4 == 0:
+        reality.feed(ReleaseRequested())
+
+
+def _astray(reality: Reality, who: int, how: int) -> None:
+    """An order is taken by the engine and not by the kernel; or what was in its way is gone, and nobody says so."""
+    if reality.flight and how % 3:
+        reality.deliver(who % len(reality.flight), _ASTRAY[how % 2])
+        return
+    confined = [real for real in reality.containers.values() if real.above is not None]
+    if confined:
+        reality.relent(confined[who % len(confined)])
+
+
+def _reconnect(reality: Reality, who: int, how: int) -> None:
+    reality.disconnect()
+    if how % 2:
+        reality.connect(is_slow=how % 3 == 0)
+
+
+def _switch(reality: Reality, who: int, how: int) -> None:
+    """Other settings, another policy perhaps: what is online stays a machine on which they are lawful."""
+    reality.read_settings(SETTINGS[who % len(SETTINGS)] if how % 3 == 0 else reality.settings)
+
+
+def _land_late(reality: Reality, who: int, how: int) -> None:
+    reality.land_late()
+
+
+_delay = _pick(
+    lambda r: r.flight, lambda r, i, how: r.feed(OrderDelayed(r.flight[i].container, r.flight[i].number + how % 2))
+)
+_deliver = _pick(lambda r: r.flight, lambda r, i, how: r.deliver(i, _OUTCOMES[how % len(_OUTCOMES)]))
+_land = _pick(lambda r: r.flight, lambda r, i, how: r.land(i))
+_look = _pick(lambda r: r.looks, lambda r, i, how: r.deliver_look(i if how % 4 == 0 else 0))
+_inventory = _pick(lambda r: r.inventories, lambda r, i, how: r.deliver_inventory(i))
+_retry = _pick(lambda r: r.retries, lambda r, i, how: r.retry(i))
+_linger = _pick(lambda r: r.timers, lambda r, i, how: r.time_out(i))
+_end_stop = _pick(lambda r: r.stopping, lambda r, i, how: r.deliver_stop(i, fails=how % 2 == 0))
+
+_FATES: list[_Step] = [
+    *[_deliver] * 6,
+    *[_land] * 2,
+    *[_look] * 6,
+    *[_retry] * 2,
+    _linger,
+    lambda reality, who, how: reality.take_inventory(),
+    lambda reality, who, how: reality.begin_inventory(),
+    *[_inventory] * 2,
+    _land_late,
+    *[_end_start] * 2,
+    _delay,
+    _crash,
+    _reconnect,
+    *[_astray] * 2,
+    _end_stop,
+    _release,
+]
+
+
+def _users(mix: Mix) -> list[_Step]:
+    """What users do, each as often as the mix says."""
+
+    def step(verb: Verb) -> _Step:
+        return lambda reality, who, how: use(reality, verb, 1000 * who + how)
+
+    return [step(verb) for verb, weight in mix.verbs.items() for _ in range(weight)]
+
+
+_VERBS = [*_users(STATIC_MIX), *_FATES]
+_DYNAMIC_VERBS = [*_users(DYNAMIC_MIX), *_FATES, _switch]
+
+
+def random_history(rng: random.Random, length: int) -> list[Op]:
+    """A history of at most `length` things, from a seeded source."""
+    return [(rng.randrange(1000), rng.randrange(1000), rng.randrange(1000)) for _ in range(rng.randint(1, length))]

@@ -1,0 +1,157 @@
+"""What users do in a history: the acts of a churn, done to a Reality, and mostly seen by it."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+import msgspec
+
+from sidecar.decide.container.swarm_task import TASK_LABEL
+from sidecar.decide.facts import DefragmentRequested, Phase, ResizeRequested
+from sidecar.decide.settings import PolicyName
+from state.key import ContainerKey
+from tests.support.churn import Act, Mix, Scene, Verb, act
+from tests.support.decide import strictstarts
+from tests.support.decide.real import ENGINE, Real
+from tests.support.decide.reality import Reality
+from tests.support.decide.workloads import acknowledge, measure
+from tests.support.kinds import ELASTIC, FIXED, ODD, Wanted
+
+MOST: Final = 7
+"""Containers at a time."""
+
+STATIC_MIX: Final = Mix(
+    kinds=(*FIXED, *ODD),
+    verbs={
+        Verb.CREATE: 3,
+        Verb.START: 3,
+        Verb.STOP: 1,
+        Verb.EXIT: 1,
+        Verb.RESTART: 1,
+        Verb.REMOVE: 1,
+        Verb.PAUSE: 1,
+        Verb.UNPAUSE: 1,
+        Verb.RENAME: 1,
+        Verb.TAMPER: 1,
+        Verb.SWITCH: 1,
+    },
+)
+
+_SOMETIMES_ALIGNED: Final = msgspec.structs.replace(
+    ELASTIC, weight=27, labels={**ELASTIC.labels, "cpuset.numa": (*[""] * 6, "single")}
+)
+
+DYNAMIC_MIX: Final = Mix(
+    kinds=(*FIXED, *ODD, _SOMETIMES_ALIGNED),
+    verbs={**STATIC_MIX.verbs, Verb.LOAD: 2, Verb.ACKNOWLEDGE: 2, Verb.RESIZE: 1, Verb.DEFRAGMENT: 1},
+)
+
+
+def mix_of(reality: Reality) -> Mix:
+    """What users do under the policy that there is now."""
+    return DYNAMIC_MIX if reality.settings.policy is PolicyName.DYNAMIC else STATIC_MIX
+
+
+def use(reality: Reality, verb: Verb, seed: int) -> None:
+    """Users do this, in a way that the seed says, if they can."""
+    chance = Random(seed)
+    drawn = act(verb, chance, _scene(reality), mix_of(reality))
+    if drawn is None:
+        return
+    if drawn.container:
+        _with_one(reality, reality.containers[ContainerKey(ENGINE, drawn.container)], drawn, chance)
+        return
+    match verb:
+        case Verb.CREATE:
+            _create(reality, drawn.wanted, chance)
+        case Verb.SWITCH:
+            reality.toggle_cpu(min(drawn.cpus))
+            if _is_seen(chance):
+                reality.read_topology()
+            if _is_seen(chance):
+                reality.take_inventory()
+        case Verb.DEFRAGMENT:
+            reality.feed(DefragmentRequested())
+        case _:
+            pass
+
+
+def _scene(reality: Reality) -> Scene:
+    free = [real.id for real in reality.containers.values() if not real.is_locked and real is not reality.group]
+    return Scene(
+        containers=free,
+        has_room=len(reality.containers) < MOST,
+        online=reality.online,
+        present=reality.machine.online,
+        sizes=range(1, max(2, len(reality.online))),
+    )
+
+
+def _is_seen(chance: Random) -> bool:
+    return chance.random() < 0.75
+
+
+def _create(reality: Reality, wanted: Wanted, chance: Random) -> None:
+    labels, limits = wanted.labels_of(reality.created), wanted.limits
+    if labels and chance.random() < 0.15:
+        labels[TASK_LABEL] = str(reality.created)
+    real = reality.create(
+        labels,
+        cpuset=limits.cpuset,
+        nano_cpus=limits.nano_cpus,
+        quota=limits.cpu_quota,
+        mems="1" if 1 in reality.machine.memory and chance.random() < 0.2 else "",
+        is_member=chance.random() < 0.35,
+    )
+    real.asks = chance.random() < 0.25
+    if _is_seen(chance):
+        reality.begin_look(real.key)
+    if chance.random() < 0.35:
+        _start(reality, real)
+        reality.begin_look(real.key)
+
+
+def _start(reality: Reality, real: Real) -> None:
+    if real.asks:
+        strictstarts.hold(reality, real)
+    else:
+        reality.start(real)
+
+
+def _with_one(reality: Reality, real: Real, drawn: Act, chance: Random) -> None:
+    match drawn.verb:
+        case Verb.START:
+            _start(reality, real)
+        case Verb.STOP:
+            reality.stop(real)
+        case Verb.EXIT:
+            reality.stop(real, restarts=chance.random() < 0.6)
+        case Verb.RESTART:
+            reality.stop(real)
+            _start(reality, real)
+        case Verb.REMOVE:
+            reality.remove(real, by_half=chance.random() < 0.15)
+        case Verb.PAUSE if real.phase is Phase.RUNNING:
+            reality.pause(real)
+        case Verb.UNPAUSE if real.phase is Phase.PAUSED:
+            reality.unpause(real)
+        case Verb.RENAME:
+            reality.created += 1
+            real.name = f"c{reality.created}"
+        case Verb.TAMPER:
+            reality.tamper(real, drawn.cpus)
+        case Verb.LOAD:
+            real.demand = drawn.load
+            measure(reality, real, is_throttled=chance.random() < 0.15)
+            return
+        case Verb.RESIZE:
+            reality.feed(ResizeRequested(real.key, drawn.size))
+            return
+        case Verb.ACKNOWLEDGE:
+            acknowledge(reality, chance.randrange(100), None if chance.random() < 0.75 else chance.randrange(3))
+            return
+        case _:
+            return
+    if chance.random() < 0.8:
+        reality.begin_look(real.key)

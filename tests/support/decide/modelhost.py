@@ -1,0 +1,93 @@
+"""The modelled host of the histories, without a daemon: its containers, and what users do to them."""
+
+from __future__ import annotations
+
+from sidecar.decide.facts import Phase, ViewKind
+from sidecar.decide.orders import Update
+from sidecar.decide.settings import shared_id
+from sidecar.simulation.model_host import ModelHost
+from sidecar.simulation.model_kernel import ENGINE_GROUP, ModelKernel
+from sidecar.simulation.model_limits import Limits, changed
+from state.cpuset import EMPTY, CPUSet
+from state.key import ContainerKey
+from state.topology import Topology
+from tests.support.decide.real import ENGINE, Real
+
+
+class Host(ModelHost[Real]):
+    """A ModelHost on cgroup v2. `group` is the cgroup that confines the shared pool, if it has a name."""
+
+    def __init__(self, machine: Topology, shared_slice: str) -> None:
+        super().__init__(ModelKernel(machine))
+        self.mems = CPUSet(machine.memory)
+        self.created = 0
+        self.group: Real | None = None
+        if shared_slice:
+            key = ContainerKey(ENGINE, shared_id(shared_slice))
+            self.group = self.add(Real(key=key, name=shared_slice, kernel=self.kernel, kind=ViewKind.GROUP, home=""))
+            self.group.phase = Phase.RUNNING
+            self.kernel.enter(key.id, EMPTY, self.group.home)
+
+    def create(
+        self,
+        labels: dict[str, str],
+        *,
+        cpuset: str = "",
+        nano_cpus: int = 0,
+        quota: int = 0,
+        mems: str = "",
+        is_member: bool = False,
+    ) -> Real:
+        """A new container, not started; in the group that confines the shared pool, or not."""
+        self.created += 1
+        limits = Limits(cpuset=cpuset, nano_cpus=nano_cpus, cpu_quota=quota, mems=mems)
+        return self.add(
+            Real(
+                key=ContainerKey(ENGINE, f"{self.created:064x}"),
+                name=f"c{self.created}",
+                kernel=self.kernel,
+                labels=labels,
+                limits=limits,
+                had=limits,
+                created_at=str(self.created),
+                home=self.group.id if self.group and is_member else ENGINE_GROUP,
+            )
+        )
+
+    def start(self, real: Real, now: float = 0.0) -> bool:
+        """Start it: where its configuration says. That it runs elsewhere is news."""
+        is_running = super().start(real, now)
+        self.note(real, real.configured(self.online))
+        return is_running
+
+    def stop(self, real: Real, *, restarts: bool = False) -> None:
+        """It ends, by itself or not."""
+        if real.phase.is_live:
+            self.die(real, restarts=restarts)
+
+    def write(self, real: Real, cpus: CPUSet) -> None:
+        """A live container's cpuset is written in the kernel, whatever it is configured for."""
+        if real.phase.is_live:
+            self.kernel.write(real.id, cpus)
+            self.note(real, cpus)
+
+    def relent(self, real: Real) -> None:
+        """What is above a container has all CPUs again, and it runs where it is configured for, or that is news."""
+        super().relent(real)
+        self.note(real, real.configured(self.online) or self.online)
+
+    def note(self, real: Real, cpus: CPUSet) -> None:
+        """It was to run on these CPUs. That the cgroup above it has it run elsewhere is news."""
+        if not real.is_member and real.effective is not None and not real.effective <= cpus:
+            real.is_unseen = True
+
+    def tamper(self, real: Real, cpus: CPUSet) -> None:
+        """Somebody else's `docker update --cpuset-cpus`."""
+        if cpus and not self.objection(real, Update(cpus=cpus)):
+            real.is_unseen = real.is_tampered = True
+            self.update(real, changed(Update(cpus=cpus)))
+
+    def toggle_cpu(self, cpu: int) -> None:
+        """A CPU goes offline or comes back; the last one stays."""
+        if online := CPUSet.from_mask(self.online.mask ^ (1 << cpu)):
+            self.switch(online)

@@ -1,0 +1,380 @@
+"""A pure model of a host: what containers really do, beside what the World believes. Histories play on it.
+
+Everything that can go wrong between the two is a verb: outcomes lost before or after an order took effect (or taking
+effect later), looks that arrive late and out of order, events never seen, somebody else's updates, CPUs going offline,
+the daemon killed and restarted at any point. The engine does one order at a time per container, as real ones do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sidecar.decide.facts import (
+    ContainerRemoved,
+    ContainerSeen,
+    CpusetApplied,
+    CpusetFailed,
+    EngineConnected,
+    EngineDisconnected,
+    EngineInfo,
+    Fact,
+    Failure,
+    InventoryTaken,
+    RetryDue,
+    SettingsChanged,
+    StopFailed,
+    TimerEnded,
+    TopologyRead,
+)
+from sidecar.decide.orders import (
+    AnswerStart,
+    ApplyCpuset,
+    LookAgain,
+    Order,
+    ReadTopology,
+    SendSignal,
+    StartTimer,
+    StopContainer,
+)
+from sidecar.decide.reconcile import begin
+from sidecar.decide.settings import Settings
+from sidecar.decide.step import step
+from sidecar.decide.world import World, replace
+from sidecar.simulation.model_limits import changed
+from state.codec import decode, encode, to_builtins
+from state.cpuset import CPUSet
+from state.key import ContainerKey
+from state.model import State
+from state.topology import Topology
+from tests.support.decide.modelhost import Host
+from tests.support.decide.news import Inventory, Look
+from tests.support.decide.real import ENGINE, Real
+
+
+class Reality(Host):
+    """A host with a daemon on it. `orders_given` holds (world before, order) of every order of the last burst."""
+
+    def __init__(self, machine: Topology, settings: Settings) -> None:
+        super().__init__(machine, settings.shared_slice)
+        self.settings = settings
+        self.tickets = 0
+        self.flight: list[ApplyCpuset] = []
+        self.landed: set[int] = set()
+        self.late: list[ApplyCpuset] = []
+        self.looks: list[Look] = []
+        self.inventories: list[Inventory] = []
+        self.retries: list[RetryDue] = []
+        self.timers: list[StartTimer] = []
+        self.signals: list[SendSignal] = []
+        self.stopping: list[StopContainer] = []
+        self.paused: dict[ContainerKey, int] = {}
+        self.failed_with_memory: set[ContainerKey] = set()
+        self.checkpoint = State()
+        self.bursts: list[tuple[Fact, ...]] = []
+        self.first = self.world = begin(State(), machine, settings)
+        self.planned_from = self.world
+        self.last_orders: tuple[Order, ...] = ()
+        self.new_orders: list[ApplyCpuset] = []
+        self.new_answers: list[AnswerStart] = []
+        self.given_back: list[Real] = []
+        self.came_to_rest = True
+        self.blocked: list[Look] = []
+        self.connect()
+
+    def ticket(self) -> int:
+        """The next ticket."""
+        self.tickets += 1
+        return self.tickets
+
+    def feed(self, *facts: Fact) -> None:
+        """Let the daemon take a burst: step, commit, and start the orders."""
+        self._take_for_their_own()
+        self.bursts.append(facts)
+        if any(isinstance(fact, SettingsChanged | TopologyRead) for fact in facts):
+            self.failed_with_memory.clear()
+        self.planned_from = self.world
+        self.world, orders = step(self.world, facts)
+        self.last_orders = orders
+        forgotten = set(self.planned_from.state.originals) - set(self.world.state.originals)
+        if self.world.is_releasing:
+            self.given_back = [
+                self.containers[id] for id in forgotten if id in self.world.containers.keys() & self.containers
+            ]
+        self.checkpoint = self.world.state
+        self.new_orders = [order for order in orders if isinstance(order, ApplyCpuset)]
+        self.new_answers = [order for order in orders if isinstance(order, AnswerStart)]
+        for order in orders:
+            self._start(order)
+
+    def _take_for_their_own(self) -> None:
+        """What those have now that were given back before is what they had before the next order."""
+        for real in self.given_back:
+            real.is_ours, real.had = False, real.limits
+        self.given_back = []
+
+    def _start(self, order: Order) -> None:
+        match order:
+            case ApplyCpuset():
+                self.flight.append(order)
+            case StartTimer():
+                self.timers.append(order)
+            case LookAgain():
+                self.begin_look(order.container)
+            case StopContainer():
+                self.stopping.append(order)
+            case SendSignal():
+                self.signals.append(order)
+            case AnswerStart():
+                if (real := self.containers.get(order.container)) and real.held == order.number:
+                    real.held, real.verdict = None, order
+            case ReadTopology():
+                self.pending_read = True
+
+    def unlock(self, real: Real) -> None:
+        """A start is over: the engine answers whoever asked about the container meanwhile."""
+        for look in [each for each in self.blocked if each.container == real.key]:
+            self.blocked.remove(look)
+            self.looks.append(Look(real.view(), real.key, look.began))
+
+    def is_being_looked_at(self, key: ContainerKey) -> bool:
+        """Whether somebody looks who has not told yet; who looks at a group looks at its members."""
+        keys = {key} if self.group is None else {key, self.group.key}
+        return bool(self.inventories) or any(look.container in keys for look in [*self.looks, *self.blocked])
+
+    # What the edges of the daemon do.
+
+    def begin_look(self, container: ContainerKey) -> None:
+        """Look at a container; the answer is delivered later, perhaps after others."""
+        real = self.containers.get(container)
+        if real and real.is_locked:
+            self.blocked.append(Look(None, container, self.ticket()))
+            return
+        self.looks.append(Look(real.view() if real else None, container, self.ticket()))
+        if real:
+            real.is_unseen = False
+
+    def deliver_look(self, index: int) -> None:
+        """The allocator hears of a look."""
+        look = self.looks.pop(index)
+        if look.view is None:
+            self.feed(ContainerRemoved(look.container, look.began))
+        else:
+            self.feed(ContainerSeen(look.view, look.began))
+
+    def take_inventory(self) -> None:
+        """Look at everything, and tell at once."""
+        if self.is_reached:
+            self.begin_inventory()
+            self.deliver_inventory(len(self.inventories) - 1)
+
+    def begin_inventory(self) -> None:
+        """Look at everything; what was seen is told later, when others may have told other things."""
+        if not self.is_reached:
+            return
+        began = self.ticket()
+        views = []
+        for real in self.containers.values():
+            real.is_unseen = real.is_unseen and real.is_locked
+            views.append(real.glance() if real.is_locked else real.view())
+        self.inventories.append(Inventory(tuple(views), began))
+
+    def deliver_inventory(self, index: int) -> None:
+        """The allocator hears of an inventory."""
+        taken = self.inventories.pop(index)
+        listed = {view.key for view in taken.views}
+        gone = tuple(id for id in self.world.containers if id not in listed)
+        self.feed(InventoryTaken(taken.views, gone, taken.began))
+
+    def read_topology(self) -> None:
+        """Hotplug was noticed."""
+        self.feed(TopologyRead(self.topology()))
+
+    def land(self, index: int) -> None:
+        """An order takes effect; its answer is still on its way."""
+        order = self.flight[index]
+        if self._is_locked(order.container):
+            return
+        real = self.containers.get(order.container)
+        if order.number not in self.landed and (real is None or not self.objection(real, order.update)):
+            self._land_earlier(order)
+            self.landed.add(order.number)
+            self._take_effect(order)
+
+    def _land_earlier(self, order: ApplyCpuset) -> None:
+        for late in [each for each in self.late if each.container == order.container]:
+            self.late.remove(late)
+            self._take_effect(late)
+
+    def deliver(self, index: int, how: str) -> None:
+        """One order ends: ok, lost-before, lost-after, lost-late, failed, failed-after, ineffective (what is above the
+        container lacks CPUs), overwritten (somebody writes to the kernel besides). While a start holds the lock it can
+        only be given up.
+        """
+        order = self.flight[index]
+        if self._is_locked(order.container):
+            self._give_up(order, how)
+            return
+        self.flight.pop(index)
+        self._land_earlier(order)
+        real = self.containers.get(order.container)
+        if order.number in self.landed:
+            how = "landed" if how in ("ok", "ineffective", "overwritten") else "lost"
+        if real is None:
+            self._failed(order, Failure.GONE)
+        elif how not in ("landed", "lost") and self.objection(real, order.update):
+            self._failed(order, Failure.REFUSED)
+        elif how in ("ok", "landed", "ineffective", "overwritten"):
+            if how != "landed":
+                self._take_effect_as(order, real, how)
+            self._accepted(order, real)
+        elif how in ("lost-before", "lost"):
+            self._failed(order, Failure.LOST)
+        elif how == "lost-after":
+            self._take_effect(order)
+            self._failed(order, Failure.LOST)
+        elif how == "lost-late":
+            self.late.append(order)
+            self._failed(order, Failure.LOST)
+        elif how == "failed-after":
+            self.write(real, order.update.cpus)
+            self._failed(order, Failure.FAILED)
+        else:
+            self._failed(order, Failure.FAILED)
+
+    def _take_effect_as(self, order: ApplyCpuset, real: Real, how: str) -> None:
+        """The engine takes the order; what the kernel makes of it is another matter."""
+        self.relent(real)
+        if how == "ineffective":
+            self.shrink_above(real)
+        self._take_effect(order)
+        if how == "overwritten" and real.effective is not None:
+            self.kernel.write(real.id, self.online - order.update.cpus or self.online)
+            real.is_unseen = True
+
+    def _accepted(self, order: ApplyCpuset, real: Real) -> None:
+        """The engine took the order: what the kernel shows of one that is live is the last word."""
+        effective = real.effective if order.live else None
+        if effective is None or effective == order.update.cpus:
+            self.feed(CpusetApplied(order.container, order.number, effective, self.ticket()))
+            return
+        # Where it runs and what it is configured for is told.
+        real.is_unseen = real.is_unseen and real.cpuset != str(order.update.cpus)
+        self._failed(order, Failure.INEFFECTIVE, effective)
+
+    def _is_locked(self, container: ContainerKey) -> bool:
+        real = self.containers.get(container)
+        return real is not None and real.is_locked
+
+    def _give_up(self, order: ApplyCpuset, how: str) -> None:
+        if how in ("lost-before", "lost-late"):
+            self.flight.remove(order)
+            self.late += [order] if how == "lost-late" else []
+            self._failed(order, Failure.LOST)
+
+    def go_on(self) -> bool:
+        """One thing that is due happens, and goes well; whether there was any."""
+        free = [index for index, order in enumerate(self.flight) if not self._is_locked(order.container)]
+        if free:
+            self.deliver(free[0], "ok")
+        elif self.looks:
+            self.deliver_look(0)
+        elif self.inventories:
+            self.deliver_inventory(0)
+        elif self.retries:
+            self.retry(0)
+        elif self.stopping:
+            self.deliver_stop(0)
+        elif self.timers:
+            self.time_out(0)
+        else:
+            return False
+        return True
+
+    def land_late(self) -> bool:
+        """A lost order takes effect after all; whether there was one that can."""
+        free = [order for order in self.late if not self._is_locked(order.container)]
+        for order in free[:1]:
+            self.late.remove(order)
+            self._take_effect(order)
+        return bool(free)
+
+    def _take_effect(self, order: ApplyCpuset) -> None:
+        real = self.containers.get(order.container)
+        if real is not None and not self.objection(real, order.update):
+            real.is_ours, real.is_tampered = True, False
+            self.update(real, changed(order.update))
+            self.note(real, order.update.cpus)
+
+    def _failed(self, order: ApplyCpuset, failure: Failure, effective: CPUSet | None = None) -> None:
+        self.retries.append(RetryDue(order.container, order.number))
+        if failure is not Failure.REFUSED:
+            self.paused[order.container] = order.number
+        if order.update.mems is not None:
+            self.failed_with_memory.add(order.container)
+        self.feed(CpusetFailed(order.container, order.number, failure, f"it {failure.value}", self.ticket(), effective))
+
+    def deliver_stop(self, index: int, *, fails: bool = False) -> None:
+        """A container that was to be stopped is, or is not."""
+        order = self.stopping.pop(index)
+        real = self.containers.get(order.container)
+        if real is None or not real.phase.is_live:
+            return
+        if fails:
+            self.feed(StopFailed(order.container, "it cannot be stopped"))
+        else:
+            self.stop(real)
+            self.begin_look(real.key)
+
+    def retry(self, index: int) -> None:
+        """A pause after a failure is over."""
+        due = self.retries.pop(index)
+        if self.paused.get(due.container) == due.order:
+            del self.paused[due.container]
+        self.feed(due)
+
+    def time_out(self, index: int) -> None:
+        """A timer is over."""
+        timer = self.timers.pop(index)
+        self.feed(TimerEnded(timer.container, timer.purpose, timer.number))
+
+    def read_settings(self, settings: Settings) -> None:
+        """SIGHUP, with other settings."""
+        self.settings = settings = replace(settings, shared_slice=self.settings.shared_slice)
+        self.feed(SettingsChanged(to_builtins(settings)))
+
+    def connect(self, *, is_slow: bool = False) -> None:
+        """The engine is reached, and everything is looked at; other news may come before all of that is told."""
+        self.is_reached, self.there_when_reached = True, frozenset(self.containers)
+        engine = EngineInfo(name=ENGINE, version="1", api_version="1.41", ncpu=len(self.machine.online))
+        self.feed(EngineConnected(engine, self.ticket()))
+        self.begin_inventory()
+        if not is_slow:
+            self.deliver_inventory(len(self.inventories) - 1)
+
+    def disconnect(self) -> None:
+        """The engine is lost; orders on their way end unknown, and nobody takes inventories."""
+        self.is_reached = False
+        self.feed(EngineDisconnected("gone"))
+
+    def crash(self, fates: Sequence[bool], *, is_slow: bool = False) -> None:
+        """The daemon dies; each order on its way took effect, or never will. It starts again from its checkpoint."""
+        for index, order in enumerate([*self.late, *self.flight]):
+            if order.number not in self.landed and fates[index % len(fates)]:
+                self._take_effect(order)
+        self.flight, self.late, self.looks, self.retries, self.timers, self.blocked = [], [], [], [], [], []
+        self._take_for_their_own()
+        self.stopping = []
+        for real in self.containers.values():
+            real.held = None
+        self.landed, self.inventories, self.bursts = set(), [], []
+        self.paused, self.failed_with_memory = {}, set()
+        saved = decode(encode(self.checkpoint), State)
+        self.first = self.world = begin(saved, self.topology(), self.settings)
+        self.connect(is_slow=is_slow)
+
+    def replayed(self) -> World:
+        """The world that the journal of this life gives."""
+        world = self.first
+        for burst in self.bursts:
+            world, _ = step(world, burst)
+        return world

@@ -1,0 +1,96 @@
+"""Starts that a runtime holds until the sidecar answers, on the modelled host; the engine's lock is held meanwhile."""
+
+from __future__ import annotations
+
+from sidecar.decide.container.container import Standing
+from sidecar.decide.facts import StartHeld, StartLetGo
+from sidecar.decide.orders import AnswerStart
+from sidecar.decide.world import replace
+from sidecar.simulation.model_host import STARTABLE
+from state.cpuset import EMPTY, CPUSet
+from tests.support.decide.real import Real
+from tests.support.decide.reality import Reality
+
+
+def hold(reality: Reality, real: Real) -> None:
+    """The engine starts it, and its runtime asks."""
+    if real.is_locked or real.phase not in STARTABLE:
+        return
+    real.held = number = reality.ticket()
+    known = reality.world.containers.get(real.key)
+    in_bundle = real.had.cpu_quota or real.had.nano_cpus // 10_000
+    view = known.view if known else replace(real.glance(), cpuset=real.cpuset, mems=real.mems, cpu_quota=in_bundle)
+    reality.feed(StartHeld(view, number, reality.ticket()))
+
+
+def let_go(reality: Reality, real: Real) -> None:
+    """Nobody answered in time: it does not start."""
+    if real.held is not None:
+        number, real.held = real.held, None
+        reality.feed(StartLetGo(real.key, number))
+        reality.unlock(real)
+
+
+def go_on(reality: Reality, real: Real, *, fails: bool) -> None:
+    """A start that was answered happens, or fails for some reason of its own."""
+    verdict, real.verdict = real.verdict, None
+    if verdict is None:
+        return
+    limits = replace(real.limits, cpuset=str(verdict.update.cpus)) if verdict.update else real.limits
+    wanted = CPUSet.parse(limits.cpuset)
+    if not fails and not verdict.refusal and wanted <= reality.online:
+        reality.enter(real, limits)
+        reality.note(real, wanted or reality.online)
+    reality.unlock(real)
+
+
+def one_goes_on(reality: Reality) -> bool:
+    """One start that was answered happens; whether there was any."""
+    for real in reality.containers.values():
+        if real.verdict is not None:
+            go_on(reality, real, fails=False)
+            reality.begin_look(real.key)
+            return True
+    return False
+
+
+def ordered_while_held(reality: Reality) -> list[str]:
+    """Orders of the last burst to containers whose starts wait for an answer: the engine would not obey them."""
+    return [
+        f"{real.name} was ordered onto {order.update.cpus}, and its start is held"
+        for order in reality.new_orders
+        if (real := reality.containers.get(order.container)) and real.held is not None
+    ]
+
+
+def answered_wrongly(reality: Reality) -> list[str]:
+    """What the last burst answered against the rules, as sentences."""
+    found: list[str] = []
+    for answer in reality.new_answers:
+        if answer.update is not None:
+            found += _entered(reality, answer, answer.update.cpus)
+    return found
+
+
+def _entered(reality: Reality, answer: AnswerStart, cpus: CPUSet) -> list[str]:
+    world, found = reality.world, []
+    name = world.containers[answer.container].view.name
+    granted = world.state.assignments.get(answer.container)
+    if not cpus:
+        found.append(f"{name} was started on no CPU")
+    if granted is None and world.containers[answer.container].wish.demand is not None:
+        found.append(f"{name} was started on {cpus}, though it asks for CPUs of its own and has none")
+    if answer.exclusive != (granted is not None) or (granted and granted.cpus != cpus):
+        found.append(f"{name} was started on {cpus}, and its grant is {granted and granted.cpus}")
+    for id, other in world.containers.items():
+        is_apart = other.wish.standing in (Standing.UNMANAGED, Standing.MEMBER)
+        if id == answer.container or is_apart or not (granted or id in world.state.assignments):
+            continue
+        if both := (cpus - world.state.reserved) & CPUSet.from_mask(other.footprint):
+            found.append(f"{name} was started on {both}, where {other.view.name} may be")
+        real = reality.containers.get(id)
+        if real is None or real.is_unseen or reality.is_being_looked_at(id):
+            continue
+        if both := (cpus - world.state.reserved) & (real.effective or EMPTY):
+            found.append(f"{name} was started on {both}, where {real.name} is")
+    return found
