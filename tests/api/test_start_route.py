@@ -335,12 +335,16 @@ async def test_a_held_start_keeps_no_place_from_others(tmp_path: Path, monkeypat
     counter = Counter(tmp_path, Story())
     counter.deciding = trio.Event()
     ids = [f"{number:064x}" for number in range(1, 4)]
+
+    def is_held(count: int) -> bool:
+        return len(counter.desk._waiting) == count
+
     async with counter.serving(), trio.open_nursery() as nursery:
         for held, id in enumerate(ids, start=1):
             counter.glance(id)
             nursery.start_soon(partial(counter.ask, id=id))
             # One that has not asked yet would give its place to the next.
-            await until(lambda held=held: len(counter.desk._waiting) == held)
+            await until(partial(is_held, held))
         assert await counter.ask(id="d" * 64) == (503, {"error": "not started: 3 starts are held already"})
         ready = await trio.to_thread.run_sync(_blocking, counter.path, "GET", "/readyz", b"", {})
         assert ready[0] == 200
