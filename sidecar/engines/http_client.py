@@ -48,6 +48,9 @@ _CONNECTIONS: Final = 64
 _GLANCES: Final = 16
 """New containers inspected at once by the event reader; of more, only the events are handed over."""
 
+_CHECK_SECONDS: Final = 2.0
+"""How often a silent event stream is asked whether it still has a connection."""
+
 _OVERLAP_SECONDS: Final = 2.0
 """How far back the stream asks for. The engine answers before it has subscribed, and its ring may hold events slightly
 out of order; what comes twice does no harm, since an event is only a hint."""
@@ -281,7 +284,7 @@ class Reader:
     async def _read(self, response: aiohttp.ClientResponse) -> None:
         lines = Lines(_EVENT_BYTES)
         try:
-            while chunk := await response.content.readany():
+            while chunk := await _next_chunk(response):
                 for line in lines.feed(chunk):
                     self._push(line)
         except (aiohttp.ClientError, OSError) as error:
@@ -319,6 +322,20 @@ class Reader:
             self._feed.end(EngineUnavailable("the event stream was closed"))
         else:
             self._feed.end(task.exception())
+
+
+async def _next_chunk(response: aiohttp.ClientResponse) -> bytes:
+    """Return what comes next on a stream, b"" at its end. aiohttp.ClientError where it has no connection any more.
+
+    aiohttp closes a connection on which it cannot understand a chunk, and does not always tell the one who waits for
+    more (3.14; tests/engines/docker/test_docker_streams.py).
+    """
+    while True:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CHECK_SECONDS):
+                return await response.content.readany()
+        if response.connection is None or response.connection.transport is None:
+            raise aiohttp.ServerDisconnectedError("its connection was closed")
 
 
 def _session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
