@@ -35,7 +35,7 @@ from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.shortfall import with_facts
 from sidecar.decide.world import World, replace
 from state.cause import TakenOver
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
 from state.model import Demand, State
 from state.refusal import Refusal
@@ -63,6 +63,7 @@ class DynamicPolicy:
         # 4. Better CPUs.
         if was_released or world.is_defragmenting:
             state = defragmented(world, state)
+        state = _without_takes_from_arrivals(world, state)
         return unless_only_told_anew(world.state, state)
 
     def desired(self, world: World, container: Container) -> CPUSet | None:
@@ -73,6 +74,23 @@ class DynamicPolicy:
         if assignment:
             return held(assignment, container)
         return world.state.vacated
+
+
+def _without_takes_from_arrivals(world: World, state: State) -> State:
+    """The books in which nothing is leaving a grant that did not hold it before this decision: that a container runs
+    somewhere among all others is no right to stay there.
+    """
+    for key, each in state.assignments.items():
+        if each.leaving is None:
+            continue
+        before, container = world.state.assignments.get(key), world.containers.get(key)
+        if before is not None:
+            had = before.cpus | (before.leaving.cpus if before.leaving else EMPTY)
+        else:
+            had = container.place.seen if container and keeps(world, world.state, container) else EMPTY
+        if each.leaving.cpus - had:
+            state = state.holding(replace(each, leaving=each.leaving.within(had)))
+    return state
 
 
 def _answer(world: World, state: State, container: Container) -> State:

@@ -22,13 +22,16 @@ _COMING: Final = (Phase.CREATED, Phase.RESTARTING)
 
 
 def may_hold(world: World, state: State, demand: Demand, cpus: CPUSet) -> bool:
-    """Whether these very CPUs could be granted to this demand: as many, free, and leaving a shared pool."""
+    """Whether these very CPUs could be granted to this demand: as many, free, placed by its rules, and leaving a shared
+    pool.
+    """
     least, most = bounds(world, demand)
-    return (
-        least <= len(cpus) <= most
-        and cpus <= state.assignable - world.strangers
-        and room_in(world, state).objection(cpus) is None
-        and (FULL_PCPUS_ONLY not in options_of(world, demand) or cpus == world.topology.whole_cores(cpus))
+    if not least <= len(cpus) <= most or not cpus <= state.assignable - world.strangers:
+        return False
+    accept = room_in(world, state).objection
+    found = choose(world.topology, cpus, ask_of(world, demand, len(cpus)), reserved=state.reserved, accept=accept)
+    return found == cpus and (
+        FULL_PCPUS_ONLY not in options_of(world, demand) or cpus == world.topology.whole_cores(cpus)
     )
 
 
@@ -150,9 +153,14 @@ def _neighbours(world: World, state: State, strangers: CPUSet) -> Neighbours:
 
 
 def keeps(world: World, state: State, container: Container) -> bool:
-    """Whether a container that asks runs already on CPUs that it may lawfully hold."""
-    demand = container.wish.demand
-    return demand is not None and bool(container.view.cpuset) and may_hold(world, state, demand, container.place.seen)
+    """Whether a container that asks runs on CPUs of its own already, and may be granted these.
+
+    Where the sidecar changed its cpuset, it has none of its own: without a grant it was put into the shared pool.
+    """
+    demand, key = container.wish.demand, container.view.key
+    if demand is None or not container.view.cpuset or key in world.state.originals:
+        return False
+    return may_hold(world, state, demand, container.place.seen)
 
 
 def _is_coming(container: Container) -> bool:

@@ -3,12 +3,14 @@
 The theory. A policy says where everybody *should* run. A container's footprint is everywhere that it *may* be running.
 Two containers conflict if either is exclusive. Then, for each container that has no order outstanding:
 
-1. It may always **stay** on CPUs that it should have and already runs on.
+1. It may always **stay** on CPUs that it should have and already runs on; but not on those that another container is
+   still leaving: until that has left, they are its own.
 2. It may **enter** a CPU only if no conflicting container's footprint touches it. Reserved CPUs belong to nobody
    exclusively, so entering them is always free.
 3. If that leaves nothing, it is **parked** on the reserved CPUs, so that a swap cannot deadlock.
 4. A container that is not live runs nothing yet, and cannot wait when it starts. It is written onto its whole grant at
-   once, except where another *exclusive* container's footprint is; one of the shared pool is written onto the pool.
+   once, except where another *exclusive* container's footprint is; one of the shared pool is written onto the pool. It
+   stays where it was written.
 
 There are no stages, no rollback and no transaction. Shrinks are always allowed and so go first; grows follow as
 confirmations arrive; a failure leaves the rest waiting. Orders are made from the newest world and never queued: at most
@@ -66,16 +68,20 @@ changes are put in order: no two containers arrived at once.
 
 def target(world: World, container: Container, desired: CPUSet, reached: Reach) -> CPUSet:
     """Where a container may be sent now. Never empty."""
-    wanted, seen, reserved = desired.mask, container.place.seen.mask, world.state.reserved.mask
-    footprint = container.footprint
-    is_exclusive = container.view.key in world.state.assignments
+    wanted, reserved, footprint = desired.mask, world.state.reserved.mask, container.footprint
+    grant = world.state.assignments.get(container.view.key)
     if container.is_idle:
         # 4. It runs nothing yet.
-        allowed = wanted & ~(reached.other_exclusive(footprint) & ~reserved) if is_exclusive else wanted
+        written = container.place.configured.mask
+        stays = 0 if written & ~wanted else written
+        conflicting = reached.other_exclusive(footprint) if grant else 0
     else:
         # 1. Stay. 2. Enter.
-        conflicting = reached.others(footprint) if is_exclusive else reached.exclusive
-        allowed = (wanted & seen) | (wanted & ~(conflicting & ~reserved))
+        stays = wanted & container.place.seen.mask
+        conflicting = reached.others(footprint) if grant else reached.exclusive
+    if grant:
+        stays &= ~(world.state.leaving.mask & grant.cpus.mask)
+    allowed = stays | (wanted & ~(conflicting & ~reserved))
     # 3. Park.
     allowed = allowed or reserved
     return desired if allowed == wanted else CPUSet.from_mask(allowed)
