@@ -208,7 +208,7 @@ def _options(fit: _Fit, grant: Assignment) -> tuple[str, ...]:
 
 
 def _lying_on(fit: _Fit, grant: Assignment, cpus: CPUSet) -> Assignment:
-    """Return the grant on these CPUs. Under `dynamic` the original set is as large as the floor; layers hold the rest."""
+    """Return the grant on these CPUs. Under `dynamic` its original set is as large as its floor; layers the rest."""
     if not fit.is_dynamic:
         original = grant.original & cpus or cpus
         return replace(grant, cpus=cpus, original=original, layers=(), leaving=None, cooling=None)
