@@ -269,8 +269,8 @@ class LoadMeasured(msgspec.Struct, frozen=True, tag=True):
 
 
 class ResizeRequested(msgspec.Struct, frozen=True, tag=True):
-    """A container was ordered to have so many CPUs. An order that cannot be served has no effect: the caller has been
-    told before.
+    """A container was ordered to have so many CPUs. An order that may not be served has no effect; its refusal was
+    reported to the caller beforehand.
     """
 
     container: ContainerKey

@@ -6,7 +6,7 @@ from sidecar.decide.books.refit import refit
 from sidecar.decide.container.machine import after
 from sidecar.decide.container.news import WishRead
 from sidecar.decide.settings import Settings
-from sidecar.decide.sightings import wished_anew
+from sidecar.decide.sightings import wish_in
 from sidecar.decide.world import World, replace
 from state.model import State
 from state.topology import Topology
@@ -22,7 +22,7 @@ def with_settings(world: World, settings: Settings) -> World:
     state, notes = refit(world.state, world.topology, settings, world.strangers)
     world = replace(world, state=state, settings=settings, notes=notes)
     containers = {
-        key: after(container, WishRead(wished_anew(world, container))) for key, container in world.containers.items()
+        key: after(container, WishRead(wish_in(world, container))) for key, container in world.containers.items()
     }
     return replace(world, containers=containers)
 

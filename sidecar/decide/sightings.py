@@ -103,7 +103,7 @@ def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:
     return replace(world, readiness=readiness, horizon=max(world.horizon, began))
 
 
-def wished_anew(world: World, container: Container) -> Wish:
+def wish_in(world: World, container: Container) -> Wish:
     """Return what a container is and asks for under the settings and on the machine of this world."""
     return _wish(world, container.view)
 

@@ -72,9 +72,9 @@ def _candidates(world: World, state: State, assignment: Assignment) -> Iterator[
     without a binding NUMA rule, also its CPUs in one cache or node with the rest beside them.
     """
     without, topology, count = state.released(assignment.container), world.topology, len(assignment.cpus)
-    anew = place(world, without, assignment.demand, count)
-    if isinstance(anew, CPUSet):
-        yield anew
+    fresh = place(world, without, assignment.demand, count)
+    if isinstance(fresh, CPUSet):
+        yield fresh
     if options_of(world, assignment.demand) or is_bound(world, assignment):
         return
     free, room = without.assignable - world.strangers, room_in(world, without)

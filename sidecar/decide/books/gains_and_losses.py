@@ -38,7 +38,7 @@ def given_up(topology: Topology, assignment: Assignment, count: int) -> CPUSet:
 
 
 def _last_of(topology: Topology, cpus: CPUSet, count: int) -> CPUSet:
-    """Return `count` of these CPUs: all of one core together, the highest core first; then single CPUs."""
+    """Return `count` of these CPUs: first whole parts of cores, the largest and then the highest; then single CPUs."""
     cores = list(dict.fromkeys(topology.core_of[cpu].cpus & cpus for cpu in reversed(list(cpus))))
     chosen = EMPTY
     for part in sorted(cores, key=len, reverse=True):

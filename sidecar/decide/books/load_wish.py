@@ -6,9 +6,9 @@ during the measurement, and n the number of CPUs now:
 1. `low = ceil(u / high share)`: with fewer, each would be busier than the band allows.
 2. `high = floor(max(u, peak) / low share)`: with more, each would be idler than the band allows. At least `low`.
 3. Use cannot exceed the available CPUs. A container that is busy on all of m does not show what it would use with more,
-   so it wants the largest size at which `u` is inside the band; if it needs no more, it stays there. If it is not, CPU
-   pressure asks for one more than m, up to `high`. Neither reaches beyond the band: the container would gain CPUs that
-   the next step finds idle, again and again.
+   so it wants the largest size at which `u` is inside the band; if it needs no more, it stays there. A container that
+   is not busy on all of m, but under CPU pressure, wants one more than m, up to `high`. Neither reaches beyond the
+   band: the container would gain CPUs that the next step finds idle, again and again.
 4. A throttled container uses less than it would without its quota: it does not shrink below m.
 5. The wish is n, moved into the band: a container inside the band stays as it is.
 

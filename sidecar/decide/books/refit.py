@@ -95,7 +95,7 @@ def _fitted(state: State, fit: _Fit) -> State:
     # 3. Grant by grant.
     for grant in _in_order(state):
         # 4. Whole, or not at all.
-        made = _made_anew(fitted, fit, grant, _spared(state, fit, grant))
+        made = _refitted(fitted, fit, grant, _spared(state, fit, grant))
         fitted = fitted.refused(made) if isinstance(made, Refused) else fitted.holding(made)
     return fitted
 
@@ -148,7 +148,7 @@ def _spared(state: State, fit: _Fit, grant: Assignment) -> CPUSet:
     return union(each.cpus for each in others if fit.at_floors or each.since > grant.since)
 
 
-def _made_anew(fitted: State, fit: _Fit, grant: Assignment, later: CPUSet) -> Assignment | Refused:
+def _refitted(fitted: State, fit: _Fit, grant: Assignment, later: CPUSet) -> Assignment | Refused:
     """Return the grant on the CPUs that it keeps and on replacements, or its refusal."""
     kept = _kept(fitted, fit, grant)
     free = fitted.assignable - fit.strangers - kept
@@ -157,11 +157,11 @@ def _made_anew(fitted: State, fit: _Fit, grant: Assignment, later: CPUSet) -> As
         if replaced is not None:
             why = room(fit.topology, fit.settings, fitted, fit.strangers).objection(kept | replaced)
             return (
-                _refused_anew(grant, with_facts(why, had=grant.cpus, would_fit=()))
+                _refusal_of(grant, with_facts(why, had=grant.cpus, would_fit=()))
                 if why
                 else _lying_on(fit, grant, kept | replaced)
             )
-    return _refused_anew(grant, Refusal(RefusalCode.CPUS_LOST, Lost(grant.cpus, grant.demand.cpus)))
+    return _refusal_of(grant, Refusal(RefusalCode.CPUS_LOST, Lost(grant.cpus, grant.demand.cpus)))
 
 
 def _trials(fit: _Fit, grant: Assignment, free: CPUSet, later: CPUSet) -> Iterator[tuple[int, CPUSet]]:
@@ -229,7 +229,7 @@ def _original(topology: Topology, grant: Assignment, cpus: CPUSet) -> CPUSet:
     return original | beside(topology, around(topology, cpus - original, original), size - len(original), ())
 
 
-def _refused_anew(grant: Assignment, refusal: Refusal) -> Refused:
+def _refusal_of(grant: Assignment, refusal: Refusal) -> Refused:
     return Refused(container=grant.container, name=grant.name, refusal=refusal, demand=grant.demand)
 
 

@@ -56,7 +56,7 @@ def changed(state: State, key: ContainerKey, cause: Cause, *, gained: CPUSet = E
 
 
 def exchanged(state: State, key: ContainerKey, cpus: CPUSet, original: CPUSet, cause: Cause) -> State:
-    """Return the State after a grant moved to as many other CPUs, with another original set."""
+    """Return the State after a grant moved to these CPUs, as many as before, with this original set."""
     gained, lost = cpus - state.assignments[key].cpus, state.assignments[key].cpus - cpus
     state = changed(state, key, cause, gained=gained, lost=lost)
     rest = cpus - original

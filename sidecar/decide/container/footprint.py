@@ -12,14 +12,14 @@ class Reach(msgspec.Struct, frozen=True):
     with a grant, and by two or more of these.
     """
 
-    anybody: int
+    touched: int
     crowded: int
     exclusive: int
     contested: int
 
     def others(self, footprint: int) -> int:
         """Return the CPUs, as a mask, touched by any container other than the one with this footprint."""
-        return self.crowded | (self.anybody & ~footprint)
+        return self.crowded | (self.touched & ~footprint)
 
     def other_exclusive(self, footprint: int) -> int:
         """Return the CPUs, as a mask, touched by an exclusive container other than the one with this footprint."""
@@ -28,11 +28,11 @@ class Reach(msgspec.Struct, frozen=True):
 
 def reach_of(footprints: Iterable[tuple[int, bool]]) -> Reach:
     """Return the combination of footprints, given as masks, each with whether its container has a grant."""
-    anybody = crowded = exclusive = contested = 0
+    touched = crowded = exclusive = contested = 0
     for footprint, is_exclusive in footprints:
-        crowded |= anybody & footprint
-        anybody |= footprint
+        crowded |= touched & footprint
+        touched |= footprint
         if is_exclusive:
             contested |= exclusive & footprint
             exclusive |= footprint
-    return Reach(anybody, crowded, exclusive, contested)
+    return Reach(touched, crowded, exclusive, contested)

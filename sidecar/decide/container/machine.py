@@ -201,7 +201,7 @@ def _doubted(container: Container, ends: Ends, fault: Fault, ended: int) -> Cont
 
 def _ineffective(container: Container, news: OrderIneffective) -> Container:
     """Pause; it is configured as ordered, and seen where the kernel shows it. No doubt remains about its CPUs, except
-    while a container runs whose runtime asks: the kernel may still apply the order, without a start.
+    for a live container whose runtime asks: the kernel may still apply the order, without another start.
     """
     assert isinstance(container.line, Sent)
     order = container.line.order
@@ -233,7 +233,7 @@ def _unbarred(container: Container, news: PauseEnded) -> Container:
 
 
 def _freed(container: Container, news: PauseEnded) -> Container:
-    """End the pause if it is that order's; lift the bar if it is that order's."""
+    """End the pause and lift the bar, each if it is that order's."""
     is_over = isinstance(container.line, Paused) and container.line.order == news.order
     return _unbarred(_made(container, line=Free()) if is_over else container, news)
 
@@ -298,7 +298,7 @@ def _asks(container: Container, _: object) -> Container:
 
 
 def _answered(container: Container, news: HoldAnswered) -> Container:
-    """Expect it to run on the CPUs of the answer, without an update on its configured ones; if refused, not at all."""
+    """Expect a run on the CPUs of the answer, on the configured ones if it has no update, and none if it refuses."""
     if news.update is not None:
         return _made(container, start=Answered(news.update.cpus))
     if news.is_refused:
@@ -308,7 +308,7 @@ def _answered(container: Container, news: HoldAnswered) -> Container:
 
 
 def _shown(container: Container, news: Looked) -> Container:
-    """Expect the runtime to ask if the look shows one that does."""
+    """Expect the runtime to ask before the next start, if the look shows the runtime that does."""
     return _made(container, start=Asks()) if shows_strict_runtime(news.view) else container
 
 

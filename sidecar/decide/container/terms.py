@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """The options and rules for a demand under these settings. None of them is None."""
+    """The options and rules for a demand under these settings. No term is None."""
 
     settings: Settings
     demand: Demand

@@ -171,7 +171,7 @@ def _asks_first(world: World, container: Container) -> bool:
 
 
 def _without_the_restored(world: World) -> World:
-    """Return the world, during a release, without the originals of containers that are restored or being removed."""
+    """Return the world, during a release, without the originals of containers that are restored, or that are going."""
     state = world.state
     for key in state.originals:
         container = world.containers.get(key)

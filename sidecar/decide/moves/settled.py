@@ -54,8 +54,8 @@ def is_settled(world: World, container: Container) -> bool:
 
 def is_left_alone(world: World, container: Container) -> bool:
     """Return whether the sidecar does not place it."""
-    nobody_decides = world.settings.policy is PolicyName.NONE and not world.is_releasing
-    return nobody_decides or container.wish.standing is not Standing.MANAGED
+    has_no_policy = world.settings.policy is PolicyName.NONE and not world.is_releasing
+    return has_no_policy or container.wish.standing is not Standing.MANAGED
 
 
 def is_where_it_should_be(
