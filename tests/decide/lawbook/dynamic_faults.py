@@ -193,7 +193,7 @@ def refits_without_notice(patch: pytest.MonkeyPatch) -> None:
 
 
 def stays_where_another_is_leaving(patch: pytest.MonkeyPatch) -> None:
-    """An exclusive container that runs, among all others, on CPUs of its grant stays there while they are being left."""
+    """An exclusive container that runs among all others on CPUs of its grant stays while they are being left."""
     honest = plan_module.target
 
     def target(world: World, container: Container, desired: CPUSet, reached: Reach) -> CPUSet:
@@ -229,7 +229,7 @@ FAULTS = (
     Fault(follows_the_load_without_a_band, laws.COMES_TO_REST, first=630),
     Fault(forgets_what_is_cooling, laws.FAIR, first=430),
     Fault(refits_without_notice, laws.NOTICE, first=2380),
-    Fault(stays_where_another_is_leaving, laws.OWN),
-    Fault(gives_notice_of_what_was_never_had, laws.NEVER_HAD),
+    Fault(stays_where_another_is_leaving, laws.OWN, first=190),
+    Fault(gives_notice_of_what_was_never_had, laws.NEVER_HAD, first=2170),
     Fault(calls_it_off_when_it_restarts, laws.VACATED, first=1000),
 )

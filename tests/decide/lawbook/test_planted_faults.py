@@ -297,7 +297,7 @@ FAULTS = (
     Fault(ends_every_pause_with_any, laws.PAUSES, first=460),
     Fault(waits_for_the_start_of_the_dead, laws.IDLE, first=1290),
     Fault(forgets_what_was_only_glanced_at, laws.GIVEN_BACK, first=190),
-    Fault(keeps_what_it_was_put_onto, laws.AS_ASKED),
+    Fault(keeps_what_it_was_put_onto, laws.AS_ASKED, first=9550),
     Fault(orders_what_is_disputed, laws.GONE, first=580),
     Fault(takes_a_lost_order_for_a_start, laws.TIMED, first=700),
     Fault(never_forgets_a_timer, laws.NO_TIMERS),
