@@ -1,7 +1,7 @@
-"""Tree: a machine's groups as CPU masks, and which of them lie in which, worked out once for a topology.
+"""Tree: a machine's groups as CPU masks, and which groups lie in which, computed once for a topology.
 
 Every tuple of masks is in ascending order of the groups' ids, so a stable sort by anything else breaks ties by id.
-A group that reaches into several larger ones (firmware tells such machines) is listed in each.
+A group that reaches into several larger ones (firmware reports such machines) is listed in each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Masks = tuple[int, ...]
 
 
 class Tree(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """The levels of a machine, and the two above cores in the order in which placement goes through them.
+    """The levels of a machine, and the two levels above cores in the order of placement.
 
     With at least as many packages as nodes, `upper` are the nodes and `lower` the packages; else the other way round.
     """
