@@ -23,7 +23,7 @@ class AstrayKind(enum.StrEnum):
 
 
 class Astray(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is astray: a `cgroup` by its path, or a `container` by its name; `error` is the kernel's message."""
+    """One thing that is astray: a `cgroup` by its path, or a `container` by its name; `error` is the kernel's text."""
 
     kind: AstrayKind
     container: str = ""

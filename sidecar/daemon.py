@@ -277,7 +277,7 @@ class _Daemon:
         return 0
 
     async def _see_that_locked(self) -> None:
-        """Raise StateUnwritable once the state directory is deleted or replaced: a second sidecar would find no lock."""
+        """Raise StateUnwritable once the state directory is deleted or replaced: another sidecar would find no lock."""
         while self._lock.is_in_place():  # noqa: ASYNC110 - the file system tells nobody
             await trio.sleep(LOCK_SECONDS)
         what = "another sidecar uses it now"

@@ -41,7 +41,7 @@ class Desk:
 
     @contextmanager
     def held(self) -> Iterator[Waiting]:
-        """A place to wait for one answer, for the length of the block."""
+        """Yield a place to wait for one answer, for the length of the block."""
         waiting = Waiting(next(self._numbers))
         self._waiting[waiting.number] = waiting
         try:

@@ -26,7 +26,7 @@ class LogLevel(enum.IntEnum):
 
     @classmethod
     def named(cls, name: str) -> LogLevel:
-        """The level of a word of the configuration: debug, info, warning, error."""
+        """Return the level of a word of the configuration: debug, info, warning, error."""
         return cls[name.upper()]
 
 
@@ -43,7 +43,7 @@ _MAX_VALUE: Final = 4000
 
 
 def now() -> datetime:
-    """The time of day, UTC."""
+    """Return the time of day, UTC."""
     return datetime.now(UTC)
 
 

@@ -1,4 +1,4 @@
-"""What tasks need from the edges, as Protocols. Adapters in `engines`, `host`, `commit` and `projection` satisfy them."""
+"""What tasks need from the edges, as Protocols. Adapters in `engines`, `host`, `commit`, `projection` satisfy them."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class Acknowledgeable(Protocol):
         """
 
     def directories(self, container: str) -> AbstractContextManager[tuple[int, ...]]:
-        """Yield descriptors of the directories in which the container may acknowledge, open until the end of the block."""
+        """Yield descriptors of the directories in which the container may acknowledge, open within the block."""
 
 
 Tickets = Callable[[], int]

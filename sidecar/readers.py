@@ -34,7 +34,7 @@ CUT: Final = "…"
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 
 _DIGITS: Final = 4
-"""Digits of a number that are always read: leading zeros are harmless, but a text of thousands of digits is no number."""
+"""Digits of a number that are always read: leading zeros are harmless, but thousands of digits are no number."""
 
 _TRUE: Final = ("true", "yes", "on", "1")
 _FALSE: Final = ("", "false", "no", "off", "0")
@@ -212,7 +212,7 @@ def plain_name(value: object) -> str | DirectoryName:
 
 
 def seconds_of(text: str, low: float, high: float) -> float | None:
-    """Return the seconds of `10s`, `500ms`, `1m`, `1h` or a bare number; None if it is no duration, or out of bounds."""
+    """Return the seconds of `10s`, `500ms`, `1m`, `1h` or a bare number; None if out of bounds or no duration."""
     match = re.fullmatch(r"(\d{1,7}(?:\.\d{1,6})?) ?(ms|s|m|h|)", text, re.ASCII)
     if not match:
         return None

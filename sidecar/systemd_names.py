@@ -16,7 +16,7 @@ from typing import Final
 
 SHARED: Final = "sidecar-shared.slice"
 EXCLUSIVE: Final = "sidecar-exclusive.slice"
-"""Slices that `install-slice` makes: containers are created in the first; those with exclusive CPUs live in the second."""
+"""Slices that `install-slice` makes: for new containers, and for containers with exclusive CPUs."""
 
 SHARED_PATH: Final = "/sidecar-shared"
 EXCLUSIVE_PATH: Final = "/sidecar-exclusive"

@@ -31,13 +31,13 @@ def decode(data: bytes, wanted: type[T]) -> T:
 
 
 def to_builtins(value: object, *, keeps_order: bool = False) -> Any:
-    """A struct as dicts, lists, strings and numbers."""
+    """Return a struct as dicts, lists, strings and numbers."""
     order: Literal["deterministic"] | None = None if keeps_order else "deterministic"
     return msgspec.to_builtins(value, enc_hook=_plain, order=order, str_keys=True)
 
 
 def convert(value: object, wanted: type[T], *, strict: bool = True) -> T:
-    """A struct from dicts, lists, strings and numbers."""
+    """Return a struct from dicts, lists, strings and numbers."""
     # By way of JSON: msgspec.convert would leave the keys of mappings as text, whatever their type.
     return msgspec.json.decode(encode(value, keeps_order=True), type=wanted, dec_hook=_rich, strict=strict)
 

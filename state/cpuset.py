@@ -36,7 +36,7 @@ class CPUSet:
 
     @classmethod
     def of(cls, *cpus: int) -> CPUSet:
-        """The set of the given CPU numbers: `CPUSet.of(0, 2)`."""
+        """Return the set of the given CPU numbers: `CPUSet.of(0, 2)`."""
         return cls(cpus)
 
     @classmethod
@@ -118,15 +118,15 @@ class CPUSet:
         return _made(self.mask & ~other.mask)
 
     def __le__(self, other: CPUSet) -> bool:
-        """Whether every member is in `other`."""
+        """Return whether every member is in `other`."""
         return self.mask & ~other.mask == 0
 
     def __ge__(self, other: CPUSet) -> bool:
-        """Whether this set has every member of `other`."""
+        """Return whether this set has every member of `other`."""
         return other.mask & ~self.mask == 0
 
     def isdisjoint(self, other: CPUSet) -> bool:
-        """Whether the two have no CPU in common."""
+        """Return whether the two have no CPU in common."""
         return self.mask & other.mask == 0
 
     def lowest(self) -> int:
@@ -158,7 +158,7 @@ def _checked(cpu: int) -> int:
 
 
 def _parse_part(part: str, text: str) -> int:
-    """The mask of one element, `7` or `2-5`."""
+    """Return the mask of one element, `7` or `2-5`."""
     first, dash, last = part.partition("-")
     low = _parse_number(first, text)
     high = _parse_number(last, text) if dash else low

@@ -105,7 +105,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return tree(*([(group.id, group.cpus.mask) for group in groups] for groups in levels))
 
     def whole_cores(self, cpus: CPUSet) -> CPUSet:
-        """All CPUs of every core that `cpus` touches."""
+        """Return all CPUs of every core that `cpus` touches."""
         return union(core.cpus for core in self.cores if core.cpus.mask & cpus.mask)
 
 

@@ -49,7 +49,7 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def tree(cores: Iterable[Masks], caches: Iterable[Masks], nodes: Iterable[Masks], packages: Iterable[Masks]) -> Tree:
-    """The tree of levels given as pairs of id and mask, in any order."""
+    """Return the tree of levels given as pairs of id and mask, in any order."""
     core, cache, node, package = (_by_id(level) for level in (cores, caches, nodes, packages))
     is_numa_first = len(package) >= len(node)
     upper, lower = (node, package) if is_numa_first else (package, node)

@@ -70,7 +70,7 @@ class Project:
         return said.stdout.rstrip() if said.returncode == 0 else "the sidecar is not ready yet"
 
     def is_ready(self) -> bool:
-        """Return whether the sidecar answers. HostLacks if it ended."""
+        """Return whether the sidecar answers. Raise HostLacks if it ended."""
         if self.has_failed("sidecar"):
             raise HostLacks("the sidecar ended by itself")
         return self.ask("status").returncode == 0

@@ -49,7 +49,7 @@ class Screen:
         self._console.print(self._picture(), soft_wrap=True)
 
     def until(self, is_done: Callable[[], bool], what: str, seconds: float) -> None:
-        """Wait for something to become true, with the status live in a terminal. HostLacks if it never does."""
+        """Wait for something to become true, with the status live in a terminal. Raise HostLacks if it never does."""
         deadline = time.monotonic() + seconds
         if not self._console.is_terminal:
             while not is_done():

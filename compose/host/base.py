@@ -50,7 +50,7 @@ def make_base() -> str:
 
 
 def python_package() -> str:
-    """Return the distribution's package of a Python that is new enough. HostLacks if it has none."""
+    """Return the distribution's package of a Python that is new enough. Raise HostLacks if it has none."""
     for _ in range(2):
         for name in ("python3", "python3.13", "python3.12", "python3.11"):
             for line in attempt("apt-cache", "policy", name).stdout.splitlines():

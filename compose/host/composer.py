@@ -11,7 +11,7 @@ ADVICE = """neither `docker compose` nor `docker-compose` is installed:
 
 
 def compose_command() -> tuple[str, ...]:
-    """Return the words that start Docker Compose; installed if need be. HostLacks if there is none."""
+    """Return the words that start Docker Compose; installed if need be. Raise HostLacks if there is none."""
     words = find()
     if words is None and installable():
         install(compose_packages(), "Docker Compose is missing")

@@ -51,7 +51,7 @@ class EngineFound:
 
 @contextmanager
 def engine(*, with_compose: bool = False) -> Iterator[EngineFound]:
-    """Provide an engine that answers, and restore it afterwards. HostLacks if there is none.
+    """Provide an engine that answers, and restore it afterwards. Raise HostLacks if there is none.
 
     With `with_compose`, Docker Compose is installed in the same go if an engine has to be installed.
     """

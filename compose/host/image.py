@@ -37,7 +37,7 @@ def tags() -> set[str]:
 
 
 def build_images() -> None:
-    """Build both images. HostLacks if that fails."""
+    """Build both images. Raise HostLacks if that fails."""
     base = find_base(tags())
     fetch_wheels(base)
     # The classic builder keeps the container of a step that failed, unless told otherwise.
@@ -105,7 +105,9 @@ def pull(image: str) -> str | None:
 
 
 def fetch_wheels(base: str) -> None:
-    """Put the wheels for the Python of `base` into compose/wheels, unless they are there. HostLacks if that fails."""
+    """Put the wheels for the Python of `base` into compose/wheels, unless they are there. Raise HostLacks if that
+    fails.
+    """
     code = "import sys, platform; print('%d.%d' % sys.version_info[:2], platform.machine(), platform.libc_ver()[0])"
     version, machine, *libc = output(
         "docker", "run", "--rm", "--network=none", "--entrypoint=python3", base, "-c", code

@@ -45,7 +45,7 @@ class _Places:
         self._served: set[HttpConnection] = set()
 
     def admit(self, newcomer: HttpConnection) -> bool:
-        """Give it a place, if need be another's; False where all are being answered."""
+        """Give it a place, if need be another's; False if all are being answered."""
         sharing = [each for each in self._served if each.route is None or not each.route.places]
         if len(sharing) >= MOST:
             waiting = {each: each.waits_since for each in sharing if each.waits_since is not None}
@@ -62,5 +62,5 @@ class _Places:
         self._served.discard(connection)
 
     def is_crowded(self, route: Route) -> bool:
-        """Whether all places of this route's own are taken."""
+        """Return whether all places of this route's own are taken."""
         return sum(each.route is route for each in self._served) >= route.places

@@ -43,7 +43,7 @@ _STATUSES: Final = dict.fromkeys(RefusalCode, 409) | {RefusalCode.UNKNOWN_CONTAI
 
 
 def declined(refusal: Refusal, what: str = "") -> Declined:
-    """The answer to a request that was refused; `what` begins its sentence."""
+    """Return the answer to a request that was refused; `what` begins its sentence."""
     return Declined(_STATUSES[refusal.code], what + sentence(refusal))
 
 
@@ -92,7 +92,7 @@ class Defragmented(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def found(world: World, wanted: str) -> ContainerView:
-    """The container of this name or id. Declined."""
+    """Return the container of this name or id. Declined."""
     try:
         return find((each.view for each in world.containers.values()), wanted)
     except NotFound as error:
@@ -100,12 +100,12 @@ def found(world: World, wanted: str) -> ContainerView:
 
 
 def one(world: World, wanted: str, deadlines: Deadlines) -> ContainerStatus:
-    """The part of the status document that is about this container. Declined."""
+    """Return the part of the status document that is about this container. Declined."""
     return container_status(world, world.containers[found(world, wanted).key], deadlines)
 
 
 def sizing(world: World, key: ContainerKey, deadlines: Deadlines) -> Sizing:
-    """What was decided about a container's size. Declined where it went in between."""
+    """Return what was decided about a container's size. Declined where it went in between."""
     container, grant = world.containers.get(key), world.state.assignments.get(key)
     if container is None or grant is None:
         raise Declined(409, "it gave its CPUs back in between")
@@ -128,7 +128,7 @@ def sizing(world: World, key: ContainerKey, deadlines: Deadlines) -> Sizing:
 
 
 def defragmented(before: World, after: World) -> Defragmented:
-    """The moves that were made between two worlds, of those who hold CPUs in both."""
+    """Return the moves that were made between two worlds, of those who hold CPUs in both."""
     made: list[Exchange] = []
     for key, now in after.state.assignments.items():
         was = before.state.assignments.get(key)
@@ -145,7 +145,7 @@ def defragmented(before: World, after: World) -> Defragmented:
 
 
 def parsed(content: bytes, wanted: type[T]) -> T:
-    """A body; an empty one says nothing. Declined where it is something else."""
+    """Return a body; an empty one says nothing. Declined where it is something else."""
     try:
         return codec.decode(content or b"{}", wanted)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -153,6 +153,6 @@ def parsed(content: bytes, wanted: type[T]) -> T:
 
 
 def event(line: Line, at: datetime) -> bytes:
-    """A line of news as a server-sent event."""
+    """Return a line of news as a server-sent event."""
     fields: dict[str, Any] = {"time": at.isoformat(timespec="milliseconds"), "level": line.level.name.lower()}
     return b"event: change\ndata: " + codec.encode({**fields, "message": line.message, **line.fields}) + b"\n\n"

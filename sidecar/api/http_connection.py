@@ -112,7 +112,7 @@ class HttpConnection:
         return True
 
     async def _head(self) -> h11.Request | None:
-        """(1) The next request's head; None where none comes."""
+        """(1) The next request's head; None if none comes."""
         # What cannot be read is no HEAD, whatever the request before it was.
         self._is_head = False
         with trio.move_on_after(HEAD_SECONDS):
@@ -123,7 +123,7 @@ class HttpConnection:
         return None
 
     async def _answer(self, head: h11.Request) -> Answer | None:
-        """The answer to a request; None where nothing is left to send. Declined, h11.RemoteProtocolError."""
+        """Return the answer to a request; None if nothing is left to send. Declined, h11.RemoteProtocolError."""
         if not head.http_version.startswith(b"1."):
             raise Declined(505, "only HTTP/1.1 is spoken here")
         headers = dict(head.headers)
@@ -209,7 +209,7 @@ class HttpConnection:
         await self._end()
 
     async def _event(self) -> object:
-        """What the client sends next, as h11 understands it. h11.RemoteProtocolError."""
+        """Return what the client sends next, as h11 understands it. h11.RemoteProtocolError."""
         while (event := self._http.next_event()) is h11.NEED_DATA:
             await self._receive()
         return event

@@ -48,11 +48,11 @@ class Metrics:
         self._refusals.update(each.refusal.code for each in new_refusals(before.state, now.state))
 
     def text(self) -> bytes:
-        """The exposition, in Prometheus' text format."""
+        """Return the exposition, in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def families(self) -> Iterator[Metric]:
-        """Every metric, of the latest World."""
+        """Yield every metric, of the latest World."""
         world, problems = self._board.latest, self._board.problems
         state = world.state
         refused = sum(self._refusals.values())
@@ -122,7 +122,7 @@ def _advertised(world: World) -> Metric:
 
 
 def _about(world: World, program: str) -> Metric:
-    """What does not change while it runs, but for the policy, as labels of a 1."""
+    """Return what does not change while it runs, but for the policy, as labels of a 1."""
     engine = world.engine
     labels = {
         "version": program,

@@ -93,7 +93,7 @@ class Requests:
 
 
 def _waiting(world: World, container: ContainerKey) -> Leaving | None:
-    """The take that waits for this container's acknowledgement."""
+    """Return the take that waits for this container's acknowledgement."""
     assignment = world.state.assignments.get(container)
     leaving = assignment.leaving if assignment else None
     return None if leaving is None or leaving.is_due else leaving

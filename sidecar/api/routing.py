@@ -78,7 +78,7 @@ class RouteTable(msgspec.Struct, frozen=True):
     reach: Access
 
     def find(self, method: str, target: str, host: str) -> tuple[Route, str]:
-        """The route that is asked, and the container in its path, or "". Declined: 400, 404, 405."""
+        """Return the route that is asked, and the container in its path, or "". Declined: 400, 404, 405."""
         path, host = _path_and_host(target, host)
         if self.reach is Access.READ and not _is_address(host):
             raise Declined(400, "ask by the address, or by localhost")
@@ -98,24 +98,24 @@ class RouteTable(msgspec.Struct, frozen=True):
 
 
 def within(routes: tuple[Route, ...], reach: Access) -> Iterator[Route]:
-    """The routes that there are on a listener of this reach."""
+    """Yield the routes that there are on a listener of this reach."""
     for route in routes:
         if reach is Access.ALL or (route.path in _FIGURES if reach is Access.METRICS else route.method == "GET"):
             yield route
 
 
 def as_json(value: object, status: int = 200) -> Answer:
-    """An answer of one document."""
+    """Return an answer of one document."""
     return Answer(codec.encode(value) + b"\n", status)
 
 
 def refusal(declined: Declined) -> Answer:
-    """The answer to a request that is not done."""
+    """Return the answer to a request that is not done."""
     return msgspec.structs.replace(as_json({"error": str(declined)}, declined.status), allow=declined.allow)
 
 
 def _path_and_host(target: str, host: str) -> tuple[str, str]:
-    """The path without its query, and the host asked by: in an absolute target its own, whatever the header says
+    """Return the path without its query, and the host asked by: in an absolute target its own, whatever the header says
     (RFC 9112, 3.2.2).
     """
     if absolute := re.match(r"https?://([^/?]*)(.*)", target, re.IGNORECASE):
@@ -124,7 +124,7 @@ def _path_and_host(target: str, host: str) -> tuple[str, str]:
 
 
 def _container(pattern: str, path: str) -> str | None:
-    """The container that a path names where the pattern has one, or ""; None where the path is another."""
+    """Return the container that a path names where the pattern has one, or ""; None if the path is another."""
     container = ""
     wanted, parts = pattern.split("/"), unquote(path).split("/")
     if len(wanted) != len(parts):
@@ -138,8 +138,8 @@ def _container(pattern: str, path: str) -> str | None:
 
 
 def _is_address(host: str) -> bool:
-    """Whether a `Host` is an address, localhost or none. A page in a browser of this host, whose name was made to point
-    here (DNS rebinding), would ask by that name.
+    """Return whether a `Host` is an address, localhost or none. A page in a browser of this host, whose name was made
+    to point here (DNS rebinding), would ask by that name.
     """
     name = re.sub(r":\d{1,5}$", "", host).strip("[]")
     if name in ("", "localhost"):

@@ -49,7 +49,9 @@ class TcpListener(msgspec.Struct, frozen=True):
 
 @contextmanager
 def listening_on(listen: str) -> Iterator[TcpListener | None]:
-    """A socket that listens at `host:port` for as long as the block runs; None for "". ConfigError, with the cure."""
+    """Yield a socket that listens at `host:port` for as long as the block runs; None for "". ConfigError, with the
+    cure.
+    """
     if not listen:
         yield None
         return
@@ -80,5 +82,5 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def reach_of(host: str) -> Access:
-    """What may be asked at a listener on this address."""
+    """Return what may be asked at a listener on this address."""
     return Access.READ if ipaddress.ip_address(host).is_loopback else Access.METRICS

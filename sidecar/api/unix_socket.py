@@ -27,7 +27,7 @@ _BACKLOG: Final = 64
 
 @contextmanager
 def listening(state_dir: str) -> Iterator[socket.socket]:
-    """A socket that listens in this directory, and is gone afterwards; the caller holds the lock. ConfigError,
+    """Yield a socket that listens in this directory, and is gone afterwards; the caller holds the lock. ConfigError,
     StateUnwritable.
     """
     path = path_in(state_dir)
@@ -52,7 +52,7 @@ def listening(state_dir: str) -> Iterator[socket.socket]:
 
 
 def path_in(state_dir: str) -> str:
-    """Where the socket of this directory is. ConfigError where that is too long a path for a Unix socket."""
+    """Return where the socket of this directory is. Raise ConfigError if that is too long a path for a Unix socket."""
     path = os.path.join(state_dir, NAME)
     size = len(os.fsencode(path))
     if size > _LONGEST:

@@ -83,7 +83,7 @@ class Api:
         )
 
     def table(self, reach: Access = Access.ALL) -> RouteTable:
-        """What may be asked on a listener of this reach."""
+        """Return what may be asked on a listener of this reach."""
         return RouteTable(tuple(within(self.routes, reach)), reach)
 
     # What is.

@@ -79,7 +79,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """The flags as they were given, for reading it again."""
 
     def settings(self) -> Settings:
-        """What of it decisions need."""
+        """Return what of it decisions need."""
         return Settings(
             policy=self.policy,
             reserved_cpus=self.reserved or EMPTY,
@@ -102,14 +102,18 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def check_against(self, topology: Topology) -> tuple[str, ...]:
-        """Whether this machine can do it: ConfigError if not; sentences about what is lawful and perhaps not meant."""
+        """Return whether this machine can do it: ConfigError if not; sentences about what is lawful and perhaps not
+        meant.
+        """
         if wrong := tuple(misfits(self, topology)):
             raise ConfigError(*sentences(wrong))
         return sentences(doubts(self, topology))
 
 
 def load(path: str | None, environ: Mapping[str, str], flags: Mapping[str, str | None]) -> Config:
-    """The configuration; ConfigError with a sentence for each mistake: the place, the value, what would be right."""
+    """Return the configuration; ConfigError with a sentence for each mistake: the place, the value, what would be
+    right.
+    """
     read = read_config(path, environ, flags)
     if not isinstance(read, Config):
         raise ConfigError(*sentences(read))
@@ -117,12 +121,12 @@ def load(path: str | None, environ: Mapping[str, str], flags: Mapping[str, str |
 
 
 def load_again(config: Config, environ: Mapping[str, str]) -> Config:
-    """The same configuration, its file read anew; ConfigError as `load`."""
+    """Return the same configuration, its file read anew; ConfigError as `load`."""
     return load(config.file or None, environ, config.flags)
 
 
 def read_config(path: str | None, environ: Mapping[str, str], flags: Mapping[str, str | None]) -> Config | Mistakes:
-    """The configuration, or all that is wrong with it.
+    """Return the configuration, or all that is wrong with it.
 
     `path` is the file that was asked for; without it the variable CPUSET_SIDECAR_CONFIG, or the default file where it
     exists. `flags` maps keys to the text of the flags that were given, None for the others. Where the file is no TOML,
@@ -143,7 +147,7 @@ def read_config(path: str | None, environ: Mapping[str, str], flags: Mapping[str
 
 
 def configured(given: Iterable[Given]) -> Config | Mistakes:
-    """The configuration that these values make, the later ones winning; or all mistakes.
+    """Return the configuration that these values make, the later ones winning; or all mistakes.
 
     Whether values contradict each other is asked only where each of them could be read.
     """
@@ -167,7 +171,7 @@ def _in_file(file: str) -> list[Given] | Misreading:
 
 
 def _in_environ(environ: Mapping[str, str]) -> list[Given]:
-    """An empty variable counts as not given: that is what compose makes of `${UNSET:-}`."""
+    """Return an empty variable counts as not given: that is what compose makes of `${UNSET:-}`."""
     return [
         Given(name.removeprefix(PREFIX).lower(), environ[name], f"the variable {name}")
         for name in sorted(environ)

@@ -55,13 +55,13 @@ class Key(NamedTuple):
     meaning: str
 
     def set_by(self, found: Any) -> dict[str, Any]:
-        """The fields of Config under the value that was read."""
+        """Return the fields of Config under the value that was read."""
         values = found if len(self.fields) > 1 else (found,)
         return dict(zip(self.fields, values, strict=True))
 
 
 def _reserved(value: object) -> Reserved | NotOfForm:
-    """A list of CPUs, as text or of TOML; or a count, as TOML's number or after `count:`."""
+    """Return a list of CPUs, as text or of TOML; or a count, as TOML's number or after `count:`."""
     if type(value) is int:
         return _counted(value)
     if isinstance(value, str) and value.strip().startswith("count:"):
@@ -82,7 +82,7 @@ def _counted(value: object) -> Reserved | NotOfForm:
 
 
 def _options(value: object) -> tuple[str, ...] | AllOf | Switched | Clashes:
-    """A list of options; or names with truth values, as the kubelet's configuration has them."""
+    """Return a list of options; or names with truth values, as the kubelet's configuration has them."""
     switches = _switches(value)
     wanted = words(NODE_OPTIONS)(value if switches is None else [name or "=" for name in switches])
     if isinstance(wanted, AllOf):
@@ -98,7 +98,7 @@ def _options(value: object) -> tuple[str, ...] | AllOf | Switched | Clashes:
 
 
 def _switches(value: object) -> dict[str, str] | None:
-    """`full-pcpus-only=true,...` or a TOML table of the same; None where it is neither."""
+    """`full-pcpus-only=true,...` or a TOML table of the same; None if it is neither."""
     if isinstance(value, Mapping):
         return {str(name): shown(switch) for name, switch in value.items()}
     if isinstance(value, str) and "=" in value:
@@ -108,7 +108,7 @@ def _switches(value: object) -> dict[str, str] | None:
 
 
 def _patterns(value: object) -> tuple[str, ...] | NotOfForm:
-    """A list of texts from a TOML list, or from a text with commas."""
+    """Return a list of texts from a TOML list, or from a text with commas."""
     found = [each.strip() for each in value.split(",") if each.strip()] if isinstance(value, str) else value
     if not isinstance(found, list) or not all(isinstance(each, str) and each for each in found):
         return NotOfForm(Form.PATTERNS)
@@ -144,7 +144,7 @@ def _listen(value: object) -> str | NotOfForm:
 
 
 def _shared_slice(value: object) -> str | NotOfForm | MisreadSlice:
-    """A slice's name, or a cgroup's path, as the engine is told its default parent; "" for none."""
+    """Return a slice's name, or a cgroup's path, as the engine is told its default parent; "" for none."""
     if not isinstance(value, str):
         return NotOfForm(Form.CGROUP_PARENT)
     if value.startswith("/"):

@@ -79,6 +79,6 @@ def doubts(config: Config, topology: Topology) -> Iterator[Misreading]:
 
 
 def _at(config: Config, flaw: Contradiction, *keys: str) -> Misreading:
-    """The mistake at the first of these keys that was given."""
+    """Return the mistake at the first of these keys that was given."""
     given = [config.origins[key] for key in keys if key in config.origins]
     return Misreading(where=given[0] if given else "the configuration", name=keys[0], flaw=flaw)

@@ -44,12 +44,12 @@ class TOMLText:
         return f"{self.file}, line {self._text.count(chr(10), 0, at) + 1}"
 
     def _header_of(self, key: str, otherwise: int) -> int:
-        """Where a section of this name, or one inside it, begins."""
+        """Return where a section of this name, or one inside it, begins."""
         return next((at for name, at, _ in self._parts if key and f"{name}.".startswith(f"{key}.")), otherwise)
 
 
 def read_file(file: str, what: str) -> TOMLFile | Misreading:
-    """The file at this path; `what` it should be is said where it cannot be read."""
+    """Return the file at this path; `what` it should be is said where it cannot be read."""
     try:
         content = Path(file).read_bytes()
     except (OSError, ValueError) as error:
@@ -63,7 +63,7 @@ def read_file(file: str, what: str) -> TOMLFile | Misreading:
 
 
 def read_text(text: str, file: str, what: str) -> TOMLFile | Misreading:
-    """The same from the file's text.
+    """Return the same from the file's text.
 
     The parser raises ValueError for all that is not TOML, and for a number of thousands of digits.
     """

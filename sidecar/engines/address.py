@@ -23,7 +23,8 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def choose(configured: str | None, environ: Mapping[str, str], exists: Callable[[str], bool]) -> Address:
-    """The engine's address: as configured, else DOCKER_HOST or CONTAINER_HOST, the system's sockets, the user's own.
+    """Return the engine's address: as configured, else DOCKER_HOST or CONTAINER_HOST, the system's sockets, the user's
+    own.
 
     What answers there may be Docker or Podman: one often stands in at the other's usual place. `exists`
     says whether there is a file. EngineUnavailable, with the cure, where there is none or it is unusable.
@@ -44,7 +45,7 @@ def choose(configured: str | None, environ: Mapping[str, str], exists: Callable[
 
 
 def usual_places(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Where engines usually listen: the system's, then this user's own."""
+    """Return where engines usually listen: the system's, then this user's own."""
     system = ("/var/run/docker.sock", "/run/podman/podman.sock")
     if runtime_dir := environ.get("XDG_RUNTIME_DIR", "").rstrip("/"):
         return (*system, f"{runtime_dir}/docker.sock", f"{runtime_dir}/podman/podman.sock")

@@ -33,5 +33,5 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def path_of(container: str) -> str:
-    """The path of a container's routes, whatever its name holds."""
+    """Return the path of a container's routes, whatever its name holds."""
     return f"containers/{quote(container, safe='')}"

@@ -44,7 +44,7 @@ class _Refusal(msgspec.Struct):
 
 
 def error_of(status: int, body: bytes) -> EngineError:
-    """The error that an answer of status 400 and above means to us.
+    """Return the error that an answer of status 400 and above means to us.
 
     A 404 with the engine's own JSON is a container that is gone; without it, or for an unknown page, the route is
     missing. A 500 need not be JSON whatever its content type claims.
@@ -62,7 +62,7 @@ def error_of(status: int, body: bytes) -> EngineError:
 
 
 def shown(text: str) -> str:
-    """A foreign text cut to a length that people read, on one line, printable."""
+    """Return a foreign text cut to a length that people read, on one line, printable."""
     cut = text[:_SHOWN] + ("..." if len(text) > _SHOWN else "")
     return "".join(letter if letter.isprintable() else " " for letter in cut).strip()
 

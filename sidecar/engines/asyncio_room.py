@@ -67,7 +67,7 @@ class _Call(Generic[T]):
         self._task.add_done_callback(self._ended)
 
     def abort(self, raise_cancelled: Callable[[], Any]) -> trio.lowlevel.Abort:
-        """The trio task is cancelled: so is the asyncio task, and its end is waited for."""
+        """Return the trio task is cancelled: so is the asyncio task, and its end is waited for."""
         self._raise_cancelled = raise_cancelled
         self._loop.call_soon_threadsafe(self._cancel)  # comes after `start`, which was asked for before
         return trio.lowlevel.Abort.FAILED
@@ -91,7 +91,7 @@ class _Call(Generic[T]):
 
 @asynccontextmanager
 async def open_room() -> AsyncIterator[AsyncioRoom]:
-    """An asyncio loop in a thread, for as long as the block runs; joined at the end, also when cancelled."""
+    """Yield an asyncio loop in a thread, for as long as the block runs; joined at the end, also when cancelled."""
     portal_of_thread = start_blocking_portal("asyncio", name="engine-asyncio")
     portal = await trio.to_thread.run_sync(portal_of_thread.__enter__)
     try:

@@ -29,7 +29,7 @@ class Lines:
         self._head: bytes | None = None
 
     def feed(self, chunk: bytes) -> list[bytes | Torn]:
-        """The lines that this chunk completes, without their line ends; empty lines are left out."""
+        """Return the lines that this chunk completes, without their line ends; empty lines are left out."""
         *ended, rest = chunk.split(b"\n")
         lines: list[bytes | Torn] = []
         for part in ended:

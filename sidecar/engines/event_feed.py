@@ -49,14 +49,14 @@ class Feed(Generic[T]):
         self._wake()
 
     def __len__(self) -> int:
-        """Items that wait to be read, at most `size` and a marker."""
+        """Return items that wait to be read, at most `size` and a marker."""
         return len(self._items)
 
     def __aiter__(self) -> Feed[T]:
         return self
 
     async def __anext__(self) -> T:
-        """The next item, in order. After the end: the writer's error, each time that it is asked."""
+        """Return the next item, in order. After the end: the writer's error, each time that it is asked."""
         if self._items:
             await trio.lowlevel.checkpoint()  # before an item is taken, so that a cancelled reader loses none
         while not self._items:

@@ -85,7 +85,7 @@ class Client:
         self._trusted: Socket | None = None
 
     def socket(self) -> Socket | None:
-        """Which socket stands at the address now; None where none does, and where it is no path."""
+        """Return which socket stands at the address now; None if none does, and where it is no path."""
         if self._address.path is None:
             return None
         with suppress(OSError):
@@ -130,7 +130,7 @@ class Client:
         self._prefix = prefix
 
     async def greet(self, seconds: float) -> Mapping[str, str]:
-        """The headers with which the engine answers a ping: it needs no lock for that. Any EngineError."""
+        """Return the headers with which the engine answers a ping: it needs no lock for that. Any EngineError."""
         await self._connect_anew()
         async with self._patience(seconds):
             answer = await self._docker._do_query("_ping", "GET", versioned_api=False)  # noqa: SLF001
@@ -138,7 +138,7 @@ class Client:
             return answer.headers
 
     async def version(self, seconds: float) -> bytearray:
-        """The answer of the version route. Any EngineError."""
+        """Return the answer of the version route. Any EngineError."""
         await self._connect_anew()
         return await self._answer("version", "GET", None, None, seconds, versioned=False, most=_REFUSAL_BYTES)
 
@@ -160,7 +160,7 @@ class Client:
         params: dict[str, str] | None = None,
         is_introduction: bool = False,
     ) -> bytearray:
-        """The body of an answer of at most `most` bytes, within `seconds`; any EngineError otherwise. With
+        """Return the body of an answer of at most `most` bytes, within `seconds`; any EngineError otherwise. With
         `is_introduction`, whoever is there is asked.
         """
         if not is_introduction:
@@ -170,7 +170,9 @@ class Client:
         return await self._answer(path, method, body, params, seconds, versioned=True, most=most)
 
     async def subscribe(self, params: dict[str, str], seconds: float) -> aiohttp.ClientResponse:
-        """The answer of the event route, open; the engine must begin it within `seconds`. EngineUnavailable."""
+        """Return the answer of the event route, open; the engine must begin it within `seconds`. Raise
+        EngineUnavailable.
+        """
         self._see_that_trusted()
         try:
             async with asyncio.timeout(seconds):
@@ -210,7 +212,7 @@ class Client:
             raise self.unavailable(error) from error
 
     def unavailable(self, error: BaseException) -> EngineUnavailable:
-        """A foreign error of the connection as ours, with the cure where the cause is known."""
+        """Return a foreign error of the connection as ours, with the cure where the cause is known."""
         cause: BaseException | None = error
         while cause is not None:
             if isinstance(cause, OSError) and cause.errno in _CURES:
@@ -256,7 +258,7 @@ class Reader:
         self._task: asyncio.Task[None] | None = None
 
     async def open(self, seconds: float) -> None:
-        """Subscribe. EngineUnavailable if that does not succeed within `seconds`."""
+        """Subscribe. Raise EngineUnavailable if that does not succeed within `seconds`."""
         if self._dialect.is_negotiated:
             await self._client.negotiate(seconds)
         filters = {"type": ["container"], "event": list(self._dialect.actions)}
@@ -345,7 +347,7 @@ async def _raise_refusal(response: aiohttp.ClientResponse) -> None:
 
 
 async def _body(response: aiohttp.ClientResponse, most: int) -> bytearray:
-    """The whole body, or EngineFailed where it is more than `most` bytes: it is then not read on."""
+    """Return the whole body, or EngineFailed where it is more than `most` bytes: it is then not read on."""
     body = bytearray()
     try:
         while chunk := await response.content.readany():

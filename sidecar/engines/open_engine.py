@@ -48,7 +48,7 @@ class FoundEngine:
         return "" if self._engine is None else self._engine.name
 
     async def info(self) -> EngineInfo:
-        """Who answers, and what it can do. EngineUnavailable where it is not the engine that answered before."""
+        """Who answers, and what it can do. Raise EngineUnavailable if it is not the engine that answered before."""
         kind = await self._kind()
         engine = await self._found(kind)
         if not isinstance(engine, kind):
@@ -58,11 +58,11 @@ class FoundEngine:
         return await engine.info()
 
     async def containers(self) -> tuple[str, ...]:
-        """The full ids of all containers, stopped ones too."""
+        """Return the full ids of all containers, stopped ones too."""
         return await (await self._found()).containers()
 
     async def inspect(self, container: str) -> ContainerView:
-        """The engine's view of one container."""
+        """Return the engine's view of one container."""
         return await (await self._found()).inspect(container)
 
     async def glance(self, container: str) -> ContainerView:
@@ -83,7 +83,7 @@ class FoundEngine:
 
     @asynccontextmanager
     async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
-        """The event stream: subscribed when entered."""
+        """Yield the event stream: subscribed when entered."""
         opened: AbstractAsyncContextManager[AsyncIterator[EngineEvent]] = (await self._found()).events()
         async with opened as events:
             yield events
@@ -101,7 +101,9 @@ class FoundEngine:
 
 
 async def _kind_of(client: Client, seconds: float) -> type[DockerEngine] | type[PodmanEngine]:
-    """Which engine answers. A ping tells, without any lock; a proxy may have dropped its headers, or know no ping."""
+    """Return which engine answers. A ping tells, without any lock; a proxy may have dropped its headers, or know no
+    ping.
+    """
     try:
         if VERSION_HEADER in await client.greet(seconds):
             return PodmanEngine
@@ -118,10 +120,10 @@ async def open_engine(
     machine: LiveMachine,
     labels: frozenset[str] = frozenset(),
 ) -> AsyncIterator[FoundEngine]:
-    """The engine at this address; None or "auto" looks for it. Connects when first asked, and again when lost.
+    """Yield the engine at this address; None or "auto" looks for it. Connects when first asked, and again when lost.
 
-    Of a container's labels, views have those that matter to the sidecar, and the given ones. EngineUnavailable where no
-    address is to be had.
+    Of a container's labels, views have those that matter to the sidecar, and the given ones. Raise EngineUnavailable if
+    no address is to be had.
     """
     where = choose(address, os.environ, os.path.exists)
     async with open_room() as room:

@@ -44,22 +44,22 @@ class PoolCgroup(Protocol):
         """Its path below the root of the hierarchy."""
 
     def exists(self) -> bool:
-        """Whether it is there now; if not, it will be when its first member starts."""
+        """Return whether it is there now; if not, it will be when its first member starts."""
 
     def whereabouts(self, view: ContainerView) -> str:
-        """The path of a container's cgroup, "" where none is seen that has processes."""
+        """Return the path of a container's cgroup, "" if none is seen that has processes."""
 
     def path_of(self, parent: str) -> str:
-        """The path of a cgroup parent in the engine's words."""
+        """Return the path of a cgroup parent in the engine's words."""
 
     def check(self, info: EngineInfo) -> None:
-        """See that this engine can have members in it. EngineLacks."""
+        """See that this engine can have members in it. Raise EngineLacks."""
 
     async def cpus(self) -> str:
-        """The CPUs that are configured, as text; "" where none are. EngineLacks, EngineUnavailable."""
+        """Return the CPUs that are configured, as text; "" if none are. Raise EngineLacks or EngineUnavailable."""
 
     async def write(self, cpus: CPUSet) -> None:
-        """Set them, in force when this returns. EngineRefused, EngineFailed, EngineUnavailable, EngineLacks."""
+        """Set them, in force when this returns. Raise EngineRefused, EngineFailed, EngineUnavailable, EngineLacks."""
 
 
 class SlicedEngine:
@@ -86,11 +86,11 @@ class SlicedEngine:
         return info
 
     async def containers(self) -> tuple[str, ...]:
-        """The group first, then the full ids of all containers."""
+        """Return the group first, then the full ids of all containers."""
         return (self._id, *await self._engine.containers())
 
     async def inspect(self, container: str) -> ContainerView:
-        """The engine's view of one container, marked if it is a member; or the group's."""
+        """Return the engine's view of one container, marked if it is a member; or the group's."""
         if container == self._id:
             return await self._group_view()
         view = await self._engine.inspect(container)
@@ -99,7 +99,7 @@ class SlicedEngine:
         return self._marked(view)
 
     async def glance(self, container: str) -> ContainerView:
-        """The engine's glance, marked if it is seen to be a member; or the group's view."""
+        """Return the engine's glance, marked if it is seen to be a member; or the group's view."""
         if container == self._id:
             return await self._group_view()
         view = await self._engine.glance(container)
@@ -126,14 +126,14 @@ class SlicedEngine:
 
     @asynccontextmanager
     async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
-        """The engine's events; the views that come with them are marked."""
+        """Yield the engine's events; the views that come with them are marked."""
         if self._is_default is None:
             await self.info()
         async with self._engine.events() as events:
             yield _Marking(events, self)
 
     def marked(self, event: EngineEvent) -> EngineEvent:
-        """The event with its view marked, if it has one."""
+        """Return the event with its view marked, if it has one."""
         return event if event.view is None else msgspec.structs.replace(event, view=self._marked(event.view))
 
     def _marked(self, view: ContainerView) -> ContainerView:

@@ -45,7 +45,7 @@ Value = TypeVar("Value")
 
 
 def parsed(content: bytes) -> object:
-    """A document: objects as Object, numbers as Number, else what json gives."""
+    """Return a document: objects as Object, numbers as Number, else what json gives."""
     if len(content) > LIMIT:
         raise CheckpointCorrupt(f"{len(content)} bytes are too many for a kubelet's CPU manager state")
     # Each invalid byte becomes one U+FFFD, as Go reads it.
@@ -61,7 +61,7 @@ def _refuse(word: str) -> None:
 
 
 def fields_of(value: object, names: tuple[str, ...]) -> dict[str, Any]:
-    """The values of a Go struct's fields, which match without regard to case; null is a struct of nothing."""
+    """Return the values of a Go struct's fields, which match without regard to case; null is a struct of nothing."""
     if value is None:
         return {}
     if not isinstance(value, Object):
@@ -78,7 +78,7 @@ def fields_of(value: object, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def map_of(value: object, what: str, read: Callable[[object, str], Value]) -> dict[str, Value] | None:
-    """A Go map: None for null, which the dump tells from an empty one."""
+    """Return a Go map: None for null, which the dump tells from an empty one."""
     if value is None:
         return None
     if not isinstance(value, Object):
@@ -93,7 +93,7 @@ def map_of(value: object, what: str, read: Callable[[object, str], Value]) -> di
 
 
 def text_of(value: object, what: str) -> str:
-    """A Go string."""
+    """Return a Go string."""
     if value is None:
         return ""
     if not isinstance(value, str) or isinstance(value, Number):
@@ -102,12 +102,12 @@ def text_of(value: object, what: str) -> str:
 
 
 def braced(members: Mapping[str, str]) -> str:
-    """A JSON object of values that are JSON already, by key."""
+    """Return a JSON object of values that are JSON already, by key."""
     return "{" + ",".join(f"{quoted(key)}:{members[key]}" for key in sorted(members)) + "}"
 
 
 def quoted(text: str) -> str:
-    """A JSON string."""
+    """Return a JSON string."""
     return f'"{text.translate(_ESCAPES)}"'
 
 

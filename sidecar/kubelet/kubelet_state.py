@@ -73,7 +73,9 @@ class KubeletState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode(kubelet: KubeletState, *, pod_level: bool = False) -> bytes:
-    """The whole file: in the third format if it has CPUs of whole pods, or if `pod_level`, for kubelets that do so."""
+    """Return the whole file: in the third format if it has CPUs of whole pods, or if `pod_level`, for kubelets that do
+    so.
+    """
     policy, default = gojson.clean(kubelet.policy), str(kubelet.default)
     entries = {
         gojson.clean(pod): {gojson.clean(name): str(cpus) for name, cpus in named.items()}
@@ -98,7 +100,7 @@ def encode(kubelet: KubeletState, *, pod_level: bool = False) -> bytes:
 def decode(
     content: bytes, containers: Mapping[str, Container] | None = None, *, pod_level: bool = True
 ) -> KubeletState:
-    """What a file says. CheckpointCorrupt, in words, if it is not such a file, or its checksum does not fit.
+    """Return what a file says. CheckpointCorrupt, in words, if it is not such a file, or its checksum does not fit.
 
     `containers` are the pods and names of container ids, which the first format needs, and which must hold every id;
     None takes each container for a pod of its own. Without `pod_level` the third format is not understood, as by
@@ -142,7 +144,7 @@ def decode(
 
 
 def parse_cpus(text: str) -> CPUSet:
-    """A CPU list by the kubelet's rules: no blanks anywhere, a plus sign is allowed. CPUSetError."""
+    """Return a CPU list by the kubelet's rules: no blanks anywhere, a plus sign is allowed. Raise CPUSetError."""
     mask = 0
     for part in text.split(",") if text else ():
         first, dash, last = part.partition("-")
@@ -156,7 +158,7 @@ def parse_cpus(text: str) -> CPUSet:
 
 
 def exported(books: State) -> KubeletState:
-    """Our books as a kubelet would keep them, so that one would start from them on the same machine.
+    """Return our books as a kubelet would keep them, so that one would start from them on the same machine.
 
     Each container is a pod of its own: the pod's uid is the container's full id. The kubelet's shared pool is all that
     is not assigned, with the isolated CPUs, which it does not know, and without the reserved ones only if strict.
@@ -173,8 +175,8 @@ def exported(books: State) -> KubeletState:
 
 
 def imported(kubelet: KubeletState, books: State) -> Imported:
-    """Our books with what the file grants to containers that they know. StateError, with every law broken, if that is
-    not lawful.
+    """Return our books with what the file grants to containers that they know. StateError, with every law broken, if
+    that is not lawful.
 
     1. A container is known that holds CPUs, or was refused a lawful wish. It is meant by an entry whose pod is its id,
        or the beginning of it (12 digits or more), or else by one with its name; not where that fits several.
@@ -230,7 +232,7 @@ def _checksum(value: object) -> int:
 def _first(
     policy: str, default: str, by_id: dict[str, str] | None, checksum: int, containers: Mapping[str, Container] | None
 ) -> KubeletState:
-    """A file of the first format."""
+    """Return a file of the first format."""
     if checksum and not _fits(checksum, "V1", lambda name: _dumped(name, policy, default, by_id, is_first=True)):
         raise CheckpointCorrupt("the checksum does not match the content")
     by_pod: dict[str, dict[str, str] | None] = {}
@@ -248,7 +250,7 @@ def _made(
     by_pod: Mapping[str, Mapping[str, str] | None] | None,
     pods: Mapping[str, CPUSet] | None = None,
 ) -> KubeletState:
-    """The value, once the checksum fits: only now the CPU lists must be lists."""
+    """Return the value, once the checksum fits: only now the CPU lists must be lists."""
     return KubeletState(
         policy=policy,
         default=_cpus(default, "defaultCpuSet"),
@@ -283,7 +285,7 @@ def _number(pattern: re.Pattern[str], text: str, whole: str) -> int:
 
 
 def _fits(checksum: int, version: str, dump: Callable[[str], str]) -> bool:
-    """Whether it is the checksum of the dump, under either name of the struct."""
+    """Return whether it is the checksum of the dump, under either name of the struct."""
     return any(checksum == _fnv(dump(name)) for name in (_NAME, _NAME + version))
 
 

@@ -124,7 +124,7 @@ class AckReader:
         wait.watches = watches
 
     def _number(self, key: ContainerKey, wait: _Wait, at: int) -> int | None:
-        """What stands in this directory's acknowledgement; None where there is none, or no number."""
+        """Return what stands in this directory's acknowledgement; None if there is none, or no number."""
         try:
             content = files.read_bounded(at, ack.NAME, _BYTES)
         except FileUnreadable as error:
@@ -180,7 +180,7 @@ class AckReader:
 
     @contextmanager
     def _ears(self) -> Iterator[Ears | None]:
-        """To listen with; None where there is no inotify to be had: then the slow look has to do."""
+        """To listen with; None if there is no inotify to be had: then the slow look has to do."""
         try:
             ears = Ears()
         except Deaf as error:
@@ -194,7 +194,7 @@ class AckReader:
 
 
 def _takes(world: World) -> dict[ContainerKey, int]:
-    """The numbers of the takes that wait, by container."""
+    """Return the numbers of the takes that wait, by container."""
     return {key: number for key in world.state.assignments if (number := _take(world, key)) is not None}
 
 
@@ -205,5 +205,5 @@ def _take(world: World, key: ContainerKey) -> int | None:
 
 
 def _leaving(world: World, key: ContainerKey) -> CPUSet:
-    """The CPUs that its files should say are leaving."""
+    """Return the CPUs that its files should say are leaving."""
     return told_of(world.containers[key], world.state.assignments[key]).leaving

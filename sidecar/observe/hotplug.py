@@ -78,7 +78,7 @@ class _Watch:
         self._unreadable = ""
 
     def pause(self) -> float:
-        """Seconds until the next look, if that is sooner than the period."""
+        """Return seconds until the next look, if that is sooner than the period."""
         return QUICK_SECONDS if self._quick else float("inf")
 
     async def look(self) -> None:
@@ -128,7 +128,7 @@ class _Watch:
             self._look_at_everything()
 
     def _is_doubtful(self) -> bool:
-        """Whether an order failed as orders do on a host that needs mending."""
+        """Return whether an order failed as orders do on a host that needs mending."""
         return any(each.fault.kind in _SUSPICIOUS for each in self._board.latest.containers.values() if each.fault)
 
     def _say_unreadable(self, reason: str) -> None:

@@ -59,7 +59,7 @@ class LoadMeter:
             self._usages.retain(())
 
     async def measure(self) -> int:
-        """One round: take samples, and tell the loads that are news. How many containers were looked at."""
+        """Return one round: take samples, and tell the loads that are news. How many containers were looked at."""
         world = self._board.latest
         followed = [key for key in world.state.assignments if follows_load(world, key)]
         running = [one for key in followed if (one := world.containers.get(key)) and one.view.phase is Phase.RUNNING]
@@ -76,7 +76,7 @@ class LoadMeter:
         return len(running)
 
     def _load(self, container: Container, before: Sample | None) -> Load | None:
-        """The load since the last sample, if there is one; this sample is the next one's last."""
+        """Return the load since the last sample, if there is one; this sample is the next one's last."""
         view, at = container.view, trio.current_time()
         usage = self._usages.usage(view)
         if usage is None:

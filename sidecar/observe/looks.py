@@ -137,7 +137,7 @@ class Looker:
         return tuple(ContainerKey(self._engine.name, id) for id in ids)
 
     async def _views(self, containers: tuple[ContainerKey, ...]) -> list[ContainerView]:
-        """All containers side by side. An error waits until all have ended, so that it comes out as it is."""
+        """Return all containers side by side. An error waits until all have ended, so that it comes out as it is."""
         found: list[ContainerView] = []
         errors: list[EngineUnavailable] = []
         unseen: dict[ContainerKey, EngineError] = {}
@@ -212,12 +212,12 @@ class Looker:
             return self._complete(await self._engine.inspect(container.id))
 
     def _complete(self, view: ContainerView) -> ContainerView:
-        """The engine's view with the kernel's word, which is the last one about whether it runs."""
+        """Return the engine's view with the kernel's word, which is the last one about whether it runs."""
         effective = self._kernel.effective_cpus(view)
         phase = Phase.RUNNING if effective is not None and view.phase is Phase.EXITED else view.phase
         return msgspec.structs.replace(view, effective=effective, phase=phase)
 
 
 def _age(view: ContainerView) -> str:
-    """A time stamp as text that sorts: its fraction is cut of trailing zeros, and ends in a letter."""
+    """Return a time stamp as text that sorts: its fraction is cut of trailing zeros, and ends in a letter."""
     return view.created_at.rstrip("Z")

@@ -25,7 +25,7 @@ _RECORD_BYTES: Final = 32 * 1024
 
 @contextmanager
 def opened_root(root: str) -> Iterator[ProjectionTree]:
-    """The root, made if need be, open for one operation. ProjectionError."""
+    """Yield the root, made if need be, open for one operation. Raise ProjectionError."""
     try:
         with (
             files.directory(root, create=True) as at,
@@ -45,7 +45,7 @@ class ProjectionTree:
 
     @contextmanager
     def projection(self, path: tuple[str, ...], *, create: bool = True) -> Iterator[ProjectionDirectory]:
-        """Return a container's directory, for writing and reading. StateError if it cannot be opened."""
+        """Return a container's directory, for writing and reading. Raise StateError if it cannot be opened."""
         with self._walked(path, create=create) as at:
             yield ProjectionDirectory(at, self._staging)
 
@@ -97,12 +97,12 @@ class ProjectionTree:
         return None
 
     def put_since(self, short: str, generation: int, leaving: CPUSet) -> None:
-        """Write the record. FileUnwritable."""
+        """Write the record. Raise FileUnwritable."""
         content = f"{generation} {leaving}\n".encode()
         files.replace(self._staging, f"since-{short}", content, mode=0o600)
 
     def remove_since(self, short: str) -> None:
-        """Remove the record, if there is one. FileUnwritable."""
+        """Remove the record, if there is one. Raise FileUnwritable."""
         files.remove(self._staging, f"since-{short}")
 
     def opened(self, path: tuple[str, ...]) -> AbstractContextManager[int]:

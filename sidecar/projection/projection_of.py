@@ -43,8 +43,8 @@ def projection_of(world: World, container: Container) -> Projection:
 
 
 def _deadline(world: World, assignment: Assignment, told: CPUSet) -> float:
-    """Seconds from the beginning of the take until the first of the CPUs that are told to leave may be gone; 0 once one
-    is due. What is left of them is the writer's to say.
+    """Return seconds from the beginning of the take until the first of the CPUs that are told to leave may be gone; 0
+    once one is due. What is left of them is the writer's to say.
     """
     leaving = assignment.leaving
     return grace_of(world, assignment) if leaving and not leaving.due & told else 0.0

@@ -112,7 +112,9 @@ class Projections:
         _raise(errors)
 
     def awaited(self, container: str, leaving: CPUSet) -> range:
-        """Any of these generations acknowledges that the container left these CPUs; none if it was not told of them."""
+        """Return any of these generations acknowledges that the container left these CPUs; none if it was not told of
+        them.
+        """
         told = self._told.get(_short(container))
         if told is None or told.projection is None or told.since is None or not leaving <= told.projection.leaving:
             return range(0)
@@ -120,7 +122,7 @@ class Projections:
 
     @contextmanager
     def directories(self, container: str) -> Iterator[tuple[int, ...]]:
-        """Descriptors of the directories that tell this container, and in any of which it may acknowledge.
+        """Yield descriptors of the directories that tell this container, and in any of which it may acknowledge.
 
         Those that are missing, or have something planted on the way, are left out. They are closed after the block.
         """

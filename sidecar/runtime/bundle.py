@@ -29,7 +29,7 @@ class StartRefused(Exception):
 
 
 def question(container: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """What the sidecar is asked: the container, with the limits and the annotations of its spec."""
+    """Return what the sidecar is asked: the container, with the limits and the annotations of its spec."""
     resources = table(table(spec, "linux"), "resources")
     cpu, memory = table(resources, "cpu"), table(resources, "memory")
     annotations = {
@@ -50,7 +50,8 @@ def question(container: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def described(container: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """The container's name and labels from Docker's own books, which lie beside files that it mounts; none elsewhere.
+    """Return the container's name and labels from Docker's own books, which lie beside files that it mounts; none
+    elsewhere.
 
     For when the engine cannot be asked: while it starts itself it answers nobody before its containers have started.
     """
@@ -73,7 +74,7 @@ def described(container: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def apply(spec: dict[str, Any], update: dict[str, Any]) -> None:
-    """Put the CPUs of an answer in the place of those that the spec has. Refused where it names none."""
+    """Put the CPUs of an answer in the place of those that the spec has. Raise Refused if it names none."""
     cpus = update.get("cpus")
     if not isinstance(cpus, str) or not cpus or cpus.strip("0123456789,-"):
         raise StartRefused("the sidecar's answer names no CPUs")
@@ -114,14 +115,14 @@ def mount(spec: dict[str, Any], root: str, directory: str, destination: str) -> 
 
 
 def _place(destination: str) -> str:
-    """A mount's place in one spelling."""
+    """Return a mount's place in one spelling."""
     place = os.path.normpath("/" + destination.lstrip("/")) if destination else ""
     return place[4:] if place == "/var/run" or place.startswith("/var/run/") else place
 
 
 def _appears(root: str, directory: str) -> bool:
-    """Whether it comes in time. It is made where a sidecar uses this root: one that has reached no engine tells nobody
-    yet, and who mounts nothing now would never be told.
+    """Return whether it comes in time. It is made where a sidecar uses this root: one that has reached no engine tells
+    nobody yet, and who mounts nothing now would never be told.
     """
     end = time.monotonic() + DIRECTORY_SECONDS
     while not os.path.isdir(directory):
@@ -137,7 +138,7 @@ def _appears(root: str, directory: str) -> bool:
 
 
 def replace(path: str, content: bytes) -> None:
-    """By one rename, with the old file's owner and mode. Refused."""
+    """By one rename, with the old file's owner and mode. Raise Refused."""
     fresh = path + ".cpuset-sidecar"
     try:
         was = os.stat(path)
@@ -159,7 +160,9 @@ def replace(path: str, content: bytes) -> None:
 
 
 def id_in(cgroups: str) -> str:
-    """The container's id in the path of its cgroup: libpod-ID, in the spelling of either cgroup driver. Refused."""
+    """Return the container's id in the path of its cgroup: libpod-ID, in the spelling of either cgroup driver. Raise
+    Refused.
+    """
     for word in cgroups.replace(":", "/").replace("-", "/").replace(".", "/").split("/"):
         if len(word) == 64 and not word.strip("0123456789abcdef"):
             return word
@@ -170,13 +173,13 @@ def id_in(cgroups: str) -> str:
 
 
 def table(above: dict[str, Any], key: str) -> dict[str, Any]:
-    """The object at a key; an empty one where there is none."""
+    """Return the object at a key; an empty one where there is none."""
     value = above.get(key)
     return value if isinstance(value, dict) else {}
 
 
 def made(above: dict[str, Any], key: str) -> dict[str, Any]:
-    """The object at a key, which is made where there is none."""
+    """Return the object at a key, which is made where there is none."""
     if not isinstance(above.get(key), dict):
         above[key] = {}
     found: dict[str, Any] = above[key]
@@ -184,13 +187,13 @@ def made(above: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def text(above: dict[str, Any], key: str) -> str:
-    """The text at a key; "" where there is none."""
+    """Return the text at a key; "" if there is none."""
     value = above.get(key)
     return value if isinstance(value, str) else ""
 
 
 def number(above: dict[str, Any], key: str) -> int | None:
-    """The integer at a key."""
+    """Return the integer at a key."""
     value = above.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
@@ -199,7 +202,7 @@ def number(above: dict[str, Any], key: str) -> int | None:
 
 
 def loaded(content: bytes) -> dict[str, Any]:
-    """An object. Refused where it is none, or too large."""
+    """Return an object. Raise Refused if it is none, or too large."""
     if len(content) > MOST_BYTES:
         raise StartRefused(f"there are more than {MOST_BYTES} bytes of JSON")
     try:
@@ -213,7 +216,7 @@ def loaded(content: bytes) -> dict[str, Any]:
 
 
 def dumped(value: object) -> bytes:
-    """As JSON, in ASCII."""
+    """Return as JSON, in ASCII."""
     return _dumps(value).encode("ascii")
 
 
@@ -242,7 +245,9 @@ def _with_json() -> tuple[Callable[[str], Any], Callable[[object], str]]:
 
 
 def _without_json() -> tuple[Callable[[str], Any], Callable[[object], str]]:
-    """What the package json is made of. ImportError, TypeError, AttributeError where it is made of something else."""
+    """Return what the package json is made of. Raise ImportError, TypeError, AttributeError if it is made of something
+    else.
+    """
     import _json
 
     reading: Any = _Reading()

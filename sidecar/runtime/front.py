@@ -85,7 +85,7 @@ def main(words: list[str]) -> int:
 
 
 def hook(words: list[str]) -> int:
-    """The same as a precreate hook: a `config.json` comes on stdin, and goes on stdout."""
+    """Return the same as a precreate hook: a `config.json` comes on stdin, and goes on stdout."""
     try:
         content = sys.stdin.buffer.read(MOST_BYTES + 1)
         spec = loaded(content)
@@ -107,7 +107,7 @@ def hook(words: list[str]) -> int:
 
 
 def change_bundle(settings: RuntimeSettings, called: Called) -> None:
-    """Ask for the container of this call, and change its bundle as the answer says. Refused."""
+    """Ask for the container of this call, and change its bundle as the answer says. Raise Refused."""
     config = os.path.realpath(called.config)
     try:
         with open(config, "rb", buffering=0) as file:
@@ -124,7 +124,7 @@ def change_bundle(settings: RuntimeSettings, called: Called) -> None:
 
 
 def changed_spec(settings: RuntimeSettings, container: str, spec: dict[str, Any]) -> tuple[bool, list[str]]:
-    """Change the spec as the sidecar says; whether it did, and what people should know. Refused."""
+    """Change the spec as the sidecar says; whether it did, and what people should know. Raise Refused."""
     answer = asked(settings, dumped(question(container, spec)))
     update = answer.get("update")
     if update is None:
@@ -145,7 +145,7 @@ def changed_spec(settings: RuntimeSettings, container: str, spec: dict[str, Any]
 
 
 def asked(settings: RuntimeSettings, body: bytes) -> dict[str, Any]:
-    """The sidecar's answer. Refused with its reason, or with the cure where there is none."""
+    """Return the sidecar's answer. Refused with its reason, or with the cure where there is none."""
     path = settings.socket
     missing_since = time.monotonic()
     deadline = missing_since + LIMIT_SECONDS
@@ -173,7 +173,7 @@ def asked(settings: RuntimeSettings, body: bytes) -> dict[str, Any]:
 
 
 def _exchange(connection: _socket.socket, body: bytes, deadline: float) -> tuple[int, bytes]:
-    """One request of HTTP/1.1; the status, and the body. EOFError where the answer is not whole."""
+    """Return one request of HTTP/1.1; the status, and the body. Raise EOFError if the answer is not whole."""
     head = f"POST {ROUTE} HTTP/1.1\r\nHost: sidecar\r\nContent-Type: application/json\r\nConnection: close\r\n"
     connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
     content = b""
@@ -203,7 +203,7 @@ def _answer(status: int, body: bytes) -> dict[str, Any]:
 
 
 def _split(words: list[str]) -> tuple[dict[str, str], list[str]]:
-    """The options at the beginning, by name without dashes, and what follows them."""
+    """Return the options at the beginning, by name without dashes, and what follows them."""
     options: dict[str, str] = {}
     place = 0
     while place < len(words) and words[place].startswith("-") and words[place] != "-":

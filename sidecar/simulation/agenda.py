@@ -26,7 +26,7 @@ class Agenda:
         return self._waiting[0][0] if self._waiting else None
 
     def later(self, seconds: float, begins: float = 0.0) -> float:
-        """The time so many seconds from now, or from `begins` if that is later."""
+        """Return the time so many seconds from now, or from `begins` if that is later."""
         return round(max(self.now, begins) + seconds, _DIGITS)
 
     def after(self, seconds: float, action: Action) -> None:
@@ -39,7 +39,9 @@ class Agenda:
         heapq.heappush(self._waiting, (max(round(time, _DIGITS), self.now), self._asked, action))
 
     def due(self, until: float) -> Action | None:
-        """What happens next up to `until`, and the clock is moved there; None if nothing does, and the clock stays."""
+        """Return what happens next up to `until`, and the clock is moved there; None if nothing does, and the clock
+        stays.
+        """
         if not self._waiting or self._waiting[0][0] > until:
             return None
         self.now, _, action = heapq.heappop(self._waiting)

@@ -44,7 +44,7 @@ class BusyContainer(ModelContainer):
         self.use, self.sample = SimulatedUse(self.use.wanted, now), None
 
     def load(self, now: float, half_life: float) -> Load | None:
-        """What it did since it was last measured; None the first time."""
+        """Return what it did since it was last measured; None the first time."""
         self.advance(now)
         before, self.sample = self.sample, Sample(now, self.use.usage(), len(self.effective or EMPTY), str(self.starts))
         load = load_between(self.key, before, self.sample, self.peak, half_life) if before else None

@@ -50,7 +50,7 @@ class BusyHost(ModelHost[BusyContainer]):
         self._created = 0
 
     def named(self, name: str) -> BusyContainer:
-        """The container of that name. ScenarioError where there is none now."""
+        """Return the container of that name. Raise ScenarioError if there is none now."""
         for each in self.containers.values():
             if each.name == name:
                 return each
@@ -58,7 +58,7 @@ class BusyHost(ModelHost[BusyContainer]):
         raise ScenarioError(f"there is no container {name!r} now; there is {there}")
 
     def create(self, name: str, labels: Mapping[str, str], limits: Limits, now: float, demand: float) -> BusyContainer:
-        """A container, not started. ScenarioError where the name is in use."""
+        """Return a container, not started. Raise ScenarioError if the name is in use."""
         self._created += 1
         key, use = ContainerKey(ENGINE, f"{self._created:064x}"), SimulatedUse(demand, now)
         try:
@@ -71,7 +71,7 @@ class BusyHost(ModelHost[BusyContainer]):
             ) from error
 
     def switch(self, online: CPUSet, now: float = 0.0) -> None:
-        """Other CPUs of the machine are online from now on. ScenarioError where that is none."""
+        """Other CPUs of the machine are online from now on. Raise ScenarioError if that is none."""
         if not online:
             raise ScenarioError("the last CPU cannot go offline")
         super().switch(online, now)

@@ -78,7 +78,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def told(before: World, now: World, at: float) -> Iterator[Happening]:
-    """What the daemon's log says of this decision."""
+    """Yield what the daemon's log says of this decision."""
     for line in news(before, now):
         yield _happening(line, at)
 

@@ -71,14 +71,14 @@ class ModelContainer:
         return self.limits.cpu_quota
 
     def configured(self, online: CPUSet) -> CPUSet:
-        """Where it would run if it started now; nowhere if all its CPUs are offline, since then it cannot start."""
+        """Return where it would run if it started now; nowhere if all its CPUs are offline, since then it cannot start."""
         return CPUSet.parse(self.cpuset) & online if self.cpuset else online
 
     def advance(self, now: float) -> None:
         """Called before anything changes where it runs, by a driver that keeps time: what it used until now counts."""
 
     def view(self) -> ContainerView:
-        """What a look at it shows."""
+        """Return what a look at it shows."""
         limits = self.limits
         return ContainerView(
             engine=self.key.engine,

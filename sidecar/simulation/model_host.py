@@ -47,23 +47,23 @@ class ModelHost(Generic[C]):
         return self.kernel.online()
 
     def topology(self) -> Topology:
-        """The machine with the CPUs that are online."""
+        """Return the machine with the CPUs that are online."""
         return self.kernel.topology()
 
     def present(self) -> Present:
-        """What the engine checks limits against."""
+        """Return what the engine checks limits against."""
         cpus = self.online if self.cpus_at_boot is None else self.cpus_at_boot
         return Present(len(cpus), cpus, self.mems)
 
     def add(self, made: C) -> C:
-        """A container is there, not started. EngineRefused where its name is in use."""
+        """Return a container is there, not started. Raise EngineRefused if its name is in use."""
         if any(each.name == made.name for each in self.containers.values()):
             raise EngineRefused(f'Conflict. The container name "/{made.name}" is already in use')
         self.containers[made.key] = made
         return made
 
     def start(self, real: C, now: float = 0.0) -> bool:
-        """Its processes run, from now on; whether they do. It cannot where its limits are not to be had."""
+        """Return its processes run, from now on; whether they do. It cannot where its limits are not to be had."""
         if real.phase in STARTABLE:
             try:
                 check(real.limits, self.present())
@@ -73,7 +73,7 @@ class ModelHost(Generic[C]):
         return real.phase.is_live
 
     def enter(self, real: C, limits: Limits, now: float = 0.0, *, stamp: str = "") -> None:
-        """A start with limits that were read before comes to its end. EngineRefused where the kernel denies it."""
+        """A start with limits that were read before comes to its end. Raise EngineRefused if the kernel denies it."""
         real.advance(now)
         try:
             self.kernel.enter(real.id, CPUSet.parse(limits.cpuset), real.group_above)
@@ -99,13 +99,13 @@ class ModelHost(Generic[C]):
             self.containers.pop(real.key, None)
 
     def pause(self, real: C) -> None:
-        """Freeze it. EngineRefused if it does not run."""
+        """Freeze it. Raise EngineRefused if it does not run."""
         if real.phase is not Phase.RUNNING:
             raise EngineRefused(f"Container {real.id} is not running")
         real.phase = Phase.PAUSED
 
     def unpause(self, real: C) -> None:
-        """Thaw it. EngineFailed if it is not paused."""
+        """Thaw it. Raise EngineFailed if it is not paused."""
         if real.phase is not Phase.PAUSED:
             raise EngineFailed(f"Container {real.id} is not paused")
         real.phase = Phase.RUNNING
@@ -120,12 +120,12 @@ class ModelHost(Generic[C]):
         return f"Container {real.id} is dead" if real.phase is Phase.DEAD else ""
 
     def store(self, real: C, change: Limits) -> Limits:
-        """An update is in the engine's books; what stood there before. EngineRefused."""
+        """Return an update is in the engine's books; what stood there before. Raise EngineRefused."""
         stored, real.limits = real.limits, merged(real.limits, change, real.id)
         return stored
 
     def apply(self, real: C, change: Limits, now: float = 0.0) -> None:
-        """What an update does to a live container. EngineFailed where the kernel denies it."""
+        """What an update does to a live container. Raise EngineFailed if the kernel denies it."""
         real.advance(now)
         try:
             if change.cpuset:
@@ -135,7 +135,7 @@ class ModelHost(Generic[C]):
         real.quota = quota_after(change, real.limits, real.quota)
 
     def update(self, real: C, change: Limits, now: float = 0.0) -> None:
-        """An update takes effect. EngineRefused, EngineFailed."""
+        """An update takes effect. Raise EngineRefused or EngineFailed."""
         self.store(real, change)
         if real.phase.is_live:
             self.apply(real, change, now)

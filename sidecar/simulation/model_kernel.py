@@ -44,27 +44,27 @@ class ModelKernel:
         """What was found out since the last change."""
 
     def online(self) -> CPUSet:
-        """The CPUs that are online now."""
+        """Return the CPUs that are online now."""
         return self._online
 
     def topology(self) -> Topology:
-        """The machine, without the CPUs that are offline now."""
+        """Return the machine, without the CPUs that are offline now."""
         return self.machine if self._online == self.machine.online else with_online(self.machine, self._online)
 
     def memory_nodes(self) -> CPUSet:
-        """The ids of the NUMA nodes."""
+        """Return the ids of the NUMA nodes."""
         return CPUSet(group.id for group in self.machine.nodes)
 
     def running(self) -> list[str]:
-        """The ids of the containers that have a group, sorted."""
+        """Return the ids of the containers that have a group, sorted."""
         return sorted(id for id, group in self._groups.items() if group.has_tasks)
 
     def effective(self, container: str) -> CPUSet | None:
-        """Where a container may run, None where it has no group."""
+        """Return where a container may run, None if it has no group."""
         return self.reached(container) if container in self._groups else None
 
     def reached(self, name: str) -> CPUSet:
-        """The CPUs of a group that is there: what of its own the one above has, or all that this has."""
+        """Return the CPUs of a group that is there: what of its own the one above has, or all that this has."""
         if not name:
             return self._online
         found = self._effective.get(name)

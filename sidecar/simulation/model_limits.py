@@ -44,7 +44,7 @@ class Present(msgspec.Struct, frozen=True):
 
 
 def changed(update: Update) -> Limits:
-    """What an order asks of the update route."""
+    """Return what an order asks of the update route."""
     return Limits(
         cpuset=str(update.cpus),
         mems=update.mems or "",
@@ -68,7 +68,7 @@ def check(wanted: Limits, present: Present) -> None:
 
 
 def merged(stored: Limits, change: Limits, container: str) -> Limits:
-    """The stored limits after a change. EngineRefused where two ways to limit CPU time would meet (409).
+    """Return the stored limits after a change. Raise EngineRefused if two ways to limit CPU time would meet (409).
 
     The conflicts are only looked for in positive values; so -1 slips through and stays beside `NanoCpus` for ever.
     """
@@ -87,7 +87,7 @@ def merged(stored: Limits, change: Limits, container: str) -> Limits:
 
 
 def quota_at_start(stored: Limits) -> float | None:
-    """The CPUs' worth of time that a start gives, None without a limit: the stored quota overrides `NanoCpus`."""
+    """Return the CPUs' worth of time that a start gives, None without a limit: the stored quota overrides `NanoCpus`."""
     quota, period = 0, _PERIOD
     if stored.nano_cpus > 0:
         quota = stored.nano_cpus * period // NANO
@@ -96,7 +96,7 @@ def quota_at_start(stored: Limits) -> float | None:
 
 
 def quota_after(change: Limits, stored: Limits, live: float | None) -> float | None:
-    """The same of a running container after a change: what the change says counts, whatever else is stored."""
+    """Return the same of a running container after a change: what the change says counts, whatever else is stored."""
     if change.nano_cpus:
         return change.nano_cpus / NANO
     if change.cpu_quota or change.cpu_period:

@@ -70,7 +70,7 @@ class Stretch(NamedTuple):
 def picture(
     title: str, machine: Topology, frames: Sequence[Frame], log: Sequence[Happening], ends: float, begins: float = 0.0
 ) -> str:
-    """The history from `begins` to `ends` seconds as SVG."""
+    """Return the history from `begins` to `ends` seconds as SVG."""
     names = list(dict.fromkeys(e.name for frame in frames for e in frame.holdings if e.granted is not None))
     colours = {name: _COLOURS[number % len(_COLOURS)] for number, name in enumerate(names)}
     groups = list(_groups(machine))
@@ -175,7 +175,7 @@ def _rectangle(stretch: Stretch, y: float, height: float, x: Callable[[float], f
 
 
 def _marks(log: Sequence[Happening], begins: float, ends: float) -> Iterator[tuple[float, str, int]]:
-    """What people did, each with a row for its words so that they do not overlap."""
+    """Yield what people did, each with a row for its words so that they do not overlap."""
     taken: list[float] = []
     for each in log:
         words = _MARKED.get(What(each.what)) if each.what in set(What) else None
@@ -258,5 +258,5 @@ def _cpus(cpus: CPUSet) -> str:
 
 
 def _n(number: float) -> str:
-    """Two digits behind the point, and none that say nothing."""
+    """Return two digits behind the point, and none that say nothing."""
     return f"{number:.2f}".rstrip("0").rstrip(".")

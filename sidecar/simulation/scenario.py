@@ -47,7 +47,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     demand: tuple[tuple[float, float], ...] = ()
 
     def demand_at(self, time: float) -> float:
-        """The CPUs that it would use at that time."""
+        """Return the CPUs that it would use at that time."""
         return next((cpus for at, cpus in reversed(self.demand) if at <= time), 0.0)
 
 
@@ -75,7 +75,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def simulation_of(scenario: Scenario, *, trace: Callable[[bytes], None] | None = None) -> Simulation:
-    """The simulation in which all of the scenario will happen; it stands at its beginning.
+    """Return the simulation in which all of the scenario will happen; it stands at its beginning.
 
     Its `advance` raises ScenarioError, with the place, for what cannot be done at its time.
     """

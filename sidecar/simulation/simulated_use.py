@@ -31,7 +31,7 @@ class SimulatedUse:
         self._pressure = 100 * waiting + (self._pressure - 100 * waiting) * math.exp(-seconds / 10)
 
     def usage(self) -> Usage:
-        """What the kernel says, as of the last advance."""
+        """Return what the kernel says, as of the last advance."""
         return Usage(
             cpu_nanoseconds=round(self._used_seconds * 1e9),
             waiting_microseconds=round(self._waited_seconds * 1e6),

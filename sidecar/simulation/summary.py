@@ -43,7 +43,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def summary_of(simulation: Simulation) -> Summary:
-    """The figures up to now."""
+    """Return the figures up to now."""
     names = list(dict.fromkeys(each.name for frame in simulation.frames for each in frame.holdings))
     found = tuple(_one(name, simulation.frames, simulation.log, simulation.now) for name in names)
     waits = [wait for each in found for wait in each.waits]

@@ -87,15 +87,17 @@ class Simulation:
         return self._host.machine
 
     def cpus_of(self, name: str) -> CPUSet:
-        """Where a container may run: the kernel's word; nothing while it does not run. ScenarioError."""
+        """Return where a container may run: the kernel's word; nothing while it does not run. Raise ScenarioError."""
         return self._host.named(name).effective or EMPTY
 
     def usable_of(self, name: str) -> CPUSet:
-        """Where its work runs: the same without what is leaving, if it follows its projection. ScenarioError."""
+        """Return where its work runs: the same without what is leaving, if it follows its projection. Raise
+        ScenarioError.
+        """
         return self._host.named(name).usable
 
     def is_there(self, name: str) -> bool:
-        """Whether there is such a container now, running or not."""
+        """Return whether there is such a container now, running or not."""
         return any(each.name == name for each in self._host.containers.values())
 
     # Acting, now.
@@ -113,7 +115,7 @@ class Simulation:
     ) -> None:
         """A container, not started. `limit` is its CPU limit, `cpuset` a pin by hand, `demand` the CPUs that it would
         use. `follows`: it keeps to what its projection says, and acknowledges takes `moves_in` seconds after notice,
-        or never. ScenarioError where the name is in use.
+        or never. Raise ScenarioError if the name is in use.
         """
         limits = Limits(nano_cpus=round((limit or 0) * 1e9), cpuset=cpuset)
         real = self._host.create(name, dict(labels or {}), limits, self.now, demand)
@@ -122,7 +124,7 @@ class Simulation:
         self._sidecar.look_at(real.key)
 
     def start(self, name: str) -> None:
-        """Start it; it runs a moment later. ScenarioError where there is no such container."""
+        """Start it; it runs a moment later. Raise ScenarioError if there is no such container."""
         self._with_lock(self._host.named(name), self._pace.start, self._started)
 
     def run(self, name: str) -> None:
@@ -131,18 +133,18 @@ class Simulation:
         self._agenda.after(self._pace.between, lambda: self.start(name) if key in self._host.containers else None)
 
     def stop(self, name: str) -> None:
-        """Stop it; it has ended a moment later. ScenarioError."""
+        """Stop it; it has ended a moment later. Raise ScenarioError."""
         self._with_lock(self._host.named(name), self._pace.stop, self._stopped)
 
     def remove(self, name: str) -> None:
-        """Kill it if it runs, and remove it. ScenarioError."""
+        """Kill it if it runs, and remove it. Raise ScenarioError."""
         real = self._host.named(name)
         self._host.remove(real, self.now)
         self._say(What.REMOVED, name)
         self._sidecar.look_at(real.key)
 
     def set_demand(self, name: str, cpus: float, *, is_said: bool = False) -> None:
-        """How many CPUs it would use from now on if it had them; in the log if it `is_said`. ScenarioError."""
+        """How many CPUs it would use from now on if it had them; in the log if it `is_said`. Raise ScenarioError."""
         real = self._host.named(name)
         real.advance(self.now)
         real.use.wanted = cpus
@@ -150,7 +152,7 @@ class Simulation:
             self._say(What.DEMAND, name, why=f"{cpus:g} CPUs")
 
     def resize(self, name: str, cpus: int) -> None:
-        """Order a size, as `cpuset-sidecar resize` does; the log says where that cannot be. ScenarioError."""
+        """Order a size, as `cpuset-sidecar resize` does; the log says where that cannot be. Raise ScenarioError."""
         key = self._host.named(name).key
         why = "" if self._sidecar.is_running else "the sidecar does not run"
         if not why and (refusal := objection(self.world, key, cpus)):
@@ -165,7 +167,7 @@ class Simulation:
         self._sidecar.hear(DefragmentRequested())
 
     def switch_off(self, cpus: CPUSet) -> None:
-        """CPUs go offline. ScenarioError where they are the last."""
+        """CPUs go offline. Raise ScenarioError if they are the last."""
         self._host.switch(self._host.online - cpus, self.now)
         self._say(What.OFFLINE, cpus=cpus)
         self._sidecar.read_topology()

@@ -46,8 +46,8 @@ class DockerEngine:
         return NAME
 
     async def info(self) -> EngineInfo:
-        """Who answers. EngineLacks where the update route or the cpuset controller is missing, EngineUnavailable where
-        it is another engine than the one that answered first.
+        """Who answers. Raise EngineLacks if the update route or the cpuset controller is missing, EngineUnavailable
+        where it is another engine than the one that answered first.
         """
         socket = self._client.socket()
         version = await self._room.call(self._client.negotiate, self._patience.look)
@@ -74,11 +74,11 @@ class DockerEngine:
         self._home = home
 
     async def containers(self) -> tuple[str, ...]:
-        """The full ids of all containers, stopped ones too."""
+        """Return the full ids of all containers, stopped ones too."""
         return docker_wire.ids_of(await self._ask("GET", "containers/json", most=LIST_BYTES, params={"all": "1"}))
 
     async def inspect(self, container: str) -> ContainerView:
-        """The engine's view of one container."""
+        """Return the engine's view of one container."""
         return await self._room.call(self._inspect_from_the_room, container)
 
     async def glance(self, container: str) -> ContainerView:
@@ -112,7 +112,7 @@ class DockerEngine:
 
     @asynccontextmanager
     async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
-        """The event stream: subscribed when entered, with the last two seconds again."""
+        """Yield the event stream: subscribed when entered, with the last two seconds again."""
         feed = Feed(size=BACKLOG, gap=GAP)
         reader = Reader(self._client, feed, self._inspect_from_the_room)
         try:
@@ -152,10 +152,11 @@ class DockerEngine:
 async def open_docker(
     address: str | None = None, patience: Patience | None = None, *, labels: frozenset[str] = frozenset()
 ) -> AsyncIterator[DockerEngine]:
-    """A Docker engine at this address; None or "auto" looks for it. Connects when first asked, and again when lost.
+    """Yield a Docker engine at this address; None or "auto" looks for it. Connects when first asked, and again when
+    lost.
 
-    Of a container's labels, views have those that matter to the sidecar, and the given ones. EngineUnavailable where no
-    address is to be had.
+    Of a container's labels, views have those that matter to the sidecar, and the given ones. Raise EngineUnavailable if
+    no address is to be had.
     """
     where = choose(address, os.environ, os.path.exists)
     async with open_room() as room:

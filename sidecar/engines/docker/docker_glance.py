@@ -33,13 +33,13 @@ class _Glanced(msgspec.Struct, rename="pascal"):
 
 
 def params_of(container: str) -> dict[str, str]:
-    """What to ask the list route for one container, stopped or not."""
+    """Return what to ask the list route for one container, stopped or not."""
     return {"all": "1", "filters": msgspec.json.encode({"id": [container]}).decode()}
 
 
 def glance_of(body: bytes | bytearray, container: str, keep: frozenset[str] = frozenset()) -> ContainerView:
-    """The view of a container, as far as a list tells it. ContainerGone where it is not in it; EngineFailed where the
-    answer is no list.
+    """Return the view of a container, as far as a list tells it. Raise ContainerGone if it is not in it; EngineFailed
+    where the answer is no list.
     """
     for each in docker_wire.decoded(body, list[_Glanced]):
         if each.id == container:
@@ -63,7 +63,7 @@ _PHASES = {phase.value: phase for phase in Phase}
 
 
 def _is_sound(mounted: _Mounted) -> bool:
-    """Longer is no path, and cut it would be another one."""
+    """Return longer is no path, and cut it would be another one."""
     source, target = _source(mounted), mounted.destination
     return bool(source and target) and max(len(source), len(target or "")) <= _LONGEST
 

@@ -26,7 +26,7 @@ class SideEffect(enum.Enum):
 
 
 def side_effect(signal: str, *, stop_signal: str, restarts: bool, is_paused: bool) -> SideEffect | None:
-    """What this signal (`HUP`) would do to a container besides being delivered; None for nothing."""
+    """Return what this signal (`HUP`) would do to a container besides being delivered; None for nothing."""
     if stop_signal and _number(stop_signal) != _number(signal):
         return None
     if restarts:
@@ -35,7 +35,7 @@ def side_effect(signal: str, *, stop_signal: str, restarts: bool, is_paused: boo
 
 
 def refused(effect: SideEffect, signal: str) -> EngineRefused:
-    """The error of a signal that is not sent for what else it would do, with the cure."""
+    """Return the error of a signal that is not sent for what else it would do, with the cure."""
     cure = f"set a stop signal of its own that is not SIG{_bare(signal)} (`stop_signal: SIGTERM` in compose)"
     return EngineRefused(f"{effect.value}; {cure}")
 
@@ -45,7 +45,7 @@ def _bare(signal: str) -> str:
 
 
 def _number(signal: str) -> int | str:
-    """Engines take names with and without SIG, in any case, and numbers."""
+    """Return engines take names with and without SIG, in any case, and numbers."""
     bare = _bare(signal.strip())
     if bare.isascii() and bare.isdigit():
         return int(bare)

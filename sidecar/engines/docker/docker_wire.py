@@ -143,7 +143,7 @@ class _Updated(msgspec.Struct, rename="pascal"):
 
 
 def event_of(event: bytes | Mapping[str, Any], actions: Container[str] = WATCHED_ACTIONS) -> EngineEvent | None:
-    """One event, a line of the stream or already JSON values; None for junk and for all that says nothing to us.
+    """Return one event, a line of the stream or already JSON values; None for junk and for all that says nothing to us.
 
     API 1.52 dropped the old `id` and `status`: `Actor.ID` and `Action` come first here.
     """
@@ -159,7 +159,7 @@ def event_of(event: bytes | Mapping[str, Any], actions: Container[str] = WATCHED
 
 
 def torn_event_of(head: bytes, tail: bytes, actions: Container[str] = WATCHED_ACTIONS) -> EngineEvent | None:
-    """An event too long to keep, from its beginning and its end; None where they do not tell.
+    """Return an event too long to keep, from its beginning and its end; None if they do not tell.
 
     Engines write the action and the id before the labels, and the time after them. Text of a user cannot imitate the
     pattern in the head: its quotation marks are escaped.
@@ -178,12 +178,12 @@ def _event(container: str, action: str, time_nano: int, actions: Container[str])
 
 
 def ids_of(body: bytes | bytearray) -> tuple[str, ...]:
-    """The ids in an answer of the list route, in its order."""
+    """Return the ids in an answer of the list route, in its order."""
     return tuple(each.id for each in decoded(body, list[_Listed]) if _ID.fullmatch(each.id))
 
 
 def side_effect_of(body: bytes | bytearray, signal: str) -> SideEffect | None:
-    """What this signal would do to the container that the inspect route describes, besides being delivered."""
+    """Return what this signal would do to the container that the inspect route describes, besides being delivered."""
     read = decoded(body, _Container)
     return side_effect(
         signal,
@@ -194,7 +194,7 @@ def side_effect_of(body: bytes | bytearray, signal: str) -> SideEffect | None:
 
 
 def has_restart_policy(body: bytes | bytearray) -> bool:
-    """Whether the engine starts the container again when it ends, from the answer of the inspect route."""
+    """Return whether the engine starts the container again when it ends, from the answer of the inspect route."""
     return _restarts(decoded(body, _Container))
 
 
@@ -204,7 +204,9 @@ def _restarts(read: _Container) -> bool:
 
 
 def view_of(body: bytes | bytearray, keep: frozenset[str] = frozenset()) -> ContainerView:
-    """The engine's view of a container, from the answer of the inspect route. EngineFailed if it is not one."""
+    """Return the engine's view of a container, from the answer of the inspect route. Raise EngineFailed if it is not
+    one.
+    """
     read = decoded(body, _Container)
     if not _ID.fullmatch(read.id):
         raise EngineFailed(f"the engine describes a container whose id is {shown(read.id)}")
@@ -233,7 +235,7 @@ def view_of(body: bytes | bytearray, keep: frozenset[str] = frozenset()) -> Cont
 
 
 def update_body(update: Update) -> bytes:
-    """The body of the update route: only what is given, so that the engine leaves the rest."""
+    """Return the body of the update route: only what is given, so that the engine leaves the rest."""
     body: dict[str, str | int] = {"CpusetCpus": str(update.cpus)}
     if update.mems is not None:
         body["CpusetMems"] = update.mems
@@ -284,7 +286,7 @@ def labels(values: Mapping[str, msgspec.Raw], keep: frozenset[str]) -> dict[str,
 
 
 def _set_aside(config: _Config) -> int:
-    """How many exclusive CPUs Swarm's scheduler counted for a task: it says so in the environment."""
+    """Return how many exclusive CPUs Swarm's scheduler counted for a task: it says so in the environment."""
     if swarm_task.TASK_LABEL not in (config.labels or {}):
         return 0
     for raw in config.env or []:
@@ -294,7 +296,7 @@ def _set_aside(config: _Config) -> int:
 
 
 def label(raw: msgspec.Raw) -> str:
-    """A text of bounded length; "" where it is none."""
+    """Return a text of bounded length; "" if it is none."""
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -317,7 +319,7 @@ def _mounts(read: _Container) -> Iterator[Mount]:
 
 
 def decoded(body: bytes | bytearray, wanted: type[T]) -> T:
-    """An answer, read leniently. EngineFailed where it cannot be understood."""
+    """Return an answer, read leniently. Raise EngineFailed if it cannot be understood."""
     try:
         return msgspec.json.decode(body, type=wanted, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -74,7 +74,7 @@ class Native(msgspec.Struct, frozen=True):
     period: int = 0
 
     def after(self, update: Update, ncpu: int) -> Native:
-        """These limits after an update; `ncpu` CPUs are the whole machine."""
+        """Return these limits after an update; `ncpu` CPUs are the whole machine."""
         period = self.period or _PERIOD
         quota = self.quota
         if update.nano_cpus is not None:
@@ -116,12 +116,12 @@ class _PodmanInfo(msgspec.Struct):
 
 
 def native_of(view: ContainerView) -> Native:
-    """The limits in a view that `docker_wire` read, which are still Podman's own words."""
+    """Return the limits in a view that `docker_wire` read, which are still Podman's own words."""
     return Native(cpus=view.cpuset, mems=view.mems, quota=max(0, view.cpu_quota), period=view.cpu_period)
 
 
 def told(view: ContainerView, limits: Native, *, keeps_updates: bool) -> ContainerView:
-    """A view that `docker_wire` read, with these limits, in the port's words."""
+    """Return a view that `docker_wire` read, with these limits, in the port's words."""
     return msgspec.structs.replace(
         view,
         cpuset=limits.cpus,
@@ -133,7 +133,7 @@ def told(view: ContainerView, limits: Native, *, keeps_updates: bool) -> Contain
 
 
 def stripped(view: ContainerView) -> ContainerView:
-    """What a glance tells of a view: no CPUs and no limits."""
+    """Return what a glance tells of a view: no CPUs and no limits."""
     return msgspec.structs.replace(
         view,
         cpuset="",
@@ -148,7 +148,7 @@ def stripped(view: ContainerView) -> ContainerView:
 
 
 def update_body(wanted: Native, update: Update, *, is_whole: bool) -> bytes:
-    """The body of the update route. An empty text is never in it: runtimes take that for an error.
+    """Return the body of the update route. An empty text is never in it: runtimes take that for an error.
 
     `is_whole`: with all limits and not only the changed ones, for a Podman that forgets what it was told before.
     """
@@ -169,19 +169,19 @@ def check_updated(body: bytes | bytearray, container: str) -> None:
 
 
 def event_of(line: bytes) -> EngineEvent | None:
-    """One event, a line of the stream, with its action in Docker's words; None for all that says nothing to us."""
+    """Return one event, a line of the stream, with its action in Docker's words; None for all that says nothing to us."""
     event = docker_wire.event_of(line, WATCHED)
     return None if event is None else _renamed(event)
 
 
 def torn_event_of(head: bytes, tail: bytes) -> EngineEvent | None:
-    """An event too long to keep, from its beginning and its end; None where they do not tell."""
+    """Return an event too long to keep, from its beginning and its end; None if they do not tell."""
     event = docker_wire.torn_event_of(head, tail, WATCHED)
     return None if event is None else _renamed(event)
 
 
 def attributes_of(line: bytes, keep: frozenset[str]) -> tuple[str, Mapping[str, str]]:
-    """The container's name and the labels that matter, from an event. Empty where it does not tell."""
+    """Return the container's name and the labels that matter, from an event. Empty where it does not tell."""
     try:
         read = msgspec.json.decode(line, type=_PodmanEvent)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -191,7 +191,9 @@ def attributes_of(line: bytes, keep: frozenset[str]) -> tuple[str, Mapping[str, 
 
 
 def engine_info_of(info: bytes | bytearray, version: str) -> EngineInfo:
-    """What Podman says of itself. EngineLacks, with the cure, where nobody could be confined, or nothing be heard."""
+    """Return what Podman says of itself. EngineLacks, with the cure, where nobody could be confined, or nothing be
+    heard.
+    """
     host = docker_wire.decoded(info, _PodmanInfo).host
     number = number_of(version)
     if number < OLDEST:
@@ -226,7 +228,7 @@ def engine_info_of(info: bytes | bytearray, version: str) -> EngineInfo:
 
 
 def home_of(info: bytes | bytearray) -> str:
-    """Where this Podman keeps its containers: by that it is known."""
+    """Return where this Podman keeps its containers: by that it is known."""
     return (docker_wire.decoded(info, _PodmanInfo).store.graph_root or "")[: docker_wire.PATH_LENGTH]
 
 

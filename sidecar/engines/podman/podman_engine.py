@@ -47,10 +47,10 @@ class LiveMachine(Protocol):
     """What Podman does not look at before it takes an order."""
 
     def online(self) -> CPUSet:
-        """The CPUs that are online now. StateError."""
+        """Return the CPUs that are online now. Raise StateError."""
 
     def topology(self) -> Topology:
-        """The machine as it is now. StateError."""
+        """Return the machine as it is now. Raise StateError."""
 
 
 NAME: Final = "podman"
@@ -81,15 +81,15 @@ class PodmanEngine:
         return NAME
 
     async def info(self) -> EngineInfo:
-        """Who answers. EngineLacks where it has no cpuset controller, keeps no events, or is older than 4.3."""
+        """Who answers. Raise EngineLacks if it has no cpuset controller, keeps no events, or is older than 4.3."""
         return await self._room.call(self._ask_info)
 
     async def containers(self) -> tuple[str, ...]:
-        """The full ids of all containers, stopped ones too."""
+        """Return the full ids of all containers, stopped ones too."""
         return await self._room.call(self._list)
 
     async def inspect(self, container: str) -> ContainerView:
-        """The engine's view of one container, under the limits that were written onto it."""
+        """Return the engine's view of one container, under the limits that were written onto it."""
         return await self._room.call(self._inspect, container)
 
     async def glance(self, container: str) -> ContainerView:
@@ -105,14 +105,14 @@ class PodmanEngine:
         await self._room.call(self._post, f"{path_of(container)}/stop", self._patience.stop)
 
     async def signal(self, container: str, signal: str) -> None:
-        """Send a signal to a container's first process: Podman resumes nobody for it. EngineRefused where it would
+        """Send a signal to a container's first process: Podman resumes nobody for it. Raise EngineRefused if it would
         forget a restart policy.
         """
         await self._room.call(self._signal, container, signal)
 
     @asynccontextmanager
     async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
-        """The event stream: subscribed when entered, with the last two seconds again."""
+        """Yield the event stream: subscribed when entered, with the last two seconds again."""
         feed = Feed(size=BACKLOG, gap=GAP)
         dialect = Dialect(tuple(libpod_wire.WATCHED), self._heard, libpod_wire.torn_event_of, is_negotiated=False)
         reader = Reader(self._client, feed, self._inspect, dialect)
@@ -153,7 +153,7 @@ class PodmanEngine:
         self._home = home
 
     async def _greet(self) -> str:
-        """The version, which a ping tells without any lock."""
+        """Return the version, which a ping tells without any lock."""
         headers = await self._client.greet(self._patience.look)
         self._version = headers.get(VERSION_HEADER, "")[:64]
         if not self._version:
@@ -189,7 +189,7 @@ class PodmanEngine:
         return ids
 
     async def _list_without_locks(self) -> tuple[str, ...]:
-        """Those that are remembered and still there (3)."""
+        """Return those that are remembered and still there (3)."""
         ids = self._remembered.ids()
         for id, is_there in zip(ids, await asyncio.gather(*(self._exists(id) for id in ids)), strict=True):
             if not is_there:
@@ -208,7 +208,7 @@ class PodmanEngine:
         return libpod_wire.told(view, limits, keeps_updates=await self._keeps_updates())
 
     async def _look(self, container: str) -> tuple[ContainerView, Native]:
-        """What inspect says, and the limits that the container really has."""
+        """Return what inspect says, and the limits that the container really has."""
         keeps = await self._keeps_updates()
         try:
             answer = await self._client.ask(
@@ -309,7 +309,7 @@ class PodmanEngine:
             raise EngineFailed(f"{error}; its old limits cannot be restored either: {again}") from error
 
     def _online(self) -> CPUSet | None:
-        """The CPUs that are online; None where that cannot be read."""
+        """Return the CPUs that are online; None if that cannot be read."""
         try:
             return self._machine.online()
         except StateError:

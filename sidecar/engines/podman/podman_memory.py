@@ -80,11 +80,11 @@ class Remembered:
         self._keep(view)
 
     def view(self, container: str) -> ContainerView | None:
-        """What was last seen or heard of a container, in Podman's words."""
+        """Return what was last seen or heard of a container, in Podman's words."""
         return self._seen.get(container)
 
     def ids(self) -> tuple[str, ...]:
-        """All containers that are there, as far as is remembered."""
+        """Return all containers that are there, as far as is remembered."""
         return tuple({**self._listed, **dict.fromkeys(self._seen)})
 
     def retain(self, containers: Collection[str]) -> None:

@@ -29,7 +29,7 @@ class Confinement(NamedTuple):
 def confining(
     view: ContainerView, cpus: CPUSet, *, cgroup: str | Path = CGROUP, proc: str | Path = "/proc"
 ) -> Confinement | None:
-    """Return the highest cgroup above a live container that has not all of these CPUs; None where each of them has."""
+    """Return the highest cgroup above a live container that has not all of these CPUs; None if each of them has."""
     above = list(parents(view, cgroup=cgroup, proc=proc))
     return next((each for each in above if each.cpus and not cpus <= each.cpus), None)
 
@@ -49,7 +49,7 @@ def parents(view: ContainerView, *, cgroup: str | Path = CGROUP, proc: str | Pat
 
 
 def reason(found: Confinement | None) -> str:
-    """Return the same as the end of a sentence; "" where nothing confines."""
+    """Return the same as the end of a sentence; "" if nothing confines."""
     return f": the cgroup {found.path} above it has only CPUs {found.cpus}" if found else ""
 
 

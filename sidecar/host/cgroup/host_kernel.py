@@ -42,7 +42,7 @@ _FILES: Final = {1: ("cpuset.effective_cpus", "cpuset.cpus"), 2: ("cpuset.cpus.e
 
 
 def find_hierarchy(root: str | Path = CGROUP) -> Hierarchy | None:
-    """Return the hierarchy with cpusets below a mount of /sys/fs/cgroup; None where there is none.
+    """Return the hierarchy with cpusets below a mount of /sys/fs/cgroup; None if there is none.
 
     `root` may be the usual tmpfs of v1 and hybrid hosts, the v2 mount, or the v1 cpuset mount itself.
     """
@@ -60,18 +60,18 @@ class HostKernel:
         self._mender = Mender(self._proc)
 
     def topology(self) -> Topology:
-        """Return the machine as it is now. StateError if it cannot be understood."""
+        """Return the machine as it is now. Raise StateError if it cannot be understood."""
         return read_topology(self._sys)
 
     def online(self) -> CPUSet:
-        """Return the CPUs that are online now. StateError if that cannot be read."""
+        """Return the CPUs that are online now. Raise StateError if that cannot be read."""
         path = f"{self._sys}/{CPU_DIR}/online"
         if cpus := _read_cpus(path):
             return cpus
         raise StateError(f"{path} does not say which CPUs are online")
 
     def mend(self, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
-        """As the port says. May be called in a thread beside the others."""
+        """Return as the port says. May be called in a thread beside the others."""
         hierarchy = find_hierarchy(self._cgroup)
         if hierarchy is None or hierarchy.version == 2:
             return ()
@@ -80,7 +80,7 @@ class HostKernel:
         return self._mender.mend(hierarchy, self._cgroup, views)
 
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
-        """Return where a container may really run; None where it runs nothing, as far as the kernel or the engine can
+        """Return where a container may really run; None if it runs nothing, as far as the kernel or the engine can
         tell.
         """
         if not has_place(view):
@@ -115,8 +115,8 @@ class HostKernel:
         return self._read_upwards(hierarchy, directory, view.id)
 
     def _read_upwards(self, hierarchy: Hierarchy, directory: str, id: str) -> CPUSet | None:
-        """The CPUs of a cgroup, or of the nearest ancestor that has some. Only the own file of the container with this
-        id is remembered.
+        """Return the CPUs of a cgroup, or of the nearest ancestor that has some. Only the own file of the container
+        with this id is remembered.
         """
         at = directory
         while True:
@@ -133,7 +133,7 @@ class HostKernel:
 
 
 def _read_cpus(path: str) -> CPUSet | None:
-    """Return the set in a cgroup's file; None where it is empty, gone, or not a list."""
+    """Return the set in a cgroup's file; None if it is empty, gone, or not a list."""
     try:
         return CPUSet.parse((read(path) or b"").decode("ascii")) or None
     except (UnicodeDecodeError, CPUSetError):

@@ -41,8 +41,8 @@ def has_place(view: ContainerView) -> bool:
 
 
 def v1_hierarchy(base: str | Path, controller: str, marker: str) -> Hierarchy | None:
-    """The v1 hierarchy of a controller below a mount of /sys/fs/cgroup, or this mount itself; `marker` is a file that
-    only this controller has there. None where there is none.
+    """Return the v1 hierarchy of a controller below a mount of /sys/fs/cgroup, or this mount itself; `marker` is a file
+    that only this controller has there. None if there is none.
     """
     for path in (f"{base}/{controller}", f"{base}/cpu,cpuacct", f"{base}/cpuacct,cpu", str(base)):
         if os.path.exists(f"{path}/{marker}") and os.path.exists(f"{path}/tasks"):
@@ -60,7 +60,7 @@ def v2_hierarchy(base: str | Path, controller: str = "") -> Hierarchy | None:
 
 
 def find_directory(hierarchy: Hierarchy, view: ContainerView, proc: str) -> str | None:
-    """Return the directory of a container's cgroup; None where it has none that can be seen."""
+    """Return the directory of a container's cgroup; None if it has none that can be seen."""
     for directory in _candidates(hierarchy, view, proc):
         if os.path.isdir(directory):
             return directory
@@ -68,7 +68,7 @@ def find_directory(hierarchy: Hierarchy, view: ContainerView, proc: str) -> str 
 
 
 def read(path: str) -> bytes | None:
-    """Return what a kernel's file says now; None where it is gone, or does not answer."""
+    """Return what a kernel's file says now; None if it is gone, or does not answer."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:

@@ -54,7 +54,7 @@ class _GroupFiles:
         return self._directory is not None and os.path.isdir(self._directory)
 
     def whereabouts(self, view: ContainerView) -> str:
-        """Return the path of a container's cgroup, "" where none is seen, or only one without processes."""
+        """Return the path of a container's cgroup, "" if none is seen, or only one without processes."""
         hierarchy = v2_hierarchy(self._root, "cpuset")
         if hierarchy is None:
             return ""
@@ -101,7 +101,7 @@ class SystemdGroup(_GroupFiles):
         self._units = units
 
     def check(self, info: EngineInfo) -> None:
-        """Check that the engine's driver is systemd's, on v2. EngineLacks."""
+        """Check that the engine's driver is systemd's, on v2. Raise EngineLacks."""
         self._check(info, "systemd", 'the path of a cgroup, like shared_slice = "/sidecar-shared"')
 
     async def cpus(self) -> str:
@@ -129,7 +129,7 @@ class PlainGroup(_GroupFiles):
         super().__init__(name, f"/{name.strip('/')}", cgroup=cgroup, proc=proc)
 
     def check(self, info: EngineInfo) -> None:
-        """Check that the engine's driver is cgroupfs, on v2. EngineLacks."""
+        """Check that the engine's driver is cgroupfs, on v2. Raise EngineLacks."""
         self._check(info, "cgroupfs", 'the name of a slice, like shared_slice = "sidecar-shared.slice"')
 
     async def cpus(self) -> str:

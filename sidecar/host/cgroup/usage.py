@@ -77,7 +77,7 @@ class _Counters(NamedTuple):
     pressure: _File
 
     def read(self) -> Usage | None:
-        """Return what they say; None where they do not tell the CPU time."""
+        """Return what they say; None if they do not tell the CPU time."""
         keep = self.keep
         content = self.used.read(keep=keep)
         if self.stat is None:
@@ -114,7 +114,7 @@ class HostUsages:
         self._known: dict[str, _Counters] = {}
 
     def usage(self, view: ContainerView) -> Usage | None:
-        """Return what a live container has used so far; None where it is not live or cannot be read."""
+        """Return what a live container has used so far; None if it is not live or cannot be read."""
         known, start = self._known.get(view.id), (view.started_at, view.pid)
         if known and view.phase.is_live and known.start == start and (usage := known.read()):
             return usage

@@ -50,7 +50,7 @@ class Written(NamedTuple):
 
 
 def read_daemon_json(path: str = DAEMON_JSON) -> DaemonJson:
-    """Return the file at `path`; a missing or empty one has no settings. ConfigError if it is not a JSON object."""
+    """Return the file at `path`; a missing or empty one has no settings. Raise ConfigError if it is not a JSON object."""
     real = os.path.realpath(path)
     if not os.path.lexists(real):
         return DaemonJson(real, None, {})
@@ -88,7 +88,7 @@ def value_at(settings: Mapping[str, Any], keys: Keys) -> Any:
 
 
 def with_value(settings: Mapping[str, Any], keys: Keys, value: Any) -> dict[str, Any]:
-    """Return the settings with this value at a key. ConfigError where a table is needed and something else stands."""
+    """Return the settings with this value at a key. Raise ConfigError if a table is needed and something else stands."""
     first, *rest = keys
     changed = dict(settings)
     if not rest:

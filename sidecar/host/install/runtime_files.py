@@ -119,19 +119,19 @@ def podman_files(places: Places, *, with_hook: bool) -> Iterator[Planned]:
 
 
 def all_gone(places: Places) -> Iterator[Planned]:
-    """Every file that any installation makes here, to be removed; the script first."""
+    """Yield every file that any installation makes here, to be removed; the script first."""
     first = (places.runtime, places.hook, places.podman_hook, places.podman_settings, places.settings)
     for path in (*first, *(f"{places.package}/{name}" for name in _MODULES)):
         yield Planned(path, None)
 
 
 def changes(root: str, wanted: Iterator[Planned]) -> list[Planned]:
-    """Return those of the files that are not as they are to be. StateError where one cannot be read."""
+    """Return those of the files that are not as they are to be. Raise StateError if one cannot be read."""
     return [each for each in wanted if not _is_so(root, each)]
 
 
 def carry_out(root: str, planned: list[Planned]) -> None:
-    """Write and remove them, each in one step. StateError if one fails."""
+    """Write and remove them, each in one step. Raise StateError if one fails."""
     for each in planned:
         folder, name = os.path.split(_below(root, each.path))
         if each.content is None:
@@ -156,7 +156,7 @@ def remove_directories(root: str, places: Places) -> None:
 
 
 def find_real(root: str, wanted: str) -> str:
-    """Return the real runtime, by name or path; for `auto` the first of runc and crun. ConfigError where it is not
+    """Return the real runtime, by name or path; for `auto` the first of runc and crun. Raise ConfigError if it is not
     there.
     """
     names = ("runc", "crun") if wanted == "auto" else (wanted,)
@@ -169,7 +169,7 @@ def find_real(root: str, wanted: str) -> str:
 
 
 def find_python(root: str, wanted: str) -> str:
-    """Return the host's Python, which no version manager stands in front of. ConfigError where there is none."""
+    """Return the host's Python, which no version manager stands in front of. Raise ConfigError if there is none."""
     for name in (wanted,) if wanted else ("/usr/bin/python3", "/usr/local/bin/python3", "/bin/python3"):
         if found := _program(root, name):
             return found
@@ -180,7 +180,7 @@ def find_python(root: str, wanted: str) -> str:
 
 
 def _program(root: str, name: str) -> str:
-    """Return a program's path as the host says it; "" where there is none."""
+    """Return a program's path as the host says it; "" if there is none."""
     for path in (name,) if name.startswith("/") else tuple(f"{place}/{name}" for place in _FOUND_IN):
         real = _below(root, path)
         # A link of the host's may point to nowhere from here.

@@ -81,7 +81,7 @@ def _pci(files: Files) -> dict[str, str]:
 
 
 def _nearest(files: Files, path: str, seen: dict[str, str | None]) -> str | None:
-    """Return the nearest list at or above a device; None where it sits on no bus."""
+    """Return the nearest list at or above a device; None if it sits on no bus."""
     target = files.target(path) or files.target(f"{path}/device")
     if target is None:
         return files.value(f"{path}/device/local_cpulist")

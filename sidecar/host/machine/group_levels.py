@@ -65,7 +65,8 @@ def last_level(
     online: CPUSet,
     note: Callable[[str], None],
 ) -> dict[int, CPUSet] | None:
-    """The last-level caches by id, each CPU in one: of each CPU the one of its highest level, at level 2 or beyond.
+    """Return the last-level caches by id, each CPU in one: of each CPU the one of its highest level, at level 2 or
+    beyond.
 
     None, with a note, where nowhere a cache is told that several cores share, and none of level 3 either: they tell
     nothing that the cores do not, and each package counts as one, as for the kubelet. CPUs without a cache share one
@@ -96,8 +97,8 @@ def last_level(
 def between(
     told: Iterable[Told], cores: list[CPUSet], packages: Mapping[int, CPUSet], online: CPUSet
 ) -> tuple[Group, ...]:
-    """A level between cores and packages, by lowest CPU; none where it does not hold every CPU once, in whole cores,
-    or is the cores or the packages again.
+    """Return a level between cores and packages, by lowest CPU; none where it does not hold every CPU once, in whole
+    cores, or is the cores or the packages again.
     """
     groups = {cpus & online for _, cpus in told} - {EMPTY}
     is_whole = all(core <= group or core.isdisjoint(group) for core in cores for group in groups)

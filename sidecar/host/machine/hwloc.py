@@ -70,13 +70,13 @@ class _Object:
         return _number(self.attributes.get("os_index"))
 
     def cpus(self, name: str = "cpuset") -> CPUSet | None:
-        """Return a mask among the attributes; None where there is none."""
+        """Return a mask among the attributes; None if there is none."""
         text = self.attributes.get(name)
         return None if text is None else _mask(text)
 
 
 def read_hwloc(text: str) -> Topology:
-    """Return the machine in hwloc's XML. StateError if it is not that, or describes no machine."""
+    """Return the machine in hwloc's XML. Raise StateError if it is not that, or describes no machine."""
     root = _tree(text)
     machine = next(root.of("object"), None)
     # The very first format called the root just that.
@@ -199,7 +199,9 @@ def _has_memory(node: _Object) -> bool:
 
 
 def _kinds(root: _Object, online: CPUSet) -> tuple[Kind, ...]:
-    """Kinds of cores that have a rank: Linux' capacity, or the kind's name, where the slower one's capacity is 0."""
+    """Return kinds of cores that have a rank: Linux' capacity, or the kind's name, where the slower one's capacity is
+    0.
+    """
     ranked: list[tuple[int, CPUSet]] = []
     for each in root.of("cpukind"):
         told = {one.attributes.get("name"): one.attributes.get("value", "") for one in each.of("info")}

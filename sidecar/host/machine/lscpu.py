@@ -40,7 +40,7 @@ Row = Mapping[str, Any]
 
 
 def read_lscpu(text: str) -> Topology:
-    """Return the machine in the JSON that lscpu printed. StateError if it is not that, or describes no machine."""
+    """Return the machine in the JSON that lscpu printed. Raise StateError if it is not that, or describes no machine."""
     if len(text) > LIMIT:
         raise StateError(f"{len(text)} characters are too many to be lscpu's")
     try:
@@ -108,7 +108,7 @@ def _is_online(row: Row) -> bool:
 
 
 def _cores(rows: Mapping[int, Row], notes: list[str]) -> list[CPUSet]:
-    """CPUs of one core number, socket and level 2 cache: numbers repeat under `--physical`."""
+    """Return CPUs of one core number, socket and level 2 cache: numbers repeat under `--physical`."""
     found: dict[object, int] = {}
     for cpu, row in rows.items():
         core = _number(row.get("core"))
@@ -214,7 +214,7 @@ def _listed_nodes(fields: Mapping[str, str]) -> list[Told]:
 def _guessed_cores(
     fields: Mapping[str, str], every: CPUSet, online: CPUSet, nodes: Mapping[int, CPUSet], notes: list[str]
 ) -> list[CPUSet]:
-    """Cores of the told number of threads, numbered in one of the two ways that machines do it.
+    """Return cores of the told number of threads, numbered in one of the two ways that machines do it.
 
     1. The second threads of all cores after the first ones: the usual way of x86.
     2. The threads of a core one after the other: the usual way of other machines, and under hypervisors.
@@ -242,7 +242,7 @@ def _guessed_cores(
 def _guessed_packages(
     fields: Mapping[str, str], cores: list[CPUSet], nodes: Mapping[int, CPUSet], notes: list[str]
 ) -> dict[int, CPUSet]:
-    """As many sockets as told, of equally many cores, node by node."""
+    """Return as many sockets as told, of equally many cores, node by node."""
     count = _count(fields, "socket(s)") or (_count(fields, "socket(s) per book") or 1) * (
         _count(fields, "book(s)") or (_count(fields, "book(s) per drawer") or 1) * (_count(fields, "drawer(s)") or 1)
     )
@@ -262,7 +262,7 @@ def _guessed_packages(
 def _guessed_caches(
     fields: Mapping[str, str], cores: list[CPUSet], packages: Mapping[int, CPUSet], notes: list[str]
 ) -> list[CPUSet]:
-    """As many last-level caches as told, each of neighbouring cores of one package."""
+    """Return as many last-level caches as told, each of neighbouring cores of one package."""
     outer = list(packages.values()) or [union(cores)]
     for level in (4, 3, 2):
         text = next((fields[name] for name in (f"l{level} cache", f"l{level}") if name in fields), None)

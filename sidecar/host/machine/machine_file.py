@@ -15,8 +15,8 @@ _MAX_BYTES: Final = 4 * MAX_CHARACTERS
 
 
 def read_machine(text: str) -> Topology:
-    """Return the machine that `text` describes; its first character tells in which form. StateError if it is none of
-    them.
+    """Return the machine that `text` describes; its first character tells in which form. Raise StateError if it is none
+    of them.
     """
     first = text.lstrip("\ufeff \t\r\n")[:1]
     if first == "<":

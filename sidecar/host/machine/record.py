@@ -61,7 +61,7 @@ MAX_CHARACTERS: Final = 32 * 1024 * 1024
 
 
 def record(root: str | Path = "/sys") -> str:
-    """Return the machine below `root` as text. Equal machines give equal text. StateError if there is no machine."""
+    """Return the machine below `root` as text. Equal machines give equal text. Raise StateError if there is no machine."""
     files = collect(root)
     understand(files)
     parents = {f"{path.rsplit('/', depth)[0]}/" for path in files if not path.endswith("/") for depth in (1, 2, 3)}

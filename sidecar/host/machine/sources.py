@@ -30,7 +30,7 @@ class Files(Protocol):
     """The files of one machine."""
 
     def value(self, path: str) -> str | None:
-        """Return the stripped text of a file; None where there is none that is one line of printable ASCII."""
+        """Return the stripped text of a file; None if there is none that is one line of printable ASCII."""
         ...
 
     def children(self, directory: str) -> list[str]:
@@ -63,7 +63,7 @@ class Live:
         self._fd = self._cpus = -1
 
     def value(self, path: str) -> str | None:
-        """As Files says."""
+        """Return as Files says."""
         if self._fd < 0:
             return None
         # Plain descriptors: a large machine has ten thousand files, and a file object costs as much as the read.
@@ -86,7 +86,7 @@ class Live:
         return _line(found)
 
     def children(self, directory: str) -> list[str]:
-        """As Files says."""
+        """Return as Files says."""
         if self._fd < 0:
             return []
         try:
@@ -101,7 +101,7 @@ class Live:
             os.close(fd)
 
     def target(self, path: str) -> str | None:
-        """As Files says."""
+        """Return as Files says."""
         if self._fd < 0:
             return None
         try:
@@ -129,12 +129,12 @@ class Recorded:
                 known.add(name)
 
     def value(self, path: str) -> str | None:
-        """As Files says."""
+        """Return as Files says."""
         found = self._values.get(path)
         return None if found is None else _line(found.encode("utf-8", "surrogatepass"))
 
     def children(self, directory: str) -> list[str]:
-        """As Files says."""
+        """Return as Files says."""
         return sorted(self._names.get(directory, ()))
 
     def target(self, path: str) -> str | None:  # noqa: ARG002

@@ -104,7 +104,9 @@ def _cores(told: MachineFiles, online: CPUSet) -> list[CPUSet]:
 
 
 def _packages(told: MachineFiles, online: CPUSet, cores: list[CPUSet]) -> dict[int, CPUSet] | None:
-    """Packages by id. A core is in the package that its lowest CPU tells of, or the next CPU, if that one does not."""
+    """Return packages by id. A core is in the package that its lowest CPU tells of, or the next CPU, if that one does
+    not.
+    """
     found: dict[int, CPUSet] = {}
     masks: dict[int, int] = {}
     untold = 0
@@ -128,8 +130,8 @@ def _packages(told: MachineFiles, online: CPUSet, cores: list[CPUSet]) -> dict[i
 
 
 def _parted(told: MachineFiles, cpus: CPUSet) -> list[CPUSet]:
-    """The CPUs of one package id: one package, unless their lists of fellows say, all alike, that they are several
-    (a book of an s390 numbers its sockets from 0, as the next book does).
+    """Return the CPUs of one package id: one package, unless their lists of fellows say, all alike, that they are
+    several (a book of an s390 numbers its sockets from 0, as the next book does).
     """
     first = _fellows(told, cpus.lowest(), _PACKAGE_LISTS, _PACKAGE_MASKS)
     if first is None or cpus <= first:
@@ -149,7 +151,8 @@ def _free(found: Mapping[int, CPUSet], cpus: CPUSet) -> int:
 def _between(
     told: MachineFiles, name: str, online: CPUSet, cores: list[CPUSet], packages: dict[int, CPUSet] | None
 ) -> tuple[Group, ...]:
-    """A level between cores and packages, by lowest CPU; none where it is not told, or is the cores or packages again.
+    """Return a level between cores and packages, by lowest CPU; none where it is not told, or is the cores or packages
+    again.
 
     Kernels tell every level on every machine, and where there is none, of each CPU alone, or of its package.
     """

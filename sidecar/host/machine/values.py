@@ -46,12 +46,12 @@ class MachineFiles:
         return (*shown, *self._notes)
 
     def number(self, path: str) -> int | None:
-        """Return a number that is not negative; None where none is told. -1 is the kernel's word for "not known"."""
+        """Return a number that is not negative; None if none is told. -1 is the kernel's word for "not known"."""
         text = self.files.value(path)
         return int(text) if text and text.isdigit() and len(text) <= _MAX_DIGITS else None
 
     def cpus(self, path: str) -> CPUSet | None:
-        """Return a list of CPUs, or of nodes, which have the same syntax; None where none is told."""
+        """Return a list of CPUs, or of nodes, which have the same syntax; None if none is told."""
         text = self.files.value(path)
         return None if text is None else self.parsed(path, text)
 
@@ -82,8 +82,8 @@ class MachineFiles:
             return None
 
     def naming(self, cpu: int, at: str, lists: tuple[str, ...], masks: tuple[str, ...]) -> CPUSet | None:
-        """The first of several files in `at` about a CPU's fellows that names the CPU itself; one that does not is not
-        about it. None where none does.
+        """Return the first of several files in `at` about a CPU's fellows that names the CPU itself; one that does not
+        is not about it. None if none does.
         """
         for name in lists:
             found = self.cpus(f"{at}/{name}")
@@ -136,8 +136,8 @@ def say_disputed(told: MachineFiles, level: str, disputed: CPUSet) -> None:
 def completed(
     told: MachineFiles, found: dict[int, CPUSet], online: CPUSet, level: str, missing: str
 ) -> dict[int, CPUSet] | None:
-    """The groups, with CPUs that no group names put into the lowest; None, with the note `missing`, where there is no
-    group.
+    """Return the groups, with CPUs that no group names put into the lowest; None, with the note `missing`, where there
+    is no group.
     """
     if not found:
         told.note(missing)

@@ -105,7 +105,7 @@ def _set_of(body: tuple[Any, ...]) -> CPUSet:
 
 
 def _socket_of(address: str) -> str:
-    """Return the path of the first Unix socket in a D-Bus address. EngineLacks where there is none."""
+    """Return the path of the first Unix socket in a D-Bus address. Raise EngineLacks if there is none."""
     from jeepney.bus import get_connectable_addresses
 
     try:
@@ -117,7 +117,7 @@ def _socket_of(address: str) -> str:
 
 
 async def _answer(path: str, call: Call) -> Message:
-    """One call on a connection of its own: 1. authenticate, 2. say hello, as the bus demands, 3. ask."""
+    """Return one call on a connection of its own: 1. authenticate, 2. say hello, as the bus demands, 3. ask."""
     from jeepney import DBusAddress, message_bus, new_method_call
     from jeepney.auth import BEGIN, Authenticator
     from jeepney.low_level import Parser
