@@ -21,8 +21,8 @@ News = tuple[int, str, str]
 
 
 class Screen:
-    """`status` asks the sidecar for its status, as text with or without colours. `news` is what workloads said since it
-    was last asked: when (CLOCK_MONOTONIC nanoseconds), who, and a sentence.
+    """`status` asks the sidecar for its status, as text with or without colours. `news` returns what workloads reported
+    since the last call: a time (CLOCK_MONOTONIC nanoseconds), a workload, and a sentence.
     """
 
     def __init__(self, status: Callable[[bool], str], news: Callable[[], Iterable[News]] | None = None) -> None:
@@ -93,7 +93,7 @@ class Screen:
         self._console.print(table)
 
     def verdict(self, is_true: bool, text: str) -> None:
-        """One finding, with a mark."""
+        """Print one finding, with a mark."""
         self._console.print(
             Text("  yes  " if is_true else "  NO   ", style="bold green" if is_true else "bold red") + Text(text),
             soft_wrap=True,
