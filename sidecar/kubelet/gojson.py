@@ -1,8 +1,8 @@
 """JSON as Go's encoding/json reads and writes it, as far as the kubelet's files need it.
 
-Reading: the keys of a struct match without regard to case, null is the empty value of any type, and what is no
-character (bytes that are not UTF-8, surrogates without their partners) becomes U+FFFD. A key that stands twice in an
-object is refused, though Go takes the last: nobody can tell which one was meant. Every error is a CheckpointCorrupt.
+Reading: the keys of a struct match without regard to case, null is the empty value of any type, and invalid characters
+(bytes that are not UTF-8, surrogates without their partners) become U+FFFD. A repeated key in an object is refused,
+though Go takes the last: the intended one is unknown. Every error is a CheckpointCorrupt.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ESCAPES: Final = {
 
 
 class Object:
-    """A JSON object as it stands in the text: with keys that repeat."""
+    """A JSON object as it stands in the text, including repeated keys."""
 
     __slots__ = ("pairs",)
 
@@ -61,7 +61,7 @@ def _refuse(word: str) -> None:
 
 
 def fields_of(value: object, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return the values of a Go struct's fields, which match without regard to case; null is a struct of nothing."""
+    """Return the values of a Go struct's fields, which match without regard to case; null is an empty struct."""
     if value is None:
         return {}
     if not isinstance(value, Object):
@@ -78,7 +78,7 @@ def fields_of(value: object, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def map_of(value: object, what: str, read: Callable[[object, str], Value]) -> dict[str, Value] | None:
-    """Return a Go map: None for null, which the dump tells from an empty one."""
+    """Return a Go map: None for null, which the dump distinguishes from an empty one."""
     if value is None:
         return None
     if not isinstance(value, Object):
@@ -102,7 +102,7 @@ def text_of(value: object, what: str) -> str:
 
 
 def braced(members: Mapping[str, str]) -> str:
-    """Return a JSON object of values that are JSON already, by key."""
+    """Return a JSON object of values that are already JSON, by key."""
     return "{" + ",".join(f"{quoted(key)}:{members[key]}" for key in sorted(members)) + "}"
 
 
@@ -112,10 +112,10 @@ def quoted(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Without what is no character: Go has it as U+FFFD."""
+    """Return the text with U+FFFD for each lone surrogate, as Go has it."""
     return _SURROGATES.sub("\ufffd", text)
 
 
 def shown(text: str) -> str:
-    """Somebody else's text, for a message."""
+    """Return a foreign text for a message, cut."""
     return repr(text) if len(text) <= 60 else repr(text[:57]) + "..."

@@ -46,13 +46,13 @@ _FULL_ID: Final = re.compile(r"[0-9a-f]{12,64}")
 
 
 class _Told(msgspec.Struct, frozen=True):
-    """What a container was last told, the names that it uses, and whether all its directories say so."""
+    """The last projection of a container, the names that it uses, and whether all its directories hold it."""
 
     projection: Projection | None
     names: frozenset[str]
     is_everywhere: bool = False
     since: int | None = None
-    """The first generation from which on all that is leaving was told to be leaving, without a break."""
+    """The first generation from which on all leaving CPUs have been announced as leaving, without a break."""
 
 
 class Projections:
@@ -65,16 +65,16 @@ class Projections:
         clock: Callable[[], float],
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Opens (or makes) the root, and looks what an earlier run left there.
+        """Open (or make) the root, and read what an earlier run left there.
 
-        `clock` gives seconds since 1970; `steady` gives seconds on the clock by which graces are waited for.
+        `clock` gives seconds since 1970; `steady` gives seconds on the clock by which graces are measured.
         """
         self._root = os.fspath(root)
         self._clock = clock
         self._steady = steady
         self._told: dict[str, _Told] = {}
         self._ends: dict[str, tuple[float, ...]] = {}
-        """When the graces of what is leaving a container are over, by the steady clock."""
+        """When the graces of a container's leaving CPUs are over, by the steady clock."""
         with opened_root(self._root) as tree:
             for short in tree.ids():
                 self._told[short] = _Told(None, frozenset())
@@ -83,9 +83,9 @@ class Projections:
                     self._told[short] = _Told(None, self._names(short) | {name})
 
     def write(self, container: str, names: Iterable[str], projection: Projection) -> None:
-        """Tell a container this, by id and by each name. Nothing is written where nothing changed.
+        """Write a container's projection, by id and by each name. Nothing is written if nothing changed.
 
-        What can be written is, even where one directory is in error; ProjectionError then names all that are.
+        A directory in error does not keep others from being written; ProjectionError then names all that are in error.
         """
         self._write(_short(container), names, projection)
 
@@ -112,8 +112,9 @@ class Projections:
         _raise(errors)
 
     def awaited(self, container: str, leaving: CPUSet) -> range:
-        """Return any of these generations acknowledges that the container left these CPUs; none if it was not told of
-        them.
+        """Return the generations any of which acknowledges that the container left these CPUs.
+
+        Return an empty range if they were not announced to it.
         """
         told = self._told.get(_short(container))
         if told is None or told.projection is None or told.since is None or not leaving <= told.projection.leaving:
@@ -122,9 +123,10 @@ class Projections:
 
     @contextmanager
     def directories(self, container: str) -> Iterator[tuple[int, ...]]:
-        """Yield descriptors of the directories that tell this container, and in any of which it may acknowledge.
+        """Yield descriptors of the directories that notify this container, and in any of which it may acknowledge.
 
-        Those that are missing, or have something planted on the way, are left out. They are closed after the block.
+        Directories that are missing, or have something planted on the way, are left out. All are closed after the
+        block.
         """
         short = _short(container)
         found: list[int] = []
@@ -228,8 +230,7 @@ class Projections:
     def _stamped(
         self, tree: ProjectionTree, short: str, projection: Projection, opened: list[ProjectionDirectory], *, anew: bool
     ) -> tuple[Projection, int | None]:
-        """Rule 1: as it was last told if that is what is to be said, or else with the next number; and rule 7: since
-        when."""
+        """Return the last projection if it is the same (rule 1), else with the next number; and since when (rule 7)."""
         found = [told for directory in opened if (told := directory.told())]
         known = self._told.get(short)
         last, since = (known.projection, known.since) if known else (None, None)
@@ -265,9 +266,7 @@ class Projections:
         return _attempt(partial(tree.put_since, short, since, leaving))
 
     def seconds_left(self, short: str, projection: Projection) -> float | None:
-        """Rule 6, in seconds: until the first of the graces that are not over. What is due has no time left, whatever
-        of its grace was not used.
-        """
+        """Return the seconds until the first unexpired grace is over (rule 6). CPUs that are due have no time left."""
         if not projection.leaving:
             self._ends.pop(short, None)
             return None
@@ -329,7 +328,7 @@ def _time_text(seconds: float) -> str:
 
 
 def _attempt(write: Callable[[], None]) -> list[str]:
-    """Return what went wrong, so that the rest is done all the same."""
+    """Return the errors of a write, so that the rest is done nonetheless."""
     try:
         write()
     except StateError as error:

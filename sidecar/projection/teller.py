@@ -42,7 +42,9 @@ class Teller:
         self._projections = projections
         self._report = report
         self._known: dict[ContainerKey, _Known | None] = {}
-        """What each was last told; None for one that could never be told in full, but may have directories."""
+        """What was last written for each container; None if it could never be written in full, but may have
+        directories.
+        """
         self._has_swept = False
 
     async def run(self) -> None:

@@ -31,7 +31,7 @@ def write_status(state_dir: str | Path, status: Status) -> None:
 
 
 def read_status(state_dir: str | Path) -> Status:
-    """Return the last document. StateError, saying what to do, where there is none that can be understood."""
+    """Return the last document. Raise StateError, with the cure, if there is none that can be understood."""
     if not os.path.lexists(state_dir):
         raise StateError(
             f"there is no {state_dir}: no daemon has run with this state_dir (set another with --state-dir)"
