@@ -48,7 +48,7 @@ class EngineSilent(EngineUnavailable):
 
 
 class EngineRefused(EngineError):
-    """The engine says that the request is wrong (400, 409): do not repeat it as it is."""
+    """The engine reports that the request is wrong (400, 409): do not repeat it as it is."""
 
 
 class EngineFailed(EngineError):

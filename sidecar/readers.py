@@ -29,7 +29,7 @@ Reading: TypeAlias = T | W
 Reader: TypeAlias = Callable[[object], Reading[T, W]]
 
 CUT: Final = "…"
-"""The sign that a value was longer than what is shown of it."""
+"""The sign that a value was cut."""
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 

@@ -30,7 +30,7 @@ with warnings.catch_warnings():
     import pyinotify
 
 if not _was_there:
-    # Whoever imported it before us may want to hear what it logs.
+    # A module that imported it earlier may want its log lines.
     for _handler in list(pyinotify.log.handlers):
         pyinotify.log.removeHandler(_handler)
     pyinotify.log.setLevel(logging.CRITICAL + 1)

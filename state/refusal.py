@@ -174,7 +174,7 @@ class PoolEmptied(Asked, frozen=True, kw_only=True, tag=True):
 
 
 class Lost(msgspec.Struct, frozen=True, tag=True):
-    """The CPUs that it held, and the number `wanted` that the machine no longer has for it."""
+    """`cpus` are the CPUs that it held; the machine no longer has the `wanted` number of CPUs for it."""
 
     cpus: CPUSet
     wanted: int

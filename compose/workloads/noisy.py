@@ -23,7 +23,7 @@ def say(kind: str, **facts: object) -> None:
 
 
 def burn(number: int) -> None:
-    """Loop until ended, asking the kernel each time which CPU this is (sched_getcpu(3))."""
+    """Work until ended, asking the kernel each time which CPU this is (sched_getcpu(3))."""
     where = ctypes.CDLL(None, use_errno=True).sched_getcpu
     clock = time.monotonic_ns
     while True:

@@ -53,7 +53,7 @@ def watch() -> None:
 
 
 def work() -> None:
-    """Loop until ended; report each second of work."""
+    """Work until ended; report each second of work."""
     clock = time.monotonic_ns
     while True:
         began = last = clock()

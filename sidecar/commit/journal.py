@@ -59,7 +59,7 @@ def world_line(world: bytes) -> bytes:
 
 
 class Journal:
-    """Appends facts in one directory. One writer at a time. StateUnwritable never damages what is written already."""
+    """Appends facts in one directory. One writer at a time. A StateUnwritable never damages earlier lines."""
 
     def __init__(self, directory: str | os.PathLike[str], limit_bytes: int = LIMIT) -> None:
         """Open the directory, creating it if needed, and cut off an incomplete last line."""

@@ -3,8 +3,8 @@
 Events are only hints that a container changed. The reader only requests a look: an engine drops events for slow
 readers, and holds its own containers' locks while it waits for them.
 
-If a new container's event comes with a view, that is the first look. For a known container the view may be older than
-what is known, so it is looked at again.
+If a new container's event comes with a view, that is the first look. For a known container the view may be outdated, so
+the container is looked at again.
 
 An event about an update by the engine is mostly the echo of an order that is just being answered; the task that awaits
 the answer looks at a container with an outstanding order.

@@ -25,7 +25,7 @@ _RECORD_BYTES: Final = 32 * 1024
 
 @contextmanager
 def opened_root(root: str) -> Iterator[ProjectionTree]:
-    """Yield the root, made if need be, open for one operation. Raise ProjectionError."""
+    """Yield the root, made if necessary, open for one operation. Raise ProjectionError."""
     try:
         with (
             files.directory(root, create=True) as at,
@@ -80,7 +80,7 @@ class ProjectionTree:
                         with suppress(FileUnwritable):
                             files.remove(at, name)
             except FileUnreadable:
-                # Not there, or a link: rmdir says the same, and a link of that name is not ours to keep.
+                # Not there, or a link: rmdir would fail as well, and a link of that name is not ours to keep.
                 with suppress(FileUnwritable):
                     files.remove(above, short)
                 return

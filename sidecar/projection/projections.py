@@ -10,18 +10,18 @@ Rules:
 1. The files in all directories of a container are the same, number included. The number continues from the highest one
    found in any of them, so it only grows for a reader of any of them.
 2. A name's directory is never removed, since a container may have it mounted, and a mount of a removed directory stays
-   stale. When no container uses the name any more, `status.json` says `unmanaged`, and `cpuset` goes.
+   stale. When no container uses the name any more, `status.json` is set to `unmanaged`, and `cpuset` is removed.
 3. Directories by id are removed with their container.
 4. Workloads may have their own directory mounted writable. So nothing found inside is trusted: every step is relative
    to an open directory and follows no link; a thing planted where a directory or file should be is an error for that
-   directory, and the container's other directories are written all the same.
+   directory, and the container's other directories are written nonetheless.
 5. Nothing is kept open: a root or directory that was deleted or remounted is created again at the next write; the
    teller asks which are `lost`, so that this is soon.
 6. The rest of a grace period is counted from its `announce`, on a steady clock, and written with each update in the
    meantime; of several, the one that ends first. The passing of time alone is not written.
 7. A generation acknowledges CPUs if it and all later ones announced that they leave: the first such is `since`. It
-   stands for as long as what is leaving was leaving in the files before, across a restart of the daemon too, for which
-   it is kept in a record that no workload can write.
+   stays the same while all leaving CPUs were already leaving in the previous files. A record that no workload can write
+   keeps it across a restart of the daemon.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ class Projections:
         known = self._told.get(short)
         last, since = (known.projection, known.since) if known else (None, None)
         if last is None:
-            # After a restart of the daemon: what its own directory says.
+            # After a restart of the daemon: the projection in its own directory.
             last = next((told for told in found if told.container == projection.container), None)
             record = tree.since(short) if last and last.leaving else None
             since = record[0] if record and projection.leaving <= record[1] else None
@@ -293,7 +293,7 @@ class Projections:
         _raise(errors)
 
     def _leave(self, tree: ProjectionTree, short: str, name: str) -> None:
-        """Take a name from a container: the next one's files move up, or the name says `unmanaged`."""
+        """Take a name from a container: the next one's files move up, or the name's become `unmanaged`."""
         was = self._told[short]
         if name in was.names:
             self._told[short] = msgspec.structs.replace(was, names=was.names - {name})

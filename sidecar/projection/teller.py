@@ -35,7 +35,7 @@ is settled, and why it was refused."""
 
 
 class Teller:
-    """Tells workloads, one directory at a time, yielding between them."""
+    """Writes projections, one container at a time, yielding between them."""
 
     def __init__(self, board: Board, projections: Projections, report: Callable[[str, str | None], None]) -> None:
         self._board = board

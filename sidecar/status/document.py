@@ -1,7 +1,7 @@
 """The status document: the World for people to read. Pure: World in, document out.
 
-It says for each container where it runs, where it should, whether it is alone there, what it waits for and why it has
-what it has, in whole sentences; and it carries the machine, so that a reader can draw it without looking at the host.
+It shows for each container where it runs, where it should run, whether it is alone there, what it waits for and why it
+has its CPUs, in whole sentences. It contains the machine, so that a reader can draw it without access to the host.
 """
 
 from __future__ import annotations

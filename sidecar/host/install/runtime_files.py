@@ -91,7 +91,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Planned(msgspec.Struct, frozen=True):
-    """One planned file; without content it is to be removed."""
+    """One planned file; without content it is removed."""
 
     path: str
     content: bytes | None
