@@ -129,7 +129,7 @@ class Starts:
         """Hold a start until it may go on. Raise Declined: 409 with the reason, 503 if nothing is decided in time."""
         began = self._tickets()
         if not await self._is_reached():
-            return self._by_the_books(asked, began)
+            return self._from_recorded_grants(asked, began)
         with trio.move_on_after(ANSWER_SECONDS):
             view = await self._view(asked)
             return _answer(asked.id, await self._held(view, began))
@@ -146,7 +146,7 @@ class Starts:
                     return True
         return False
 
-    def _by_the_books(self, asked: StartBody, began: int) -> StartAnswer:
+    def _from_recorded_grants(self, asked: StartBody, began: int) -> StartAnswer:
         """Answer from the recorded grants as they are (3)."""
         world = self._board.latest
         key = world.key_of(asked.id)

@@ -101,8 +101,8 @@ class Client:
         """
         self._trusted = socket
 
-    async def _connect_anew(self) -> None:
-        """Drop kept connections if the socket was replaced: they lead to the process that listened when they were made.
+    async def _reconnect_if_replaced(self) -> None:
+        """Reconnect if the socket was replaced: kept connections lead to the process that listened when they were made.
 
         Called before the engine is identified.
         """
@@ -134,7 +134,7 @@ class Client:
 
     async def greet(self, seconds: float) -> Mapping[str, str]:
         """Return the headers of the engine's answer to a ping, which needs no lock. Raise any EngineError."""
-        await self._connect_anew()
+        await self._reconnect_if_replaced()
         async with self._patience(seconds):
             answer = await self._docker._do_query("_ping", "GET", versioned_api=False)  # noqa: SLF001
             answer.close()
@@ -142,7 +142,7 @@ class Client:
 
     async def version(self, seconds: float) -> bytearray:
         """Return the answer of the version route. Raise any EngineError."""
-        await self._connect_anew()
+        await self._reconnect_if_replaced()
         return await self._answer("version", "GET", None, None, seconds, versioned=False, most=_REFUSAL_BYTES)
 
     async def negotiate(self, seconds: float) -> bytearray:

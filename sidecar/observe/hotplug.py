@@ -30,8 +30,8 @@ ROUNDS_AFTER: Final = 3
 
 QUICK_SECONDS: Final = 0.1
 QUICK_ROUNDS: Final = 50
-"""While the processes of a container are astray, among those of others, mending goes on at this pace, for a bounded
-number of rounds.
+"""While processes are astray, among those of other containers, mending goes on at this pace, for a bounded number of
+rounds.
 """
 
 _WHERE: Final = "hotplug"

@@ -217,7 +217,7 @@ class Simulation:
         if not self._sidecar.is_new and not self._is_changed:
             return
         self._sidecar.is_new = self._is_changed = False
-        self._note_who_is_in_place()
+        self._note_in_place()
         self._check()
         frame = self._frame()
         if not self.frames or frame != _moved(self.frames[-1], frame.at):
@@ -256,7 +256,7 @@ class Simulation:
 
     # What is noted at each instant.
 
-    def _note_who_is_in_place(self) -> None:
+    def _note_in_place(self) -> None:
         """Note each container that now runs exactly on its new grant, alone, after a change of the grant or a start."""
         world = self.world
         for key in [key for key in self._granted if key not in world.state.assignments]:

@@ -22,7 +22,7 @@ from sidecar.engines.http_client import GAP, Client, Reader
 from sidecar.failures import ContainerGone, EngineLacks, EngineUnavailable
 from sidecar.ports import EngineEvent
 
-_NOBODY: Final = "0" * 64
+_ABSENT: Final = "0" * 64
 """A container that does not exist: used to check whether the update route exists."""
 
 
@@ -64,7 +64,7 @@ class DockerEngine:
                 "controller to it (systemd, for a rootless engine: Delegate=cpu cpuset io memory pids on user@.service)"
             )
         with suppress(ContainerGone):  # this is the answer of an existing route
-            await self._ask("POST", f"containers/{_NOBODY}/update", most=SMALL_BYTES, body=b"{}")
+            await self._ask("POST", f"containers/{_ABSENT}/update", most=SMALL_BYTES, body=b"{}")
         return info
 
     def _recognize(self, home: str) -> None:

@@ -80,7 +80,7 @@ class Remembered:
         self._keep(view)
 
     def view(self, container: str) -> ContainerView | None:
-        """Return what was last seen or heard of a container, in Podman's terms."""
+        """Return the last view of a container, from a look or an event, in Podman's terms; None if it is unknown."""
         return self._seen.get(container)
 
     def ids(self) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ def _distances(told: MachineFiles, ids: list[int]) -> dict[int, dict[int, int]]:
             continue
         row = text.split()
         if len(row) != len(ids) or not all(word.isdigit() and len(word) <= _MAX_DIGITS for word in row):
-            told.passed_over(path, f"{text[:40]!r} is not a distance to each of {len(ids)} nodes")
+            told.note_ignored(path, f"{text[:40]!r} is not a distance to each of {len(ids)} nodes")
             continue
         found[id] = dict(zip(ids, map(int, row), strict=True))
     return found

@@ -33,7 +33,7 @@ class MachineFiles:
         """Note what was missing or contradictory, and what was assumed instead."""
         self._notes.append(text)
 
-    def passed_over(self, path: str, why: str) -> None:
+    def note_ignored(self, path: str, why: str) -> None:
         """Note one file that is not used, and why."""
         self._nonsense.setdefault(path, why)
 
@@ -66,7 +66,7 @@ class MachineFiles:
         try:
             found = self._parsed[text] = CPUSet.parse(text)
         except CPUSetError as error:
-            self.passed_over(path, str(error))
+            self.note_ignored(path, str(error))
             return None
         return found
 
@@ -78,7 +78,7 @@ class MachineFiles:
         try:
             return CPUSet.from_mask(int(text.replace(",", ""), 16))
         except (ValueError, CPUSetError):
-            self.passed_over(path, f"{text[:40]!r} is not a CPU mask")
+            self.note_ignored(path, f"{text[:40]!r} is not a CPU mask")
             return None
 
     def naming(self, cpu: int, at: str, lists: tuple[str, ...], masks: tuple[str, ...]) -> CPUSet | None:
