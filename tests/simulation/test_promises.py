@@ -18,11 +18,12 @@ replace = msgspec.structs.replace
 def test_two_that_start_together_are_each_alone_at_once() -> None:
     """The one that is cut from its number loses nothing that it ever had: there is nothing to give notice of."""
     sim = Simulation(uniform(cores=3), CONFIG, pace=Pace(between=0))
+    sim.advance(1)
     sim.create("elastic", {"cpuset.exclusive": "2", "cpuset.min": "1", "cpuset.grace": "60s"})
     sim.create("fixed", {"cpuset.exclusive": "1"})
     sim.run("elastic")
     sim.run("fixed")
-    sim.advance(2)
+    sim.advance(3)
     assert (sim.cpus_of("elastic"), sim.cpus_of("fixed")) == (CPUSet.of(1), CPUSet.of(2))
     sim.advance(70)
     assert sim.cpus_of("elastic") == CPUSet.of(1)
