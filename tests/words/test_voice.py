@@ -12,8 +12,6 @@ import pytest
 from tests.architecture.test_budget import files, shown
 
 PROGRAM = files("sidecar", "state", "compose")
-DESCRIBED = [path for path in PROGRAM if "decide" not in path.parts]
-"""Files whose docstrings are held to the same words: not yet those of the decisions."""
 
 FORBIDDEN = re.compile(
     r"\b(to be had|for ever|anew|besides|has to go|nobody|somebody|anybody|everybody|who|whoever|the books|given back"
@@ -107,7 +105,7 @@ def test_what_a_docstring_says_is_no_message() -> None:
     assert list(texts(ast.parse('def f() -> None:\n    """Tell nobody."""'))) == []
 
 
-@pytest.mark.parametrize("path", DESCRIBED, ids=shown)
+@pytest.mark.parametrize("path", PROGRAM, ids=shown)
 def test_every_docstring_keeps_to_plain_words(path: Path) -> None:
     """No docstring calls a container *who*, or uses a turn at which readers stumble."""
     assert {text: found for text in docstrings(ast.parse(path.read_text())) if (found := turns(text))} == {}
