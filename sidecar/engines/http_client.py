@@ -334,8 +334,8 @@ class Reader:
 async def _next_chunk(response: aiohttp.ClientResponse) -> bytes:
     """Return what comes next on a stream, b"" at its end. aiohttp.ClientError where it has no connection any more.
 
-    aiohttp closes a connection on which it cannot understand a chunk, and does not always wake the reader that waits for
-    more (3.14; tests/engines/docker/test_docker_streams.py).
+    aiohttp closes a connection on which it cannot understand a chunk, and does not always wake the reader that waits
+    for more (3.14; tests/engines/docker/test_docker_streams.py).
     """
     while True:
         with suppress(TimeoutError):
