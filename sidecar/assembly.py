@@ -19,8 +19,7 @@ def with_shared_group(
     """Return the engine, with its shared group as one more container if there is a name; `group` replaces the real one.
 
     `name` is the configuration's `shared_slice`: a slice under the systemd driver, a path under cgroupfs; "" if there
-    is
-    none. `info` checks whether it fits the engine's driver.
+    is none. `info` checks whether it fits the engine's driver.
     """
     if not name:
         return engine

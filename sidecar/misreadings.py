@@ -300,8 +300,7 @@ class Misreading(msgspec.Struct, frozen=True, kw_only=True):
     """A value that a user wrote and that cannot be used as it stands.
 
     `where` is its place: `FILE, line N`, `the variable X`, `the flag --x`; "" if `name` suffices. `name` is that of the
-    key
-    or flag, `given` the kept part of the value, and `is_text` whether the value is text and not another TOML type.
+    key or flag, `given` the kept part of the value, and `is_text` whether the value is text and not another TOML type.
     """
 
     flaw: TypedFlaw

@@ -23,10 +23,8 @@ class EngineEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     `container` is the engine's full id. `action` is in Docker's words (create, start, die, pause, unpause, update,
     rename, destroy, ...); `time_nano` is the engine's clock in nanoseconds. `is_gap` marks the one event that stands
-    for
-    lost events: look at everything.
-    `view` comes with a `create` if the adapter looked at once: a container that is about to start is locked within
-    milliseconds, and a later look waits for the whole start.
+    for lost events: look at everything. `view` comes with a `create` if the adapter looked at once: a container that is
+    about to start is locked within milliseconds, and a later look waits for the whole start.
     """
 
     container: str
@@ -102,8 +100,7 @@ class Kernel(Protocol):
         """Undo the effects of offlined CPUs on cgroup v1, where the kernel removes them from every group permanently.
 
         Parents regain the online CPUs, and processes that fell out of their container's group return to it. Return what
-        could
-        not be mended; on v2 there is nothing to mend, and nothing is done.
+        could not be mended; on v2 there is nothing to mend, and nothing is done.
         """
 
 

@@ -38,8 +38,7 @@ class TakenOver(Surplus, frozen=True, kw_only=True, tag=True):
 
 class SharedAnew(Surplus, frozen=True, kw_only=True, tag=True):
     """They are shared out again, since `others` containers arrived, or may have more CPUs if `is_growth`; `names` are
-    the
-    first few of those containers.
+    the first few of those containers.
     """
 
     names: tuple[str, ...]

@@ -33,9 +33,8 @@ class BookLaw(enum.StrEnum):
     ANSWERED = "answered"
     """No container is both granted and refused."""
     LAYERS = "layers"
-    """Under dynamic, an original set holds as many CPUs as the floor, and layers hold the rest; leaving CPUs are no
-    longer
-    held.
+    """Under dynamic, an original set holds as many CPUs as the floor, and layers hold the rest; a grant does not hold
+    the CPUs that are leaving it.
     """
 
 

@@ -12,10 +12,8 @@ class ContainerKey(str):
     """A container's name everywhere in the State and the World: the text `docker:6f0c...`. Immutable.
 
     `engine` is the name that the engine reports (`docker`, `podman`). It is "" in a State that was written before keys
-    had
-    one, until an engine claims the container; the text is then the id alone. `id` is the engine's id of the container,
-    64
-    hex digits in full. Engines and people are given the id.
+    had one, until an engine claims the container; the text is then the id alone. `id` is the engine's id of the
+    container, 64 hex digits in full. Engines and people are given the id.
 
     It is text because State and World are searched for it some thousand times in a decision, and no type is found
     faster.

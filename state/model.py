@@ -183,8 +183,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     `original` is what the container was first granted and never loses: the whole grant, or the floor of an elastic
     container. `layers` is what an elastic container holds in addition, in the order in which it came. `since` numbers
     grants in their order (higher is later). `ordered` is the size that `resize` ordered. `cooling` numbers its last
-    growth
-    while it may not be shrunk again for its own sake; None after that. `forced` counts takes without its
+    growth while it may not be shrunk again for its own sake; None after that. `forced` counts takes without its
     acknowledgement.
     """
 
@@ -237,10 +236,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Every CPU of the host, and the container that holds it: *the books*. Containers stand in it by their keys.
 
     `online` is what may be used at all; `reserved` is never granted, and is in the shared pool unless `strict`;
-    `isolated` may be granted, and is never in the shared pool.
-    `lifts` holds the values, in 1e-9 CPUs, to which the limit of a container was lifted: the sidecar set a limit of
-    such a
-    value, and restores the original. `grants` counts all grants ever made, and numbers the next.
+    `isolated` may be granted, and is never in the shared pool. `lifts` holds the values, in 1e-9 CPUs, to which the
+    limit of a container was lifted: the sidecar set a limit of such a value, and restores the original. `grants` counts
+    all grants ever made, and numbers the next.
     """
 
     policy: str = "none"

@@ -58,11 +58,9 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
 
     `cpus` are in force now, `desired` is where the container is heading, `original` is what it was first granted.
     `leaving` are about to be taken, in `deadline_seconds` from `updated_at`; `arriving` are about to be given.
-    `settled` is
-    true once it runs exactly on its grant and no other container may still be running there. `reason` is a sentence for
-    people. The writer fills in `generation` and `updated_at` (RFC 3339, UTC), and counts `deadline_seconds` down from
-    one
-    write to the next.
+    `settled` is true once it runs exactly on its grant and no other container may still be running there. `reason` is a
+    sentence for people. The writer fills in `generation` and `updated_at` (RFC 3339, UTC), and counts
+    `deadline_seconds` down from one write to the next.
     """
 
     version: int = VERSION

@@ -102,8 +102,7 @@ NAMES: Final = 5
 
 class Neighbours(msgspec.Struct, frozen=True, kw_only=True):
     """What is on the other CPUs: the reserved CPUs; how many CPUs are `held`, and by how many `holders`; and how many
-    of
-    the remaining ones are `taken` by containers pinned by hand. Of the names, the first `NAMES` of each.
+    of the remaining ones are `taken` by containers pinned by hand. Of the names, the first `NAMES` of each.
     """
 
     reserved: CPUSet
@@ -120,8 +119,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     `kinds` are the kinds of cores to which the request is limited; `is_isolated` limits it to isolated CPUs. With
     `at_floors`, free CPUs are counted as if every container were at its floor. `neighbours` are on the other CPUs; they
-    do
-    not make it another refusal.
+    do not make it another refusal.
     """
 
     count: int

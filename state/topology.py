@@ -123,8 +123,7 @@ def topology(
 
     Caches have the kernel's ids if it reports them, else the numbers of their lowest CPUs. A missing level falls back:
     packages to one package, nodes to the packages, caches to the packages (as the kubelet does). Raise StateError if
-    there
-    is no CPU, or if a level misses a CPU or holds it twice.
+    there is no CPU, or if a level misses a CPU or holds it twice.
     """
     online = union(cores)
     if not online:

@@ -55,8 +55,7 @@ class Route(msgspec.Struct, frozen=True):
     """A method and a path, and the function that answers them. A GET route also answers HEAD.
 
     `most_body` is in bytes. With `places`, at most that many of its requests are answered at once, and they take none
-    of
-    the listener's places; `crowded` is the reason that the next request gets.
+    of the listener's places; `crowded` is the reason that the next request gets.
     """
 
     method: str
@@ -117,8 +116,7 @@ def refusal(declined: Declined) -> Answer:
 
 def _path_and_host(target: str, host: str) -> tuple[str, str]:
     """Return the path without its query, and the requested host. An absolute target's own host overrides the header
-    (RFC
-    9112, 3.2.2).
+    (RFC 9112, 3.2.2).
     """
     if absolute := re.match(r"https?://([^/?]*)(.*)", target, re.IGNORECASE):
         host, target = absolute.groups()

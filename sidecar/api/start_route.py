@@ -66,8 +66,7 @@ Glance = Callable[[str], Awaitable[ContainerView]]
 class StartBody(msgspec.Struct, frozen=True, kw_only=True):
     """A runtime's question: the container's full id, and what its bundle contains. `quota` and `period` are in
     microseconds, `memory` in bytes; `annotations` count as labels if the labels are missing. `name` and `labels` come
-    from
-    the engine's own records, if the runtime could read them: for when the engine does not answer.
+    from the engine's own records, if the runtime could read them: for when the engine does not answer.
     """
 
     id: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]

@@ -130,7 +130,7 @@ def _core(cpus: tuple[int, ...], cell: int, marks: Mapping[int, str], paint: Pai
 
 
 def _wrapped(label: str, cells: list[tuple[str, int]], width: int, gap: str = " ") -> Iterator[str]:
-    """Cells after a label, continued below each other. The label stands only on the first line."""
+    """Yield lines of cells, none wider than `width`: the first begins with the label, the others with spaces."""
     line, used = label, len(label)
     for text, size in cells:
         if used > len(label) and used + size + len(gap) > width:

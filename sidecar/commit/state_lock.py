@@ -46,8 +46,7 @@ def hold_lock(state_dir: str) -> Iterator[Lock]:
     """Hold the lock of a state directory within the block, creating the directory if needed.
 
     The kernel drops the lock with the process. Raise AlreadyRunning with the holder's process ID, as the holder sees
-    it,
-    and StateUnwritable if the file cannot be opened.
+    it, and StateUnwritable if the file cannot be opened.
     """
     try:
         os.makedirs(state_dir, mode=0o700, exist_ok=True)

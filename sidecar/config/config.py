@@ -127,10 +127,8 @@ def read_config(path: str | None, environ: Mapping[str, str], flags: Mapping[str
     """Return the configuration, or all mistakes in it.
 
     `path` is the requested file; without it the variable CPUSET_SIDECAR_CONFIG applies, or the default file if it
-    exists.
-    `flags` maps keys to the text of the given flags, None for the others. If the file is not TOML, variables and flags
-    are
-    read nonetheless.
+    exists. `flags` maps keys to the text of the given flags, None for the others. If the file is not TOML, variables
+    and flags are read nonetheless.
     """
     asked = path or environ.get(PREFIX + "CONFIG")
     file = asked or (DEFAULT_FILE if Path(DEFAULT_FILE).exists() else "")

@@ -60,16 +60,14 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     `engine` is the name of its engine, and `id` its id there: together they are its `key`. `labels` are only those that
     matter here (`cpuset.*`, and those with which compose and Swarm identify it), each cut to a bounded length. `cpuset`
     and `mems` are the engine's configured text, verbatim. `nano_cpus` is in 1e-9 CPUs; `cpu_quota` and `cpu_period` are
-    in microseconds; `memory` and `memory_reservation` are in bytes; 0 means that nothing is set.
-    `effective` is the cpuset that the kernel enforces for a live container, None for any other, or if the kernel's
-    files cannot be read.
+    in microseconds; `memory` and `memory_reservation` are in bytes; 0 means that nothing is set. `effective` is the
+    cpuset that the kernel enforces for a live container, None for any other, or if the kernel's files cannot be read.
     `cgroup` is the path of its cgroup below the hierarchy's root, "" if the engine does not report it, and `runtime` is
     the name or path of its OCI runtime. `is_glance`: its lock was held, so CPUs and limits are not known.
-    `in_shared_group`: it is, or would be created, in the shared group.
-    `set_aside` is how many exclusive CPUs Swarm's scheduler counted for it (see `decide/container/swarm_task.py`).
-    `forgets_updates`: while it is live, the engine reports the settings with which it was created and would be started,
-    not those written since.
-    `created_at` and `started_at` are the engine's time stamps, verbatim: equal text means the same start.
+    `in_shared_group`: it is, or would be created, in the shared group. `set_aside` is how many exclusive CPUs Swarm's
+    scheduler counted for it (see `decide/container/swarm_task.py`). `forgets_updates`: while it is live, the engine
+    reports the settings with which it was created and would be started, not those written since. `created_at` and
+    `started_at` are the engine's time stamps, verbatim: equal text means the same start.
     """
 
     engine: str = ""

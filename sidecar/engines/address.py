@@ -27,8 +27,7 @@ def choose(configured: str | None, environ: Mapping[str, str], exists: Callable[
     own.
 
     Docker or Podman may answer there: each often replaces the other at its usual place. `exists` tells whether there is
-    a
-    file. Raise EngineUnavailable, with the cure, if there is no address or it is unusable.
+    a file. Raise EngineUnavailable, with the cure, if there is no address or it is unusable.
     """
     if configured and configured != AUTO:
         return address(configured, "the setting `engine`")

@@ -252,8 +252,7 @@ class Reader:
     """Reads one event stream into a feed. `open` it, and `close` it even if `open` failed.
 
     Each created container is inspected from right here, and its event handed over with the view: the way through trio
-    and
-    back takes long enough for a start to take the container's lock first.
+    and back takes long enough for a start to take the container's lock first.
     """
 
     def __init__(self, client: Client, feed: Feed[EngineEvent], inspect: Inspect, dialect: Dialect = DOCKER) -> None:

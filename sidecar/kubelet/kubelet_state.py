@@ -74,8 +74,7 @@ class KubeletState(msgspec.Struct, frozen=True, kw_only=True):
 
 def encode(kubelet: KubeletState, *, pod_level: bool = False) -> bytes:
     """Return the whole file: in the third format if it has CPUs of whole pods, or if `pod_level`, for kubelets with
-    that
-    gate.
+    that gate.
     """
     policy, default = gojson.clean(kubelet.policy), str(kubelet.default)
     entries = {
@@ -106,10 +105,8 @@ def decode(
     Raise CheckpointCorrupt, with the reason, if it is not such a file, or its checksum does not fit.
 
     `containers` are the pods and names of container ids, which the first format needs, and which must hold every id;
-    with
-    None each container counts as a pod of its own. Without `pod_level` the third format is not understood, as in
-    kubelets
-    without that gate.
+    with None each container counts as a pod of its own. Without `pod_level` the third format is not understood, as in
+    kubelets without that gate.
     """
     fields = gojson.fields_of(
         gojson.parsed(content), ("policyName", "defaultCpuSet", "entries", "podEntries", "checksum")
@@ -166,9 +163,8 @@ def exported(books: State) -> KubeletState:
     """Return our State as a kubelet would keep it, so that one could start from it on the same machine.
 
     Each container is a pod of its own: the pod's uid is the container's full id. The kubelet's shared pool is all CPUs
-    that
-    are not assigned, including the isolated ones, which it does not know, and without the reserved ones only if strict.
-    The policy none keeps nothing.
+    that are not assigned, including the isolated ones, which it does not know, and without the reserved ones only if
+    strict. The policy none keeps nothing.
     """
     if books.policy == "none":
         return KubeletState(policy="none")

@@ -57,8 +57,7 @@ class Called:
 
 class RuntimeSettings:
     """Settings of the installation: the real runtime, the sidecar's socket, the host's root of the projections (""
-    mounts
-    none), and how many seconds to wait for a missing sidecar.
+    mounts none), and how many seconds to wait for a missing sidecar.
     """
 
     def __init__(self, real: str, socket: str, projections: str, patience: str) -> None:

@@ -109,8 +109,7 @@ class ModelKernel:
 
     def take_offline(self, cpus: CPUSet) -> None:
         """Take CPUs offline. Version 1 removes them from every group permanently, and a group that loses its last CPU
-        loses
-        its tasks to the parent; version 2 forgets nothing.
+        loses its tasks to the parent; version 2 forgets nothing.
         """
         self._online -= cpus
         self._effective.clear()

@@ -118,8 +118,7 @@ class Simulation:
         """Create a container, not started. Raise ScenarioError if the name is in use.
 
         `limit` is its CPU limit, `cpuset` a pin by hand, `demand` the CPUs that it would use. With `follows`, it stays
-        on the
-        CPUs of its projection, and acknowledges takes `moves_in` seconds after notice, or never.
+        on the CPUs of its projection, and acknowledges takes `moves_in` seconds after notice, or never.
         """
         limits = Limits(nano_cpus=round((limit or 0) * 1e9), cpuset=cpuset)
         real = self._host.create(name, dict(labels or {}), limits, self.now, demand)

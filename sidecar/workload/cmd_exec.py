@@ -196,7 +196,7 @@ class _Run:
             child.pass_on(number, from_kernel=from_kernel)
 
     def _look(self) -> None:
-        """Read the projection if it changed, or was not read for long."""
+        """Read the projection if it changed, or if it is time to look again."""
         if time.monotonic() < self._look_at:
             return
         newest: Projection | None = None
@@ -284,7 +284,7 @@ def _signalling_ear() -> Ear:
 
 
 def _signal(value: object) -> int | SignalName:
-    """The number of `HUP`, `SIGHUP` or `1`."""
+    """Return the number of `HUP`, `SIGHUP` or `1`; a flaw if the program could not be sent it."""
     name = str(value).strip().upper().removeprefix("SIG")
     with contextlib.suppress(KeyError, ValueError):
         number = int(name) if name.isdecimal() else signal.Signals[f"SIG{name}"]

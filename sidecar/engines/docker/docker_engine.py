@@ -49,8 +49,7 @@ class DockerEngine:
         """Return what the engine is.
 
         Raise EngineLacks if the update route or the cpuset controller is missing, and EngineUnavailable if it is
-        another
-        engine than the one that answered first.
+        another engine than the one that answered first.
         """
         socket = self._client.socket()
         version = await self._room.call(self._client.negotiate, self._patience.look)

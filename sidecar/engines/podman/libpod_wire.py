@@ -38,8 +38,7 @@ GOOD_UPDATES: Final = (5, 4)
 
 SIGNAL_KEEPS_POLICY: Final = (4, 3)
 """The last version on which a signal was seen to leave the restart policy in force; 5.4 does not restart a container
-that
-was ever sent one, whatever its stop signal.
+that was ever sent one, whatever its stop signal.
 """
 
 NANO: Final = 1_000_000_000

@@ -35,8 +35,7 @@ SUPPORTS_JSON: Final = ("crun", "runc", "kata", "runsc", "youki", "krun", STRICT
 
 class Places(msgspec.Struct, frozen=True):
     """Where everything is: below `prefix`, and below `podman` the files that Podman reads. For the usual prefix,
-    settings
-    are in /etc.
+    settings are in /etc.
     """
 
     prefix: str = USUAL

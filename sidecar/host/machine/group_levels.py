@@ -1,6 +1,5 @@
 """Levels of a machine, from any source: the last-level caches; and, for foreign descriptions, each online CPU in
-exactly
-one group of a level.
+exactly one group of a level.
 """
 
 from __future__ import annotations
@@ -71,10 +70,9 @@ def last_level(
     beyond.
 
     Return None, with a note, if no cache is shared by several cores, and none is of level 3: such caches add nothing to
-    the
-    cores, and each package counts as one cache, as in the kubelet. CPUs without a cache share one with those of their
-    package that have none either. Ids are the lowest CPUs unless all are of one level: the kernel's are unique per
-    level.
+    the cores, and each package counts as one cache, as in the kubelet. CPUs without a cache share one with those of
+    their package that have none either. Ids are the lowest CPUs unless all are of one level: the kernel's are unique
+    per level.
     """
     instead = f"{'each package' if packages else 'the machine'} counts as one"
     beyond = [level for level in levels if level.level >= 2]

@@ -132,8 +132,7 @@ def _parted(told: MachineFiles, cpus: CPUSet) -> list[CPUSet]:
     """Return the packages in the CPUs of one package id: usually one.
 
     There are several if their lists of fellows consistently show that (a book of an s390 numbers its sockets from 0, as
-    the
-    next book does).
+    the next book does).
     """
     first = _fellows(told, cpus.lowest(), _PACKAGE_LISTS, _PACKAGE_MASKS)
     if first is None or cpus <= first:

@@ -99,8 +99,7 @@ class MachineFiles:
 
 class Grouped(NamedTuple):
     """Groups by ascending lowest CPU. `alone`: CPUs that reported no fellows, and that no lower CPU named. `disputed`:
-    CPUs
-    that a second group names too.
+    CPUs that a second group names too.
     """
 
     groups: list[CPUSet]
