@@ -64,8 +64,8 @@ def only_loss(elastic: Followed) -> Notice:
 
 
 def came_after(newcomer: Followed, elastic: Followed) -> bool:
-    """Return whether the newcomer was called alone on the lost CPUs only after the other container had left them. Where
-    it merely starts, not confined yet, does not count as its own.
+    """Return whether the newcomer was called alone on the lost CPUs only after the other container had left them. CPUs
+    on which it merely starts, not confined yet, do not count as its own.
     """
     loss = only_loss(elastic)
     first = next(look for look in newcomer.log().looks if look.settled and look.cpus & loss.cpus)

@@ -40,7 +40,7 @@ class Podman:
             patience=3,
         )
         carry_out("/", [*runtime_files(places, made), *podman_files(places, with_hook=with_hook)])
-        # CONTAINERS_CONF names the only file that is read: the drop-in is merged into it.
+        # CONTAINERS_CONF names the only file that is read: the drop-in is appended to it.
         dropped = Path(places.podman_settings).read_text().partition("[engine]\n")[2]
         engine.configuration.write_text(engine.configuration.read_text() + dropped)
 

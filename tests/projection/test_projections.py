@@ -259,7 +259,7 @@ def test_a_directory_that_somebody_put_more_into_is_emptied_of_ours(projections:
 
 
 @pytest.mark.parametrize("what", ["everything", "by-id", "by-name/voice", ".staging", "files"])
-def test_what_was_deleted_under_us_is_made_anew(projections: Projections, root: Path, what: str) -> None:
+def test_what_was_deleted_under_us_is_made_again(projections: Projections, root: Path, what: str) -> None:
     projections.write(A, ["voice"], told(A, "2-3"))
     match what:
         case "everything":

@@ -125,7 +125,7 @@ def test_a_neighbours_cpu_that_goes_is_replaced_with_notice_to_the_one_that_shri
 
 @pytest.mark.parametrize("is_reserved", [False, True], ids=["offline", "reserved"])
 def test_what_replaces_anothers_cpu_leaves_its_holder_with_notice(is_reserved: bool) -> None:
-    """No other CPU is left: the floor of the first is made up from the CPUs that the later one has above its own floor."""
+    """No other CPU is left: the floor of the first is made up from the later one's CPUs above its own floor."""
     story = Story(policy=PolicyName.DYNAMIC)
     fixed = story.arrive("fixed", 2)
     elastic = story.arrive("elastic", 5, labels={"cpuset.min": "1"})

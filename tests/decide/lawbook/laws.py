@@ -84,7 +84,7 @@ def _orders_can_be_obeyed(reality: Reality) -> list[str]:
 
 
 def _every_container_is_known(reality: Reality) -> list[str]:
-    """Check that a container that existed when the engine was reached may be anywhere until its first look."""
+    """Check that no order is given before a look at all containers that existed when the engine was reached."""
     if not reality.new_orders:
         return []
     unknown = (reality.there_when_reached & set(reality.containers)) - set(reality.world.containers)

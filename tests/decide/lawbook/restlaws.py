@@ -166,5 +166,5 @@ def moved_again(reality: Reality) -> list[str]:
 
 
 def replayed_otherwise(reality: Reality) -> list[str]:
-    """Return whether the journal of this life gives another World."""
+    """Return a sentence if the journal of this life gives another World."""
     return [] if reality.replayed() == reality.world else ["the replayed journal gives another world"]

@@ -169,8 +169,8 @@ class Host:
         return [id for id in self.docker.ids() if self.docker.kernel.effective(id) is not None]
 
     def see(self) -> None:
-        """Check as the witness: settled exclusive containers are apart, and files name only CPUs that containers
-        have.
+        """Check as the witness: settled exclusive containers are apart, and no file names a CPU that it does not
+        grant.
         """
         settled: list[tuple[str, CPUSet]] = []
         for id in self.live() if self.docker.is_up else []:

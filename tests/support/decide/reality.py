@@ -107,7 +107,7 @@ class Reality(Host):
             self._start(order)
 
     def _take_for_their_own(self) -> None:
-        """Take the present settings of containers that were given back as their originals for the next order."""
+        """Take the present limits of restored containers as their originals, before the next order."""
         for real in self.given_back:
             real.is_ours, real.had = False, real.limits
         self.given_back = []
