@@ -22,7 +22,7 @@ MACHINES = {
 
 
 def files(machine: Topology) -> Iterator[str]:
-    """Return the files that a present-day kernel has for such a machine: SMT, four caches per CPU, a third level for
+    """Yield the files that a present-day kernel has for such a machine: SMT, four caches per CPU, a third level for
     each node, devices.
     """
     yield from (f"{CPU}/{name}: {machine.online}" for name in ("online", "present", "possible"))

@@ -108,7 +108,7 @@ def test_a_deadline_stays_what_it_was_first_told() -> None:
 
 @pytest.fixture
 def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Return a state directory with a status and a lock that is held."""
+    """Yield a state directory with a status and a lock that is held."""
     monkeypatch.setenv("CPUSET_SIDECAR_STATE_DIR", str(tmp_path))
     write_status(tmp_path, Elastic().told())
     held = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)

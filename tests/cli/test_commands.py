@@ -39,7 +39,7 @@ BUSY = world(
 
 @pytest.fixture
 def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Return a state directory with a status, a State, and a lock that is held, as with a running daemon."""
+    """Yield a state directory with a status, a State, and a lock that is held, as with a running daemon."""
     monkeypatch.setenv("CPUSET_SIDECAR_STATE_DIR", str(tmp_path))
     monkeypatch.setattr(cmd_explain, "read_topology", lambda: BUSY.topology)
     _leave(tmp_path, BUSY)

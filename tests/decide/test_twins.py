@@ -18,7 +18,7 @@ HISTORIES = 30
 
 @pytest.fixture(scope="module")
 def then() -> object:
-    """Return the decisions of the revision that is checked out."""
+    """Yield the decisions of the revision that is checked out."""
     try:
         with decisions_of("HEAD") as found:
             yield found

@@ -101,7 +101,7 @@ class FollowLog(NamedTuple):
         return found
 
     def untruths(self) -> list[str]:
-        """Yield each look in which a file named a CPU that the process lacked, or in which it ran where it may not."""
+        """Return each look in which a file named a CPU that the process lacked, or in which it ran where it may not."""
         found: list[str] = []
         for look in self.looks:
             had = look.before | look.after

@@ -90,6 +90,6 @@ def _once(level: str, groups: Iterable[Group], online: CPUSet, *, whole: bool) -
 
 
 def _crossing(inner: Iterable[Group], outer: Iterable[Group]) -> list[CPUSet]:
-    """Yield the inner groups that are in more than one outer one. A part that no outer group holds does not count."""
+    """Return the inner groups that are in more than one outer one. A part that no outer group holds does not count."""
     held = list(outer)
     return [group.cpus for group in inner if sum(not group.cpus.isdisjoint(each.cpus) for each in held) > 1]

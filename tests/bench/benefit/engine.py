@@ -129,7 +129,7 @@ def _parent() -> Iterator[None]:
 
 
 def measure() -> Iterator[str]:
-    """Return the lines of the table; all rounds of a setting together, the settings taking turns."""
+    """Yield the lines of the table; all rounds of a setting together, the settings taking turns."""
     count = len(os.sched_getaffinity(0))
     if count != 2:
         yield f"This machine has {count} CPUs: these figures are about two."

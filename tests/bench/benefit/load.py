@@ -71,7 +71,7 @@ def requests(shape: Shape, seed: int, seconds: float) -> Requests:
 
 
 def poisson(chance: random.Random, began: float, ended: float, rate: float) -> array[float]:
-    """Yield independent arrivals, `rate` per second."""
+    """Return independent arrivals, `rate` per second."""
     at, now = array("d"), began + chance.expovariate(rate)
     while now < ended:
         at.append(now)

@@ -164,7 +164,7 @@ def percentile(ordered: list[float], share: float) -> float:
 
 
 def given_back(frames: Iterable[Frame]) -> Iterator[float]:
-    """Return how long each take lasted, from its decision until its CPUs were vacated: CPUs that began and ended
+    """Yield how long each take lasted, from its decision until its CPUs were vacated: CPUs that began and ended
     together are one take.
     """
     began: dict[tuple[str, int], float] = {}

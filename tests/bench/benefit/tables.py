@@ -24,7 +24,7 @@ COLUMNS: tuple[tuple[str, Callable[[Outcome], float], int], ...] = (
 
 
 def tables(outcomes: Sequence[Outcome], cases: Sequence[Case]) -> Iterator[str]:
-    """Return the lines of one table for each shape of load, and of one for the times to give back."""
+    """Yield the lines of one table for each shape of load, and of one for the times to give back."""
     for shape in Shape:
         yield f"| {shape} | " + " | ".join(heading for heading, _, _ in COLUMNS) + " |"
         yield "| --- |" + " --- |" * len(COLUMNS)

@@ -52,7 +52,7 @@ class Host:
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[Host]:
-    """Return a host with both engines."""
+    """Yield a host with both engines."""
     return_umask = os.umask(0o022)
     yield Host(tmp_path)
     os.umask(return_umask)

@@ -123,13 +123,13 @@ def _holds(world: World, key: ContainerKey) -> CPUSet:
 
 
 def _shared_isolated(world: World, cpus: CPUSet, holds: CPUSet) -> CPUSet:
-    """Yield isolated CPUs that a container without a grant is sent to, if these are for exclusive containers."""
+    """Return isolated CPUs that a container without a grant is sent to, if these are for exclusive containers."""
     is_meant = world.settings.isolated is not IsolatedRule.IGNORE and not world.is_releasing
     return cpus & world.topology.isolated - world.state.reserved if is_meant and not holds else EMPTY
 
 
 def _conflicts(world: World, order: ApplyCpuset, holds: CPUSet) -> list[str]:
-    """Yield the other containers that may be on the CPUs that this order enters."""
+    """Return the other containers that may be on the CPUs that this order enters."""
     container = world.containers[order.container]
     entered = order.update.cpus - world.state.reserved
     if order.live:
@@ -185,7 +185,7 @@ def _settled_means_alone(reality: Reality) -> list[str]:
 
 
 def _accounted(reality: Reality) -> list[Real]:
-    """Yield the managed containers to which nothing unseen happened."""
+    """Return the managed containers to which nothing unseen happened."""
     return [
         real
         for real in reality.containers.values()

@@ -22,25 +22,25 @@ def still_moving(reality: Reality) -> list[str]:
 
 
 def unknown(reality: Reality) -> list[str]:
-    """Yield differences between the containers that the daemon knows and those that exist."""
+    """Return differences between the containers that the daemon knows and those that exist."""
     is_same = set(reality.world.containers) == set(reality.containers)
     return [] if is_same else ["the world and the engine disagree about who exists"]
 
 
-def _everybody(reality: Reality) -> Iterator[tuple[Container, Real]]:
+def _known_pairs(reality: Reality) -> Iterator[tuple[Container, Real]]:
     for id, container in reality.world.containers.items():
         if real := reality.containers.get(id):
             yield container, real
 
 
 def unanswered(reality: Reality) -> list[str]:
-    """Yield starts that are still held."""
+    """Return starts that are still held."""
     return [f"the start of {real.name} was never answered" for real in reality.containers.values() if real.held]
 
 
 def never_retried(reality: Reality) -> list[str]:
-    """Yield containers in a pause that no timer ends."""
-    everybody = _everybody(reality)
+    """Return containers in a pause that no timer ends."""
+    everybody = _known_pairs(reality)
     return [
         f"{real.name} waits for a retry that never comes"
         for container, real in everybody
@@ -49,11 +49,11 @@ def never_retried(reality: Reality) -> list[str]:
 
 
 def kept_for_nothing(reality: Reality) -> list[str]:
-    """Yield grants of containers that neither run nor are about to."""
+    """Return grants of containers that neither run nor are about to."""
     assignments = reality.world.state.assignments
     return [
         f"{real.name} does not run and keeps CPUs {assignments[real.key].cpus} for ever"
-        for container, real in _everybody(reality)
+        for container, real in _known_pairs(reality)
         if container.is_idle and real.phase is not Phase.RESTARTING and real.key in assignments
     ]
 
@@ -61,7 +61,7 @@ def kept_for_nothing(reality: Reality) -> list[str]:
 def elsewhere(reality: Reality) -> Iterator[str]:
     """Yield containers that are not where they should be, unless one pinned by hand prevents it."""
     strangers = _strangers(reality.world)
-    for container, real in _everybody(reality):
+    for container, real in _known_pairs(reality):
         wanted = desired(reality.world, container)
         if wanted is None or not real.phase.is_live or real.effective == wanted:
             continue
@@ -70,11 +70,11 @@ def elsewhere(reality: Reality) -> Iterator[str]:
 
 
 def never_settled(reality: Reality) -> list[str]:
-    """Yield grants of live containers that are not settled, unless a container pinned by hand prevents it."""
+    """Return grants of live containers that are not settled, unless a container pinned by hand prevents it."""
     strangers, assignments = _strangers(reality.world), reality.world.state.assignments
     return [
         f"{real.name} never settled on {granted.cpus}"
-        for container, real in _everybody(reality)
+        for container, real in _known_pairs(reality)
         if (granted := assignments.get(real.key))
         and real.phase.is_live
         and granted.cpus.isdisjoint(strangers)
@@ -90,7 +90,7 @@ def _strangers(world: World) -> CPUSet:
 def among_the_exclusive(reality: Reality) -> Iterator[str]:
     """Yield containers of the pool, and members of its group, that still run on exclusive CPUs."""
     world = reality.world
-    for container, real in _everybody(reality):
+    for container, real in _known_pairs(reality):
         both = (real.effective or EMPTY) & world.state.exclusive
         if not both or real.key in world.state.assignments:
             continue
@@ -99,11 +99,11 @@ def among_the_exclusive(reality: Reality) -> Iterator[str]:
 
 
 def told_too_little(reality: Reality) -> list[str]:
-    """Yield members of the shared pool's group whose files lack CPUs that they are configured for and have."""
+    """Return members of the shared pool's group whose files lack CPUs that they are configured for and have."""
     world, online = reality.world, reality.online
     return [
         f"{real.name} has {real.effective}, of {real.configured(online)}, and is told {told or 'none'}"
-        for container, real in _everybody(reality)
+        for container, real in _known_pairs(reality)
         if real.is_member and real.effective is not None
         if not real.effective & real.configured(online) <= (told := world.sure_of(container))
     ]
@@ -116,7 +116,7 @@ def has_its_limits(real: Real, online: CPUSet) -> bool:
 
 
 def lifted_for_nothing(reality: Reality) -> list[str]:
-    """Yield limits that were lifted, and not restored when the grant ended."""
+    """Return limits that were lifted, and not restored when the grant ended."""
     return [
         f"{real.name} had limits {real.had} and keeps {real.limits}"
         for container, real in _ours(reality)
@@ -125,14 +125,14 @@ def lifted_for_nothing(reality: Reality) -> list[str]:
 
 
 def with_wrong_memory(reality: Reality) -> list[str]:
-    """Yield memory nodes that are neither those of the CPUs nor the original ones."""
+    """Return memory nodes that are neither those of the CPUs nor the original ones."""
     everybody = _ours(reality)
     return [wrong for container, real in everybody if (wrong := wrong_memory(reality.world, container, real))]
 
 
 def _ours(reality: Reality) -> Iterator[tuple[Container, Real]]:
     """Yield containers that the daemon may order, and that have no order outstanding."""
-    for container, real in _everybody(reality):
+    for container, real in _known_pairs(reality):
         is_ours = real.phase is not Phase.DEAD and container.order is None
         if is_ours and desired(reality.world, container) is not None:
             yield container, real
@@ -153,13 +153,13 @@ def wrong_memory(world: World, container: Container, real: Real) -> str:
 
 
 def not_given_back(reality: Reality) -> list[str]:
-    """Yield containers whose original settings are not restored, although a release was requested."""
+    """Return containers whose original settings are not restored, although a release was requested."""
     world = reality.world
     return [f"{id.id[-4:]} was never given back" for id in world.state.originals] if world.is_releasing else []
 
 
 def moved_again(reality: Reality) -> list[str]:
-    """Yield what begins after one more look at everything."""
+    """Return what begins after one more look at everything."""
     reality.take_inventory()
     moving = reality.flight or reality.timers or reality.looks
     return [f"it was at rest, and then {moving} came"] if moving else []

@@ -11,7 +11,7 @@ from state.topology import Topology
 
 
 def kept_without_room(state: State, topology: Topology, settings: Settings) -> list[str]:
-    """Yield grants that the rule of the room objects to, whoever holds the rest and since when."""
+    """Return grants that the rule of the room objects to, whoever holds the rest and since when."""
     if settings.policy is PolicyName.NONE:
         return []
     found, books = [], replace(state, assignments={})
@@ -23,7 +23,7 @@ def kept_without_room(state: State, topology: Topology, settings: Settings) -> l
 
 
 def held_without_room(world: World) -> list[str]:
-    """Yield the same at any time. Under `dynamic` CPUs are only counted: a container that shrinks for an arrival makes
+    """Return the same at any time. Under `dynamic` CPUs are only counted: a container that shrinks for an arrival makes
     room by number, and where cores differ in width, not always on the core that would stay whole.
     """
     settings = world.settings

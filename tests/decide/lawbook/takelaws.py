@@ -96,7 +96,7 @@ def _without_notice(reality: Reality, was: Assignment, after: Assignment, ended:
 
 
 def unfair(world: World) -> list[str]:
-    """Yield containers that could gain CPUs at rest without leaving another less for its weight; where all CPUs are
+    """Return containers that could gain CPUs at rest without leaving another less for its weight; where all CPUs are
     alike.
     """
     settings = world.settings

@@ -95,7 +95,7 @@ class Host:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[trio.Event]:
-        """Run the daemon for the length of the block, then stop it and check that it exits with 0. Yields its `stop`."""
+        """Run the daemon for the length of the block; then stop it and check its exit code, 0. Yields its `stop`."""
         stop, codes = trio.Event(), []
 
         async def serve() -> None:
