@@ -35,31 +35,31 @@ class TimedEngine:
 
     @property
     def name(self) -> str:
-        """As the engine."""
+        """Return the engine's."""
         return self._engine.name
 
     async def info(self) -> EngineInfo:
-        """As the engine."""
+        """Ask the engine."""
         return await self._engine.info()
 
     async def containers(self) -> tuple[str, ...]:
-        """As the engine."""
+        """Ask the engine."""
         return await self._engine.containers()
 
     async def inspect(self, container: str) -> ContainerView:
-        """As the engine."""
+        """Ask the engine."""
         return await self._engine.inspect(container)
 
     async def glance(self, container: str) -> ContainerView:
-        """As the engine."""
+        """Ask the engine."""
         return await self._engine.glance(container)
 
     async def stop(self, container: str) -> None:
-        """As the engine."""
+        """Ask the engine."""
         await self._engine.stop(container)
 
     async def signal(self, container: str, signal: str) -> None:
-        """As the engine."""
+        """Ask the engine."""
         await self._engine.signal(container, signal)
 
     async def update(self, container: str, update: Update) -> None:

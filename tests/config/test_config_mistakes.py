@@ -250,13 +250,13 @@ def test_of_any_file_all_mistakes_are_told(table: dict[str, object]) -> None:
 
 
 def stops_at_the_first(given: Iterable[Given], readers: Mapping[str, Any]) -> Any:
-    """Only the first mistake is reported."""
+    """Report only the first mistake."""
     values, mistakes = read_all(given, readers)
     return values, mistakes[:1]
 
 
 def forgets_what_is_unknown(given: Iterable[Given], readers: Mapping[str, Any]) -> Any:
-    """A slip in a key is not found."""
+    """Ignore an unknown key."""
     return read_all([each for each in given if each.name in readers], readers)
 
 

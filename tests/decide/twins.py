@@ -183,7 +183,7 @@ def decisions_of(revision: str) -> Iterator[Then]:
 
 @contextmanager
 def doubled(then: Then) -> Iterator[None]:
-    """Decide histories twice that are played in the block."""
+    """Decide twice all histories that are played in the block."""
     Twin.then = then
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(histories, "Reality", Twin)

@@ -155,7 +155,7 @@ def test_many_at_once_start_without_a_deadlock(docker: Docker, sidecar: SidecarP
     assert all("asked for 1 exclusive CPU, 0 free" in said for said, code in ended[:4] if code)
     assert ended[4:] == [("", 0)] * 10
     for number in range(10):
-        # None was ever on the CPU of its owner after the decision; before that, all CPUs were shared.
+        # None was ever on the owner's CPU after it was granted; before that, all CPUs were shared.
         assert first_cpus(docker, f"pool-{number}")[0] in (REST, REST | LAST)
     winner = next(number for number, (_, code) in enumerate(ended[:4]) if code == 0)
     assert first_cpus(docker, f"alone-{winner}") == [LAST]

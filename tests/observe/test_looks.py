@@ -167,7 +167,7 @@ async def test_a_container_that_goes_during_an_inventory_is_left_out(autojump_cl
 
 
 async def silent(*_: str) -> NoReturn:
-    """Any request to an engine that hangs."""
+    """Stand in for any request to an engine that hangs."""
     await trio.sleep(10)
     raise EngineSilent("the engine did not answer within 10 s")
 

@@ -47,7 +47,7 @@ def _in_a_loop(backend: str) -> Way:
 
 @pytest.fixture(params=["plain", "trio", "asyncio"])
 def told(request: pytest.FixtureRequest) -> Way:
-    """Waits for the next change, in one of the three ways."""
+    """Return a function that waits for the next change, in one of the three ways."""
     return in_plain_python if request.param == "plain" else _in_a_loop(request.param)
 
 

@@ -88,19 +88,19 @@ Fault = Callable[[Mapping[str, str], int | None], Labels]
 
 
 def reads_nothing_without_a_count(labels: Mapping[str, str], cpus: int | None = None) -> Labels:
-    """Mistakes are dropped if no CPUs are requested."""
+    """Drop mistakes if no CPUs are requested."""
     read = read_labels(labels, cpus)
     return read if labels.get(COUNT, "").strip() not in ("", "false") else Labels(read.values)
 
 
 def stops_at_the_first(labels: Mapping[str, str], cpus: int | None = None) -> Labels:
-    """Only the first mistake is reported."""
+    """Report only the first mistake."""
     read = read_labels(labels, cpus)
     return Labels(read.values, read.mistakes[:1])
 
 
 def calls_every_mistake_harmless(labels: Mapping[str, str], cpus: int | None = None) -> Labels:
-    """It is granted CPUs by the defaults in place of the mistaken values."""
+    """Grant CPUs by the defaults in place of the mistaken values."""
     read = read_labels(labels, cpus)
     return Labels(read.values, read.harmless)
 

@@ -73,7 +73,7 @@ class ElasticHost(Host):
         patch.setattr(web_app, "Api", self._watched_api)
 
     def terms(self, id: str) -> Terms:
-        """What a container asked for."""
+        """Return what a container asked for."""
         return Terms.of(self.docker.host.containers[docker(id)].labels, self.config.grace_seconds)
 
     def knows(self, id: str) -> bool:

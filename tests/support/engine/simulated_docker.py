@@ -200,7 +200,7 @@ class SimulatedDocker:
         await self._remove_if_wanted(one)
 
     async def kill(self, id: str) -> None:
-        """SIGKILL. EngineRefused if it does not run."""
+        """Send SIGKILL. EngineRefused if it does not run."""
         one = self.container(id)
         async with one.lock:
             if not one.phase.is_live:
