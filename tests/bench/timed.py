@@ -35,7 +35,7 @@ class TimedEngine:
 
     @property
     def name(self) -> str:
-        """Return the engine's."""
+        """The engine's name."""
         return self._engine.name
 
     async def info(self) -> EngineInfo:
