@@ -65,11 +65,11 @@ exit codes: 0 done, 1 not done (the reason is on stderr), 2 wrong usage
 """
 
 DAEMON_PACKAGES = ("trio", "aiodocker", "aiohttp", "rich", "h11", "jeepney", "prometheus_client")
-"""What the extra `daemon` installs: the base install is the workload's side."""
+"""Packages of the extra `daemon`; the base install is the workload's side."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a subcommand; the exit code."""
+    """Run a subcommand. Return the exit code."""
     made = parser()
     [commands] = [each for each in made._actions if isinstance(each, argparse._SubParsersAction)]  # noqa: SLF001  # no public name
     args = arguments.parse(made, commands.choices, sys.argv[1:] if argv is None else argv, os.environ)
@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with contextlib.suppress(OSError):
             sys.stderr.write("\n")
     except BrokenPipeError:
-        # The reader has seen enough, as `head` has. Python would complain at exit when it flushes stdout again.
+        # The reader stopped reading, as `head` does. Python would complain at exit when it flushes stdout again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     else:
@@ -97,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """All commands and their arguments."""
+    """Make the parser of all commands and their arguments."""
     made = argparse.ArgumentParser(
         prog="cpuset-sidecar",
         description=_DESCRIPTION,

@@ -1,19 +1,18 @@
 """THE LOOP: receive a burst, step, commit, post, start the orders. The one task that owns the World.
 
-1. Receive: whatever is waiting is one burst, up to `BURST`.
+1. Receive: all waiting facts are one burst, up to `BURST`.
 2. Step: pure; the new world and the orders.
-3. Commit: the burst in the journal, and the books in the checkpoint, on disk, before any order leaves.
+3. Commit: the burst in the journal, and the State in the checkpoint, on disk, before any order is sent.
 4. Post: readers see the new world, and pause a little before they work on it.
-5. Tell: what an order takes, the container's files stop naming before it leaves; and what a workload is to have notice
-   of, or a signal, stands in its files before the time begins or the signal is sent.
-6. Start the orders; those of containers that are not live first, and they may leave before anything else is done: one
-   that is about to start cannot wait.
+5. Tell: the container's files stop naming the CPUs that an order takes before the order is sent. A notice or a change
+  is in the workload's files before its grace begins or its signal is sent.
+6. Start the orders. Orders of containers that are not live come first, and may be sent before anything else is done: a
+  container that is about to start cannot wait.
 
-Starting never waits; outcomes come back as facts. The loop waits for nothing but the inbox and the local writes of 3
-and 5, so no cycle of waiting can form. The books are saved right here, not in a thread: every order waits for them
-anyway, a thread costs as much again as the write, and events are read in another thread meanwhile. A write that fails
-is loud on the board and is tried again with the next burst; deciding goes on, since the engine and an inventory can
-rebuild the books.
+Starting never waits; outcomes come back as facts. The loop waits only for the inbox and the local writes of 3 and 5,
+so no cycle of waiting can form. The State is saved here, not in a thread: every order waits for it anyway, a thread
+costs as much again as the write, and another thread reads events meanwhile. A failed write is a problem on the board
+and is retried with the next burst; deciding goes on, since the engine and an inventory can rebuild the State.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ BURST: Final = 256
 
 
 class Allocator:
-    """Owns the World of `board`. Give it facts by the sending end of `inbox`; it ends when that is closed."""
+    """Owns the World of `board`. Send facts by `inbox`; the allocator ends when that is closed."""
 
     def __init__(
         self,
@@ -89,7 +88,7 @@ class Allocator:
         # 4. Post.
         if world is not before:
             self._board.post(world)
-        # 5. and 6. Tell, and start what cannot wait, let it leave, and then the rest.
+        # 5. and 6. Tell, start the orders that cannot wait, let them be sent, and then start the rest.
         waiting = [order for order in orders if isinstance(order, ApplyCpuset) and order.live]
         hurried = [order for order in orders if order not in waiting]
         self._start(hurried)
@@ -132,7 +131,9 @@ class Allocator:
             self._board.report("checkpoint", None)
 
     def withdraw(self, order: ApplyCpuset) -> None:
-        """Before it leaves: tell no more of what the order takes, to its container or to all that it confines."""
+        """Remove the CPUs that an unsent order takes from the projection of its container, or of every container it
+        confines.
+        """
         for key in self._board.latest.confined_by(order.container):
             try:
                 self._projections.withdraw(key.id, order.update.cpus)
@@ -140,9 +141,9 @@ class Allocator:
                 self._report("projections", str(error))
 
     def announce(self, container: ContainerKey, *, begins_grace: bool = False) -> None:
-        """Tell a workload, before its grace begins or its signal is sent, what is leaving it.
+        """Write into a workload's files what is leaving it, before its grace begins or its signal is sent.
 
-        Where it cannot be told the time begins all the same: a full disk must not keep others' CPUs from them.
+        The grace begins even if that fails: a full disk must not keep CPUs from other containers.
         """
         world = self._board.latest
         known = world.containers.get(container)

@@ -1,4 +1,4 @@
-"""Joins an engine and the cgroup that confines its shared pool: which kind of group a name means."""
+"""Joins an engine and the cgroup that confines its shared pool; the name determines the kind of cgroup."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from sidecar.ports import Engine
 def with_shared_group(
     engine: Engine, name: str, *, cgroup: str | Path = CGROUP, group: PoolCgroup | None = None
 ) -> Engine:
-    """The engine, and with a name its shared group as one container more; `group` replaces the real one.
+    """Return the engine, with its shared group as one more container if there is a name; `group` replaces the real one.
 
-    `name` is the configuration's `shared_slice`: a slice under the systemd driver, a path under cgroupfs; empty where
-    there is none. Whether it fits the engine's driver, `info` says.
+    `name` is the configuration's `shared_slice`: a slice under the systemd driver, a path under cgroupfs; "" if there
+    is
+    none. `info` checks whether it fits the engine's driver.
     """
     if not name:
         return engine
@@ -27,7 +28,7 @@ def with_shared_group(
 
 
 def shared_group(name: str, *, cgroup: str | Path = CGROUP, environ: Mapping[str, str] | None = None) -> PoolCgroup:
-    """The group of this name on this host."""
+    """Return the group of this name on this host."""
     if name.startswith("/"):
         return PlainGroup(name, cgroup=cgroup)
     return SystemdGroup(name, UnitProperties(environ), cgroup=cgroup)

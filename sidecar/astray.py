@@ -1,4 +1,4 @@
-"""What CPUs that went left behind on a host and cannot be mended yet, as values: Astray."""
+"""What offlined CPUs left behind on a host and cannot be mended yet, as values: Astray."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ class AstrayKind(enum.StrEnum):
     """What is not as it should be."""
 
     NARROWED = "narrowed"
-    """A cgroup above containers `lost` CPUs and cannot be given back what is `wanted`."""
+    """A cgroup above containers `lost` CPUs and cannot regain the `wanted` ones."""
     WITHOUT_CPUS = "without-cpus"
     """The processes of a container are elsewhere, and its own cgroup has no CPU to which they could return."""
     UNSEEN = "unseen"
-    """They are elsewhere, and not visible from here."""
+    """The processes are elsewhere, and not visible from here."""
     STUCK = "stuck"
-    """They are elsewhere, and cannot be moved."""
+    """The processes are elsewhere, and cannot be moved."""
 
 
 class Astray(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is astray: a `cgroup` by its path, or a `container` by its name; `error` is the kernel's word."""
+    """One thing that is astray: a `cgroup` by its path, or a `container` by its name; `error` is the kernel's text."""
 
     kind: AstrayKind
     container: str = ""

@@ -1,4 +1,4 @@
-"""The latest World, for readers: one attribute, one "changed" event. And what people should know is wrong just now."""
+"""The latest World, for readers: one attribute, one "changed" event. And the problems that people should know of."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from sidecar.decide.world import World
 
 
 class Board:
-    """Posted to by the allocator alone. What is read is a frozen value: read `latest` once, and use that."""
+    """Only the allocator posts to it. Readers get a frozen value: read `latest` once, and use that."""
 
     def __init__(self, world: World) -> None:
         self.latest = world
         self.problems: dict[str, str] = {}
-        """What is wrong now, by where: cleared when it is right again."""
+        """The present problems, by their place; a problem is removed once it is solved."""
         self._changed = trio.Event()
         self._count = 1
 
     def post(self, world: World) -> None:
-        """Show a new world, and wake whoever waits for one."""
+        """Show a new world, and wake the readers that wait for one."""
         self.latest = world
         self._wake()
 
     def report(self, where: str, problem: str | None) -> bool:
-        """Say what is wrong somewhere, or None that it is right; true if that is news."""
+        """Record the problem of a place, or None once it is solved. Return whether that is news."""
         if self.problems.get(where) == problem:
             return False
         if problem is None:
@@ -36,11 +36,11 @@ class Board:
         return True
 
     def worlds(self) -> AsyncIterator[World]:
-        """The latest world, and again whenever something changed; whoever is slow sees the newest, not every one."""
+        """Yield the latest world, and again after each change; a slow reader sees the newest, not every one."""
         return _Worlds(self)
 
     async def changed_since(self, count: int) -> int:
-        """Wait until there was another change than the first `count`; how many there were."""
+        """Wait until there were more than `count` changes. Return how many there were."""
         while self._count == count:
             await self._changed.wait()
         return self._count

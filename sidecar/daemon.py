@@ -3,10 +3,10 @@
 Three nurseries, nested only for the order of shutdown:
 
 1. `sources`, the innermost: events, looks, signals, and the readers that publish. Cancelled first: nothing new comes.
-2. `orders`: what is under way with the engine. Cancelled next; an order already sent is waited for, shielded.
-3. The allocator, outermost: it takes the last outcomes, commits the last books, and ends when its inbox is closed.
+2. `orders`: the engine calls under way. Cancelled next; an order already sent is waited for, shielded.
+3. The allocator, outermost: it takes the last outcomes, commits the last State, and ends when its inbox is closed.
 
-Containers stay as they are when the daemon ends; only `release` gives everything back.
+Containers stay as they are when the daemon ends; only `release` restores everything.
 """
 
 from __future__ import annotations
@@ -71,38 +71,38 @@ RESTART_KEYS: Final = (
     *("engine", "state_dir", "projections", "cgroup", "shared_slice", "listen", "reconcile_seconds"),
     *("load_period_seconds", "load_half_life_seconds", "log_level", "log_format"),
 )
-"""Fields of the configuration that a running daemon does not take up."""
+"""Fields of the configuration that take effect only after a restart."""
 
 SILENT_SECONDS: Final = 1.0
-"""How long an engine may be silent at the start before it is waited for like one that was lost."""
+"""How long an engine may be silent at the start before the daemon treats it as lost and waits for it."""
 
 LOCK_SECONDS: Final = 5.0
-"""How often the lock is looked at."""
+"""How often the lock is checked."""
 
 READY_SECONDS: Final = 2.0
-"""How long the API waits for the first looks: then it is there all the same, to say that they are not done."""
+"""How long the API waits for the first looks before it serves anyway, and reports that they are not done."""
 
 RELEASE_SECONDS: Final = 60.0
-"""How long a release tries to reach every container before it says which it could not."""
+"""How long a release tries to reach every container before it reports the ones that it could not reach."""
 
 
 @asynccontextmanager
 async def open_engine(address: str, labels: frozenset[str] = frozenset()) -> AsyncIterator[Engine]:
-    """The engine at this address, or the one that `auto` finds; `labels` are read of containers besides our own.
+    """Open the engine at this address, or the one that `auto` finds; `labels` are read in addition to our own.
 
-    EngineUnavailable where there is none to try.
+    Raise EngineUnavailable if there is no engine to try.
     """
     async with open_engine_module.open_engine(address, labels=labels, machine=HostKernel()) as engine:
         yield engine
 
 
 def run(config: Config) -> int:
-    """Run the daemon until it is told to stop. Returns the exit code; errors are logged, each with its cure."""
+    """Run the daemon until a signal stops it. Return the exit code; errors are logged, each with its cure."""
     return _trio_run(config, lambda log: serve(config, log))
 
 
 def release(config: Config) -> int:
-    """Give everything back: original cpusets and quotas, nothing granted, nothing projected. Returns the exit code."""
+    """Restore everything: original cpusets and quotas, no grants, no projections. Return the exit code."""
     return _trio_run(config, lambda log: serve(config, log, is_release=True))
 
 
@@ -131,7 +131,7 @@ async def serve(
     usages: Usages | None = None,
     stop: trio.Event | None = None,
 ) -> int:
-    """The whole daemon as one task. `engine`, `kernel`, `usages` replace the real ones; setting `stop` ends it."""
+    """Run the whole daemon as one task. `engine`, `kernel`, `usages` replace the real ones; setting `stop` ends it."""
     if not is_release:
         path_in(config.state_dir)
     with (
@@ -142,7 +142,7 @@ async def serve(
     ):
         host = kernel or HostKernel(cgroup=config.cgroup)
         board = Board(_first_world(config, checkpoints, host, log))
-        # Decisions go through containers in their order: so must whoever replays them.
+        # Decisions iterate over containers in this order, so a replay must do the same.
         journal.start_with(lambda: encode(board.latest, keeps_order=True))
         counters, ended = usages or HostUsages(cgroup=config.cgroup), trio.Event() if stop is None else stop
         daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended, tcp, lock)
@@ -200,8 +200,8 @@ class _Daemon:
         self._rng = random.Random()  # noqa: S311 - jitter
 
     async def run(self, engine: Engine, *, is_release: bool) -> int:
-        # An engine that is not there, or cannot do it, is said at once; later it is waited for, and so is one that is
-        # there and silent: it may be starting containers that wait for our answer.
+        # A missing or unfit engine is reported at once; later it is waited for. An existing but silent engine is waited
+        # for as well: it may be starting containers that wait for our answer.
         info = None
         with trio.move_on_after(math.inf if is_release else SILENT_SECONDS):
             info = await engine.info()
@@ -277,7 +277,7 @@ class _Daemon:
         return 0
 
     async def _see_that_locked(self) -> None:
-        """End where the state directory was deleted or replaced: a second sidecar would find no lock."""
+        """Raise StateUnwritable once the state directory is deleted or replaced: another sidecar would find no lock."""
         while self._lock.is_in_place():  # noqa: ASYNC110 - the file system tells nobody
             await trio.sleep(LOCK_SECONDS)
         what = "another sidecar uses it now"
@@ -306,8 +306,8 @@ class _Daemon:
         ).run()
 
     async def _answer(self, outbox: trio.MemorySendChannel[Fact], engine: Engine) -> None:
-        """Serve the API. Its imports take a tenth of a second: in a thread, and after the first looks. Who connects
-        before is answered after.
+        """Serve the API, after the first looks. Its imports take a tenth of a second, so they run in a thread. Earlier
+        connections are answered afterwards.
         """
 
         def imported() -> ModuleType:
@@ -327,7 +327,7 @@ class _Daemon:
             await http.serve_api(listener, api, self._log, self._tcp)
 
     async def _release(self, outbox: trio.MemorySendChannel[Fact]) -> int:
-        """Ask for everything back, and wait until it is."""
+        """Request the release of everything, and wait until it is done. Return the exit code."""
         remembered = self._board.latest.state.originals
         with trio.move_on_after(RELEASE_SECONDS):
             async for world in self._board.worlds():
@@ -354,9 +354,10 @@ class _Daemon:
                 await self._read_configuration(outbox)
 
     async def _read_configuration(self, outbox: trio.MemorySendChannel[Fact]) -> None:
-        """SIGHUP: the policy's settings change at once; paths and the engine's address only with a restart.
+        """Reload the configuration on SIGHUP: settings of the policy change at once; paths and the engine's address do
+        not.
 
-        The machine is read again, too: devices may have come.
+        The machine is read again, too: there may be new devices.
         """
         try:
             config = load_again(self._config, os.environ)

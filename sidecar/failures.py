@@ -1,15 +1,15 @@
-"""Everything the daemon can fail at, named by what the caller may do about it.
+"""Everything the daemon can fail at, named by what the caller can do about it.
 
 Foreign exceptions (aiohttp, aiodocker, OSError) stop at the adapter and become one of these, `raise ... from`.
 """
 
 
 class SidecarError(Exception):
-    """The base of all; the message is a sentence for people, naming the cure where there is one."""
+    """The root of all errors; the message is a sentence for people, naming the cure if there is one."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The sentences of the message, to be told one by one: more than one for a ConfigError alone."""
+        """The sentences of the message, to be printed one by one; only a ConfigError has more than one."""
         return (str(self),)
 
 
@@ -44,15 +44,15 @@ class EngineUnavailable(EngineError):
 
 
 class EngineSilent(EngineUnavailable):
-    """No answer within the time that is given: the engine hangs, or this one request does."""
+    """No answer within the time limit: the engine hangs, or this one request does."""
 
 
 class EngineRefused(EngineError):
-    """The engine says that the request is wrong (400, 409): do not repeat it as it is."""
+    """The engine reports that the request is wrong (400, 409): do not repeat it as it is."""
 
 
 class EngineFailed(EngineError):
-    """The engine tried and failed (5xx): its books may be wrong now. Look again before the next order."""
+    """The engine tried and failed (5xx): its records may be wrong now. Look again before the next order."""
 
 
 class ContainerGone(EngineError):

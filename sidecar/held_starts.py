@@ -1,4 +1,4 @@
-"""The desk: where starts that the OCI runtime holds wait for their answers. In memory; one trio run."""
+"""The desk: starts that the OCI runtime holds wait here for their answers. In memory; one trio run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sidecar.decide.orders import AnswerStart
 
 
 class Waiting:
-    """One start that is held: its number, and the answer once it is there."""
+    """One start that is held: its number, and the answer once there is one."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -20,20 +20,20 @@ class Waiting:
         self._answer: AnswerStart | None = None
 
     async def answer(self) -> AnswerStart:
-        """The answer, whenever it comes; whoever asks bounds the time."""
+        """Wait for the answer, and return it; the caller limits the time."""
         await self._answered.wait()
         assert self._answer is not None, "the event is set after the answer"
         return self._answer
 
     def give(self, answer: AnswerStart) -> None:
-        """Hand the answer over; the first one counts."""
+        """Give the answer; the first one counts."""
         if self._answer is None:
             self._answer = answer
             self._answered.set()
 
 
 class Desk:
-    """Who waits, by number. The executor answers, the API asks."""
+    """The held starts, by number. The executor answers, the API asks."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -41,7 +41,7 @@ class Desk:
 
     @contextmanager
     def held(self) -> Iterator[Waiting]:
-        """A place to wait for one answer, for the length of the block."""
+        """Yield a place to wait for one answer, for the length of the block."""
         waiting = Waiting(next(self._numbers))
         self._waiting[waiting.number] = waiting
         try:
@@ -50,6 +50,6 @@ class Desk:
             del self._waiting[waiting.number]
 
     def answer(self, answer: AnswerStart) -> None:
-        """Give an answer to whoever waits for it; nobody does if they have gone."""
+        """Give an answer to the start that waits for it, if it still waits."""
         if waiting := self._waiting.get(answer.number):
             waiting.give(answer)

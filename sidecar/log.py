@@ -1,6 +1,6 @@
 """Log lines on stderr: a time, a level, a sentence, and fields; for people, or as JSON lines for machines.
 
-A `Log` is passed to whoever logs. Names of containers and texts of engines are other people's: whatever is not
+A `Log` is passed to the code that logs. Names of containers and texts of engines are foreign: all that is not
 printable in them is escaped, so that no name can forge a line or drive a terminal.
 """
 
@@ -17,7 +17,7 @@ import msgspec
 
 
 class LogLevel(enum.IntEnum):
-    """How much somebody should care."""
+    """How important a line is."""
 
     DEBUG = 10
     INFO = 20
@@ -26,7 +26,7 @@ class LogLevel(enum.IntEnum):
 
     @classmethod
     def named(cls, name: str) -> LogLevel:
-        """The level of a word of the configuration: debug, info, warning, error."""
+        """Return the level of a word of the configuration: debug, info, warning, error."""
         return cls[name.upper()]
 
 
@@ -43,7 +43,7 @@ _MAX_VALUE: Final = 4000
 
 
 def now() -> datetime:
-    """The time of day, UTC."""
+    """Return the time of day, UTC."""
     return datetime.now(UTC)
 
 
@@ -58,30 +58,30 @@ class Log:
         is_json: bool = False,
         clock: Callable[[], datetime] = now,
     ) -> None:
-        """Text for people, or JSON. Without a stream, stderr as it is at the time of each line."""
+        """Write text for people, or JSON. Without a stream, write to the present stderr at each line."""
         self._stream = stream
         self._level = level
         self._is_json = is_json
         self._clock = clock
 
     def debug(self, message: str, **fields: object) -> None:
-        """For whoever debugs the sidecar."""
+        """Log a line for debugging the sidecar."""
         self.say(LogLevel.DEBUG, message, fields)
 
     def info(self, message: str, **fields: object) -> None:
-        """What an operator may want to read later."""
+        """Log what an operator may want to read later."""
         self.say(LogLevel.INFO, message, fields)
 
     def warning(self, message: str, **fields: object) -> None:
-        """Something is not as it should be, and the sidecar copes."""
+        """Log a fault that the sidecar copes with."""
         self.say(LogLevel.WARNING, message, fields)
 
     def error(self, message: str, **fields: object) -> None:
-        """Somebody should look."""
+        """Log a fault that an operator should look at."""
         self.say(LogLevel.ERROR, message, fields)
 
     def say(self, level: LogLevel, message: str, fields: Mapping[str, object]) -> None:
-        """A line of any level."""
+        """Log a line of any level."""
         if level < self._level:
             return
         stream = self._stream or sys.stderr
@@ -94,7 +94,7 @@ class Log:
 
 
 def printable(text: str) -> str:
-    """The text with all that is not printable escaped: line ends, escape codes, marks that turn the direction."""
+    """Return the text with everything unprintable escaped: line ends, escape codes, marks that change the direction."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text)
@@ -120,7 +120,7 @@ def _json(time: str, level: LogLevel, message: str, fields: Mapping[str, object]
 
 
 def _valid(value: object) -> object:
-    """Half a surrogate pair is not text that JSON can carry."""
+    """Escape surrogates that stand alone, which JSON cannot carry."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 

@@ -1,4 +1,4 @@
-"""Misreading: a mistake in what people type in a file, a variable or a flag, as facts. The sentences are in `words`.
+"""Misreading: a mistake in a file, a variable or a flag that a user wrote, as facts. The sentences are in `words`.
 
 A label has its own mistake (`state.mistakes.Mistake`), since that is recorded with the refusal of a container. Both
 have a `Flaw`: what would be right in place of a value, or what the value contradicts.
@@ -17,7 +17,7 @@ from state.refusal import Refusal
 
 
 class Form(enum.StrEnum):
-    """What a value must look like, where no list, bounds or words say it."""
+    """What a value must look like, unless a list, bounds or words define it."""
 
     TEXT = "text"
     CPU_LIST = "cpu-list"
@@ -25,7 +25,7 @@ class Form(enum.StrEnum):
     """A CPU list, or a count of CPUs."""
     RESERVED_COUNT = "reserved-count"
     AMOUNT = "amount"
-    """A number of CPUs, a fraction too."""
+    """A number of CPUs, possibly a fraction."""
     PATTERNS = "patterns"
     DIRECTORY = "directory"
     ENGINE = "engine"
@@ -42,14 +42,14 @@ class Form(enum.StrEnum):
 
 
 class NotOfForm(Flaw, frozen=True):
-    """It does not look like this; `detail` is what a parser says of it, "" for nothing."""
+    """It does not have this form; `detail` is the parser's message, "" for none."""
 
     form: Form
     detail: str = ""
 
 
 class AboveZero(Flaw, frozen=True):
-    """A number above 0, and not above `most`; `like` is one."""
+    """A number above 0, and at most `most`; `like` is an example."""
 
     most: float
     like: str
@@ -69,7 +69,7 @@ class MisreadSlice(Flaw, frozen=True):
 
 
 class ListKind(enum.StrEnum):
-    """What there is a list of, when an unknown one of them is named."""
+    """The kind of list in which a name is unknown."""
 
     KEY = "key"
     SECTION = "section"
@@ -80,7 +80,7 @@ class ListKind(enum.StrEnum):
 
 
 class Unknown(Flaw, frozen=True):
-    """There is none of this name; `known` are those that there are."""
+    """There is nothing of this name; `known` are the existing names."""
 
     kind: ListKind
     known: tuple[str, ...]
@@ -91,7 +91,7 @@ class Superfluous(Flaw, frozen=True):
 
 
 class Missing(Flaw, frozen=True):
-    """The key must be there; `like` is a value of it."""
+    """The key is required; `like` is an example of its value."""
 
     like: str
 
@@ -103,7 +103,7 @@ class NoTable(Flaw, frozen=True):
 
 
 class NoFile(Flaw, frozen=True):
-    """The file cannot be read: the reason of the operating system."""
+    """The file cannot be read, for the operating system's `reason`."""
 
     reason: str
 
@@ -115,7 +115,7 @@ class TooLarge(Flaw, frozen=True):
 
 
 class NoTOML(Flaw, frozen=True):
-    """The file is not TOML: what the parser says, with line and column; "" if it is not even text."""
+    """The file is not TOML: the parser's message, with line and column; "" if it is not even text."""
 
     reason: str
 
@@ -124,7 +124,7 @@ class NoTOML(Flaw, frozen=True):
 
 
 class NeedsReserved(Flaw, frozen=True):
-    """This policy gives CPUs away, and none is reserved."""
+    """This policy grants CPUs, and none is reserved."""
 
     policy: str
 
@@ -144,7 +144,7 @@ class StateInProjections(Flaw, frozen=True):
 
 
 class NotOnMachine(Flaw, frozen=True):
-    """Of the reserved CPUs these are `missing`, or offline, on a machine that has the `online` ones."""
+    """Some of the reserved CPUs are `missing`, or offline, on a machine that has the `online` ones."""
 
     reserved: CPUSet
     missing: CPUSet
@@ -160,7 +160,7 @@ class AllReserved(Flaw, frozen=True):
 
 
 class PoolTooLarge(Flaw, frozen=True):
-    """The shared pool is to keep as many CPUs as the machine has, or more."""
+    """The shared pool would have to keep as many CPUs as the machine has, or more."""
 
     keep: int
     size: int
@@ -191,7 +191,7 @@ class Unrecorded(Flaw, frozen=True):
 
 
 class MachineTooLarge(Flaw, frozen=True):
-    """The machine would have so many CPUs, and `most` are possible."""
+    """The machine would have `cpus` CPUs, and at most `most` are possible."""
 
     cpus: int
     most: int
@@ -212,17 +212,17 @@ class DoesNotFollow(Flaw, frozen=True):
     """A time to move is given for a container that does not follow its projection."""
 
 
-# What is allowed, and perhaps not meant.
+# What is allowed, but perhaps not meant.
 
 
 class BareNumber(Flaw, frozen=True):
-    """One number as text is the number of a CPU, and looks like a count."""
+    """One number as text is the number of a CPU, but looks like a count."""
 
     cpu: int
 
 
 class SplitCores(Flaw, frozen=True):
-    """The reservation has a part of a core, whose `rest` is of no use under full-pcpus-only."""
+    """The reservation has a part of a core, whose `rest` cannot be used under full-pcpus-only."""
 
     reserved: CPUSet
     rest: CPUSet
@@ -276,7 +276,7 @@ Contradiction: TypeAlias = (
     | NothingIsolated
     | IsolatedReserved
 )
-"""What values contradict, or what is allowed and perhaps not meant."""
+"""What values contradict, or what is allowed but perhaps not meant."""
 
 TypedFlaw: TypeAlias = (
     AnyFlaw
@@ -293,14 +293,15 @@ TypedFlaw: TypeAlias = (
     | NoTOML
     | Contradiction
 )
-"""Every flaw of what is typed, in labels too."""
+"""Every flaw in what users write, labels included."""
 
 
 class Misreading(msgspec.Struct, frozen=True, kw_only=True):
-    """Something typed that cannot be used as it stands.
+    """A value that a user wrote and that cannot be used as it stands.
 
-    `where` is its place: `FILE, line N`, `the variable X`, `the flag --x`; "" where `name` says it. `name` is that of
-    the key or flag, `given` the value as far as it is kept, which `is_text` or something else that TOML has.
+    `where` is its place: `FILE, line N`, `the variable X`, `the flag --x`; "" if `name` suffices. `name` is that of the
+    key
+    or flag, `given` the kept part of the value, and `is_text` whether the value is text and not another TOML type.
     """
 
     flaw: TypedFlaw

@@ -1,4 +1,4 @@
-"""What tasks need of the edges, as Protocols. Adapters in `engines`, `host`, `commit` and `projection` satisfy them."""
+"""What tasks need from the edges, as Protocols. Adapters in `engines`, `host`, `commit`, `projection` satisfy them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from state.topology import Topology
 
 
 class EngineEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """A hint that a container changed; what it is now must be looked up.
+    """A hint that a container changed; its present state must be looked up.
 
     `container` is the engine's full id. `action` is in Docker's words (create, start, die, pause, unpause, update,
-    rename, destroy, ...); `time_nano` is the engine's clock in nanoseconds. `is_gap` marks the one event that says:
-    some were lost here; look at everything.
-    `view` comes with a `create` where the adapter looked at once: a container that is about to be started is locked
-    within milliseconds, and a look that comes later waits for the whole start.
+    rename, destroy, ...); `time_nano` is the engine's clock in nanoseconds. `is_gap` marks the one event that stands
+    for
+    lost events: look at everything.
+    `view` comes with a `create` if the adapter looked at once: a container that is about to start is locked within
+    milliseconds, and a later look waits for the whole start.
     """
 
     container: str
@@ -36,87 +37,93 @@ class EngineEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Engine(Protocol):
-    """A container engine. Every method may raise EngineUnavailable; each is bounded in time by the adapter.
+    """A container engine. Every method may raise EngineUnavailable; the adapter limits the time of each call.
 
-    It goes by its own ids: what it shows says whose they are.
+    It uses its own ids; its views contain the keys.
     """
 
     @property
     def name(self) -> str:
-        """What the engine calls itself, as in `info` and in every view; "" before anything was asked of it."""
+        """What the engine calls itself, as in `info` and in every view; "" before the first call."""
 
     async def info(self) -> EngineInfo:
-        """Who answers, and what it can do. EngineLacks where it cannot do what the sidecar needs."""
+        """Return what the engine is, and what it can do. Raise EngineLacks if it cannot do what the sidecar needs."""
 
     async def containers(self) -> tuple[str, ...]:
-        """The full ids of all containers, stopped ones too."""
+        """Return the full ids of all containers, including stopped ones."""
 
     async def inspect(self, container: str) -> ContainerView:
-        """The engine's view of one container (`effective` is None). ContainerGone if it is not there."""
+        """Return the engine's view of one container (`effective` is None). Raise ContainerGone if there is none."""
 
     async def glance(self, container: str) -> ContainerView:
-        """Who a container is, by what can be had without its lock, which a start holds: name, phase, labels, mounts; no
-        CPUs and no limits (`is_glance`). ContainerGone if it is not there.
+        """Return the parts of a container's view that need no lock, which a start holds: name, phase, labels, mounts.
+
+        The view has no CPUs and no limits (`is_glance`). Raise ContainerGone if there is no such container.
         """
 
     async def update(self, container: str, update: Update) -> None:
-        """Change CPUs and quota in one call. ContainerGone, EngineRefused, EngineFailed, EngineLacks."""
+        """Change CPUs and quota in one call. Raise ContainerGone, EngineRefused, EngineFailed or EngineLacks."""
 
     async def stop(self, container: str) -> None:
-        """Stop a container, with its own grace. ContainerGone, EngineFailed."""
+        """Stop a container, with its own grace. Raise ContainerGone or EngineFailed."""
 
     async def signal(self, container: str, signal: str) -> None:
-        """Send a signal by its name (`HUP`) to a container's first process. ContainerGone, EngineFailed.
+        """Send a signal by its name (`HUP`) to a container's first process. Raise ContainerGone or EngineFailed.
 
-        EngineRefused where it does not run, and where sending it would change more than that: the reason says the cure.
+        Raise EngineRefused if the container does not run, or if sending would change more than that; the reason has the
+        cure.
         """
 
     def events(self) -> AbstractAsyncContextManager[AsyncIterator[EngineEvent]]:
-        """The event stream: subscribed when entered. Iterating raises EngineUnavailable when the stream ends."""
+        """Open the event stream: subscribed when entered. Iterating raises EngineUnavailable when the stream ends."""
 
 
 class Kernel(Protocol):
     """The kernel's files on this host."""
 
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
-        """Where a container may really run; None where it runs nothing, or that cannot be read. One that the engine
-        calls exited may run all the same.
+        """Return where a container may really run; None if it runs nothing, or if that cannot be read.
+
+        A container may still run although the engine reports it as exited.
         """
 
     def confinement(self, view: ContainerView, cpus: CPUSet) -> str:
-        """Which cgroup above a live container keeps it from some of these CPUs, as the end of a sentence; "" if
-        none does.
+        """Return which cgroup above a live container keeps it from some of these CPUs, as the end of a sentence; "" if
+        none.
         """
 
     def topology(self) -> Topology:
-        """The machine as it is now. StateError if it cannot be understood."""
+        """Return the machine as it is now. Raise StateError if it cannot be understood."""
 
     def online(self) -> CPUSet:
-        """The CPUs that are online now, read in one short file. StateError if it cannot be."""
+        """Return the CPUs that are online now, read from one short file. Raise StateError if it cannot be read."""
 
     def mend(self, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
-        """Undo what CPUs that went leave behind on cgroup v1, where the kernel takes them from every group for good:
-        parents get the online CPUs back, and processes that fell out of their container's group return to it. What
-        could not be mended; nothing to do, and nothing done, on v2.
+        """Undo the effects of offlined CPUs on cgroup v1, where the kernel removes them from every group permanently.
+
+        Parents regain the online CPUs, and processes that fell out of their container's group return to it. Return what
+        could
+        not be mended; on v2 there is nothing to mend, and nothing is done.
         """
 
 
 class Usages(Protocol):
-    """What the kernel counts."""
+    """CPU time, as the kernel counts it."""
 
     def usage(self, view: ContainerView) -> Usage | None:
-        """What a live container has used so far; None where it is not live or cannot be read."""
+        """Return what a live container has used so far; None if it is not live or cannot be read."""
 
     def retain(self, containers: Collection[str]) -> None:
-        """Only these are asked about from now on: what is held for others is let go."""
+        """Forget what is kept for all other containers: from now on only these are asked for."""
 
 
 class Checkpoints(Protocol):
-    """Where the books survive."""
+    """Where the State survives."""
 
     def save(self, state: State) -> str:
-        """Commit the books: on disk when this returns. Why they are not where they belong, "" where they are.
-        StateError: what was committed before stands.
+        """Commit the State: it is on disk on return. Return why it is not in its proper place, "" if it is.
+
+        Raise StateError if it could not be saved; what was committed before stands.
         """
 
 
@@ -124,35 +131,40 @@ class Journals(Protocol):
     """Where every burst of facts is written down, so that the decisions can be replayed."""
 
     def append(self, facts: Sequence[Fact]) -> None:
-        """Write a burst as one line. StateUnwritable: the journal lacks it."""
+        """Write a burst as one line. Raise StateUnwritable if the journal lacks it."""
 
 
 class Telling(Protocol):
-    """The part of the projections that comes before an order, by containers' ids. Both are local writes, and raise
+    """The part of the projections that precedes an order, by containers' ids. Both are local writes, and raise
     StateError.
     """
 
     def withdraw(self, container: str, cpus: CPUSet) -> None:
-        """Let a container's files name no CPU outside `cpus`."""
+        """Remove all CPUs outside `cpus` from a container's files."""
 
     def announce(
         self, container: str, names: Iterable[str], projection: Projection, *, begins_grace: bool = False
     ) -> None:
-        """Tell a container this before a signal is sent; or, with `begins_grace` and anew, before its grace begins."""
+        """Write this into a container's files before a signal is sent; with `begins_grace`, again before its grace
+        begins.
+        """
 
 
 class Acknowledgeable(Protocol):
     """The part of the projections in which workloads answer, by containers' ids."""
 
     def awaited(self, container: str, leaving: CPUSet) -> range:
-        """Any of these generations acknowledges that the container left these CPUs; none if it was not told of them."""
+        """Return the generations any of which acknowledges that the container left these CPUs.
+
+        Return an empty range if the container got no notice of them.
+        """
 
     def directories(self, container: str) -> AbstractContextManager[tuple[int, ...]]:
-        """Descriptors of the directories in which the container may acknowledge, open for the length of the block."""
+        """Yield descriptors of the directories in which the container may acknowledge, open within the block."""
 
 
 Tickets = Callable[[], int]
-"""Draws the next ticket: by them looks and outcomes are ordered."""
+"""Draws the next ticket; tickets order looks and outcomes."""
 
 StartOrder = Callable[[Order], None]
 """Starts an order, and never waits."""

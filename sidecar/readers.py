@@ -1,8 +1,8 @@
-"""Readers of what people type: in the configuration's file, variables, flags, labels and scenarios. The only ones.
+"""Readers of what users write: in the configuration's file, variables, flags, labels and scenarios. The only ones.
 
-A reader takes a value and gives what it means, or a `Flaw`: what would be right instead. A value comes from TOML with
-its type, from the other sources as text: every reader takes both, and raises nothing. `read_all` applies readers by
-name and collects all mistakes. The caller knows where a value stands; `words.mistaken` makes the sentences.
+A reader takes a value and returns its meaning, or a `Flaw`: what would be right instead. A value from TOML has a type,
+a value from other sources is text: every reader takes both, and raises nothing. `read_all` applies readers by name and
+collects all mistakes. The caller knows the place of a value; `words.mistaken` makes the sentences.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ Reading: TypeAlias = T | W
 Reader: TypeAlias = Callable[[object], Reading[T, W]]
 
 CUT: Final = "…"
-"""The sign that a value was longer than what is shown of it."""
+"""The sign that a value was cut."""
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 
 _DIGITS: Final = 4
-"""Of a number, at least these: leading zeros are harmless, and a text of thousands of digits is no number."""
+"""Digits of a number that are always read: leading zeros are harmless, but thousands of digits are no number."""
 
 _TRUE: Final = ("true", "yes", "on", "1")
 _FALSE: Final = ("", "false", "no", "off", "0")
-"""An empty text is what compose makes of a variable that is not set."""
+"""Compose makes an empty text of an unset variable."""
 
 _MOST_UNKNOWN: Final = 3
-"""Unknown words of one list that are kept, to be told."""
+"""Unknown words of one list that are kept for the message."""
 
 _DETAIL_LENGTH: Final = 120
-"""Characters of what a parser says of a value: enough for its sentence."""
+"""Characters of a parser's message about a value that are kept: enough for its sentence."""
 
 _WORD_LENGTH: Final = 64
 """Characters of the longest word that is compared with known ones: none of them is longer."""
@@ -55,11 +55,11 @@ _EXACT_BITS: Final = 1024
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 NUMA_WORDS: Final = {"single-numa-node": NumaRule.SINGLE}
-"""The kubelet's words for NUMA rules, where ours are others."""
+"""The kubelet's words for NUMA rules, where ours differ."""
 
 
 class Given(NamedTuple):
-    """A value as it stands somewhere: its name, the raw value, and the place in words."""
+    """A value and its source: its name, the raw value, and the place in words."""
 
     name: str
     value: object
@@ -69,7 +69,7 @@ class Given(NamedTuple):
 def read_all(
     given: Iterable[Given], readers: Mapping[str, Reader[Any, Any]]
 ) -> tuple[dict[str, Any], list[Misreading]]:
-    """What these values mean, by their names, the later ones winning; and all that is wrong, in their order."""
+    """Return what these values mean, by their names, the later ones winning; and all mistakes, in their order."""
     values: dict[str, Any] = {}
     mistakes: list[Misreading] = []
     for each in given:
@@ -83,30 +83,30 @@ def read_all(
 
 
 def unknown(value: object, known: Iterable[str]) -> Unknown:
-    """The flaw of a name that is none of these: that of a section, where the value is a table or a list of tables."""
+    """Return the flaw of an unknown name: of a section, if the value is a table or a list of tables."""
     first = value[0] if isinstance(value, list) and value else value
     return Unknown(ListKind.SECTION if isinstance(first, Mapping) else ListKind.KEY, tuple(known))
 
 
 def misreading(given: Given, flaw: TypedFlaw) -> Misreading:
-    """The mistake that this value is, with as much of it as is kept."""
+    """Return the mistake for this value, with the part of it that is kept."""
     is_text = isinstance(given.value, str)
     name = kept(given.name, _WORD_LENGTH)
     return Misreading(where=given.where, name=name, given=shown(given.value), is_text=is_text, flaw=flaw)
 
 
 def kept(text: str, most: int = GIVEN_LENGTH) -> str:
-    """The text, or its beginning with a sign that it was cut."""
+    """Return the text, or its beginning with a sign that it was cut."""
     return text if len(text) <= most else text[: most - 1] + CUT
 
 
 def shown(value: object) -> str:
-    """A value as it would be written, as far as it is kept; a text without its quotes."""
+    """Return the kept part of a value as it would be written; a text has no quotes."""
     return kept(value if isinstance(value, str) else _written(value, depth=3))
 
 
 def choice(kind: type[E], others: dict[str, E] | None = None) -> Reader[E, OneOf]:
-    """A member of `kind` by its word, in either case; `others` are further words for members."""
+    """Make a reader of the members of `kind` by their words, in either case; `others` are further words for members."""
     known = {each.value: each for each in kind} | (others or {})
 
     def read(value: object) -> E | OneOf:
@@ -117,7 +117,7 @@ def choice(kind: type[E], others: dict[str, E] | None = None) -> Reader[E, OneOf
 
 
 def word(*known: str) -> Reader[str, OneOf]:
-    """One of these words, in either case."""
+    """Make a reader of one of these words, in either case."""
 
     def read(value: object) -> str | OneOf:
         found = value.strip().lower() if isinstance(value, str) else ""
@@ -127,7 +127,7 @@ def word(*known: str) -> Reader[str, OneOf]:
 
 
 def whole(low: int, high: int) -> Reader[int, Whole]:
-    """A whole number between two others."""
+    """Make a reader of a whole number between two others."""
 
     def read(value: object) -> int | Whole:
         number = value if type(value) is int else _digits(value, max(_DIGITS, len(str(high))))
@@ -137,7 +137,7 @@ def whole(low: int, high: int) -> Reader[int, Whole]:
 
 
 def above_zero(most: float, like: str) -> Reader[float, AboveZero]:
-    """A number above 0 and not above `most`; `like` is one, to be shown."""
+    """Make a reader of a number above 0 and at most `most`; `like` is an example for the message."""
 
     def read(value: object) -> float | AboveZero:
         number = _decimal(value)
@@ -147,7 +147,7 @@ def above_zero(most: float, like: str) -> Reader[float, AboveZero]:
 
 
 def amount(most: float) -> Reader[float, NotOfForm]:
-    """A number of CPUs from 0 to `most`, a fraction too."""
+    """Make a reader of a number of CPUs from 0 to `most`, possibly a fraction."""
 
     def read(value: object) -> float | NotOfForm:
         number = _decimal(value)
@@ -157,7 +157,7 @@ def amount(most: float) -> Reader[float, NotOfForm]:
 
 
 def duration(low: float, high: float) -> Reader[float, Seconds]:
-    """A number of seconds between two others, from a text like `10s`, `500ms`, `1m`, `1h` or a bare number."""
+    """Make a reader of seconds between two bounds, from a text like `10s`, `500ms`, `1m`, `1h` or a bare number."""
 
     def read(value: object) -> float | Seconds:
         text = shown(value) if type(value) in (int, float) else value
@@ -168,7 +168,7 @@ def duration(low: float, high: float) -> Reader[float, Seconds]:
 
 
 def truth(value: object) -> bool | TrueOrFalse:
-    """True or false, by any of their usual words."""
+    """Read true or false, by any of their usual words."""
     word = value.strip().lower() if isinstance(value, str) else value
     if isinstance(word, bool):
         return word
@@ -176,7 +176,7 @@ def truth(value: object) -> bool | TrueOrFalse:
 
 
 def words(known: tuple[str, ...]) -> Reader[tuple[str, ...], AllOf]:
-    """Some of the known words, sorted, from a list or a text with commas."""
+    """Make a reader of some of the known words, sorted, from a list or a text with commas."""
 
     def read(value: object) -> tuple[str, ...] | AllOf:
         given = value.split(",") if isinstance(value, str) else value
@@ -190,29 +190,29 @@ def words(known: tuple[str, ...]) -> Reader[tuple[str, ...], AllOf]:
 
 
 def cpu_list(value: object) -> CPUSet | NotOfForm:
-    """A CPU list that is not empty, as text."""
+    """Read a CPU list that is not empty, as text."""
     if not isinstance(value, str) or not value.strip():
         return NotOfForm(Form.CPU_LIST)
     try:
         return CPUSet.parse(value)
     except CPUSetError as error:
-        # Where it looks like a list, the reason is in its numbers.
+        # If it looks like a list, the reason is in its numbers.
         is_like_one = re.fullmatch(r"[0-9, -]+", value) is not None
         return NotOfForm(Form.CPU_LIST, kept(str(error), _DETAIL_LENGTH) if is_like_one else "")
 
 
 def text(value: object) -> str | NotOfForm:
-    """A text that is not blank."""
+    """Read a text that is not blank."""
     return value if isinstance(value, str) and value.strip() else NotOfForm(Form.TEXT)
 
 
 def plain_name(value: object) -> str | DirectoryName:
-    """A name of letters, digits and few signs, which as a directory leads nowhere else."""
+    """Read a name of letters, digits and a few signs, which is safe as the name of a directory."""
     return value if isinstance(value, str) and _NAME.fullmatch(value) else DirectoryName()
 
 
 def seconds_of(text: str, low: float, high: float) -> float | None:
-    """A duration like `10s`, `500ms`, `1m`, `1h` or a bare number of seconds; None if it is none, or out of bounds."""
+    """Return the seconds of `10s`, `500ms`, `1m`, `1h` or a bare number; None if out of bounds or no duration."""
     match = re.fullmatch(r"(\d{1,7}(?:\.\d{1,6})?) ?(ms|s|m|h|)", text, re.ASCII)
     if not match:
         return None
@@ -221,9 +221,9 @@ def seconds_of(text: str, low: float, high: float) -> float | None:
 
 
 def closest(word: str, known: Iterable[str], likeness: float = 0.6) -> str:
-    """The known word that is most like this one, in either case; "" where none is.
+    """Return the known word that is most similar to this one, in either case; "" if none is.
 
-    `likeness` is the least share of letters that they have in common, in order; by default what difflib proposes.
+    `likeness` is the least share of letters that they have in common, in order; the default is difflib's.
     """
     by_case = {each.lower(): each for each in sorted(known, reverse=True)}
     if len(word) > _WORD_LENGTH:
@@ -233,7 +233,9 @@ def closest(word: str, known: Iterable[str], likeness: float = 0.6) -> str:
 
 
 def _written(value: object, depth: int) -> str:
-    """A value in the words of TOML; of lists and tables so many levels, and no more members than can be shown."""
+    """Return a value as TOML writes it; lists and tables are cut at `depth` levels and at the members that can be
+    shown.
+    """
     if isinstance(value, str):
         return repr(kept(value))
     if isinstance(value, bool):
@@ -260,7 +262,7 @@ def _digits(value: object, most: int) -> int | None:
 
 
 def _decimal(value: object) -> float | None:
-    """A number that is not negative, of TOML or as text; None for all else, and for what no one would write."""
+    """Return a number that is not negative, from TOML or text; None for everything else, and for excessive digits."""
     word = shown(value) if type(value) in (int, float) else value
     match = re.fullmatch(r"\d{1,7}(\.\d{1,17})?", word.strip(), re.ASCII) if isinstance(word, str) else None
     return float(match[0]) if match else None

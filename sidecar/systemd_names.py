@@ -1,12 +1,12 @@
 """Names of systemd slices, and where their cgroups are: systemd.slice(5), checked in tests/vm/slice.sh.
 
-Two things must be known of a name:
+Two rules apply to a name:
 
 - Dashes nest: `a-b.slice` lies in `a.slice`.
 - A cgroup directory may not look like a file of a controller. So systemd writes `cpu.slice` as `_cpu.slice`, and the
-  same for every slice whose name begins with `cpu-`, `cpuset-`, `memory-` ... OCI runtimes do not know that: under
-  the systemd driver they work on a second, empty cgroup of the plain name, and a pause, for instance, freezes nobody.
-  Such a name is no good parent for containers.
+ same for every slice whose name begins with `cpu-`, `cpuset-`, `memory-` ... OCI runtimes do not know that: under
+ the systemd driver they work on a second, empty cgroup of the plain name, and a pause, for instance, freezes nothing.
+ Such a name is unsuitable as a parent of containers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 SHARED: Final = "sidecar-shared.slice"
 EXCLUSIVE: Final = "sidecar-exclusive.slice"
-"""What `install-slice` makes: where containers are born, and where those live that have CPUs of their own."""
+"""Slices that `install-slice` makes: for new containers, and for containers with exclusive CPUs."""
 
 SHARED_PATH: Final = "/sidecar-shared"
 EXCLUSIVE_PATH: Final = "/sidecar-exclusive"
@@ -41,23 +41,25 @@ _CONTROLLERS: Final = frozenset(
         "bpf-bind-network-interface",
     )
 )
-"""What systemd takes for a controller in the name of a cgroup (its cgroup-util.h), and `cgroup`, the core's files."""
+"""Names that systemd takes for a controller in the name of a cgroup (its cgroup-util.h), and `cgroup`, the core's
+files.
+"""
 
 _SLICE: Final = re.compile(r"[A-Za-z0-9:_.\\]+(-[A-Za-z0-9:_.\\]+)*\.slice")
 
 
 def exclusive_beside(shared: str) -> str:
-    """The cgroup parent for containers with CPUs of their own, where this one confines the shared pool."""
+    """Return the cgroup parent for containers with exclusive CPUs, where this one confines the shared pool."""
     return EXCLUSIVE_PATH if shared.startswith("/") else EXCLUSIVE
 
 
 def is_slice(name: str) -> bool:
-    """Whether this is a slice's name that can be nested: no dash at an end, no two in a row."""
+    """Return whether this is a slice's name that can be nested: no dash at an end, no two in a row."""
     return len(name) <= 255 and _SLICE.fullmatch(name) is not None
 
 
 def slice_path(name: str) -> str:
-    """Where systemd has the cgroup of a slice, below the hierarchy's root; "" for the root slice."""
+    """Return where systemd has the cgroup of a slice, below the hierarchy's root; "" for the root slice."""
     parts = name.removesuffix(".slice").split("-")
     if not all(parts):
         return "" if name == "-.slice" else f"/{_escaped(name)}"
@@ -65,7 +67,7 @@ def slice_path(name: str) -> str:
 
 
 def misread_by_runtimes(name: str) -> bool:
-    """Whether OCI runtimes look for this slice's cgroup where systemd has not put it."""
+    """Return whether OCI runtimes look for this slice's cgroup where systemd has not put it."""
     return "/_" in slice_path(name)
 
 

@@ -1,4 +1,4 @@
-"""Which version this is."""
+"""The version of this program."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib.metadata
 
 
 def version() -> str:
-    """The version of the installed distribution; "unknown (not installed)" where the code runs from a folder."""
+    """Return the version of the installed distribution; "unknown (not installed)" where the code runs from a folder."""
     try:
         return importlib.metadata.version("cpuset-sidecar")
     except importlib.metadata.PackageNotFoundError:

@@ -1,8 +1,9 @@
-"""How a workload says that it has left the CPUs that are about to be taken: the file `ack` in its projection directory.
+"""How a workload reports that it has left the CPUs that are about to be taken: the file `ack` in its projection
+directory.
 
-It holds the `generation` of the projection that was followed, as decimal text with a newline. It is written in place:
-only a number that is whole and the one that was asked for counts, so that half a write is no harm; a shell can do the
-same with `echo`; and it works too where only the file, and not the directory, belongs to the workload.
+The file holds the `generation` of the projection that was followed, as decimal text with a newline. It is written in
+place. Only a whole number that equals the awaited one counts, so a partial write does no harm, and a shell can do the
+same with `echo`. Writing in place also works if only the file, and not the directory, belongs to the workload.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from state.errors import ProjectionError, ProjectionMissing
 
 NAME: Final = "ack"
 
-# O_NOFOLLOW, O_NONBLOCK: a link or a pipe in the place of the file is an error, and not something to write through or
-# to wait for.
+# O_NOFOLLOW, O_NONBLOCK: a link or a pipe in place of the file is an error; it is neither written through nor waited
+# for.
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 _CURES: Final = {
@@ -28,8 +29,10 @@ _CURES: Final = {
 
 
 def write(directory: str | os.PathLike[str], generation: int) -> None:
-    """Acknowledge this generation. ProjectionMissing where there is no directory; ProjectionError, with the cure, where
-    it cannot be written."""
+    """Acknowledge this generation.
+
+    Raise ProjectionMissing if there is no directory, and ProjectionError, with the cure, if it cannot be written.
+    """
     if generation < 0:
         raise ProjectionError(f"{generation} is not a generation")
     where = os.fspath(directory)
@@ -49,7 +52,7 @@ def write(directory: str | os.PathLike[str], generation: int) -> None:
 
 
 def _write(at: int, content: bytes) -> None:
-    # 0644 and the umask: whoever runs the workload wants to see it as well.
+    # 0644 and the umask: the user who runs the workload wants to see it as well.
     opened = os.open(NAME, _WRITE, 0o644, dir_fd=at)
     try:
         os.write(opened, content)

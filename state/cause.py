@@ -1,4 +1,4 @@
-"""Why a grant changed, as a value: Cause, by the facts of each kind. No sentences: they are made of it elsewhere."""
+"""Why a grant changed, as a value: Cause, with the facts of each kind. The sentences are made elsewhere."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from state.refusal import Said
 
 
 class Resized(msgspec.Struct, frozen=True, tag=True):
-    """Somebody ordered so many CPUs."""
+    """A `resize` ordered this number of CPUs."""
 
     cpus: int
 
 
 class Used(msgspec.Struct, frozen=True, tag=True):
-    """It used so much of the CPUs that it had (`use` in CPUs, by tenths)."""
+    """It used this much of the CPUs that it had (`use` in CPUs, by tenths)."""
 
     use: float
     of: int
 
 
 class Surplus(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """So many CPUs (`count`) that the container of this name had above its floor went elsewhere."""
+    """`count` CPUs above the floor of the container of this name went elsewhere."""
 
     name: str
     count: int
@@ -31,14 +31,15 @@ class Surplus(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class TakenOver(Surplus, frozen=True, kw_only=True, tag=True):
-    """They are what a container that `arrived` was granted."""
+    """They were granted to a container that `arrived`."""
 
     arrived: str
 
 
 class SharedAnew(Surplus, frozen=True, kw_only=True, tag=True):
-    """They are shared out anew, since so many (`others`) arrived, or may have more where `is_growth`; of their names
-    the first few.
+    """They are shared out again, since `others` containers arrived, or may have more CPUs if `is_growth`; `names` are
+    the
+    first few of those containers.
     """
 
     names: tuple[str, ...]
@@ -51,7 +52,7 @@ class FewerToShare(Surplus, frozen=True, kw_only=True, tag=True):
 
 
 class Spare(msgspec.Struct, frozen=True, tag=True):
-    """So many CPUs were spare, and it may have as many as its ceiling."""
+    """`count` CPUs were spare, and the container may have up to its ceiling."""
 
     count: int
     ceiling: int

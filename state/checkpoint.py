@@ -1,16 +1,16 @@
-"""The books on disk: one versioned, checksummed JSON file, the one before it, and whatever had to be set aside.
+"""The State on disk: one versioned, checksummed JSON file, its predecessor, and any files that had to be set aside.
 
-    {"version":4,"checksum":"sha256:<hex>","state":{...}}
+   {"version":4,"checksum":"sha256:<hex>","state":{...}}
 
-The checksum is taken over the version, a newline, and the bytes of the state exactly as they stand in the file, so no
-change of types or of the encoder can break it. There is no other white space, so every single byte of the file is
-checked. An older version is decoded to plain values, taken from version to version by `_MIGRATIONS`, and only then
-made into a State; a newer one is never touched.
+The checksum covers the version, a newline, and the bytes of the state exactly as they stand in the file, so no change
+of types or of the encoder can break it. There is no other white space, so every byte of the file is checked. An older
+version is decoded to plain values, migrated from version to version by `_MIGRATIONS`, and only then made into a State;
+a newer one is never touched.
 
-Saving, on the path of every placement, is as few system calls as it takes: write beside and sync; `checkpoint.json`
-becomes `checkpoint.previous.json`; the new file becomes `checkpoint.json`; sync the folder. Between the two renames
-only the previous file is there, and it holds the newest books that were ever committed. A crash at any point leaves a
-file that loads.
+Saving is on the path of every placement and takes as few system calls as possible: write beside and sync;
+`checkpoint.json` becomes `checkpoint.previous.json`; the new file becomes `checkpoint.json`; sync the folder. Between
+the two renames there is only the previous file, and it holds the newest State that was ever committed. A crash at any
+point leaves a file that loads.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ LIMIT: Final = 64 * 1024 * 1024
 """Bytes. Two thousand grants take half a MiB."""
 
 KEPT_ASIDE: Final = 8
-"""Files of each kind that are kept for people to look at; the oldest goes first."""
+"""Files of each kind that are kept for inspection; the oldest is removed first."""
 
-# The state file may say what containers are called and what they were given: it is nobody else's business.
+# The state file contains names and settings of containers, which other users may not read.
 _MODE: Final = 0o600
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found: the books, or None to begin with empty ones; `notes` say what was wrong, for log and status."""
+    """What was found: the State, or None to begin with an empty one; `notes` say what was wrong, for log and status."""
 
     state: State | None
     notes: tuple[str, ...] = ()
@@ -58,12 +58,12 @@ class _Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def encode_checkpoint(state: State) -> bytes:
-    """The whole content of a checkpoint file."""
+    """Return the whole content of a checkpoint file."""
     return _framed(VERSION, codec.encode(state))
 
 
 def decode_checkpoint(content: bytes) -> State:
-    """The books in a checkpoint file's content. CheckpointCorrupt, CheckpointTooNew."""
+    """Return the State in a checkpoint file's content. Raise CheckpointCorrupt or CheckpointTooNew."""
     try:
         envelope = msgspec.json.decode(content, type=_Envelope)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -85,28 +85,30 @@ def decode_checkpoint(content: bytes) -> State:
 
 
 class CheckpointFile:
-    """The checkpoint in one directory, which is made if it is not there. One writer at a time."""
+    """The checkpoint in one directory, which is created if missing. One writer at a time."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
-        """Opens the directory: FileUnwritable, FileUnreadable."""
+        """Open the directory. Raise FileUnwritable or FileUnreadable."""
         self._path = os.fspath(directory)
         self._directory = files.open_directory(self._path, create=True, mode=0o700)
 
     def save(self, state: State) -> None:
-        """Commit the books: on disk when this returns. FileUnwritable: what was committed before stands."""
+        """Commit the State: it is on disk on return. Raise FileUnwritable if it is not; what was committed before
+        stands.
+        """
         content = encode_checkpoint(state)
         try:
             self._commit(content)
         except FileUnwritable as error:
             if not _is_gone(error):
                 raise
-            # The directory was deleted under us. Make it anew, once.
+            # The directory was deleted while it was open. Create it again, once.
             self.close()
             self._directory = files.open_directory(self._path, create=True, mode=0o700)
             self._commit(content)
 
     def load(self) -> Loaded:
-        """The newest books that can be read. What cannot be read is set aside, and never overwritten in silence."""
+        """Return the newest State that can be read. An unreadable file is set aside, and never overwritten silently."""
         notes: list[str] = []
         for name in (NAME, PREVIOUS):
             try:
@@ -123,7 +125,7 @@ class CheckpointFile:
         return Loaded(state=None, notes=tuple(notes))
 
     def close(self) -> None:
-        """Give the directory back. May be called twice."""
+        """Close the directory. May be called twice."""
         if self._directory >= 0:
             os.close(self._directory)
             self._directory = -1
@@ -143,7 +145,7 @@ class CheckpointFile:
             os.fsync(at)
 
     def _set_aside(self, name: str, error: StateError) -> str:
-        """Rename a file that cannot be used; returns the note that says so."""
+        """Rename an unusable file. Return the note that reports it."""
         kind = "newer" if isinstance(error, CheckpointTooNew) else "corrupt"
         pattern = re.compile(rf"checkpoint\.{kind}-(\d{{1,9}})\.json")
         numbers = sorted(int(m[1]) for entry in os.listdir(self._directory) if (m := pattern.fullmatch(entry)))
@@ -185,18 +187,18 @@ def _from_0(old: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_1(old: dict[str, Any]) -> dict[str, Any]:
-    """Format 1 knew no isolated CPUs, NUMA rules, devices or memory nodes: their defaults say so."""
+    """Format 1 had no isolated CPUs, NUMA rules, devices or memory nodes: their defaults are right."""
     return old
 
 
 def _from_2(old: dict[str, Any]) -> dict[str, Any]:
-    """Format 2 knew no sizes that change: their defaults say so."""
+    """Format 2 had no sizes that change: their defaults are right."""
     return old
 
 
 def _from_3(old: dict[str, Any]) -> dict[str, Any]:
-    """Format 3 kept the reasons of refusals and of changes as sentences: they are still said. Its
-    containers stood under their ids alone, which are keys without an engine.
+    """Format 3 kept the reasons of refusals and of changes as sentences, which are kept as `Said`. Its containers were
+    recorded under their ids alone, which are keys without an engine.
     """
     refusals = {
         id: {

@@ -1,7 +1,8 @@
-"""Claiming: the books of releases that knew one engine only become those of the engine that the daemon finds.
+"""Claiming: State of releases that knew one engine only becomes that of the engine that the daemon finds.
 
-Containers stood there under their ids alone. Which engine they are of nobody wrote down, but there was one: so the
-first that answers is theirs. Nothing may be forgotten before that, since their original settings are nowhere else.
+There, containers were recorded under their ids alone. Nothing recorded their engine, but there was only one, so they
+are assigned to the first engine that answers. Nothing may be forgotten before that, since the original settings of
+these containers are recorded nowhere else.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ replace = msgspec.structs.replace
 
 
 def claimed(state: State, engine: str) -> State:
-    """The books in which all that stands under an id alone stands under this engine's key; the same books where nothing
-    does. What has that key already is newer, and stays.
+    """Return the State with everything that is recorded under an id alone recorded under this engine's key.
+
+    Return the same State if there is nothing to claim. An existing entry of that key is newer, and stays.
     """
     if not engine or all(key.engine for key in (*state.assignments, *state.refusals, *state.originals, *state.lifts)):
         return state

@@ -14,27 +14,31 @@ T = TypeVar("T")
 
 
 def encode(value: object, *, keeps_order: bool = False) -> bytes:
-    """JSON of a struct; keys in declaration order, dict keys sorted, so equal values give equal bytes. Or, where
-    `keeps_order`, dict keys as they stand: what is decoded then goes through them in the same order.
+    """Return the JSON of a struct, with keys in declaration order and dict keys sorted, so equal values give equal
+    bytes.
+
+    With `keeps_order`, dict keys keep their order, so a decoded dict is iterated in the same order.
     """
-    # In two steps, since only the first one takes numbers as keys of dicts (distances by node).
+    # In two steps, since only the first one accepts numbers as keys of dicts (distances by node).
     return msgspec.json.encode(to_builtins(value, keeps_order=keeps_order))
 
 
 def decode(data: bytes, wanted: type[T]) -> T:
-    """A struct from its JSON; msgspec.ValidationError or DecodeError where it does not fit, naming the place."""
+    """Return a struct from its JSON. Raise msgspec.ValidationError or DecodeError, naming the place, if it does not
+    fit.
+    """
     return msgspec.json.decode(data, type=wanted, dec_hook=_rich)
 
 
 def to_builtins(value: object, *, keeps_order: bool = False) -> Any:
-    """A struct as dicts, lists, strings and numbers."""
+    """Return a struct as dicts, lists, strings and numbers."""
     order: Literal["deterministic"] | None = None if keeps_order else "deterministic"
     return msgspec.to_builtins(value, enc_hook=_plain, order=order, str_keys=True)
 
 
 def convert(value: object, wanted: type[T], *, strict: bool = True) -> T:
-    """A struct from dicts, lists, strings and numbers."""
-    # By way of JSON: msgspec.convert would leave the keys of mappings texts, whatever they stand for.
+    """Return a struct from dicts, lists, strings and numbers."""
+    # By way of JSON: msgspec.convert would leave the keys of mappings as text, whatever their type.
     return msgspec.json.decode(encode(value, keeps_order=True), type=wanted, dec_hook=_rich, strict=strict)
 
 
@@ -46,7 +50,7 @@ def _plain(value: object) -> str:
 
 def _rich(wanted: type, value: object) -> object:
     if wanted is object:
-        # Whatever it is: values that only their reader knows, like the settings in a journal.
+        # Any value: only its reader knows the type, as with the settings in a journal.
         return value
     if wanted is CPUSet and isinstance(value, str):
         try:

@@ -36,19 +36,23 @@ class CPUSet:
 
     @classmethod
     def of(cls, *cpus: int) -> CPUSet:
-        """The set of the given CPU numbers: `CPUSet.of(0, 2)`."""
+        """Return the set of the given CPU numbers: `CPUSet.of(0, 2)`."""
         return cls(cpus)
 
     @classmethod
     def from_mask(cls, mask: int) -> CPUSet:
-        """The set whose members are the set bits of `mask`; CPUSetError if negative or beyond CPU 8191."""
+        """Return the set whose members are the set bits of `mask`. Raise CPUSetError if it is negative or beyond CPU
+        8191.
+        """
         if mask < 0 or mask >> (MAX_CPU + 1):
             raise CPUSetError(f"a CPU mask holds CPUs 0 to {MAX_CPU}; this one does not fit")
         return _made(mask)
 
     @classmethod
     def parse(cls, text: str) -> CPUSet:
-        """Read the kernel's list syntax, `"0-3,8"`. The empty text is the empty set. CPUSetError otherwise."""
+        """Read the kernel's list syntax, `"0-3,8"`. The empty text is the empty set. Raise CPUSetError for anything
+        else.
+        """
         text = text.strip()
         if len(text) > _MAX_TEXT:
             raise CPUSetError(f"a CPU list of {len(text)} characters is too long to be one")
@@ -75,7 +79,7 @@ class CPUSet:
         return f"CPUSet({shown!r})" if len(shown) <= 80 else f"CPUSet({shown[:76]!r}...)"
 
     def runs(self) -> Iterator[tuple[int, int]]:
-        """First and last CPU of each unbroken run, ascending: `0-3,8` gives (0, 3) and (8, 8)."""
+        """Yield the first and last CPU of each unbroken run, ascending: `0-3,8` gives (0, 3) and (8, 8)."""
         mask, offset = self.mask, 0
         while mask:
             start = (mask & -mask).bit_length() - 1
@@ -114,26 +118,26 @@ class CPUSet:
         return _made(self.mask & ~other.mask)
 
     def __le__(self, other: CPUSet) -> bool:
-        """Whether every member is in `other`."""
+        """Return whether every member is in `other`."""
         return self.mask & ~other.mask == 0
 
     def __ge__(self, other: CPUSet) -> bool:
-        """Whether this set has every member of `other`."""
+        """Return whether this set has every member of `other`."""
         return other.mask & ~self.mask == 0
 
     def isdisjoint(self, other: CPUSet) -> bool:
-        """Whether the two have no CPU in common."""
+        """Return whether the two have no CPU in common."""
         return self.mask & other.mask == 0
 
     def lowest(self) -> int:
-        """The lowest CPU number; CPUSetError for the empty set, which has none."""
+        """Return the lowest CPU number. Raise CPUSetError for the empty set."""
         if not self.mask:
             raise CPUSetError("the empty CPU set has no lowest CPU")
         return (self.mask & -self.mask).bit_length() - 1
 
 
 def union(sets: Iterable[CPUSet]) -> CPUSet:
-    """All CPUs that are in any of the sets."""
+    """Return all CPUs that are in any of the sets."""
     mask = 0
     for each in sets:
         mask |= each.mask
@@ -141,7 +145,7 @@ def union(sets: Iterable[CPUSet]) -> CPUSet:
 
 
 def _made(mask: int) -> CPUSet:
-    """Make the set of a mask that needs no check: one that was checked, or that comes from sets alone."""
+    """Make the set of a mask without checks: the mask was checked, or is made from other sets."""
     made = CPUSet.__new__(CPUSet)
     object.__setattr__(made, "mask", mask)
     return made
@@ -154,7 +158,7 @@ def _checked(cpu: int) -> int:
 
 
 def _parse_part(part: str, text: str) -> int:
-    """The mask of one element, `7` or `2-5`."""
+    """Return the mask of one element, `7` or `2-5`."""
     first, dash, last = part.partition("-")
     low = _parse_number(first, text)
     high = _parse_number(last, text) if dash else low

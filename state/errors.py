@@ -10,7 +10,7 @@ class CPUSetError(StateError):
 
 
 class CheckpointCorrupt(StateError):
-    """A checkpoint whose checksum or shape is wrong. Set it aside; never overwrite it in silence."""
+    """A checkpoint whose checksum or shape is wrong. Set it aside; never overwrite it silently."""
 
 
 class CheckpointTooNew(StateError):
@@ -22,11 +22,11 @@ class ProjectionError(StateError):
 
 
 class ProjectionMissing(ProjectionError):
-    """No projection there: not yet, or not any more."""
+    """There is no projection: not yet, or not any more."""
 
 
 class FileUnreadable(StateError):
-    """A file or directory that is there cannot be read, or is not what it should be: a link, a pipe, too long."""
+    """An existing file or directory cannot be read, or is not what it should be: a link, a pipe, too long."""
 
 
 class FileUnwritable(StateError):

@@ -1,8 +1,8 @@
 """Files that are replaced whole: written beside, synced if asked, moved into place by one rename; never through a link.
 
-Everything works relative to an open directory, so that nobody can swap a directory for a link between two steps. The
-last component of a name is never followed as a link: a link that somebody planted is an error when it stands where a
-directory is expected or where a file is read, and is itself replaced where a file is written.
+Everything works relative to an open directory, so that a directory cannot be swapped for a link between two steps. The
+last component of a name is never followed as a link. A planted link is an error if it stands in place of a directory
+or of a file that is read; it is replaced if a file is written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from state.errors import FileUnreadable, FileUnwritable
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FRESH: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-# O_NONBLOCK: opening a named pipe that somebody planted must not wait for its other end.
+# O_NONBLOCK: opening a planted named pipe must not wait for its other end.
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOUND: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _AGAIN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -40,17 +40,17 @@ _SENTENCES: Final = {
 
 
 def reason(error: OSError) -> str:
-    """What went wrong, as words for people."""
+    """Return what went wrong, in words for people."""
     return _SENTENCES.get(error.errno or 0) or error.strerror or str(error)
 
 
 def open_directory(
     name: str | os.PathLike[str], *, at: int | None = None, create: bool = False, mode: int = 0o755
 ) -> int:
-    """The descriptor of a directory, relative to the directory `at` if given; the caller closes it.
+    """Return the descriptor of a directory, relative to the directory `at` if given; the caller closes it.
 
-    With `create`, it is made with exactly `mode` if nothing is there. FileUnwritable where it cannot be made,
-    FileUnreadable where it is missing or something else stands in its place, such as a symbolic link.
+    With `create`, a missing directory is made with exactly `mode`. Raise FileUnwritable if it cannot be made, and
+    FileUnreadable if it is missing or something else stands in its place, such as a symbolic link.
     """
     with contextlib.suppress(FileNotFoundError):
         return _opened_directory(name, at)
@@ -74,7 +74,7 @@ def open_directory(
 def directory(
     name: str | os.PathLike[str], *, at: int | None = None, create: bool = False, mode: int = 0o755
 ) -> Iterator[int]:
-    """`open_directory`, closed at the end of the block."""
+    """Open a directory as `open_directory` does, and close it at the end of the block."""
     opened = open_directory(name, at=at, create=create, mode=mode)
     try:
         yield opened
@@ -92,7 +92,7 @@ def replace(
     3. Rename it over `name`: a reader sees the old or the new; a watcher of `at` sees, with `staging`, one IN_MOVED_TO.
     4. With `sync`, bring the rename to the disk.
 
-    FileUnwritable if any of it fails; up to step 3 the old content stands, and no temporary file is left behind.
+    Raise FileUnwritable if any of it fails; up to step 3 the old content stands, and no temporary file is left behind.
     """
     beside = at if staging is None else staging
     with write_beside(beside, name, content, sync=sync, mode=mode) as temporary:
@@ -103,9 +103,9 @@ def replace(
 
 @contextmanager
 def write_beside(at: int, name: str, content: bytes, *, sync: bool, mode: int) -> Iterator[str]:
-    """Steps 1 and 2 of `replace`: yields the temporary file's name; the block moves it into place.
+    """Do steps 1 and 2 of `replace`, and yield the temporary file's name; the block moves it into place.
 
-    An OSError inside the block, too, becomes FileUnwritable and takes the temporary file away.
+    An OSError inside the block also becomes FileUnwritable and removes the temporary file.
     """
     temporary = f".{name}.new"
     try:
@@ -118,9 +118,9 @@ def write_beside(at: int, name: str, content: bytes, *, sync: bool, mode: int) -
 
 
 def read_bounded(at: int, name: str, limit: int) -> bytes | None:
-    """The content of a regular file of at most `limit` bytes in the directory `at`; None if nothing is there.
+    """Return the content of a regular file of at most `limit` bytes in the directory `at`; None if there is no file.
 
-    FileUnreadable for a link, a pipe, a device, a directory, a file that is longer, or one that may not be read.
+    Raise FileUnreadable for a link, a pipe, a device, a directory, a longer file, or one without read permission.
     """
     try:
         opened = _opened_regular(at, name)
@@ -137,7 +137,7 @@ def read_bounded(at: int, name: str, limit: int) -> bytes | None:
 
 
 def remove(at: int, name: str) -> bool:
-    """Take the file `name` (or a link of that name) out of the directory `at`; False if nothing was there."""
+    """Remove the file `name` (or a link of that name) from the directory `at`. Return False if there was none."""
     try:
         os.unlink(name, dir_fd=at)
     except FileNotFoundError:
@@ -148,13 +148,13 @@ def remove(at: int, name: str) -> bool:
 
 
 def _opened_directory(name: str | os.PathLike[str], at: int | None) -> int:
-    """FileNotFoundError where nothing is there; FileUnreadable for all else."""
+    """Open a directory. Raise FileNotFoundError if there is none, and FileUnreadable for everything else."""
     try:
         return os.open(name, _DIRECTORY, dir_fd=at)
     except FileNotFoundError:
         raise
     except NotADirectoryError as error:
-        # With O_DIRECTORY the kernel says ENOTDIR for a symbolic link too.
+        # With O_DIRECTORY the kernel also reports ENOTDIR for a symbolic link.
         raise FileUnreadable(
             f"cannot open the directory {os.fspath(name)}: a symbolic link or a file is there"
         ) from error
@@ -181,7 +181,7 @@ def _write_fresh(at: int, name: str, content: bytes, *, sync: bool, mode: int) -
 
 
 def _opened_regular(at: int, name: str) -> int:
-    """Opened only once it is known to be a regular file: to open a device, planted by somebody, may already do harm."""
+    """Open a file once it is known to be regular: merely opening a planted device may already do harm."""
     found = os.open(name, _FOUND, dir_fd=at)
     try:
         mode = os.fstat(found).st_mode

@@ -1,15 +1,15 @@
-"""Hearing that a directory changed: `Ear` for one, and its real implementation by pyinotify; `Ears` for many.
+"""Detecting that a directory changed: `Ear` for one, implemented by pyinotify; `Ears` for many.
 
-pyinotify is unmaintained, so it stays behind this seam, and is driven by its descriptor, without its threads. What has
-to be known of it (0.9.6), each with a test:
+pyinotify is unmaintained, so it stays behind this seam, and is driven by its descriptor, without its threads. Its
+relevant behaviour (0.9.6), each with a test:
 
-- its descriptor is blocking and inherited by child processes: both are put right here;
-- importing it needs asyncore, which from Python 3.12 on is the package pyasyncore, and earlier is deprecated; and it
-  installs a log handler that writes to stderr, and logs whatever a kernel event surprises it with: both are silenced;
+- its descriptor is blocking and inherited by child processes: both are corrected here;
+- importing it needs asyncore, which is the package pyasyncore from Python 3.12 on, and deprecated before; importing it
+ also installs a log handler that writes to stderr, and logs unexpected kernel events: both are silenced;
 - a file name that is not UTF-8 raises in the middle of a batch and drops the rest of it: counted as events lost;
-- reading when there is nothing to read is an error: asked first;
+- reading when there is nothing to read is an error: it is polled first;
 - adding a watch fails by returning a negative number;
-- IN_Q_OVERFLOW (the kernel dropped events) and IN_IGNORED (the watch is gone) are like any other event: seen here.
+- IN_Q_OVERFLOW (the kernel dropped events) and IN_IGNORED (the watch is gone) are like any other event: handled here.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ with warnings.catch_warnings():
     import pyinotify
 
 if not _was_there:
-    # Whoever imported it before us may want to hear what it logs.
+    # A module that imported it earlier may want its log lines.
     for _handler in list(pyinotify.log.handlers):
         pyinotify.log.removeHandler(_handler)
     pyinotify.log.setLevel(logging.CRITICAL + 1)
 
 _CHANGES: Final = (
-    pyinotify.IN_CLOSE_WRITE  # for those who write in place
+    pyinotify.IN_CLOSE_WRITE  # for files that are written in place
     | pyinotify.IN_CREATE
     | pyinotify.IN_MOVED_TO
     | pyinotify.IN_MOVED_FROM
     | pyinotify.IN_DELETE
-    | pyinotify.IN_ATTRIB  # a directory that may be entered from now on
+    | pyinotify.IN_ATTRIB  # a directory that may now be entered
     | pyinotify.IN_DELETE_SELF
     | pyinotify.IN_MOVE_SELF
 )
@@ -55,31 +55,31 @@ _LOST: Final = (
 
 
 class Ear(Protocol):
-    """Hears that something changed in the one directory that it listens to. What, is to be looked up."""
+    """Detects that something changed in the one directory that it listens to; the caller looks up what."""
 
     @property
     def fd(self) -> int:
         """Readable when there is something to drain."""
 
     def listen(self, directory: str) -> bool:
-        """Listen to this directory, and to no other; again and again if need be. False if that is not possible."""
+        """Listen to this directory and to no other; may be called repeatedly. Return False if that is not possible."""
 
     def drain(self) -> bool:
-        """Forget what was heard. True if it may listen to the wrong directory now, or to none: listen again."""
+        """Discard pending events. Return True if it may now listen to the wrong directory or to none: listen again."""
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
 
 
 class Deaf(StateError):
-    """The kernel gives no (more) inotify instances, or there is no inotify here at all."""
+    """The kernel provides no (more) inotify instances, or there is no inotify here at all."""
 
 
 class _Instance(abc.ABC):
     """One inotify instance, driven by its descriptor."""
 
     def __init__(self) -> None:
-        """Deaf where the kernel gives no instance: fs.inotify.max_user_instances."""
+        """Raise Deaf if the kernel provides no instance: fs.inotify.max_user_instances."""
         try:
             self._watches = pyinotify.WatchManager()
         except (OSError, pyinotify.PyinotifyError) as error:
@@ -96,22 +96,22 @@ class _Instance(abc.ABC):
         return self._fd
 
     def close(self) -> None:
-        """Give the descriptor back. May be called twice."""
+        """Close the descriptor. May be called twice."""
         if self._fd >= 0:
             self._fd = -1
             self._watches.close()
 
     def _add(self, directory: str) -> int:
-        """The number of the watch, negative if that is not possible. One that stands already stays as it is."""
+        """Return the number of the watch, negative if that is not possible. An existing watch stays as it is."""
         try:
             return int(self._watches.add_watch(directory, _CHANGES | pyinotify.IN_ONLYDIR).get(directory, -1))
         except UnicodeEncodeError:
             return -1
 
     def _read(self) -> bool:
-        """Read what is there to read. True if some of it was lost."""
+        """Read the pending events. Return True if some were lost."""
         try:
-            # Once: a flood must not keep us here. What is left keeps the descriptor readable.
+            # Once: a flood of events must not keep this call busy. Unread events keep the descriptor readable.
             if self._notifier.check_events(timeout=0):
                 self._notifier.read_events()
         except (UnicodeDecodeError, pyinotify.NotifierError):
@@ -122,7 +122,7 @@ class _Instance(abc.ABC):
 
     @abc.abstractmethod
     def _hear(self, event: Any) -> None:
-        """One event that was read."""
+        """Take one event that was read."""
 
 
 class Inotify(_Instance):
@@ -133,7 +133,7 @@ class Inotify(_Instance):
         self._watch = -1
 
     def listen(self, directory: str) -> bool:
-        """Listen to this directory only. A watch that stands already costs one system call and stays as it is."""
+        """Listen to this directory only. An existing watch costs one system call and stays as it is."""
         watch = self._add(directory)
         if self._watch not in (-1, watch):
             self._watches.rm_watch(self._watch)
@@ -141,7 +141,7 @@ class Inotify(_Instance):
         return watch >= 0
 
     def drain(self) -> bool:
-        """Forget what was heard. True if it may listen to the wrong directory now, or to none: listen again."""
+        """Discard pending events. Return True if it may now listen to the wrong directory or to none: listen again."""
         return self._read()
 
     def _hear(self, event: Any) -> None:
@@ -150,14 +150,14 @@ class Inotify(_Instance):
 
 
 class Ears(_Instance):
-    """Hears in which of many directories something changed."""
+    """Detects in which of many directories something changed."""
 
     def __init__(self) -> None:
         super().__init__()
         self._heard: set[int] = set()
 
     def listen(self, directory: str) -> int | None:
-        """Listen to this directory too; the number by which it is told, None if that is not possible.
+        """Listen to this directory too. Return the number that identifies it, or None if that is not possible.
 
         The same directory keeps its number. A path such as `/proc/self/fd/7` is the directory that is open as 7.
         """
@@ -165,11 +165,11 @@ class Ears(_Instance):
         return watch if watch >= 0 else None
 
     def leave(self, number: int) -> None:
-        """Listen to this one no more; no error if it is gone."""
+        """Stop listening to this one; no error if it is gone."""
         self._watches.rm_watch(number)
 
     def drain(self) -> frozenset[int] | None:
-        """The numbers of the directories in which something changed since the last time; None if it may be any."""
+        """Return the numbers of the directories that changed since the last call; None if any may have changed."""
         lost = self._read()
         heard, self._heard = frozenset(self._heard), set()
         return None if lost else heard
@@ -182,7 +182,7 @@ class Ears(_Instance):
 
 
 def nearest_directory(path: str) -> str:
-    """The directory itself, or the nearest one above it that is there."""
+    """Return the directory itself, or its nearest ancestor that exists."""
     while True:
         above = os.path.dirname(path)
         if above == path or os.path.isdir(path):

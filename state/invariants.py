@@ -1,7 +1,7 @@
 """The laws that every State obeys: `violations` returns how they are broken, and should return nothing.
 
-The books balance by construction (the shared pool is what nobody holds), so what is left to check is that grants are
-real, apart from each other, and leave something for everybody else.
+The State balances by construction (the shared pool is the ungranted CPUs), so what is left to check is that grants are
+real, apart from each other, and leave something for all other containers.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from state.topology import Topology
 
 
 class BookLaw(enum.StrEnum):
-    """What is true of all books."""
+    """A law about every State."""
 
     SIZES = "sizes"
-    """A grant holds CPUs, as many as were asked for: between floor and ceiling under the policy dynamic."""
+    """A grant holds as many CPUs as were asked for: between floor and ceiling under the policy dynamic."""
     APART = "apart"
     """No CPU is granted twice."""
     RESERVED = "reserved"
@@ -27,14 +27,15 @@ class BookLaw(enum.StrEnum):
     ONLINE = "online"
     """Only CPUs of this machine that are online are granted, reserved or shared."""
     COMPLETE = "complete"
-    """Each CPU that is online is in the books."""
+    """Each online CPU is in the State."""
     POOL = "pool"
     """The shared pool is not empty."""
     ANSWERED = "answered"
-    """Nobody is both granted and refused."""
+    """No container is both granted and refused."""
     LAYERS = "layers"
-    """Under dynamic, an original set holds as many CPUs as the floor, and layers hold the rest; what is leaving is held
-    no more.
+    """Under dynamic, an original set holds as many CPUs as the floor, and layers hold the rest; leaving CPUs are no
+    longer
+    held.
     """
 
 
@@ -49,7 +50,7 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 def violations(state: State, topology: Topology) -> list[Violation]:
-    """Every way in which `state` breaks a law on this machine; empty when it is lawful."""
+    """Return every way in which `state` breaks a law on this machine; empty if it is lawful."""
     if state.policy == "none":
         return []
     broken = {

@@ -1,4 +1,4 @@
-"""ContainerKey: which container it is, on a host with more than one engine: the engine's name, and the engine's id."""
+"""ContainerKey: identifies a container on a host with several engines, by the engine's name and the engine's id."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ MARK: Final = ":"
 
 
 class ContainerKey(str):
-    """A container's name everywhere in the books and the World: the text `docker:6f0c...`. Immutable.
+    """A container's name everywhere in the State and the World: the text `docker:6f0c...`. Immutable.
 
-    `engine` is the engine's name as it says it (`docker`, `podman`); "" in books that were written before keys had one,
-    until an engine claims them: then the text is the id alone. `id` is what that engine calls the container, 64 hex
-    digits in full. Engines and people are given the id.
+    `engine` is the name that the engine reports (`docker`, `podman`). It is "" in a State that was written before keys
+    had
+    one, until an engine claims the container; the text is then the id alone. `id` is the engine's id of the container,
+    64
+    hex digits in full. Engines and people are given the id.
 
-    It is text because books and World are asked for it some thousand times in a decision, and nothing is found quicker.
+    It is text because State and World are searched for it some thousand times in a decision, and no type is found
+    faster.
     """
 
     __slots__ = ("engine", "id")
@@ -24,7 +27,7 @@ class ContainerKey(str):
     id: str
 
     def __new__(cls, engine: str, id: str) -> Self:
-        """The key of a container of this engine."""
+        """Make the key of a container of this engine."""
         made = super().__new__(cls, f"{engine}{MARK}{id}" if engine else id)
         made.engine, made.id = engine, id
         return made
@@ -34,7 +37,7 @@ class ContainerKey(str):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a key's text, `"docker:6f0c..."`. One without an engine is an id alone."""
+        """Read a key's text, `"docker:6f0c..."`. A text without an engine is an id alone."""
         engine, mark, id = text.partition(MARK)
         return cls(engine, id) if mark else cls("", text)
 

@@ -1,7 +1,7 @@
-"""Mistake: what is wrong with a label of a container, as facts. The sentence for people is made of them elsewhere.
+"""Mistake: what is wrong with a label of a container, as facts. The sentences for people are made elsewhere.
 
-A `Flaw` says one of three things: what would be right instead of a value, what the value contradicts, or why it has
-no effect.
+A `Flaw` is one of three things: what would be right instead of a value, what the value contradicts, or why it has no
+effect.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class OneOf(Flaw, frozen=True):
 
 
 class AllOf(Flaw, frozen=True):
-    """A list of these words; `unknown` are the first of those that are none of them."""
+    """A list of these words; `unknown` are the first words that are none of them."""
 
     words: tuple[str, ...]
     unknown: tuple[str, ...]
@@ -40,13 +40,13 @@ class Whole(Flaw, frozen=True):
 
 
 class UpToCount(Flaw, frozen=True):
-    """A whole number from 1 to the count of `cpuset.exclusive`; None where that says no count."""
+    """A whole number from 1 to the count of `cpuset.exclusive`; None if that contains no count."""
 
     count: int | None = None
 
 
 class FromCount(Flaw, frozen=True):
-    """A whole number that is at least the count of `cpuset.exclusive`; None where that says no count."""
+    """A whole number that is at least the count of `cpuset.exclusive`; None if that contains no count."""
 
     count: int | None = None
 
@@ -86,11 +86,11 @@ class Clashes(Flaw, frozen=True):
 
 
 class NoLimit(Flaw, frozen=True):
-    """The CPU limit is to say how many CPUs, and there is none."""
+    """The CPU limit should set the number of CPUs, and there is none."""
 
 
 class FractionalLimit(Flaw, frozen=True):
-    """The CPU limit is to say how many CPUs, and is a fraction."""
+    """The CPU limit should set the number of CPUs, and is a fraction."""
 
     limit: float
 
@@ -116,8 +116,9 @@ class BornInGroup(Flaw, frozen=True):
 
 
 class SetAside(Flaw, frozen=True):
-    """Swarm's scheduler set another number of CPUs aside for it than it asks for; 0 where it set none aside, or where
-    it asks for none.
+    """Swarm's scheduler reserved another number of CPUs for it than it asks for.
+
+    `count` is 0 if Swarm reserved none; `asked` is 0 if the container asks for none.
     """
 
     count: int
@@ -132,7 +133,7 @@ class UnknownLabel(Flaw, frozen=True):
 
 
 class NoEffect(Flaw, frozen=True):
-    """The policy of the node does not heed this label."""
+    """The policy of the node ignores this label."""
 
     policy: str
 
@@ -168,7 +169,7 @@ AnyFlaw = (
 
 
 class Mistake(msgspec.Struct, frozen=True):
-    """A label whose value cannot be used as it stands: its name, the value as far as it is kept, and why."""
+    """A label whose value cannot be used as it stands: its name, the kept part of the value, and why."""
 
     label: str
     given: str

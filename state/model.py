@@ -1,8 +1,8 @@
-"""Who asked for what, and who holds what: Demand, Assignment, Refused, Originals, State.
+"""Requests and grants: Demand, Assignment, Refused, Originals, State.
 
 State is everything that must survive: it is what the checkpoint holds. The shared pool is not stored but derived:
-what is online and not granted is shared, so no step, crash or bug can lose a CPU. Values never change; a change is a
-new value, and the dicts inside are never written to.
+every online CPU that is not granted is shared, so no step, crash or bug can lose a CPU. Values never change; a change
+is a new value, and the dicts inside are never written to.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ T = TypeVar("T")
 
 
 class Shortage(enum.StrEnum):
-    """What a container wants when its CPUs are not to be had (label `cpuset.on-shortage`)."""
+    """What a container wants if its CPUs are not available (label `cpuset.on-shortage`)."""
 
     SHARE = "share"
     """Run in the shared pool."""
     WAIT = "wait"
-    """Run in the shared pool, and be upgraded when the CPUs are free."""
+    """Run in the shared pool, and get the CPUs when they are free."""
     STOP = "stop"
     """Be stopped."""
 
@@ -46,9 +46,9 @@ class NumaRule(enum.StrEnum):
     NONE = "none"
     """They may lie anywhere."""
     BEST_EFFORT = "best-effort"
-    """On as few nodes as can be had now."""
+    """On as few nodes as possible now."""
     RESTRICTED = "restricted"
-    """On as few nodes as the machine could do it with, or not at all."""
+    """On as few nodes as the empty machine would need, or not at all."""
     SINGLE = "single"
     """On one node, or not at all (the kubelet's single-numa-node)."""
 
@@ -62,21 +62,21 @@ class MemsRule(enum.StrEnum):
 
 
 class Scale(enum.StrEnum):
-    """Who decides how many CPUs an elastic container has between its floor and its ceiling (label `cpuset.scale`)."""
+    """What decides how many CPUs an elastic container has between its floor and its ceiling (label `cpuset.scale`)."""
 
     FILL = "fill"
-    """It gets its share of all that is spare."""
+    """It gets its share of all spare CPUs."""
     LOAD = "load"
-    """What it uses decides."""
+    """Its use decides."""
     MANUAL = "manual"
-    """People do, by `resize`."""
+    """`resize` decides."""
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
-    """A container's lawful wish for `cpus` whole CPUs of its own (at least 1).
+    """A container's valid request for `cpus` whole exclusive CPUs (at least 1).
 
-    What follows `mems` matters under the policy `dynamic` alone: 1 <= `min_cpus` <= `cpus` <= `max_cpus`, None where
-    they are not given.
+    The fields after `mems` matter only under the policy `dynamic`: 1 <= `min_cpus` <= `cpus` <= `max_cpus`, None if not
+    given.
     """
 
     container: ContainerKey
@@ -85,7 +85,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     shortage: Shortage = Shortage.SHARE
     quota: QuotaRule = QuotaRule.LIFT
     options: tuple[str, ...] | None = None
-    """Placement options for this container in place of the node's; None for the node's."""
+    """Placement options for this container instead of the node's; None for the node's."""
     numa: NumaRule | None = None
     """None for the node's."""
     near: str = ""
@@ -95,7 +95,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     max_cpus: int | None = None
     scale: Scale = Scale.FILL
     weight: int = 10
-    """Its share of what is spare, 1 to 100."""
+    """Its share of the spare CPUs, 1 to 100."""
     grace_seconds: float | None = None
     """Notice before CPUs are taken from it; None for the node's."""
     signal: str = ""
@@ -122,11 +122,11 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class Leaving(msgspec.Struct, frozen=True, kw_only=True):
-    """CPUs that were taken from a container in the books, and that it may still be using.
+    """CPUs that were taken from a container in the State, and that it may still be using.
 
-    They are nobody else's to use before it has left them. It may stay on each until it acknowledges, or until the grace
-    of that one is over: then it is `due`. `number` and `cause` are those of the last take; `earlier` are takes before
-    that whose grace is not over yet, in their order.
+    No other container may use them before it has left them. It may stay on each CPU until it acknowledges, or until the
+    grace of that CPU is over: then the CPU is `due`. `number` and `cause` are those of the last take; `earlier` are
+    previous takes whose grace is not over yet, in their order.
     """
 
     cpus: CPUSet
@@ -147,19 +147,19 @@ class Leaving(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def batches(self) -> tuple[Batch, ...]:
-        """What is waited for, by the takes that it belongs to, in their order."""
+        """The CPUs that are waited for, by the takes that they belong to, in order."""
         last = self.waiting - union(batch.cpus for batch in self.earlier)
         return (*self.earlier, Batch(self.number, last)) if last else self.earlier
 
     def within(self, cpus: CPUSet) -> Leaving | None:
-        """The same without what is not among these CPUs; None where nothing is left."""
+        """Return the same, limited to these CPUs; None if nothing is left."""
         if not cpus & self.cpus:
             return None
         earlier = tuple(Batch(batch.number, part) for batch in self.earlier if (part := batch.cpus & cpus))
         return msgspec.structs.replace(self, cpus=self.cpus & cpus, due=self.due & cpus, earlier=earlier)
 
     def over(self, number: int) -> Leaving:
-        """The same once the grace of this take, and of all before it, is over."""
+        """Return the same once the grace of this take, and of all before it, is over."""
         rest = tuple(batch for batch in self.batches if batch.number > number)
         due = self.cpus - union(batch.cpus for batch in rest)
         return msgspec.structs.replace(self, due=due, earlier=tuple(b for b in rest if b.number != self.number))
@@ -174,16 +174,18 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 
 
 KEPT_MOVES: Final = 5
-"""Changes of a grant that are remembered, the last ones, to be explained."""
+"""The last changes of a grant are remembered, this many, for `explain`."""
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
-    """A grant: these CPUs are this container's alone, for as long as it stands in the books.
+    """A grant: these CPUs are this container's alone as long as it stands in the State.
 
-    `original` is what it was first given and never loses: all of it, or, for an elastic container, its floor. `layers`
-    is what an elastic container holds besides, in the order in which it came. `since` numbers grants in their order
-    (higher is later). `ordered` is the size that somebody ordered by `resize`. `cooling` numbers its last growth for as
-    long as it may not be shrunk again for its own sake; None after that. `forced` counts takes without its consent.
+    `original` is what the container was first granted and never loses: the whole grant, or the floor of an elastic
+    container. `layers` is what an elastic container holds in addition, in the order in which it came. `since` numbers
+    grants in their order (higher is later). `ordered` is the size that `resize` ordered. `cooling` numbers its last
+    growth
+    while it may not be shrunk again for its own sake; None after that. `forced` counts takes without its
+    acknowledgement.
     """
 
     demand: Demand
@@ -199,7 +201,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def container(self) -> ContainerKey:
-        """Whose it is."""
+        """The container that holds it."""
         return self.demand.container
 
     @property
@@ -209,7 +211,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
-    """A wish that was not granted, and why. `demand` is None where the labels themselves were the reason."""
+    """A request that was not granted, and why. `demand` is None if the labels themselves were the reason."""
 
     container: ContainerKey
     name: str
@@ -218,10 +220,10 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Originals(msgspec.Struct, frozen=True, kw_only=True):
-    """What the engine forgets at the first update: the settings the container was created with.
+    """The settings that the container was created with, which the engine forgets at the first update.
 
-    `cpuset` and `mems` are the engine's text, "" where nothing was set. `nano_cpus` is in 1e-9 CPUs, `cpu_quota` and
-    `cpu_period` in microseconds, each 0 where nothing was set.
+    `cpuset` and `mems` are the engine's text, "" if nothing was set. `nano_cpus` is in 1e-9 CPUs, `cpu_quota` and
+    `cpu_period` in microseconds, each 0 if nothing was set.
     """
 
     cpuset: str = ""
@@ -232,12 +234,13 @@ class Originals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """The books: every CPU of the host, and who holds it. Containers stand in it by their keys.
+    """Every CPU of the host, and the container that holds it: *the books*. Containers stand in it by their keys.
 
     `online` is what may be used at all; `reserved` is never granted, and is in the shared pool unless `strict`;
     `isolated` may be granted, and is never in the shared pool.
-    `lifts` says to which values, in 1e-9 CPUs, the limit of a container was lifted: what stands at one of them is ours
-    to put back. `grants` counts all grants ever made, and numbers the next.
+    `lifts` holds the values, in 1e-9 CPUs, to which the limit of a container was lifted: the sidecar set a limit of
+    such a
+    value, and restores the original. `grants` counts all grants ever made, and numbers the next.
     """
 
     policy: str = "none"
@@ -259,17 +262,17 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def exclusive(self) -> CPUSet:
-        """All CPUs that are granted to somebody."""
+        """All CPUs that are granted."""
         return union(assignment.cpus for assignment in self.assignments.values())
 
     @cached_property
     def leaving(self) -> CPUSet:
-        """All CPUs that somebody may still be using who holds them no more."""
+        """All CPUs that a container may still be using but no longer holds."""
         return union(each.leaving.cpus for each in self.assignments.values() if each.leaving)
 
     @cached_property
     def shared(self) -> CPUSet:
-        """The shared pool: where everybody without a grant may run.
+        """The shared pool: where all containers without a grant may run.
 
         A strict reservation keeps the reserved CPUs out of it, unless there is nothing else: it is never empty.
         """
@@ -283,11 +286,11 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def assignable(self) -> CPUSet:
-        """What could be granted now: all that is neither granted nor reserved."""
+        """What could be granted now: all CPUs that are neither granted nor reserved."""
         return self.online - self.exclusive - self.reserved
 
     def granted(self, demand: Demand, cpus: CPUSet, original: CPUSet = EMPTY) -> State:
-        """The books after granting `cpus`. An earlier refusal of the same container is forgotten."""
+        """Return the State after granting `cpus`. An earlier refusal of the same container is forgotten."""
         layers = (cpus - original,) if original and cpus - original else ()
         made = Assignment(demand=demand, cpus=cpus, original=original or cpus, since=self.grants, layers=layers)
         return msgspec.structs.replace(
@@ -298,11 +301,11 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def holding(self, assignment: Assignment) -> State:
-        """The books with this grant as it is now, in place of the one that its container had."""
+        """Return the State with this grant in place of the one that its container had."""
         return msgspec.structs.replace(self, assignments={**self.assignments, assignment.container: assignment})
 
     def refused(self, refused: Refused) -> State:
-        """The books after a refusal; what the container held, if anything, is shared again."""
+        """Return the State after a refusal; CPUs that the container held are shared again."""
         if self.refusals.get(refused.container) == refused and refused.container not in self.assignments:
             return self
         return msgspec.structs.replace(
@@ -312,7 +315,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def released(self, container: ContainerKey) -> State:
-        """The books after a container gave back its CPUs, or its wish: it may ask anew."""
+        """Return the State after a container released its CPUs, or its request: it may ask again."""
         if container not in self.assignments and container not in self.refusals:
             return self
         return msgspec.structs.replace(
@@ -322,26 +325,26 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def remembering(self, container: ContainerKey, originals: Originals) -> State:
-        """The books with a container's original settings, which once written are never overwritten."""
+        """Return the State with a container's original settings, which are never overwritten once written."""
         if container in self.originals:
             return self
         return msgspec.structs.replace(self, originals={**self.originals, container: originals})
 
     def lifting(self, container: ContainerKey, nano_cpus: int) -> State:
-        """The books with one more value that a container's limit is lifted to, before it is."""
+        """Return the State with one more value of a container's lifted limit; called before the limit is lifted."""
         known = self.lifts.get(container, ())
         if nano_cpus in known:
             return self
         return msgspec.structs.replace(self, lifts={**self.lifts, container: (*known, nano_cpus)})
 
     def put_back(self, container: ContainerKey) -> State:
-        """The books once a container has its own limit again."""
+        """Return the State after a container's own limit was restored."""
         if container not in self.lifts:
             return self
         return msgspec.structs.replace(self, lifts=_without(self.lifts, container))
 
     def forgetting(self, container: ContainerKey) -> State:
-        """The books without any trace of a container that no longer exists."""
+        """Return the State without any trace of a container that no longer exists."""
         state = self.released(container).put_back(container)
         if container not in state.originals:
             return state

@@ -1,14 +1,14 @@
-"""What one workload is told, and the directory of files that tells it.
+"""The projection of one workload, and the directory of files that holds it.
 
 The rules of such a directory, which `ProjectionDirectory` keeps and readers may rely on:
 
 1. `status.json` is moved into place first, then `cpuset`; each by one rename from another directory of the same file
-   system, so that a watcher of the directory sees exactly one IN_MOVED_TO for each, and a reader never half a file.
-2. `cpuset` holds the CPUs in force as one line of the kernel's list syntax, and is never empty. Where nothing can
-   truthfully be said (the container is between two CPU sets that have no CPU in common, or is gone), it is not there,
-   and `cpus` in `status.json` is "".
-3. A file whose content is right already is not written again: a change of status alone is one event.
-4. `generation` only grows. A slow reader sees the newest, not every one.
+  system, so a watcher of the directory sees exactly one IN_MOVED_TO for each, and a reader never sees half a file.
+2. `cpuset` holds the CPUs in force as one line of the kernel's list syntax, and is never empty. If no CPUs can be
+  stated truthfully (the container is between two disjoint CPU sets, or is gone), the file is absent, and `cpus` in
+  `status.json` is "".
+3. A file whose content is already right is not written again: a change of status alone is one event.
+4. `generation` only grows. A slow reader sees the newest one, not every one.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class Sharing(enum.StrEnum):
-    """With whom a container shares its CPUs."""
+    """How a container shares its CPUs."""
 
     EXCLUSIVE = "exclusive"
-    """With nobody."""
+    """With no other container."""
     SHARED = "shared"
-    """With everybody who holds none of their own."""
+    """With all containers without exclusive CPUs."""
     UNMANAGED = "unmanaged"
-    """Unknown: the sidecar leaves it alone, or it is gone. Also what a word of a later version is read as."""
+    """Unknown: the sidecar leaves it alone, or it is gone. An unknown word of a later version is read as this."""
 
     @classmethod
     def _missing_(cls, value: object) -> Sharing:
@@ -54,13 +54,15 @@ class Sharing(enum.StrEnum):
 
 
 class Projection(msgspec.Struct, frozen=True, kw_only=True):
-    """What one container is told. Every field has a default, so that any version's file can be read by any other's.
+    """What one container can read about its CPUs. Every field has a default, so any version can read any other's file.
 
-    `cpus` are in force now, `desired` is where it is heading, `original` is what it was first granted. `leaving` are
-    about to be taken, in `deadline_seconds` from `updated_at`; `arriving` are about to be given. `settled` is true
-    once it runs exactly on its grant and nobody else may still be running there. `reason` is a sentence for people.
-    `generation` and `updated_at` (RFC 3339, UTC) are filled in by the writer, who also counts `deadline_seconds` down
-    from one writing to the next.
+    `cpus` are in force now, `desired` is where the container is heading, `original` is what it was first granted.
+    `leaving` are about to be taken, in `deadline_seconds` from `updated_at`; `arriving` are about to be given.
+    `settled` is
+    true once it runs exactly on its grant and no other container may still be running there. `reason` is a sentence for
+    people. The writer fills in `generation` and `updated_at` (RFC 3339, UTC), and counts `deadline_seconds` down from
+    one
+    write to the next.
     """
 
     version: int = VERSION
@@ -82,15 +84,17 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str = ""
 
     def says_the_same_as(self, other: Projection) -> bool:
-        """Whether the two differ in nothing but what the writer fills in: number, time, and how long is left."""
+        """Return whether the two differ only in what the writer fills in: number, time, and the seconds left."""
         return self._unwritten() == other._unwritten()
 
     def stamped(self, generation: int, updated_at: str) -> Projection:
-        """The same, with its number and its time."""
+        """Return the same, with its number and its time."""
         return msgspec.structs.replace(self, generation=generation, updated_at=updated_at)
 
     def within(self, cpus: CPUSet) -> Projection:
-        """The same without any CPU outside `cpus` in force: what may be said while the others are taken away."""
+        """Return the same without any CPU outside `cpus` in force: what may be written while the others are being
+        taken.
+        """
         leaving = self.leaving & cpus
         return msgspec.structs.replace(
             self,
@@ -108,12 +112,12 @@ class ProjectionDirectory:
     """Writes the files of one projection directory, which the caller holds open, by way of `staging`."""
 
     def __init__(self, at: int, staging: int) -> None:
-        """Two descriptors of directories in one file system; both stay the caller's."""
+        """Take two descriptors of directories in one file system; the caller still closes both."""
         self._at = at
         self._staging = staging
 
     def told(self) -> Projection | None:
-        """What the directory says now; None where it says nothing that can be understood or believed."""
+        """Return what the directory holds now; None if that cannot be understood or trusted."""
         content = self._content(STATUS)
         if content is None:
             return None
@@ -124,7 +128,7 @@ class ProjectionDirectory:
         return found if 0 <= found.generation <= MAX_GENERATION else None
 
     def write(self, projection: Projection) -> None:
-        """Make the directory say this; files that say it already are left alone. ProjectionError."""
+        """Write this into the directory; files with the right content are left alone. Raise ProjectionError."""
         for name, content in _contents(projection):
             if content:
                 self._put(name, content)
@@ -132,7 +136,7 @@ class ProjectionDirectory:
                 self._remove(name)
 
     def withhold_all_but(self, projection: Projection) -> None:
-        """Remove each file that says anything else than this, where this could not be written. ProjectionError."""
+        """Remove each file that differs from this, which could not be written. Raise ProjectionError."""
         for name, content in _contents(projection):
             if self._content(name) != content:
                 self._remove(name)
@@ -155,14 +159,14 @@ class ProjectionDirectory:
         try:
             return files.read_bounded(self._at, name, LIMIT)
         except FileUnreadable:
-            # Planted by somebody. Writing replaces it, or says why not.
+            # It was planted. Writing replaces it, or reports why it cannot.
             return None
 
 
 def read(directory: str | os.PathLike[str]) -> Projection:
-    """What the projection directory says now. ProjectionMissing where there is none; ProjectionError if it is broken.
+    """Return what the projection directory holds now.
 
-    Fields that a later version added are ignored.
+    Raise ProjectionMissing if there is none, and ProjectionError if it is broken. Fields of later versions are ignored.
     """
     where = os.fspath(directory)
     try:
@@ -186,13 +190,15 @@ def read(directory: str | os.PathLike[str]) -> Projection:
 
 
 def _contents(projection: Projection) -> list[tuple[str, bytes]]:
-    """Rules 1 and 2: the files in the order in which they are written; empty for the one that may not be there."""
+    """Return the files in the order in which they are written (rules 1 and 2); an absent file is empty here."""
     cpus = f"{projection.cpus}\n".encode() if projection.cpus else b""
     return [(STATUS, codec.encode(projection) + b"\n"), (CPUSET, cpus)]
 
 
 def checked_name(name: str) -> str:
-    """A projection's name as it is, if it can be the name of a directory of its own; ProjectionError if not."""
+    """Return a projection's name as it is, if it can be the name of a directory of its own. Raise ProjectionError if
+    not.
+    """
     if not _NAME.fullmatch(name):
         raise ProjectionError(
             f"{name[:70]!r} is not a name for a projection: letters, digits, '_', '.' and '-', at most 64, "

@@ -1,7 +1,7 @@
-"""Why a wish is not served, as a value: Refusal, its RefusalCode, and the facts of each kind (Detail). No sentences.
+"""Why a request is refused, as a value: Refusal, its RefusalCode, and the facts of each kind (Detail). No sentences.
 
-What decisions find is said here as facts, so that it can be compared, kept in the books and told by programs; the
-sentences for people are made of it elsewhere.
+Decisions return facts, so that they can be compared, recorded and used by programs; the sentences for people are made
+elsewhere.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from state.mistakes import Mistake
 
 
 class RefusalCode(enum.StrEnum):
-    """Why a wish was not served, as a word for programs. The `detail` of a refusal has the facts."""
+    """Why a request was refused, as a word for programs. The `detail` of a refusal has the facts."""
 
     BAD_LABEL = "bad-label"
     NOT_WHOLE = "not-whole"
@@ -29,20 +29,20 @@ class RefusalCode(enum.StrEnum):
     CPUS_LOST = "cpus-lost"
     """It had CPUs, and the machine lost them (hotplug, or a reservation that grew)."""
     BORN_IN_GROUP = "born-in-group"
-    """It asks for CPUs of its own, and lives in the cgroup that confines the shared pool."""
+    """It asks for exclusive CPUs, and lives in the cgroup that confines the shared pool."""
     TAKEN_BY_STRANGER = "taken-by-stranger"
     """Its start is held, and a container pinned by hand is on the CPUs that were granted to it."""
     UNKNOWN_CONTAINER = "unknown-container"
     WRONG_POLICY = "wrong-policy"
     NOT_GRANTED = "not-granted"
-    """It has no CPUs of its own, and their number was to be changed."""
+    """It has no exclusive CPUs, and their number was to be changed."""
     NOT_ELASTIC = "not-elastic"
-    """Its labels leave the number of its CPUs to nobody, or not to people."""
+    """Its labels fix the number of its CPUs, or do not allow `resize`."""
     OUT_OF_RANGE = "out-of-range"
 
 
 class Said(msgspec.Struct, frozen=True, tag=True):
-    """A sentence that stands in books or a journal of an earlier format, which kept no facts."""
+    """A sentence from a State or a journal of an earlier format, which kept no facts."""
 
     text: str
 
@@ -74,14 +74,14 @@ class NoTruth(msgspec.Struct, frozen=True, tag=True):
 
 
 class SocketOnOneNode(msgspec.Struct, frozen=True, tag=True):
-    """CPUs of a whole socket are wanted by an option, and of one node by the NUMA rule."""
+    """An option asks for CPUs of a whole socket, and the NUMA rule for CPUs of one node."""
 
     option: str
     numa: str
 
 
 class MoreSocketsThanNodes(msgspec.Struct, frozen=True, tag=True):
-    """An option needs no fewer NUMA nodes than sockets, and this machine has fewer."""
+    """An option needs at least as many NUMA nodes as sockets, and this machine has fewer."""
 
     option: str
     sockets: int
@@ -97,12 +97,13 @@ class Part(msgspec.Struct, frozen=True):
 
 
 NAMES: Final = 5
-"""Names of neighbours that are kept; of more, their number."""
+"""Names of neighbours that are kept; the others are counted."""
 
 
 class Neighbours(msgspec.Struct, frozen=True, kw_only=True):
-    """Who has the rest: the reserved CPUs; how many are `held`, by so many `holders`; and on how many of the others
-    containers that are pinned by hand are (`taken`). Of the names the first `NAMES` of each.
+    """What is on the other CPUs: the reserved CPUs; how many CPUs are `held`, and by how many `holders`; and how many
+    of
+    the remaining ones are `taken` by containers pinned by hand. Of the names, the first `NAMES` of each.
     """
 
     reserved: CPUSet
@@ -114,12 +115,13 @@ class Neighbours(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """`count` exclusive CPUs that were asked for, in place of what it `had`, if anything; and how many `would_fit` (one
-    number, or two; none where none would).
+    """`count` exclusive CPUs that were asked for, in place of what the container `had`; and how many `would_fit` (one
+    number, or two; none if no number would).
 
-    `kinds` are the kinds of cores to which the request keeps, `is_isolated` says that it keeps to isolated CPUs. With
-    `at_floors`, what is free is counted as if everybody were at its floor. `neighbours` have the rest, which does not
-    make it another refusal.
+    `kinds` are the kinds of cores to which the request is limited; `is_isolated` limits it to isolated CPUs. With
+    `at_floors`, free CPUs are counted as if every container were at its floor. `neighbours` are on the other CPUs; they
+    do
+    not make it another refusal.
     """
 
     count: int
@@ -150,7 +152,7 @@ class TooFewWholeCores(Asked, frozen=True, kw_only=True, tag=True):
 
 
 class CutCore(Asked, frozen=True, kw_only=True, tag=True):
-    """Whole cores of several widths do not add up to it."""
+    """Whole cores of several widths do not add up to the count."""
 
     free: tuple[Part, ...] = ()
 
@@ -164,7 +166,7 @@ class Scattered(Asked, frozen=True, kw_only=True, tag=True):
 
 
 class PoolEmptied(Asked, frozen=True, kw_only=True, tag=True):
-    """Of the `shared` CPUs so many must stay so (`keep`); or, where `by_cores`, a whole core."""
+    """`keep` of the `shared` CPUs must stay shared; a whole core if `by_cores`."""
 
     shared: int
     keep: int
@@ -172,39 +174,39 @@ class PoolEmptied(Asked, frozen=True, kw_only=True, tag=True):
 
 
 class Lost(msgspec.Struct, frozen=True, tag=True):
-    """The CPUs that it held, and how many the machine no longer has for it."""
+    """`cpus` are the CPUs that it held; the machine no longer has the `wanted` number of CPUs for it."""
 
     cpus: CPUSet
     wanted: int
 
 
 class Taken(msgspec.Struct, frozen=True, tag=True):
-    """CPUs that were granted to it, and that somebody else is on."""
+    """CPUs that were granted to it, and that another container runs on."""
 
     cpus: CPUSet
 
 
 class Named(msgspec.Struct, frozen=True, tag=True):
-    """The name of the container that is spoken of."""
+    """The name of the container in question."""
 
     name: str
 
 
 class UnderPolicy(msgspec.Struct, frozen=True, tag=True):
-    """The policy that is in force."""
+    """The policy in force."""
 
     policy: str
 
 
 class Fixed(msgspec.Struct, frozen=True, tag=True):
-    """The container of this name has always so many CPUs."""
+    """The container of this name always has this number of CPUs."""
 
     name: str
     cpus: int
 
 
 class Scaled(msgspec.Struct, frozen=True, tag=True):
-    """The number of CPUs of the container of this name is decided by its `cpuset.scale`, and not by people."""
+    """`cpuset.scale` decides the number of CPUs of the container of this name; `resize` does not."""
 
     name: str
     scale: str
@@ -251,7 +253,7 @@ class Refusal(msgspec.Struct, frozen=True):
     detail: Detail | None = None
 
     def is_like(self, other: Refusal) -> bool:
-        """Whether it says the same of the container itself and of what is free for it, whoever has the rest."""
+        """Return whether both say the same about the container and its free CPUs; neighbours are ignored."""
         return self.code == other.code and _own(self.detail) == _own(other.detail)
 
 

@@ -1,11 +1,11 @@
 """Topology: which CPUs share a core, a last-level cache, a NUMA node, a package. A frozen value; questions only.
 
-Read by `sidecar.host.machine.sysfs`. Every level is a tuple of groups, ascending by id. Only online CPUs are in a
-group: an offline CPU is nowhere but in `offline`. A level that the machine does not tell falls back to the next larger
-one it does tell, and `notes` says so; so every online CPU is in exactly one core, cache, node and package.
+`sidecar.host.machine.sysfs` reads it. Every level is a tuple of groups, ascending by id. Only online CPUs are in a
+group: an offline CPU is in `offline` only. A level that the machine does not report falls back to the next larger one
+that it does report, and `notes` mentions it; so every online CPU is in exactly one core, cache, node and package.
 
-What only some machines have is told as it is, and empty elsewhere: clusters, dies, the caches of each level, the
-distances between nodes, kinds of cores, and which CPUs are near which device.
+Levels that only some machines have are kept as reported, and are empty elsewhere: clusters, dies, the caches of each
+level, the distances between nodes, kinds of cores, and which CPUs are near which device.
 
 A core is its set of thread siblings, and its id is its lowest CPU number, never the kernel's (package, core_id), which
 repeats on real machines.
@@ -31,17 +31,17 @@ class Group(msgspec.Struct, frozen=True):
 
 
 class CacheLevel(msgspec.Struct, frozen=True):
-    """All data or unified caches of one level, 1 upwards, ascending by lowest CPU; each CPU is in one at most."""
+    """All data or unified caches of one level, 1 upwards, ascending by lowest CPU; each CPU is in at most one."""
 
     level: int
     groups: tuple[Group, ...]
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """The cores of one kind on a machine of several: its name, its capacity, its CPUs.
+    """The cores of one kind on a machine with several kinds: its name, its capacity, its CPUs.
 
-    The fastest kind's capacity is 1024; 0 is one that is not told. The fastest kind is `performance`,
-    the slowest `efficient`; kinds between them are `middle`.
+    The fastest kind's capacity is 1024; 0 means that it is not reported. The fastest kind is `performance`, the slowest
+    `efficient`; kinds between them are `middle`.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The CPUs of a machine. Build with `topology()`, which checks that the levels cover each CPU exactly once.
 
     `distances` are the firmware's, from node id to node id (10 is local). `memory` holds the ids of nodes with memory,
-    also of those without CPUs. `kinds` go from fastest to slowest, and there are none where all cores are alike.
+    including those without CPUs. `kinds` go from fastest to slowest, and there are none where all cores are alike.
     `devices` maps a PCI address, network interface or block device to its local CPUs.
     """
 
@@ -105,7 +105,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return tree(*([(group.id, group.cpus.mask) for group in groups] for groups in levels))
 
     def whole_cores(self, cpus: CPUSet) -> CPUSet:
-        """All CPUs of every core that `cpus` touches."""
+        """Return all CPUs of every core that `cpus` touches."""
         return union(core.cpus for core in self.cores if core.cpus.mask & cpus.mask)
 
 
@@ -121,9 +121,10 @@ def topology(
 ) -> Topology:
     """Build a Topology from sets of online CPUs.
 
-    Caches go by the kernel's ids where it tells them, else by their lowest CPUs. A missing level falls back: packages
-    to one package, nodes to the packages, caches to the packages (as the kubelet does). StateError if there is no CPU,
-    or if a level misses a CPU or holds it twice.
+    Caches have the kernel's ids if it reports them, else the numbers of their lowest CPUs. A missing level falls back:
+    packages to one package, nodes to the packages, caches to the packages (as the kubelet does). Raise StateError if
+    there
+    is no CPU, or if a level misses a CPU or holds it twice.
     """
     online = union(cores)
     if not online:
@@ -153,7 +154,7 @@ def topology(
 
 
 def with_online(machine: Topology, online: CPUSet) -> Topology:
-    """The same machine when only these of its CPUs are online. StateError if that is none."""
+    """Return the same machine with only these of its CPUs online. Raise StateError if there are none."""
 
     def cut(groups: tuple[Group, ...]) -> dict[int, CPUSet]:
         return {group.id: group.cpus & online for group in groups}
@@ -184,9 +185,10 @@ def with_online(machine: Topology, online: CPUSet) -> Topology:
 
 
 def uniform(*, packages: int = 1, nodes: int = 1, cores: int = 1, threads: int = 1, adjacent: bool = False) -> Topology:
-    """A regular machine: `nodes` in each package, `cores` in each node, `threads` in each core; one cache a node.
+    """Return a regular machine: `nodes` in each package, `cores` in each node, `threads` in each core; one cache per
+    node.
 
-    Siblings are numbered in the upper half, as most servers do it, or `adjacent`, as most virtual machines do.
+    Siblings are numbered in the upper half, as on most servers, or `adjacent`, as on most virtual machines.
     """
     total = packages * nodes * cores
 

@@ -1,7 +1,7 @@
-"""Tree: a machine's groups as CPU masks, and which of them lie in which, worked out once for a topology.
+"""Tree: a machine's groups as CPU masks, and which groups lie in which, computed once for a topology.
 
 Every tuple of masks is in ascending order of the groups' ids, so a stable sort by anything else breaks ties by id.
-A group that reaches into several larger ones (firmware tells such machines) is listed in each.
+A group that reaches into several larger ones (firmware reports such machines) is listed in each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Masks = tuple[int, ...]
 
 
 class Tree(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """The levels of a machine, and the two above cores in the order in which placement goes through them.
+    """The levels of a machine, and the two levels above cores in the order of placement.
 
     With at least as many packages as nodes, `upper` are the nodes and `lower` the packages; else the other way round.
     """
@@ -49,7 +49,7 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def tree(cores: Iterable[Masks], caches: Iterable[Masks], nodes: Iterable[Masks], packages: Iterable[Masks]) -> Tree:
-    """The tree of levels given as pairs of id and mask, in any order."""
+    """Return the tree of levels given as pairs of id and mask, in any order."""
     core, cache, node, package = (_by_id(level) for level in (cores, caches, nodes, packages))
     is_numa_first = len(package) >= len(node)
     upper, lower = (node, package) if is_numa_first else (package, node)

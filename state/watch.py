@@ -1,21 +1,21 @@
-"""ProjectionWatch: a workload learns which CPUs it has, and hears of each change, in plain Python, trio or asyncio.
+"""ProjectionWatch: a workload reads its CPUs, and is notified of each change, in plain Python, trio or asyncio.
 
-    for projection in ProjectionWatch().changes():
-        os.sched_setaffinity(0, projection.cpus)
+   for projection in ProjectionWatch().changes():
+       os.sched_setaffinity(0, projection.cpus)
 
 The rules:
 
-1. Level-triggered. An event is only a hint to look; what counts is what the files say now. So events that are lost,
-   merged or made up do no harm, and a slow reader gets the newest and not every one.
-2. Arm first, read second: what changes after the arming makes a new event, what changed before it is read.
-3. Equal states are told once. The first state is told at once, if there is one.
+1. Level-triggered. An event is only a hint to look; only the present content of the files counts. Lost, merged or
+  spurious events do no harm, and a slow reader gets the newest state, not every one.
+2. Arm first, read second: a change after the arming makes a new event; a change before it is read.
+3. Equal states are reported once. The first state is reported at once, if there is one.
 4. The directory is watched, never the files: a watch on a file dies with its first replacement (inotify(7)).
-5. While the directory is not there, the nearest one above it that is there is watched.
-6. Besides, look every `poll_seconds`: some file systems drop events (gVisor, Kata, shares of desktop virtual machines),
-   and a rename further up the path makes none here.
-7. A projection that names no CPUs is one that says that nothing can be said just now: wait for the next one.
-8. Whoever is woken looks first and drains the events later, for they cost more than the look. What is drained may hide
-   a change after that look, so every draining is followed by a look of its own before the next pause.
+5. While the directory is missing, its nearest existing ancestor is watched.
+6. In addition, look every `poll_seconds`: some file systems drop events (gVisor, Kata, shares of desktop virtual
+  machines), and a rename further up the path makes none here.
+7. A projection without CPUs means that nothing can be stated just now: wait for the next one.
+8. A woken reader looks first and drains the events later, since draining costs more than the look. Draining may hide a
+  change after that look, so every draining is followed by another look before the next pause.
 """
 
 from __future__ import annotations
@@ -36,19 +36,20 @@ from state.inotify import Deaf, Ear, Inotify, nearest_directory
 from state.projection import Projection
 
 ROOT: Final = "/run/cpuset-sidecar"
-"""Where the volume is mounted by custom."""
+"""Where the volume is mounted by convention."""
 
 POLL_SECONDS: Final = 10.0
 
 SHORT_POLL_SECONDS: Final = 1.0
-"""How often to look where nothing can be heard, or where there is nothing yet. The latter because a directory that is
-removed while somebody holds it open makes no event until it is let go, so that its successor could be missed."""
+"""How often to look if there is no inotify, or if there is no projection yet. The latter because the removal of a
+directory makes no event while a process holds it open, so its successor could be missed.
+"""
 
 
 def default_directory(environment: Mapping[str, str], root: str = ROOT) -> str:
-    """`$CPUSET_SIDECAR_DIR`, or else the container's own directory by id, for which its host name must be its id.
+    """Return `$CPUSET_SIDECAR_DIR`, or else the container's own directory by id; its host name must then be its id.
 
-    Where its own directory is mounted in the place of all of them, as after a strict start, that is it.
+    If its own directory is mounted at `root`, as after a strict start, return `root`.
     """
     if named := environment.get("CPUSET_SIDECAR_DIR"):
         return named
@@ -67,10 +68,10 @@ class ProjectionWatch:
         poll_seconds: float = POLL_SECONDS,
         ear: Callable[[], Ear] = Inotify,
     ) -> None:
-        """`directory` need not be there yet. Where there is no inotify, it looks every second instead."""
+        """Watch `directory`, which may still be missing. Without inotify, it looks every second instead."""
         self.directory: Final = os.path.abspath(default_directory(os.environ) if directory is None else directory)
         self.trouble: ProjectionError | None = None
-        """Why there was nothing to tell when it last looked; None if there was."""
+        """Why there was nothing to report at the last look; None if there was something."""
         self._poll_seconds = poll_seconds
         self._last: Projection | None = None
         self._is_armed = False
@@ -83,8 +84,7 @@ class ProjectionWatch:
             self._hears = False
 
     def wait(self, timeout: float | None = None) -> Projection | None:
-        """The next state that was not told yet: at once if there is one, or else when it comes. None after `timeout`
-        seconds without one."""
+        """Return the next unreported state: at once, or when it comes. None after `timeout` seconds."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             if (found := self._look()) is not None:
@@ -98,7 +98,7 @@ class ProjectionWatch:
                 return found
 
     async def await_change(self) -> Projection:
-        """The next state that was not told yet, on trio or asyncio. Cancelling it loses nothing."""
+        """Return the next unreported state, on trio or asyncio. Cancelling loses nothing."""
         while True:
             # Before looking, so that a state that was taken is always delivered.
             await anyio.lowlevel.checkpoint()
@@ -115,18 +115,18 @@ class ProjectionWatch:
                 return found
 
     def changes(self) -> Iterator[Projection]:
-        """Every state from now on, beginning with the present one."""
+        """Yield every state from now on, beginning with the present one."""
         while True:
             found = self.wait()
             if found is not None:
                 yield found
 
     def achanges(self) -> AsyncIterator[Projection]:
-        """Every state from now on, beginning with the present one, on trio or asyncio."""
+        """Return an iterator of every state from now on, beginning with the present one, on trio or asyncio."""
         return _Changes(self)
 
     def close(self) -> None:
-        """Stop listening and give the descriptor back. May be called twice."""
+        """Stop listening and close the descriptor. May be called twice."""
         if self._ear is not None:
             self._ear.close()
             self._ear = None
@@ -138,7 +138,7 @@ class ProjectionWatch:
         self.close()
 
     def _look(self) -> Projection | None:
-        """Before each pause: what there is to tell, with nothing left undrained."""
+        """Return a state to report, before each pause; nothing is left undrained."""
         if not self._is_drained and self._ear is not None:
             self._is_drained = True
             if self._ear.drain():
@@ -146,7 +146,9 @@ class ProjectionWatch:
         return self._read()
 
     def _hear(self, heard: bool) -> Projection | None:
-        """After each pause: rule 8, or where nothing was heard, rule 6: all is looked at anew, the path too."""
+        """Apply rule 8 after a pause with an event, or rule 6 after one without: look at everything again, the path
+        included.
+        """
         if heard:
             self._is_drained = False
             return self._read()
@@ -154,7 +156,7 @@ class ProjectionWatch:
         return None
 
     def _read(self) -> Projection | None:
-        """Rules 2 and 3: what the files say, if it was not told yet."""
+        """Return the content of the files if it was not reported yet (rules 2 and 3)."""
         if not self._is_armed:
             self._arm()
         try:
@@ -169,7 +171,7 @@ class ProjectionWatch:
         return found
 
     def _arm(self) -> None:
-        """Rules 4 and 5. What appears between choosing a directory and listening to it is seen by choosing again."""
+        """Listen (rules 4 and 5). Choosing again detects a directory that appears between choosing and listening."""
         if self._ear is None:
             return
         chosen = nearest_directory(self.directory)
@@ -183,7 +185,7 @@ class ProjectionWatch:
         self._is_armed = listens and chosen == self.directory
 
     def _pause(self) -> float:
-        """Rule 6, in seconds."""
+        """Return the pause of rule 6, in seconds."""
         if not self._hears or isinstance(self.trouble, ProjectionMissing):
             return min(self._poll_seconds, SHORT_POLL_SECONDS)
         return self._poll_seconds
@@ -198,7 +200,7 @@ class ProjectionWatch:
 
 
 class _Changes:
-    """Not an async generator: leaving the loop over one before its end is an offence in trio."""
+    """Not an async generator: leaving the loop over one early is an error in trio."""
 
     def __init__(self, watch: ProjectionWatch) -> None:
         self._watch = watch

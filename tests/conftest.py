@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("benchmark_skip", default=False):
         for item in items:
             if "benchmark" in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.skip(reason="a benchmark: `make bench` runs it"))
+                item.add_marker(pytest.mark.skip(reason="a benchmark: `make bench` runs it"), append=False)
 
 
 def _lane(item: pytest.Item) -> str:

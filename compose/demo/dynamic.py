@@ -20,8 +20,8 @@ from compose.demo.timeline import Words
 from compose.host.commands import HostLacks, attempt, output
 
 SETTLE_SECONDS = 30.0
-QUIET_NS = 1_000_000_000  # without news for so long: no container grows any more
-ENOUGH = 4  # CPUs of a machine on which three workloads can grow, shrink, and be refused nothing
+QUIET_NS = 1_000_000_000  # this long without news: no container grows any more
+ENOUGH = 4  # CPUs of a machine on which three workloads can grow and shrink, and none is refused
 MOST = 12  # CPUs of a large machine that take part: more would not fit on the screen
 FOLDER = "/run/cpuset-sidecar-demo"
 
@@ -102,7 +102,7 @@ class Tale:
         self._count()
 
     def end(self, *services: str) -> None:
-        """Have workloads end."""
+        """Stop workloads."""
         for service in services:
             self.project.stop(service)
 

@@ -1,11 +1,11 @@
 """What the workloads' own output proves: pure functions from lines to findings.
 
-The claim: from the moment that the exclusive container was told `settled`, it ran on its CPUs alone. Proved by:
+The claim: from the moment that the exclusive container read `settled`, it ran on its CPUs alone. Proved by:
 
 1. its own /proc/self/status, each second: the CPUs that it may use are those in its projection;
-2. the noisy containers' own notes: none of their processes was on those CPUs while it was settled. A container that
-   started in the meantime may have run there until the sidecar heard of it (the strict start prevents this): such a
-   time is reported, and must end within LATE_NS;
+2. the noisy containers' own records: none of their processes was on those CPUs while it was settled. A container that
+  started in the meantime may have run there until the sidecar learned of it (the strict start prevents this): such a
+  time is reported, and must end within LATE_NS;
 3. its counters beside the plain container's, over the same time.
 """
 
@@ -36,7 +36,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Figures:
-    """How a steady workload fared, a second on average."""
+    """How a steady workload fared, per second on average."""
 
     allowed: tuple[str, ...]
     seconds: int
@@ -57,8 +57,9 @@ def cpus_of(text: str) -> frozenset[int]:
 
 
 def settled_spans(lines: Sequence[Line], end: int) -> list[Span]:
-    """Return when the exclusive container was settled, by what it was told and when it read it; `end` closes the last
-    span.
+    """Return when the exclusive container was settled, by the projections that it read and the times when it read them.
+
+    `end` closes the last span.
     """
     spans: list[Span] = []
     open_since: tuple[int, str] | None = None
@@ -103,7 +104,7 @@ def figures(seconds: Sequence[Line]) -> Figures | None:
 
 @dataclass(frozen=True)
 class Intrusion:
-    """A noisy process on a settled CPU: how long at most, and how long after its container was born it ended."""
+    """A noisy process on a settled CPU: its longest possible time, and when it ended after its container's start."""
 
     cpu: int
     length_ns: int
@@ -121,7 +122,7 @@ def intrusions(lines: Sequence[Line], spans: Sequence[Span]) -> list[Intrusion]:
     birth = 0
     for line in lines:
         if line["kind"] == "started":
-            birth = line["at"]  # a restart is a birth too
+            birth = line["at"]  # a restart counts as well
         elif line["kind"] == "ran":
             for cpu, (first, last) in line["seen"].items():
                 for span in spans:
@@ -141,14 +142,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the evidence says: the counters of both steady workloads, and the findings. All must be true."""
+    """The counters of both steady workloads, and the findings. All findings must be true."""
 
     settled_seconds: float
     own: Figures | None
     beside: Figures | None
     findings: tuple[Finding, ...]
     late_ms: float
-    """How long at most a newborn neighbour was on a settled CPU, in milliseconds; 0 if none was."""
+    """How long at most a new neighbour was on a settled CPU, in milliseconds; 0 if none was."""
 
     @property
     def is_true(self) -> bool:

@@ -1,4 +1,4 @@
-"""The demo's compose project: bring parts of it up and down, and read what they say."""
+"""The demo's compose project: bring parts of it up and down, and read their output."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Project:
     file: str = "compose.yaml"
 
     def up(self, *services: str, scale: str | None = None) -> None:
-        """Create and start services, and nothing besides; `scale` is like "noisy=2"."""
+        """Create and start services, and nothing else; `scale` is like "noisy=2"."""
         more = ["--scale", scale] if scale else []
         self._run(
             f"start {' and '.join(services)}", "up", "-d", "--no-build", "--no-deps", "--no-recreate", *more, *services
@@ -40,7 +40,7 @@ class Project:
         self._run(f"restart {service}", "restart", service)
 
     def down(self) -> None:
-        """Remove the project: containers, volumes and all."""
+        """Remove the project, including containers and volumes."""
         self._run("take the project down", "down", "--volumes", "--remove-orphans", "--timeout", "5")
 
     def containers(self, service: str, *, running_only: bool = False) -> list[str]:
@@ -53,7 +53,7 @@ class Project:
         return output("docker", "ps", *every, "--quiet", "--no-trunc", *filters).split()[::-1]
 
     def lines(self, container: str) -> list[dict[str, Any]]:
-        """Return what a workload wrote on its stdout: one object a line."""
+        """Return what a workload wrote on its stdout: one object per line."""
         return list(_objects(attempt("docker", "logs", container).stdout))
 
     def ask(self, *words: str, terminal: bool = False) -> subprocess.CompletedProcess[str]:
@@ -70,24 +70,24 @@ class Project:
         return said.stdout.rstrip() if said.returncode == 0 else "the sidecar is not ready yet"
 
     def is_ready(self) -> bool:
-        """Return whether the sidecar answers. HostLacks if it ended."""
+        """Return whether the sidecar answers. Raise HostLacks if it ended."""
         if self.has_failed("sidecar"):
             raise HostLacks("the sidecar ended by itself")
         return self.ask("status").returncode == 0
 
     def release(self) -> None:
-        """Have the sidecar stop and release everything: other containers get back their cpusets."""
+        """Stop the sidecar and release everything: other containers regain their cpusets."""
         self.stop("sidecar")
         self._run("give everything back", "run", "--rm", "-T", "--no-deps", "sidecar", "release")
 
     def strangers(self) -> list[str]:
-        """Return the containers on this engine, running or not, that are not of this project."""
+        """Return the containers on this engine, running or not, that do not belong to this project."""
         every = output("docker", "ps", "--all", "--quiet").split()
         ours = output("docker", "ps", "--all", "--quiet", f"--filter=label=com.docker.compose.project={NAME}").split()
         return [container for container in every if container not in ours]
 
     def has_failed(self, service: str) -> bool:
-        """Return whether a container of this service ended by itself, and was perhaps started again."""
+        """Return whether a container of this service ended by itself; it may have been started again."""
         form = "{{.RestartCount}} {{.State.Status}}"
         ends = [attempt("docker", "inspect", "--format", form, each).stdout for each in self.containers(service)]
         return any(not end.startswith("0 ") or "exited" in end for end in ends)

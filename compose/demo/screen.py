@@ -21,8 +21,8 @@ News = tuple[int, str, str]
 
 
 class Screen:
-    """`status` asks the sidecar for its status, as text with or without colours. `news` is what workloads said since it
-    was last asked: when (CLOCK_MONOTONIC nanoseconds), who, and a sentence.
+    """`status` asks the sidecar for its status, as text with or without colours. `news` returns what workloads reported
+    since the last call: a time (CLOCK_MONOTONIC nanoseconds), a workload, and a sentence.
     """
 
     def __init__(self, status: Callable[[bool], str], news: Callable[[], Iterable[News]] | None = None) -> None:
@@ -49,7 +49,7 @@ class Screen:
         self._console.print(self._picture(), soft_wrap=True)
 
     def until(self, is_done: Callable[[], bool], what: str, seconds: float) -> None:
-        """Wait for something to become true, with the status live in a terminal. HostLacks if it never does."""
+        """Wait for something to become true, with the status live in a terminal. Raise HostLacks if it never does."""
         deadline = time.monotonic() + seconds
         if not self._console.is_terminal:
             while not is_done():
@@ -93,7 +93,7 @@ class Screen:
         self._console.print(table)
 
     def verdict(self, is_true: bool, text: str) -> None:
-        """One finding, with a mark."""
+        """Print one finding, with a mark."""
         self._console.print(
             Text("  yes  " if is_true else "  NO   ", style="bold green" if is_true else "bold red") + Text(text),
             soft_wrap=True,

@@ -1,4 +1,4 @@
-"""The same story on a machine of 96 CPUs, simulated: what `cpuset-sidecar simulate` says, in its own words."""
+"""The same story on a machine of 96 CPUs, simulated: the output of `cpuset-sidecar simulate`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCENARIO = FOLDER / "scenarios" / "dynamic.toml"
 
 
 def retell(screen: Screen, *, is_all_there_is: bool) -> bool:
-    """Simulate it and show it. Returns whether every law held, which the simulator checks after each instant."""
+    """Simulate it and show it. Return whether every law held; the simulator checks them after each instant."""
     screen.headline(
         "SIMULATED in virtual time: the same on a machine with 96 CPUs. The decisions are the sidecar's own."
     )

@@ -1,5 +1,6 @@
 """The story of the policy `static`: an exclusive container, a plain one and a noisy neighbour, and the proof that the
-first one ran alone."""
+first one ran alone.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +82,7 @@ def tell(screen: Screen, verdict: Verdict) -> int:
 
 
 def spans_of(project: Project, exclusive: str) -> list[Span]:
-    """Return since when the exclusive container is settled, by its own words."""
+    """Return since when the exclusive container has been settled, by its own output."""
     return settled_spans(project.lines(exclusive), time.monotonic_ns())
 
 
@@ -91,6 +92,6 @@ def seconds_of(project: Project, container: str) -> list[Line]:
 
 
 def released(project: Project, plain: str) -> bool:
-    """Return whether the plain container was told a pool that is all that the machine has."""
+    """Return whether the plain container read a shared pool of all CPUs of the machine."""
     told = [line for line in project.lines(plain) if line["kind"] == "told"]
     return bool(told) and len(cpus_of(told[-1]["cpus"])) == machine_size()

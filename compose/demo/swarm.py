@@ -1,8 +1,8 @@
 """The demo of a swarm: three nodes on this machine, the stack of swarm.yaml on them, and the proof of what happened.
 
 The nodes are those of the live tests: engines in namespaces of their own. Each runs the sidecar's image as a task of a
-global service, and each can grant one CPU (all share this machine, and each takes it for its own). What the kernel says
-of the workers' processes is compared with what is promised; exit code 0 if all of it is so.
+global service, and each can grant one CPU (all share this machine, and each treats it as its own). The kernel's view
+of the workers' processes is compared with the promises; exit code 0 if all of them hold.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from tests.live.swarmnodes import HOME, KIND, Node, Swarm, a_swarm
 
 STACK = "cpus"
 SECONDS = 90.0
-REGISTRY = "127.0.0.1:1"  # nothing listens there: a node that asks is refused at once, and uses what it has
+REGISTRY = "127.0.0.1:1"  # nothing listens there: a node that asks is refused at once, and uses the image that it has
 
 
 class Demo:
-    """The story over one swarm. `failures` are the findings that are not so."""
+    """The story over one swarm. `failures` are the findings that are not true."""
 
     def __init__(self, swarm: Swarm) -> None:
         self.swarm = swarm
@@ -129,12 +129,12 @@ class Demo:
         self._finding(what, is_true=True)
 
     def _alone(self) -> int:
-        """Return how many workers the kernel keeps on the CPU that is given, and on no other."""
+        """Return how many workers the kernel keeps on the granted CPU, and on no other."""
         ids = [id for found in self._workers().values() for id in found]
         return sum(1 for id in ids if str(self.kernel.allowed(id)) == self.last)
 
     def _are_all_told(self) -> bool:
-        """Return whether each worker wrote that it read: settled, on the CPU that is given."""
+        """Return whether each worker wrote that it read: settled, on the granted CPU."""
         for node in self.swarm.nodes:
             for id in self._workers().get(node.name, []):
                 said = attempt("docker", "--host", f"unix://{node.socket_path}", "logs", id).stdout.splitlines()
@@ -144,7 +144,7 @@ class Demo:
         return True
 
     def _workers(self) -> dict[str, list[str]]:
-        """Return the workers' containers that run, by the node's name; nodes without are left out."""
+        """Return the running containers of the workers, by the node's name; nodes without any are left out."""
         found: dict[str, list[str]] = {}
         for node in self.swarm.nodes:
             wanted = json.dumps({"label": [f"com.docker.swarm.service.name={STACK}_worker"], "status": ["running"]})

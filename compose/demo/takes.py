@@ -1,15 +1,15 @@
-"""What elastic workloads' own lines prove of the policy `dynamic`: pure functions from lines to findings.
+"""What elastic workloads' own lines prove about the policy `dynamic`: pure functions from lines to findings.
 
 The claims, each from what the workloads wrote themselves:
 
-1. every CPU that one of them lost had been announced to it as leaving before;
+1. every CPU that a workload lost had been announced to it as leaving before;
 2. a workload that acknowledges is never forced: it was off the CPUs by then, and did not return before they were
-   granted again;
+  granted again;
 3. a workload that never acknowledges keeps its CPUs for the whole notice; then they are taken, and counted as forced;
-4. none was on a CPU of another. (A new workload may be, at its first instructions: evidence.py says why);
+4. none was on a CPU of another. (A new workload may be, at its first instructions: evidence.py explains why);
 5. each always had its original CPUs.
 
-The only thing that is not from their lines is how many takes the sidecar counted as forced, which must agree.
+Only the number of takes that the sidecar counted as forced is not from their lines; the two must agree.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ Words = Mapping[str, Sequence[Line]]
 
 @dataclass(frozen=True)
 class Take:
-    """CPUs that a workload lost, by its own words; times are CLOCK_MONOTONIC nanoseconds, None for what was not said.
+    """CPUs that a workload lost, by its own lines; times are CLOCK_MONOTONIC nanoseconds, None if there is no such
+    line.
 
     `told` is when it read that the last of them was leaving, `notice` how many seconds it was promised then, `said`
-    when it acknowledged, `gone` when it read that it has them no more.
+    when it acknowledged, `gone` when it read that it no longer has them.
     """
 
     cpus: frozenset[int]
@@ -39,7 +40,7 @@ class Take:
 
     @property
     def seconds(self) -> float:
-        """From being told to losing them; 0 if it was not told."""
+        """From reading about the loss to the loss; 0 if it did not read about it."""
         return 0.0 if self.told is None else (self.gone - self.told) / 1e9
 
 
@@ -58,7 +59,7 @@ def takes(lines: Sequence[Line]) -> list[Take]:
             now, leaving = owned(line), cpus_of(line["leaving"])
             if lost := held - now:
                 found.append(_take(lost, told, said, line["at"]))
-            # What is not leaving any more has been lost, or may stay after all.
+            # What is no longer leaving has been lost, or may stay after all.
             told = {cpu: when for cpu, when in told.items() if cpu in leaving}
             said = {cpu: when for cpu, when in said.items() if cpu in leaving}
             for cpu in leaving - told.keys():
@@ -79,9 +80,9 @@ def _take(lost: frozenset[int], told: Mapping[int, tuple[int, float]], said: Map
 
 
 def owned(line: Line) -> frozenset[int]:
-    """Return the CPUs of its own that a workload was told it has, those that are leaving included.
+    """Return a workload's exclusive CPUs by a line about its projection, including those that are leaving.
 
-    Not those that it still shares while its grant is to come.
+    CPUs that it still shares while it waits for its grant are left out.
     """
     if line["sharing"] != "exclusive":
         return frozenset()
@@ -89,7 +90,7 @@ def owned(line: Line) -> frozenset[int]:
 
 
 def growths(lines: Sequence[Line]) -> int:
-    """Return how often a workload was given CPUs besides those that it had."""
+    """Return how often a workload was granted CPUs in addition to those that it had."""
     count, held = 0, frozenset[int]()
     for line in lines:
         if line["kind"] == "told":
@@ -102,7 +103,7 @@ def growths(lines: Sequence[Line]) -> int:
 
 
 def own_spans(lines: Sequence[Line], until: int) -> list[Span]:
-    """Return when which CPUs were a workload's alone, and its to keep: told, settled, and not leaving."""
+    """Return when which CPUs were a workload's alone, and its to keep: reported, settled, and not leaving."""
     spans: list[Span] = []
     since, cpus = 0, frozenset[int]()
     for line in [*lines, {"kind": "ended", "at": until}]:
@@ -117,8 +118,8 @@ def own_spans(lines: Sequence[Line], until: int) -> list[Span]:
 
 
 def visits(lines: Sequence[Line]) -> Iterator[tuple[int, int, int, int]]:
-    """Yield where the busy processes of a workload were by their own notes: CPU, first and last, and the birth before
-    it.
+    """Yield where the busy processes of a workload were by their own records: CPU, first and last time there, and the
+    container's start before it.
     """
     birth = 0
     for line in lines:
@@ -156,9 +157,9 @@ def away_spans(lines: Sequence[Line], until: int) -> list[Span]:
 
 
 def strayed(lines: Sequence[Line]) -> bool:
-    """Return whether a workload with CPUs of its own was ever without one of its original ones."""
+    """Return whether a workload with exclusive CPUs ever lacked one of its original ones."""
     told = [line for line in lines if line["kind"] == "told" and line["sharing"] == "exclusive"]
-    # What it has not yet been given, it has not lost.
+    # A CPU that it has not been given yet is not lost.
     had = frozenset[int]()
     for line in told:
         original = cpus_of(line["original"])
@@ -237,7 +238,7 @@ def of_all(words: Words, until: int) -> Iterator[Finding]:
 
 
 def judge_small(words: Words, holder: str, waiter: str, forced: Mapping[str, int], until: int) -> list[Finding]:
-    """Judge the story with one CPU to grant: `holder` has it, `waiter` waits until it leaves."""
+    """Judge the story with one CPU to grant: `holder` has it, `waiter` waits until `holder` ends."""
     told = [line for line in words[waiter] if line["kind"] == "told"]
     waits = [line for line in told if line["sharing"] == "shared" and "asked for" in line["reason"]]
     has = [line for line in told if owned(line) and line["settled"]]

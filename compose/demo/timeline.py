@@ -10,11 +10,11 @@ from compose.demo.evidence import Line, cpus_of
 from compose.demo.takes import owned
 
 _OBVIOUS = re.compile(r"^(?:in the shared pool: |(?:gained [\d,-]+)?(?: and )?(?:gave up [\d,-]+)?: )")
-HOLD_BACK_NS = 150_000_000  # the logs are read one after the other: a younger line may have an older one behind it
+HOLD_BACK_NS = 150_000_000  # the logs are read one after the other: an older line may still follow a younger one
 
 
 class Project(Protocol):
-    """Where the lines are."""
+    """The source of the lines."""
 
     def containers(self, service: str) -> list[str]:
         """Return the ids of a service's containers."""
@@ -83,7 +83,7 @@ def _told(before: Line | None, now: Line) -> str:
 
 
 class Words:
-    """What the containers of some services have said so far."""
+    """The output of the containers of some services so far."""
 
     def __init__(self, project: Project, services: Sequence[str]) -> None:
         self.lines: dict[str, list[Line]] = {service: [] for service in services}
@@ -98,7 +98,7 @@ class Words:
             ]
 
     def last(self, service: str) -> Line | None:
-        """Return what a workload was last told since its start; None if it does not run, or was told nothing."""
+        """Return the last projection that a workload read since its start; None if it does not run, or read none."""
         for line in reversed(self.lines[service]):
             if line["kind"] in ("started", "ended"):
                 return None
@@ -107,18 +107,16 @@ class Words:
         return None
 
     def has(self, service: str) -> int:
-        """Return how many CPUs of its own a workload has to keep, settled; 0 while that is in change."""
+        """Return how many settled exclusive CPUs a workload has, none of them leaving; 0 while that changes."""
         last = self.last(service)
         return len(owned(last)) if last and last["settled"] and not last["leaving"] else 0
 
     def latest(self) -> int:
-        """Return when anything happened to any of them last; 0 if nothing did."""
+        """Return when anything last happened to any of them; 0 if nothing did."""
         return max((line["at"] for lines in self.lines.values() for line in lines if line["kind"] != "ran"), default=0)
 
     def news(self, now: int) -> list[tuple[int, str, str]]:
-        """Return what was not returned before, and is old enough that nothing older can follow: when, who, and a
-        sentence.
-        """
+        """Return the new sentences that are old enough that nothing older can follow: time, workload, and sentence."""
         found: list[tuple[int, str, str]] = []
         for service, lines in self.lines.items():
             told = [(at, text) for at, text in sentences(lines) if at < now - HOLD_BACK_NS]

@@ -13,8 +13,8 @@ STATE, PROCESSOR = 0, 36  # proc(5), /proc/PID/stat: fields 3 and 39, counted fr
 
 
 def last_cpu(stat: str) -> int | None:
-    """Return the CPU of a thread that runs or is ready to run; None of one that sleeps: where it fell asleep is no
-    matter.
+    """Return the CPU of a thread that runs or is ready to run; None for a sleeping thread, whose last CPU is
+    irrelevant.
     """
     fields = stat.rpartition(")")[2].split()
     return int(fields[PROCESSOR]) if fields[STATE] == "R" else None
@@ -26,7 +26,7 @@ def members(container: str) -> list[int]:
 
 
 def _belongs(process: Path, container: str) -> bool:
-    with suppress(OSError):  # it ended while we looked
+    with suppress(OSError):  # it ended during the look
         return container in (process / "cgroup").read_text()
     return False
 
@@ -45,11 +45,11 @@ class Witness:
         self._pids = [pid for container in containers for pid in members(container)]
 
     def start(self) -> None:
-        """Begin."""
+        """Begin sampling."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End; what was seen stays."""
+        """End sampling; the samples stay."""
         self._ending.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -62,7 +62,7 @@ class Witness:
     def _sample(self) -> None:
         while not self._ending.wait(PERIOD_SECONDS):
             for pid in self._pids:
-                # Time first, for a note must not say that it was there later than it was. Processes end while we look.
+                # Time first: a record must not be later than the visit. Processes may end during the look.
                 at = time.monotonic_ns()
                 with suppress(OSError, IndexError):
                     for task in Path(f"/proc/{pid}/task").iterdir():

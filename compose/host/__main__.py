@@ -34,11 +34,11 @@ def main() -> int:
 
 
 def with_engine(command: list[str]) -> int:
-    """Run a command while an engine answers. Returns its exit code."""
+    """Run a command while an engine answers. Return its exit code."""
     bring_busybox()
     with engine():
         child = subprocess.Popen(command)
-        # The terminal sends Ctrl-C to the child too: it ends by itself, and only then may the engine go.
+        # The terminal sends Ctrl-C to the child too: it ends by itself, and only then may the engine end.
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda *_: child.terminate())
         try:
@@ -50,13 +50,13 @@ def with_engine(command: list[str]) -> int:
 
 
 def bring_busybox() -> None:
-    """Install busybox, of which the live tests make their images, if possible; otherwise they skip and say so."""
+    """Install busybox if possible: the live tests make their images from it, and without it skip and report that."""
     if not Path("/bin/busybox").exists() and packages.installable():
         packages.install(["busybox-static"], "the live tests build their own images")
 
 
 def forget() -> int:
-    """Remove what `make demo` and `make test` brought to this host and kept: packages, cached images and wheels."""
+    """Remove what `make demo` and `make test` left on this host: packages, cached images and wheels."""
     gone = packages.remove_ours() if packages.installable() else []
     say(f"removed packages: {' '.join(gone)}" if gone else "no packages to remove")
     shutil.rmtree(cache())

@@ -1,4 +1,4 @@
-"""A base image out of the distribution's packages, for where no registry can be reached: Python and a shell.
+"""A base image made of the distribution's packages, if no registry can be reached: Python and a shell.
 
 apt chooses and fetches the packages against an empty list of installed ones, and they are unpacked without being
 configured: twenty megabytes instead of a whole system, in seconds, and without root.
@@ -20,7 +20,9 @@ SETTINGS = ("ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 
 
 def make_base() -> str:
-    """Make the base image, from the cached file system if there is one. Returns its name. HostLacks without apt."""
+    """Make the base image, from the cached file system if there is one, and return its name. Raise HostLacks without
+    apt.
+    """
     if not has("apt-get") or not has("dpkg-deb"):
         raise HostLacks(
             "no registry can be reached, and there is no apt: set BASE=... to a local image with Python 3.11 or newer"
@@ -50,7 +52,7 @@ def make_base() -> str:
 
 
 def python_package() -> str:
-    """Return the distribution's package of a Python that is new enough. HostLacks if it has none."""
+    """Return the distribution's package of a Python that is new enough. Raise HostLacks if it has none."""
     for _ in range(2):
         for name in ("python3", "python3.13", "python3.12", "python3.11"):
             for line in attempt("apt-cache", "policy", name).stdout.splitlines():
@@ -99,7 +101,7 @@ def unpack(folder: Path, python: str) -> None:
             check=True,
         )
     shutil.rmtree(root / "usr/share/locale", ignore_errors=True)
-    # The tools of a shell script, without the package that holds each: busybox is all of them.
+    # The tools of a shell script, without the package of each: busybox provides them all.
     names = output(str(root / "bin/busybox"), "--list").split()
     for name in names:
         if name != "busybox" and not (root / "usr/bin" / name).exists() and not (root / "usr/sbin" / name).exists():

@@ -1,4 +1,4 @@
-"""Run other programs, and say in one sentence what failed."""
+"""Run other programs, and report failures in one sentence."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pathlib import Path
 
 
 class HostLacks(Exception):
-    """This host cannot do what is asked. The message says why, and what to do about it."""
+    """This host cannot do what is asked. The message has the reason and the cure."""
 
 
 def say(text: str) -> None:
-    """Print one line on stderr for the person who waits: stdout is for results."""
+    """Print one line of progress on stderr: stdout is for results."""
     print(f"==> {text}", file=sys.stderr, flush=True)
 
 
 def output(*command: str, timeout: float = 60) -> str:
-    """Return the standard output of a program, stripped. HostLacks with its last words if it fails.
+    """Return the standard output of a program, stripped. Raise HostLacks with the end of its output if it fails.
 
     `timeout` is in seconds.
     """
@@ -42,7 +42,7 @@ def attempt(*command: str, timeout: float = 60) -> subprocess.CompletedProcess[s
 
 
 def quietly(what: str, command: Sequence[str], *, env: dict[str, str] | None = None, cwd: Path | None = None) -> None:
-    """Run a long program without its chatter. HostLacks with the end of its output if it fails."""
+    """Run a long program without its output. Raise HostLacks with the end of its output if it fails."""
     done = subprocess.run(
         command,
         env={**os.environ, **(env or {})},
@@ -57,7 +57,7 @@ def quietly(what: str, command: Sequence[str], *, env: dict[str, str] | None = N
 
 
 def tail(text: str, lines: int = 15) -> str:
-    """Return the last lines of a program's output, indented: where the reason usually stands."""
+    """Return the last lines of a program's output, indented: the reason is usually there."""
     return "\n".join("    " + line for line in text.strip().splitlines()[-lines:])
 
 
@@ -73,7 +73,7 @@ def has(program: str) -> bool:
 
 
 def cache() -> Path:
-    """Return where we may keep what was costly to make (removed by `make demo-clean`)."""
+    """Return the folder for what was costly to make (`make demo-clean` removes it)."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     path = Path(base) / "cpuset-sidecar"
     path.mkdir(parents=True, exist_ok=True)

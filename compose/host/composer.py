@@ -1,4 +1,4 @@
-"""Docker Compose as it is found: the client's plugin, the program of its own, or the distribution's package."""
+"""Docker Compose as it is found: the client's plugin, the stand-alone program, or the distribution's package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ADVICE = """neither `docker compose` nor `docker-compose` is installed:
 
 
 def compose_command() -> tuple[str, ...]:
-    """Return the words that start Docker Compose; installed if need be. HostLacks if there is none."""
+    """Return the words that start Docker Compose; install it if necessary. Raise HostLacks if there is none."""
     words = find()
     if words is None and installable():
         install(compose_packages(), "Docker Compose is missing")
@@ -22,7 +22,7 @@ def compose_command() -> tuple[str, ...]:
 
 
 def find() -> tuple[str, ...] | None:
-    """Return the words that start the Docker Compose that is here, or None."""
+    """Return the words that start the installed Docker Compose, or None."""
     for words in (("docker", "compose"), ("docker-compose",)):
         if attempt(*words, "version").returncode == 0:
             return words
@@ -30,9 +30,7 @@ def find() -> tuple[str, ...] | None:
 
 
 def compose_packages() -> list[str]:
-    """Return what to install for Docker Compose: nothing where there is one, else the newer of what this distribution
-    has.
-    """
+    """Return what to install for Docker Compose: nothing if it is there, else this distribution's newer package."""
     if find():
         return []
     return ["docker-compose-v2" if candidate("docker-compose-v2") else "docker-compose"]

@@ -1,11 +1,11 @@
-"""A container engine for as long as it is needed: the one that is there, or one started here and stopped again.
+"""A container engine for as long as it is needed: the existing one, or one that is started here and stopped again.
 
 1. An engine that answers is used and left as it is: DOCKER_HOST, the current Docker context, the socket.
-2. DOCKER_HOST that does not answer is an error: that engine was chosen, and no other will do.
+2. A silent engine at DOCKER_HOST is an error: that engine was chosen, and no other will do.
 3. No engine, but root on Debian or Ubuntu: the distribution's engine is installed if it is missing, and started.
-   Where systemd runs, by systemd. Elsewhere as a child of ours on the usual socket, with files of its own (`PRIVATE`)
-   and without a bridge, so that it changes neither addresses nor firewall, and nothing remains when it ends.
-4. Anything else: say what to do, and stop.
+  If systemd runs, by systemd. Otherwise as a child process on the usual socket, with files of its own (`PRIVATE`)
+  and without a bridge, so that it changes neither addresses nor firewall, and nothing remains when it ends.
+4. Anything else: print what to do, and stop.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ADVICE = """no container engine answers, and this program cannot install one her
 
 @dataclass(frozen=True)
 class EngineFound:
-    """An engine that answers. `socket` is its path as containers mount it; `started` says that we brought it up."""
+    """An engine that answers. `socket` is its path as containers mount it; `started` tells if it was started here."""
 
     version: str
     socket: str
@@ -51,9 +51,9 @@ class EngineFound:
 
 @contextmanager
 def engine(*, with_compose: bool = False) -> Iterator[EngineFound]:
-    """Provide an engine that answers, and restore it afterwards. HostLacks if there is none.
+    """Provide an engine that answers, and restore the host afterwards. Raise HostLacks if there is none.
 
-    With `with_compose`, Docker Compose is installed in the same go if an engine has to be installed.
+    With `with_compose`, Docker Compose is installed together with the engine if that has to be installed.
     """
     version, problem = probe()
     if version is not None:
@@ -80,7 +80,7 @@ def engine(*, with_compose: bool = False) -> Iterator[EngineFound]:
 
 
 def probe() -> tuple[str | None, str]:
-    """Return the version of the engine that answers, or None and what was said instead."""
+    """Return the version of the engine that answers, or None and the message instead."""
     if not has("docker"):
         return None, "no docker command"
     done = attempt("docker", "version", "--format", "{{.Server.Version}}", timeout=20)
@@ -94,7 +94,7 @@ def socket_path() -> str:
         os.environ.get("DOCKER_HOST")
         or attempt("docker", "context", "inspect", "--format", "{{.Endpoints.docker.Host}}").stdout.strip()
     )
-    # Of an engine on another host only its usual place is known.
+    # For an engine on another host only its usual place is known.
     return address.removeprefix("unix://") if address.startswith("unix://") else str(DEFAULT_SOCKET)
 
 
@@ -135,7 +135,7 @@ def _by_systemd(was_installed: bool) -> Iterator[None]:
         say("stopping the engine that was started")
         attempt("systemctl", "stop", *UNITS, timeout=2 * STOP_SECONDS)
         if not was_installed:
-            # A package that we brought must not start an engine at the next boot.
+            # A package that was installed here must not start an engine at the next boot.
             attempt("systemctl", "disable", *UNITS)
 
 
@@ -168,7 +168,7 @@ def _by_hand() -> Iterator[Path]:
         say("stopping the engine that was started")
         _end(daemon)
         DEFAULT_SOCKET.unlink(missing_ok=True)
-        # Where the file system below is not shared, dockerd mounts its folder on itself, and may leave it so.
+        # If the file system below is not shared, dockerd mounts its folder on itself, and may leave it so.
         attempt("umount", str(PRIVATE))
         for path in (RUN, PRIVATE, *(_traces() - traces)):
             _remove(path)
@@ -190,13 +190,13 @@ def _end(daemon: subprocess.Popen[bytes]) -> None:
     try:
         daemon.wait(STOP_SECONDS)
     except subprocess.TimeoutExpired:
-        # Its containerd and shims are in the session that we made for it.
+        # Its containerd and shims are in the session that was made for it.
         os.killpg(daemon.pid, signal.SIGKILL)
         daemon.wait()
 
 
 def _end_leftover(pidfile: Path) -> None:
-    """Stop an engine of ours whose starter was killed, if the process is still the one that was started."""
+    """Stop an engine whose starter was killed, if the process is still the one that was started."""
     with suppress(ValueError, OSError):
         pid = int(pidfile.read_text())
         if str(PRIVATE).encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -207,7 +207,7 @@ def _end_leftover(pidfile: Path) -> None:
 
 
 def _traces() -> set[Path]:
-    """Return what any engine makes outside the folders that it is given: sockets, its key, its containers' cgroups."""
+    """Return what any engine makes outside its configured folders: sockets, its key, its containers' cgroups."""
     fixed = {Path("/run/docker"), Path("/run/containerd"), Path("/etc/docker"), Path("/etc/docker/key.json")}
     return {path for path in fixed.union([CGROUPS / "docker"], CGROUPS.glob("*/docker")) if path.exists()}
 

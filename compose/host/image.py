@@ -1,9 +1,9 @@
 """The image: its base, the wheels that go into it, and the build.
 
-1. The base is python:3-slim if it is here or can be pulled; else one out of the distribution's packages (`base.py`).
-2. The wheels are fetched by this host's pip for the base's Python, because pip inside a build knows neither the host's
-   proxy nor its package index. They lie in compose/wheels, and the Dockerfile installs from there, without network.
-3. The build uses BuildKit where the client has it, else the classic builder.
+1. The base is python:3-slim if it is here or can be pulled; else one made of the distribution's packages (`base.py`).
+2. This host's pip fetches the wheels for the base's Python, because pip inside a build knows neither the host's proxy
+  nor its package index. They lie in compose/wheels, and the Dockerfile installs from there, without network.
+3. The build uses BuildKit if the client has it, else the classic builder.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ WHEELS = ROOT / "compose" / "wheels"
 PUBLIC_BASE = "python:3-slim"
 TARGETS = {"sidecar": "cpuset-sidecar:local", "demo": "cpuset-sidecar-demo:local"}
 STAGE_LABEL = "cpuset-sidecar.stage"
-SILENCE_SECONDS = 30  # a pull that says nothing for so long is talking to a wall
-# The glibc of the base is at least that of Debian 12 (2.36): all older platform tags will do as well.
+SILENCE_SECONDS = 30  # a pull without any output for this long has no connection
+# The glibc of the base is at least that of Debian 12 (2.36): all older platform tags are compatible as well.
 GLIBC = ("2_36", "2_35", "2_34", "2_31", "2_28", "2_27", "2_24", "2_17", "2014", "2_12", "2010", "2_5", "1")
-# Needed in the image though no resolver on another Python might say so: they depend on the Python's version.
+# Needed in the image although a resolver on another Python may miss them: they depend on the Python's version.
 ALWAYS = ("pyasyncore", "typing_extensions", "pip")
 
 
@@ -37,7 +37,7 @@ def tags() -> set[str]:
 
 
 def build_images() -> None:
-    """Build both images. HostLacks if that fails."""
+    """Build both images. Raise HostLacks if that fails."""
     base = find_base(tags())
     fetch_wheels(base)
     # The classic builder keeps the container of a step that failed, unless told otherwise.
@@ -51,7 +51,7 @@ def build_images() -> None:
 
 
 def remove_images(present: set[str]) -> None:
-    """Remove the images that `build_images` brought, but those that were `present` before, and what builders leave."""
+    """Remove the images that `build_images` made, except those that were `present` before, and what builders leave."""
     for tag in (*TARGETS.values(), OWN_BASE, PUBLIC_BASE):
         if tag not in present:
             attempt("docker", "image", "rm", tag)
@@ -59,7 +59,7 @@ def remove_images(present: set[str]) -> None:
 
 
 def find_base(present: set[str]) -> str:
-    """Return the name of a base image: BASE of the environment, the public one, or one of our own making."""
+    """Return the name of a base image: BASE of the environment, the public one, or one made here."""
     if chosen := os.environ.get("BASE"):
         return chosen
     for name in (PUBLIC_BASE, OWN_BASE):
@@ -74,7 +74,9 @@ def find_base(present: set[str]) -> str:
 
 
 def pull(image: str) -> str | None:
-    """Pull an image. None if that worked, else why not, in one line. Gives up after SILENCE_SECONDS of silence."""
+    """Pull an image. Return None if that worked, else the reason, in one line. Give up after SILENCE_SECONDS of
+    silence.
+    """
     words: list[str] = []
     spoke = threading.Event()
 
@@ -90,7 +92,7 @@ def pull(image: str) -> str | None:
         listener.start()
         try:
             while listener.is_alive():
-                # Once a registry has answered, a slow line may take its time over a layer, of which nothing is said.
+                # Once a registry has answered, a slow line may take its time over a layer, without any output.
                 patience = SILENCE_SECONDS * (10 if words else 1)
                 spoke.clear()
                 listener.join(patience)
@@ -100,12 +102,12 @@ def pull(image: str) -> str | None:
             if listener.is_alive():
                 process.kill()
                 listener.join()
-    # Of a chain of reasons, the first cause stands last.
+    # In a chain of reasons, the first cause is last.
     return None if process.returncode == 0 else (words[-1].rpartition(": ")[2] if words else "no reason given")
 
 
 def fetch_wheels(base: str) -> None:
-    """Put the wheels for the Python of `base` into compose/wheels, unless they are there. HostLacks if that fails."""
+    """Put the wheels for the Python of `base` into compose/wheels, if they are missing. Raise HostLacks on failure."""
     code = "import sys, platform; print('%d.%d' % sys.version_info[:2], platform.machine(), platform.libc_ver()[0])"
     version, machine, *libc = output(
         "docker", "run", "--rm", "--network=none", "--entrypoint=python3", base, "-c", code
@@ -121,7 +123,7 @@ def fetch_wheels(base: str) -> None:
     for old in WHEELS.glob("*.whl"):
         old.unlink()
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-    # Only a source release exists of pyinotify: pure Python, so a wheel made by any Python is good for all.
+    # pyinotify has only a source release: pure Python, so a wheel made by any Python works for all.
     quietly(
         "build pyinotify",
         [*pip, "wheel", "--no-deps", "-c", "constraints.txt", "-w", str(WHEELS), "pyinotify"],
@@ -142,7 +144,7 @@ def fetch_wheels(base: str) -> None:
 
 
 def requirements() -> list[str]:
-    """Return what the sidecar needs at run time and to be built, as pyproject.toml says."""
+    """Return what the sidecar needs at run time and for its build, from pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     return [
         *project["build-system"]["requires"],

@@ -1,4 +1,4 @@
-"""The distribution's packages: install what is missing on Debian and Ubuntu, and remember what we installed."""
+"""The distribution's packages: install missing ones on Debian and Ubuntu, and remove those that were installed here."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def installed() -> frozenset[str]:
 
 
 def install(packages: Iterable[str], why: str) -> None:
-    """Install packages with what they need, start none of their services, and note the new ones for `remove_ours`.
+    """Install packages and their dependencies, start none of their services, and note the new ones for `remove_ours`.
 
-    HostLacks if apt cannot.
+    Raise HostLacks if apt cannot.
     """
     wanted = list(packages)
     say(f"{why}: installing {' '.join(wanted)} from the distribution")
@@ -49,7 +49,7 @@ def install(packages: Iterable[str], why: str) -> None:
             try:
                 quietly("install packages", command, env=env)
             except HostLacks:
-                # Lists that are days old name files that the archive has replaced since: refresh once, then mean it.
+                # Lists that are days old name files that the archive has since replaced: refresh once, then fail.
                 quietly("refresh the package lists", ["apt-get", "-qq", "update"])
                 quietly("install packages", command, env=env)
     finally:
@@ -71,7 +71,7 @@ def _services_off() -> Iterator[None]:
 
 
 def remove_ours() -> list[str]:
-    """Purge every package that `install` ever brought here. Returns their names."""
+    """Purge every package that `install` ever installed here. Return their names."""
     leaving = sorted(installed().intersection(ours()))
     if leaving:
         quietly(
@@ -82,7 +82,7 @@ def remove_ours() -> list[str]:
 
 
 def ours() -> list[str]:
-    """Return the packages that we installed on this host and that are still noted as ours."""
+    """Return the packages that were installed here and are still noted for removal."""
     return _note_file().read_text().split() if _note_file().exists() else []
 
 

@@ -1,8 +1,8 @@
 """An elastic workload: a busy process for each CPU that it has. It follows: it leaves CPUs before they are taken,
-acknowledges that, and uses new ones. With `--deaf` it reads all that, but neither leaves nor acknowledges.
+acknowledges that, and uses new ones. With `--deaf` it reads its projection, but neither leaves nor acknowledges.
 
-One JSON line on stdout for each thing that happens to it, and two a second for each busy process: which CPUs it was on,
-and when. All times are CLOCK_MONOTONIC in nanoseconds, which all containers of a host share.
+It writes one JSON line on stdout for each event, and two a second for each busy process: which CPUs it was on, and
+when. All times are CLOCK_MONOTONIC in nanoseconds, which all containers of a host share.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ NOTE = 500_000_000
 MOST = 32  # visits in one note: a write of up to 4096 bytes is whole, pipe(7)
 TURN = 2_000_000
 PAUSE_SECONDS = 0.002  # where a server would wait for its next request
-VISIT = 20_000_000  # away from a CPU for longer than this, and coming back is another visit
+VISIT = 20_000_000  # after more than this time away, coming back to a CPU is another visit
 
 
 def report(kind: str, **facts: object) -> None:
-    """One line, written at once and whole: signals and other processes write too."""
+    """Write one line, at once and whole: signals and other processes write too."""
     os.write(1, (json.dumps({"kind": kind, "at": time.monotonic_ns(), **facts}) + "\n").encode())
 
 
@@ -40,7 +40,7 @@ class Workers:
         self._pids: list[int] = []
 
     def shrink(self, size: int) -> None:
-        """End those that are too many; returns when they have ended, and have said where they were."""
+        """End the surplus processes. Return when they have ended, and have reported where they were."""
         surplus, self._pids = self._pids[size:], self._pids[:size]
         for pid in surplus:
             os.kill(pid, signal.SIGTERM)
@@ -48,17 +48,17 @@ class Workers:
             os.waitpid(pid, 0)
 
     def move(self, cpus: CPUSet) -> None:
-        """Off all other CPUs, this process too: those that it starts inherit that."""
+        """Leave all other CPUs, with this process too: processes that it starts inherit that."""
         for pid in (0, *self._pids):
             try:
                 os.sched_setaffinity(pid, cpus)
             except OSError:
-                continue  # the CPUs are gone again: the next change says so
+                continue  # the CPUs are gone again: the next change will show it
 
     def grow(self, size: int) -> None:
-        """Start those that are missing."""
+        """Start the missing processes."""
         while len(self._pids) < size:
-            # Until it has a handler of its own, a child has its parent's.
+            # Until it sets its own handler, a child has its parent's.
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
             pid = os.fork()
             if pid == 0:
@@ -68,7 +68,7 @@ class Workers:
 
 
 def burn() -> None:
-    """Work until told to end, asking the kernel again and again which CPU this is (sched_getcpu(3))."""
+    """Work until SIGTERM, asking the kernel repeatedly which CPU this is (sched_getcpu(3))."""
     where = ctypes.CDLL(None, use_errno=True).sched_getcpu
     clock = time.monotonic_ns
     ends = False
@@ -85,7 +85,7 @@ def burn() -> None:
         seen: list[list[int]] = []
         latest: dict[int, list[int]] = {}
         while now - began < NOTE and len(seen) < MOST and not ends:
-            # The time is taken first: a note must not say that we were there later than we were.
+            # Time first: a record must not be later than the visit.
             now = clock()
             cpu = where()
             visit = latest.get(cpu)
@@ -118,11 +118,11 @@ def hear(told: Projection) -> None:
 
 
 def follow(workers: Workers, watch: ProjectionWatch, told: Projection) -> None:
-    """Leave, acknowledge, and only then use what is new."""
+    """Leave, acknowledge, and only then use new CPUs."""
     usable = told.cpus - told.leaving
     if not usable:
         return
-    # In the shared pool one process is enough: others work there too.
+    # In the shared pool one process is enough: other containers work there too.
     size = len(usable) if told.sharing is Sharing.EXCLUSIVE else 1
     workers.shrink(size)
     workers.move(usable)

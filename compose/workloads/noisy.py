@@ -1,7 +1,7 @@
-"""A noisy neighbour: a busy process for every CPU of the machine, each of which notes on which CPUs it finds itself.
+"""A noisy neighbour: a busy process for every CPU of the machine, each of which records the CPUs that it runs on.
 
-Two JSON lines a second and process on stdout: for each CPU, when it was first and last there, in CLOCK_MONOTONIC
-nanoseconds.
+Each process writes two JSON lines a second on stdout: for each CPU, when it was first and last there, in
+CLOCK_MONOTONIC nanoseconds.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ SECOND = 1_000_000_000
 
 
 def say(kind: str, **facts: object) -> None:
-    """One line, written at once."""
+    """Write one line, at once."""
     sys.stdout.write(json.dumps({"kind": kind, "at": time.monotonic_ns(), **facts}) + "\n")
     sys.stdout.flush()
 
 
 def burn(number: int) -> None:
-    """Loop until ended, asking the kernel each time which CPU this is (sched_getcpu(3))."""
+    """Work until ended, asking the kernel each time which CPU this is (sched_getcpu(3))."""
     where = ctypes.CDLL(None, use_errno=True).sched_getcpu
     clock = time.monotonic_ns
     while True:
         began = now = clock()
         seen: dict[int, list[int]] = {}
         while now - began < SECOND // 2:
-            # The time is taken first: a note must not say that we were there later than we were.
+            # Time first: a record must not be later than the visit.
             now = clock()
             cpu = where()
             visit = seen.setdefault(cpu, [now, now])

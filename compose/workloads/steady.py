@@ -1,6 +1,6 @@
 """A workload that must not be disturbed: it works without a pause, and counts each interruption.
 
-One JSON line on stdout for each change of its projected files, and one for each second of work. All times are
+It writes one JSON line on stdout for each change of its projected files, and one for each second of work. All times are
 CLOCK_MONOTONIC in nanoseconds, which all containers of a host share.
 """
 
@@ -21,13 +21,13 @@ STALL = 1_000_000  # a millisecond away from the CPU: ten thousand times the len
 
 
 def report(kind: str, **facts: object) -> None:
-    """One line, written at once: two threads use this."""
+    """Write one line, at once: two threads use this."""
     sys.stdout.write(json.dumps({"kind": kind, "at": time.monotonic_ns(), **facts}) + "\n")
     sys.stdout.flush()
 
 
 def allowed() -> str:
-    """Return the CPUs that the kernel lets this process run on, as it says itself."""
+    """Return the CPUs that the kernel lets this process run on, from its own status."""
     return status_field("Cpus_allowed_list")
 
 
@@ -53,7 +53,7 @@ def watch() -> None:
 
 
 def work() -> None:
-    """Loop until ended; each second, report how that went."""
+    """Work until ended; report each second of work."""
     clock = time.monotonic_ns
     while True:
         began = last = clock()
@@ -80,13 +80,14 @@ def work() -> None:
 
 
 def run_delay() -> int:
-    """Return nanoseconds that this thread was ready to run and had no CPU (second field of schedstat)."""
+    """Return the nanoseconds for which this thread was ready to run and had no CPU (second field of schedstat)."""
     return int(Path("/proc/thread-self/schedstat").read_text().split()[1])
 
 
 def main() -> None:
     """Watch in one thread, work in the main one."""
-    # The first process of a container has no default action for signals: else each stop would take its whole grace.
+    # The first process of a container has no default action for signals: without this, each stop would take its whole
+    # grace.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     report("started", allowed=allowed())
     threading.Thread(target=watch, daemon=True).start()

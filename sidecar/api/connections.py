@@ -1,8 +1,8 @@
-"""Who is served at once on one listener, and who goes first where places are short.
+"""Which connections of one listener are served at once, and which one loses its place when places are short.
 
-A connection takes one of `MOST` places, except while a route answers it that has places of its own: followers of events
-and starts that are held keep no others out. Where all are taken, a newcomer gets the place of the client that has kept
-the server waiting for longest: it is idle, or it sends or reads slowly.
+A connection takes one of `MOST` places, except while it is answered by a route with places of its own: followers of
+events and held starts keep no other connections out. If all places are taken, a new connection gets the place of the
+client that has kept the server waiting longest: it is idle, or it sends or reads slowly.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from sidecar.api.routing import Route, RouteTable
 from sidecar.log import Log
 
 MOST: Final = 64
-"""Connections at once: a few people, a scraper, and dashboards that stay."""
+"""Connections at once: a few people, a scraper, and dashboards that stay connected."""
 
 
 async def serve_connections(listener: socket.socket, table: RouteTable, log: Log) -> None:
-    """Serve until cancelled; then every connection is closed at once."""
+    """Serve until cancelled; then close every connection at once."""
     places = _Places()
 
     async def serve(stream: trio.SocketStream) -> None:
@@ -45,7 +45,7 @@ class _Places:
         self._served: set[HttpConnection] = set()
 
     def admit(self, newcomer: HttpConnection) -> bool:
-        """Give it a place, if need be another's; False where all are being answered."""
+        """Give it a place, if necessary that of another connection. Return False if all are being answered."""
         sharing = [each for each in self._served if each.route is None or not each.route.places]
         if len(sharing) >= MOST:
             waiting = {each: each.waits_since for each in sharing if each.waits_since is not None}
@@ -62,5 +62,5 @@ class _Places:
         self._served.discard(connection)
 
     def is_crowded(self, route: Route) -> bool:
-        """Whether all places of this route's own are taken."""
+        """Return whether all of this route's own places are taken."""
         return sum(each.route is route for each in self._served) >= route.places

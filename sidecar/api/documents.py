@@ -1,4 +1,4 @@
-"""What the API answers: worlds in, documents out; and what it is asked, as text in, values out. Pure."""
+"""What the API answers: worlds in, documents out; and what it reads of requests: text in, values out. Pure."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ T = TypeVar("T")
 
 
 _MOST: Final = 1_000_000
-"""CPUs, more than any machine has; a number of thousands of digits is no answer to anything."""
+"""CPUs, more than any machine has; a number of thousands of digits would be useless."""
 
 
 class Declined(SidecarError):
-    """A request that is not done, and why; `status` is the answer's in HTTP. `allow` names the methods that the route
-    takes, where the request came by another.
+    """A request that is declined, and why; `status` is the HTTP status of the answer. `allow` names the methods of the
+    route if the request used another.
     """
 
     def __init__(self, status: int, reason: str, *, allow: str = "") -> None:
@@ -39,29 +39,29 @@ class Declined(SidecarError):
 
 
 _STATUSES: Final = dict.fromkeys(RefusalCode, 409) | {RefusalCode.UNKNOWN_CONTAINER: 404}
-"""What HTTP says of a refusal: mostly that the request is not to be had as things are."""
+"""The HTTP status for a refusal: mostly, that the request conflicts with the present state."""
 
 
 def declined(refusal: Refusal, what: str = "") -> Declined:
-    """The answer to a request that was refused; `what` begins its sentence."""
+    """Return the answer to a refused request; `what` begins its sentence."""
     return Declined(_STATUSES[refusal.code], what + sentence(refusal))
 
 
 class ResizeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `resize` is asked: how many CPUs."""
+    """The body of `resize`: how many CPUs."""
 
     cpus: Annotated[int, msgspec.Meta(ge=-_MOST, le=_MOST)]
 
 
 class AckBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `ack` is asked: which take; None for the one that waits."""
+    """The body of `ack`: which take; None for the one that waits."""
 
     number: Annotated[int, msgspec.Meta(ge=0, le=2**62)] | None = None
 
 
 class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     """A container after a decision about its size: where it runs now (`cpus`), what it will have (`granted`), the size
-    that was ordered, what is leaving and until when, what it waits for; `short` says why it has fewer than ordered.
+    that was ordered, what is leaving and until when, what it waits for; `short` tells why it has fewer than ordered.
     """
 
     container: str
@@ -75,7 +75,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
-    """A move that a defragmentation made."""
+    """One move of a defragmentation."""
 
     container: str
     name: str
@@ -85,14 +85,14 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Defragmented(msgspec.Struct, frozen=True, kw_only=True):
-    """What a defragmentation did; `notes` say why where it did nothing."""
+    """What a defragmentation did; `notes` give the reason if it did nothing."""
 
     moves: tuple[Exchange, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 def found(world: World, wanted: str) -> ContainerView:
-    """The container of this name or id. Declined."""
+    """Return the container of this name or id. Raise Declined."""
     try:
         return find((each.view for each in world.containers.values()), wanted)
     except NotFound as error:
@@ -100,12 +100,12 @@ def found(world: World, wanted: str) -> ContainerView:
 
 
 def one(world: World, wanted: str, deadlines: Deadlines) -> ContainerStatus:
-    """The part of the status document that is about this container. Declined."""
+    """Return the part of the status document about this container. Raise Declined."""
     return container_status(world, world.containers[found(world, wanted).key], deadlines)
 
 
 def sizing(world: World, key: ContainerKey, deadlines: Deadlines) -> Sizing:
-    """What was decided about a container's size. Declined where it went in between."""
+    """Return what was decided about a container's size. Raise Declined if it released its CPUs in the meantime."""
     container, grant = world.containers.get(key), world.state.assignments.get(key)
     if container is None or grant is None:
         raise Declined(409, "it gave its CPUs back in between")
@@ -128,7 +128,7 @@ def sizing(world: World, key: ContainerKey, deadlines: Deadlines) -> Sizing:
 
 
 def defragmented(before: World, after: World) -> Defragmented:
-    """The moves that were made between two worlds, of those who hold CPUs in both."""
+    """Return the moves between two worlds, of containers that hold CPUs in both."""
     made: list[Exchange] = []
     for key, now in after.state.assignments.items():
         was = before.state.assignments.get(key)
@@ -145,7 +145,7 @@ def defragmented(before: World, after: World) -> Defragmented:
 
 
 def parsed(content: bytes, wanted: type[T]) -> T:
-    """A body; an empty one says nothing. Declined where it is something else."""
+    """Return the value of a body; an empty body gives the defaults. Raise Declined if it is anything else."""
     try:
         return codec.decode(content or b"{}", wanted)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -153,6 +153,6 @@ def parsed(content: bytes, wanted: type[T]) -> T:
 
 
 def event(line: Line, at: datetime) -> bytes:
-    """A line of news as a server-sent event."""
+    """Return a line of news as a server-sent event."""
     fields: dict[str, Any] = {"time": at.isoformat(timespec="milliseconds"), "level": line.level.name.lower()}
     return b"event: change\ndata: " + codec.encode({**fields, "message": line.message, **line.fields}) + b"\n\n"

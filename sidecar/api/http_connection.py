@@ -1,11 +1,12 @@
 """One connection of HTTP/1.1: h11 knows the protocol, trio moves the bytes.
 
-h11 does no I/O: it turns bytes that came into events, and events into bytes to send, and notices whatever breaks the
-protocol. What a client may keep is bounded here:
+h11 does no I/O: it turns received bytes into events, and events into bytes to send, and detects every breach of the
+protocol. The resources of a client are bounded here:
 
 1. A head is whole within `HEAD_SECONDS` of the end of the last answer, a body within `BODY_SECONDS`.
-2. A client that hangs up while its answer is made ends its request. What it sends ahead is kept, up to `AHEAD` bytes.
-3. An answer is taken within `SEND_SECONDS`, and so is each part of one that has no end.
+2. A client that hangs up while its answer is being made ends its request. Bytes that it sends ahead are kept, up to
+  `AHEAD`.
+3. An answer is taken within `SEND_SECONDS`, and so is each part of an endless one.
 4. A connection that ends early is closed only after its client has had time to read why (RFC 9112, 9.6).
 """
 
@@ -26,27 +27,27 @@ from sidecar.api.routing import MAX_BODY, Answer, Following, Question, Route, Ro
 from sidecar.log import Log
 
 HEAD_SECONDS: Final = 5.0
-"""How long a client may take for the head of a request, and stay without one."""
+"""How long a client may take for the head of a request, and may stay connected without one."""
 
 BODY_SECONDS: Final = 10.0
 """How long a client may take for a body: 128 KiB at most."""
 
 SEND_SECONDS: Final = 10.0
-"""How long a client may take to read an answer, or a part of one that has no end."""
+"""How long a client may take to read an answer, or a part of an endless one."""
 
 CLOSE_SECONDS: Final = 0.2
-"""How long an answer may still take once its client sends nothing more, and its client to read the answer."""
+"""How long an answer may still take once its client sends nothing more, and its client may take to read the answer."""
 
 MAX_HEAD: Final = 16 * 1024
-"""Bytes of a head that is not whole."""
+"""Bytes of an incomplete head."""
 
 AHEAD: Final = 16 * 1024
-"""Bytes that a client may send while it is answered. More stay with the kernel, and hide a hang-up behind them."""
+"""Bytes that a client may send while it is answered. More stay in the kernel, and hide a hang-up behind them."""
 
 _CHUNK: Final = 16 * 1024
 
 _BREACHES: Final = {431: f"the head has more than {MAX_HEAD} bytes", 501: "only chunked is known as transfer-encoding"}
-"""What h11 tells apart; all else is a 400."""
+"""The breaches that h11 distinguishes; all others are a 400."""
 
 
 class HttpConnection:
@@ -55,7 +56,7 @@ class HttpConnection:
     def __init__(
         self, stream: trio.abc.HalfCloseableStream, table: RouteTable, is_crowded: Callable[[Route], bool], log: Log
     ) -> None:
-        """`is_crowded` says whether all places of a route's own are taken."""
+        """Start with the client's turn; `is_crowded` tells whether all of a route's own places are taken."""
         self._stream = stream
         self._table = table
         self._is_crowded = is_crowded
@@ -64,9 +65,9 @@ class HttpConnection:
         self._scope = trio.CancelScope()
         self._is_head = False
         self.waits_since: float | None = trio.current_time()
-        """Since when it is the client's turn; None while it is the server's."""
+        """Since when it has been the client's turn; None while it is the server's."""
         self.route: Route | None = None
-        """What is being answered."""
+        """The route that is answering."""
 
     async def serve(self) -> None:
         """Answer until the client, the protocol or `end` ends it, and close."""
@@ -76,7 +77,7 @@ class HttpConnection:
                     while await self._exchange():
                         self.route, self.waits_since = None, trio.current_time()
                 except Exception:
-                    # A mistake of the sidecar's own ends this connection, and not the daemon.
+                    # A bug in the sidecar ends this connection, not the daemon.
                     self._log.error("the API failed to answer", trace=traceback.format_exc())
                     if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
                         await self._send_answer(
@@ -87,11 +88,11 @@ class HttpConnection:
             await trio.aclose_forcefully(self._stream)
 
     def end(self) -> None:
-        """Close the connection at once, whatever it is at."""
+        """Close the connection at once, at any point."""
         self._scope.cancel()
 
     async def _exchange(self) -> bool:
-        """Read a request and answer it; whether another may follow."""
+        """Read a request and answer it. Return whether another may follow."""
         try:
             head = await self._head()
             if head is None:
@@ -112,8 +113,8 @@ class HttpConnection:
         return True
 
     async def _head(self) -> h11.Request | None:
-        """(1) The next request's head; None where none comes."""
-        # What cannot be read is no HEAD, whatever the request before it was.
+        """Return the next request's head (1); None if none comes."""
+        # An unreadable request is not a HEAD request, whatever the previous one was.
         self._is_head = False
         with trio.move_on_after(HEAD_SECONDS):
             event = await self._event()
@@ -123,7 +124,7 @@ class HttpConnection:
         return None
 
     async def _answer(self, head: h11.Request) -> Answer | None:
-        """The answer to a request; None where nothing is left to send. Declined, h11.RemoteProtocolError."""
+        """Return the answer to a request; None if nothing remains to send. Raise Declined, h11.RemoteProtocolError."""
         if not head.http_version.startswith(b"1."):
             raise Declined(505, "only HTTP/1.1 is spoken here")
         headers = dict(head.headers)
@@ -132,7 +133,7 @@ class HttpConnection:
             route, container = self._table.find(head.method.decode(), head.target.decode(), host)
         except Declined:
             if not self._http.they_are_waiting_for_100_continue:
-                await self._body(headers, MAX_BODY)  # Out of the way of the next request.
+                await self._body(headers, MAX_BODY)  # So that the next request can be read.
             raise
         question = Question(container, await self._body(headers, route.most_body))
         if route.places and self._is_crowded(route):
@@ -153,7 +154,7 @@ class HttpConnection:
         return answer
 
     async def _body(self, headers: dict[bytes, bytes], most: int) -> bytes:
-        """(1) The body of the request. Declined where it is too long or too late."""
+        """Return the body of the request (1). Raise Declined if it is too long or too late."""
         if b"content-length" in headers and b"transfer-encoding" in headers:
             raise Declined(400, "a body has one length: content-length or transfer-encoding")
         too_long = Declined(413, f"the body has more than {most} bytes")
@@ -171,7 +172,7 @@ class HttpConnection:
         raise Declined(408, f"the body was not whole within {BODY_SECONDS:g} s")
 
     async def _watch(self, exchange: trio.CancelScope) -> None:
-        """(2) End the exchange soon after its client has gone."""
+        """End the exchange soon after its client is gone (2)."""
         while True:
             ahead, has_ended = self._http.trailing_data
             if has_ended:
@@ -201,7 +202,7 @@ class HttpConnection:
         await self._send(_response(answer.status, answer.kind, *more), *body, h11.EndOfMessage())
 
     async def _send(self, *events: h11.Event) -> None:
-        """(3) Send, or end the connection."""
+        """Send, or end the connection (3)."""
         content = b"".join(self._http.send(event) or b"" for event in events)
         with trio.move_on_after(SEND_SECONDS), contextlib.suppress(trio.BrokenResourceError):
             await self._stream.send_all(content)
@@ -209,7 +210,7 @@ class HttpConnection:
         await self._end()
 
     async def _event(self) -> object:
-        """What the client sends next, as h11 understands it. h11.RemoteProtocolError."""
+        """Return what the client sends next, as h11 understands it. Raise h11.RemoteProtocolError."""
         while (event := self._http.next_event()) is h11.NEED_DATA:
             await self._receive()
         return event
@@ -222,14 +223,14 @@ class HttpConnection:
         await self._end()
 
     async def _part(self) -> None:
-        """(4) Wait for the client to close, but not for long."""
+        """Wait briefly for the client to close (4)."""
         with trio.move_on_after(CLOSE_SECONDS), contextlib.suppress(trio.BrokenResourceError):
             await self._stream.send_eof()
             while await self._stream.receive_some(_CHUNK):
                 pass
 
     async def _end(self) -> None:
-        """Leave by cancellation, which passes through everything that is open here."""
+        """End by cancellation, which unwinds everything that is open here."""
         self.end()
         await trio.lowlevel.checkpoint()
 

@@ -1,7 +1,7 @@
-"""The World as Prometheus metrics, by the kubelet's names where it has one.
+"""The World as Prometheus metrics, by the kubelet's names if it has one.
 
-Gauges are read from the latest World, counters from the books, where they survive; only refusals are counted here, from
-the start of the daemon, since the books do not number them.
+Gauges are read from the latest World, and counters from the State, where they survive. Only refusals are counted here,
+from the start of the daemon, since the State does not number them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Metrics:
         self._registry.register(_FromWorld(self))
 
     async def count(self) -> None:
-        """Count refusals, for ever."""
+        """Count refusals indefinitely."""
         before = self._board.latest
         async for world in self._board.worlds():
             self.see(before, world)
@@ -48,11 +48,11 @@ class Metrics:
         self._refusals.update(each.refusal.code for each in new_refusals(before.state, now.state))
 
     def text(self) -> bytes:
-        """The exposition, in Prometheus' text format."""
+        """Return the exposition, in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def families(self) -> Iterator[Metric]:
-        """Every metric, of the latest World."""
+        """Yield every metric, of the latest World."""
         world, problems = self._board.latest, self._board.problems
         state = world.state
         refused = sum(self._refusals.values())
@@ -114,7 +114,7 @@ def _refused(refusals: Iterable[Refused]) -> Metric:
 
 
 def _advertised(world: World) -> Metric:
-    """Nothing where the engine is in no swarm, or advertises none: that is not the same as 0."""
+    """Return no sample if the engine is in no swarm, or advertises none: that is not the same as 0."""
     made = GaugeMetricFamily("cpuset_sidecar_advertised_cpus", "Exclusive CPUs that the engine advertises to Swarm.")
     if world.engine is not None and world.engine.advertised is not None:
         made.add_metric((), world.engine.advertised)
@@ -122,7 +122,7 @@ def _advertised(world: World) -> Metric:
 
 
 def _about(world: World, program: str) -> Metric:
-    """What does not change while it runs, but for the policy, as labels of a 1."""
+    """Return what does not change while the daemon runs, except the policy, as labels of a 1."""
     engine = world.engine
     labels = {
         "version": program,

@@ -1,7 +1,7 @@
-"""Requests of people, as facts: sent to the allocator, and waited for until the World shows what was decided.
+"""Requests of people, as facts: sent to the allocator, and waited for until the World shows the decision.
 
-Nothing here decides or changes anything. A fact that is in the inbox is in the next burst, so the next World that is
-posted was decided with it; the answer is read from that World, and the wait for it is bounded.
+Nothing here decides or changes anything. A fact in the inbox is in the next burst, so it was decided by the next World
+that is posted. The answer is read from that World, and the wait for it is bounded.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from state.model import Leaving
 from state.refusal import Refusal, RefusalCode, UnderPolicy
 
 DECISION_SECONDS: Final = 10.0
-"""How long an answer waits for the decision. It takes a millisecond, but for slow disks."""
+"""How long an answer waits for the decision. It takes a millisecond, except on slow disks."""
 
 
 class Requests:
-    """What may be asked of a running daemon. Every method raises Declined."""
+    """What can be requested of a running daemon. Every method raises Declined."""
 
     def __init__(self, board: Board, outbox: trio.MemorySendChannel[Fact]) -> None:
         self._board = board
         self._outbox = outbox
 
     async def resize(self, container: ContainerKey, cpus: int) -> World:
-        """Order a size; the World in which it was decided."""
+        """Order a size. Return the World in which it was decided."""
         self._check_resize(self._ready(), container, cpus)
 
         def is_decided(world: World) -> bool:
@@ -43,7 +43,7 @@ class Requests:
         return await self._decided(ResizeRequested(container, cpus), is_decided)
 
     async def acknowledge(self, container: ContainerKey, number: int | None) -> World:
-        """Say on behalf of a workload that it has left what is being taken; the World that knows."""
+        """Acknowledge on behalf of a workload that it has left the CPUs being taken. Return the World after that."""
         leaving = _waiting(self._ready(), container)
         name = self._board.latest.containers[container].view.name
         if leaving is None:
@@ -58,7 +58,7 @@ class Requests:
         return await self._decided(TakeAcknowledged(container, leaving.number), is_decided)
 
     async def defragment(self) -> tuple[World, World]:
-        """Have CPUs exchanged for better ones; the Worlds before and after the decision."""
+        """Exchange CPUs for better ones. Return the Worlds before and after the decision."""
         before = self._ready()
         if before.settings.policy is not PolicyName.DYNAMIC:
             policy = UnderPolicy(before.settings.policy.value)
@@ -93,7 +93,7 @@ class Requests:
 
 
 def _waiting(world: World, container: ContainerKey) -> Leaving | None:
-    """The take that waits for this container's acknowledgement."""
+    """Return the take that waits for this container's acknowledgement, None if none does."""
     assignment = world.state.assignments.get(container)
     leaving = assignment.leaving if assignment else None
     return None if leaving is None or leaving.is_due else leaving

@@ -1,4 +1,4 @@
-"""Requests and answers as values, and the table of routes that finds what is asked. Nothing here reads or sends."""
+"""Requests and answers as values, and the table of routes that finds the requested one. Nothing here reads or sends."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sidecar.api.tcp_listener import Access
 from state import codec
 
 MAX_BODY: Final = 4096
-"""Bytes of a body: the longest that is meant has thirty."""
+"""Bytes of a body: the longest sensible one has thirty."""
 
 JSON: Final = "application/json"
 
 _FIGURES: Final = ("/metrics", "/healthz", "/readyz")
-"""What anybody may ask who can reach the host."""
+"""What every client that can reach the host may request."""
 
 _CONTAINER: Final = "{container}"
 """The one part of a path that differs between requests."""
@@ -29,7 +29,7 @@ _NOT_OVER_TCP: Final = "this is not available over TCP: ask on the daemon's Unix
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """An answer of known length; `allow` names the methods of a route that does not take the one asked with."""
+    """An answer of known length; `allow` names the methods of a route that does not take the requested one."""
 
     content: bytes
     status: int = 200
@@ -38,24 +38,25 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Following(msgspec.Struct, frozen=True):
-    """An answer without an end: one part after the other, until the client leaves."""
+    """An endless answer: one part after the other, until the client leaves."""
 
     parts: AsyncIterator[bytes]
     kind: str
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What a request says beside its route: the container of the path, decoded, or "", and the whole body."""
+    """The parts of a request beside its route: the container in the path, decoded, or "", and the whole body."""
 
     container: str = ""
     body: bytes = b""
 
 
 class Route(msgspec.Struct, frozen=True):
-    """A method and a path, and what answers them. A GET route answers HEAD as well.
+    """A method and a path, and the function that answers them. A GET route also answers HEAD.
 
-    `most_body` is in bytes. With `places`, its requests leave the places of the listener to others for as long as they
-    are answered: at most so many at once, and `crowded` is the reason for the next one.
+    `most_body` is in bytes. With `places`, at most that many of its requests are answered at once, and they take none
+    of
+    the listener's places; `crowded` is the reason that the next request gets.
     """
 
     method: str
@@ -72,13 +73,13 @@ class Route(msgspec.Struct, frozen=True):
 
 
 class RouteTable(msgspec.Struct, frozen=True):
-    """The routes of one listener: of all, those that its reach lets be."""
+    """The routes of one listener: those that its reach permits."""
 
     routes: tuple[Route, ...]
     reach: Access
 
     def find(self, method: str, target: str, host: str) -> tuple[Route, str]:
-        """The route that is asked, and the container in its path, or "". Declined: 400, 404, 405."""
+        """Return the requested route, and the container in its path, or "". Raise Declined: 400, 404, 405."""
         path, host = _path_and_host(target, host)
         if self.reach is Access.READ and not _is_address(host):
             raise Declined(400, "ask by the address, or by localhost")
@@ -98,25 +99,26 @@ class RouteTable(msgspec.Struct, frozen=True):
 
 
 def within(routes: tuple[Route, ...], reach: Access) -> Iterator[Route]:
-    """The routes that there are on a listener of this reach."""
+    """Yield the routes of a listener with this reach."""
     for route in routes:
         if reach is Access.ALL or (route.path in _FIGURES if reach is Access.METRICS else route.method == "GET"):
             yield route
 
 
 def as_json(value: object, status: int = 200) -> Answer:
-    """An answer of one document."""
+    """Return an answer of one document."""
     return Answer(codec.encode(value) + b"\n", status)
 
 
 def refusal(declined: Declined) -> Answer:
-    """The answer to a request that is not done."""
+    """Return the answer to a declined request."""
     return msgspec.structs.replace(as_json({"error": str(declined)}, declined.status), allow=declined.allow)
 
 
 def _path_and_host(target: str, host: str) -> tuple[str, str]:
-    """The path without its query, and the host asked by: in an absolute target its own, whatever the header says
-    (RFC 9112, 3.2.2).
+    """Return the path without its query, and the requested host. An absolute target's own host overrides the header
+    (RFC
+    9112, 3.2.2).
     """
     if absolute := re.match(r"https?://([^/?]*)(.*)", target, re.IGNORECASE):
         host, target = absolute.groups()
@@ -124,7 +126,7 @@ def _path_and_host(target: str, host: str) -> tuple[str, str]:
 
 
 def _container(pattern: str, path: str) -> str | None:
-    """The container that a path names where the pattern has one, or ""; None where the path is another."""
+    """Return the container that a path names, "" if the pattern has none; None if the path does not match."""
     container = ""
     wanted, parts = pattern.split("/"), unquote(path).split("/")
     if len(wanted) != len(parts):
@@ -138,8 +140,9 @@ def _container(pattern: str, path: str) -> str | None:
 
 
 def _is_address(host: str) -> bool:
-    """Whether a `Host` is an address, localhost or none. A page in a browser of this host, whose name was made to point
-    here (DNS rebinding), would ask by that name.
+    """Return whether a `Host` is an address, localhost or empty.
+
+    A page in a browser of this host, whose name was made to point here (DNS rebinding), would use that name.
     """
     name = re.sub(r":\d{1,5}$", "", host).strip("[]")
     if name in ("", "localhost"):

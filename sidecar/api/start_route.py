@@ -1,14 +1,14 @@
-"""Strict start, asked for: a start that the OCI runtime holds becomes a fact, and its answer the answer.
+"""Strict starts over the API: a start that the OCI runtime holds becomes a fact, and its decision the answer.
 
-While a start is held the engine keeps the container's lock: an inspect would wait for its end, which waits for the
-answer. So nothing is asked here that needs it: who the container is says the World, or else a glance, and its limits
-are those of the runtime's own bundle.
+While a start is held the engine keeps the container's lock: an inspect would wait for the end of the start, which waits
+for the answer. So nothing here needs that lock: the World or a glance identifies the container, and its limits come
+from the runtime's own bundle.
 
-1. Whoever asks waits until the answer is there, `ANSWER_SECONDS` at most. A client that goes away is noticed by the
-   server, which cancels this.
-2. However the waiting ends without an answer, the daemon is told that nobody waits any more.
-3. While the engine is not reached nothing is decided, and an engine that starts itself is not reached before its
-   containers have started. So after `UNREACHED_SECONDS` the books answer (`unreached`), or a refusal does.
+1. The caller waits for the answer, `ANSWER_SECONDS` at most. The server notices a client that goes away, and cancels
+  this.
+2. Whenever the wait ends without an answer, the daemon is notified that the start is abandoned.
+3. Nothing is decided while the engine is not reached, and a booting engine is reached only after its containers have
+  started. So after `UNREACHED_SECONDS` the recorded grants decide (`unreached`), or the start is refused.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ ANSWER_SECONDS: Final = 30.0
 """How long a start is held at most. The runtime's side waits somewhat longer."""
 
 UNREACHED_SECONDS: Final = 2.0
-"""How long an engine that is not reached is waited for: every start at once of a machine that boots waits for this."""
+"""How long an unreached engine is waited for: every simultaneous start of a booting machine waits this long."""
 
 GLANCE_SECONDS: Final = 2.0
-"""How long one glance may take: it takes a millisecond, but for engines that need the container's lock for it, too."""
+"""How long one glance may take: a millisecond, except with engines that also need the container's lock for it."""
 
 PAUSE_SECONDS: Final = 0.2
-"""Between two attempts to learn who a container is."""
+"""Between two attempts to identify a container."""
 
 MAX_BODY: Final = 128 * 1024
 """Bytes of a question: two sets of 8192 CPUs, written in the worst way, and some annotations."""
 
 MOUNTED_AT: Final = "/run/cpuset-sidecar"
-"""Where a container finds its own projection, if it mounts nothing there itself."""
+"""Where a container finds its own projection, unless it mounts something there itself."""
 
 _OURS: Final = "cpuset."
 _CPUS: Final = 40_000
@@ -64,9 +64,10 @@ Glance = Callable[[str], Awaitable[ContainerView]]
 
 
 class StartBody(msgspec.Struct, frozen=True, kw_only=True):
-    """What a runtime asks: the container's full id, and what its bundle says. `quota` and `period` are in microseconds,
-    `memory` in bytes; `annotations` count as labels where there are none. `name` and `labels` are of the engine's own
-    books, where the runtime could read them: for when the engine cannot be asked.
+    """A runtime's question: the container's full id, and what its bundle contains. `quota` and `period` are in
+    microseconds, `memory` in bytes; `annotations` count as labels if the labels are missing. `name` and `labels` come
+    from
+    the engine's own records, if the runtime could read them: for when the engine does not answer.
     """
 
     id: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
@@ -89,8 +90,9 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProjectionMount(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the container's own projection is below the root of them all, and where it belongs in the container. The
-    root's place on the host is the runtime's to know: it need not be where the sidecar sees it.
+    """Where the container's own projection is below the root of all projections, and where it belongs in the container.
+
+    The runtime knows the root's place on the host: the sidecar may see it elsewhere.
     """
 
     directory: str
@@ -98,7 +100,7 @@ class ProjectionMount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """How the container starts. Without `update` as its bundle says; `exclusive`: its CPUs are its own."""
+    """How the container starts. Without `update` as its bundle defines; `exclusive`: it has exclusive CPUs."""
 
     update: Bundle | None = None
     exclusive: bool = False
@@ -106,7 +108,7 @@ class StartAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Starts:
-    """The questions of runtimes, one at a time each."""
+    """The questions of runtimes, each about one start."""
 
     def __init__(
         self,
@@ -124,10 +126,10 @@ class Starts:
         self._tickets = tickets
 
     async def ask(self, asked: StartBody) -> StartAnswer:
-        """Hold a start until it may go on. Declined: 409 with the reason, 503 where nothing is decided in time."""
+        """Hold a start until it may go on. Raise Declined: 409 with the reason, 503 if nothing is decided in time."""
         began = self._tickets()
         if not await self._is_reached():
-            return self._by_the_books(asked, began)
+            return self._from_recorded_grants(asked, began)
         with trio.move_on_after(ANSWER_SECONDS):
             view = await self._view(asked)
             return _answer(asked.id, await self._held(view, began))
@@ -137,15 +139,15 @@ class Starts:
         raise Declined(503, f"not started: {why} within {ANSWER_SECONDS:g} s")
 
     async def _is_reached(self) -> bool:
-        """(3) Whether there is an engine to decide with, which may have to be waited for."""
+        """Return whether there is an engine to decide with, after waiting for it if necessary (3)."""
         with trio.move_on_after(UNREACHED_SECONDS):
             async for world in self._board.worlds():
                 if not isinstance(world.readiness, Away):
                     return True
         return False
 
-    def _by_the_books(self, asked: StartBody, began: int) -> StartAnswer:
-        """(3) As they are."""
+    def _from_recorded_grants(self, asked: StartBody, began: int) -> StartAnswer:
+        """Answer from the recorded grants as they are (3)."""
         world = self._board.latest
         key = world.key_of(asked.id)
         known = world.containers.get(key)
@@ -164,7 +166,7 @@ class Starts:
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 raise Declined(503, "not started: the sidecar is ending") from None
             except trio.Cancelled:
-                # (2) A full inbox empties within milliseconds, and a closed one needs no telling.
+                # (2) A full inbox empties within milliseconds, and a closed one needs no message.
                 with (
                     trio.CancelScope(shield=True),
                     contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError),
@@ -173,8 +175,10 @@ class Starts:
                 raise
 
     async def _view(self, asked: StartBody) -> ContainerView:
-        """Who is about to start. Asked for again while the engine does not tell, within whatever time there is: one
-        that is not known cannot be placed, and one whose annotations say what it wants need not be.
+        """Return the container that is about to start; retry while the engine does not answer, as long as the start is
+        held.
+
+        An unknown container cannot be placed, unless its annotations contain its request.
         """
         while True:
             world = self._board.latest
@@ -192,7 +196,7 @@ class Starts:
 
 
 def _named(asked: StartBody, key: ContainerKey) -> ContainerView:
-    """Who the runtime says it is."""
+    """Return the container as the runtime describes it."""
     return ContainerView(
         engine=key.engine, id=key.id, name=asked.name or key.short, phase=Phase.CREATED, labels=asked.labels
     )

@@ -1,8 +1,8 @@
-"""The TCP listener, where the configuration has one: for reading only, and from elsewhere for little.
+"""The TCP listener, if one is configured: for reading only, and for metrics only from other hosts.
 
-There is no password and no encryption here, so who may ask what is decided by where it listens. On a loopback address
-everybody who is logged in on this host can ask, and is told what `status` tells. On any other address the network can
-ask, and is told figures: metrics, and whether the daemon is well. Nothing can be changed from either.
+There is no password and no encryption here, so the address determines what may be read. On a loopback address every
+user of this host may read what `status` shows. On any other address the network may read figures: metrics, and whether
+the daemon is well. Nothing can be changed from either.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CURES: Final = {
 
 
 class Access(enum.Enum):
-    """What may be asked over a listener."""
+    """What may be requested over a listener."""
 
     ALL = "everything"
     READ = "everything that changes nothing"
@@ -40,7 +40,7 @@ class Access(enum.Enum):
 
 
 class TcpListener(msgspec.Struct, frozen=True):
-    """A socket that listens, and what may be asked there."""
+    """A socket that listens, and what may be requested there."""
 
     socket: socket.socket
     address: str
@@ -49,7 +49,7 @@ class TcpListener(msgspec.Struct, frozen=True):
 
 @contextmanager
 def listening_on(listen: str) -> Iterator[TcpListener | None]:
-    """A socket that listens at `host:port` for as long as the block runs; None for "". ConfigError, with the cure."""
+    """Yield a socket that listens at `host:port` within the block; None for "". Raise ConfigError, with the cure."""
     if not listen:
         yield None
         return
@@ -69,7 +69,7 @@ def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     try:
-        # Connections of the daemon before this one, that are just ending, keep nobody from the port.
+        # Connections of the previous daemon that are just ending must not block the port.
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((host, port))
         made.listen(_BACKLOG)
@@ -80,5 +80,5 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def reach_of(host: str) -> Access:
-    """What may be asked at a listener on this address."""
+    """Return what may be requested from a listener on this address."""
     return Access.READ if ipaddress.ip_address(host).is_loopback else Access.METRICS

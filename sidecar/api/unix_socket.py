@@ -1,7 +1,7 @@
-"""The Unix socket of the API: made so that only its owner may open it, and gone when the daemon is.
+"""The Unix socket of the API: only its owner may open it, and it is removed when the daemon ends.
 
-1. It is bound, made 0600, and only then listens: nobody can connect before its mode is right.
-2. What a crash left behind is removed at the start; at the end the socket is removed.
+1. It is bound, made 0600, and only then listens: no connection is possible before its mode is right.
+2. A socket that a crash left behind is removed at the start; at the end the socket is removed.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ _BACKLOG: Final = 64
 
 @contextmanager
 def listening(state_dir: str) -> Iterator[socket.socket]:
-    """A socket that listens in this directory, and is gone afterwards; the caller holds the lock. ConfigError,
-    StateUnwritable.
+    """Yield a socket that listens in this directory, and is removed afterwards; the caller holds the lock.
+
+    Raise ConfigError or StateUnwritable.
     """
     path = path_in(state_dir)
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     with made:
         try:
-            # 2. What a crash left.
+            # 2. A socket left behind by a crash.
             with contextlib.suppress(FileNotFoundError):
                 if stat.S_ISSOCK(os.lstat(path).st_mode):
                     os.unlink(path)
@@ -52,7 +53,7 @@ def listening(state_dir: str) -> Iterator[socket.socket]:
 
 
 def path_in(state_dir: str) -> str:
-    """Where the socket of this directory is. ConfigError where that is too long a path for a Unix socket."""
+    """Return where the socket of this directory is. Raise ConfigError if that is too long a path for a Unix socket."""
     path = os.path.join(state_dir, NAME)
     size = len(os.fsencode(path))
     if size > _LONGEST:

@@ -1,7 +1,7 @@
-"""The API over HTTP: what is asked, and what is answered.
+"""The API over HTTP: its routes and their answers.
 
-Every route reads the latest World once and answers from it; what is to change goes to the allocator (`requests`).
-Errors are JSON, `{"error": reason}`. Nothing of a request reaches a path, a command or the log.
+Every route reads the latest World once and answers from it; changes go to the allocator (`requests`). Errors are JSON,
+`{"error": reason}`. No part of a request reaches a path, a command or the log.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sidecar.version import version
 from sidecar.words.changes import news
 
 MOST_FOLLOWERS: Final = 16
-"""Clients of one listener that follow events at once; each makes its own comparison of worlds."""
+"""Clients of one listener that follow events at once; each compares worlds for itself."""
 
 MOST_STARTS: Final = 256
 """Starts that are held at once: as many as an engine that restarts may have containers."""
@@ -42,7 +42,7 @@ ALIVE_SECONDS: Final = 15.0
 """How often a client that follows events is sent something, so that a dead connection is noticed."""
 
 EVENT_PAUSE: Final = 0.005
-"""Seconds that events wait, so that what they tell of goes first, like the log."""
+"""Seconds that events wait so that the changes that they report take precedence, as in the log."""
 
 
 class Api:
@@ -57,7 +57,7 @@ class Api:
         *,
         starts: Starts | None = None,
     ) -> None:
-        """`starts` takes the questions of OCI runtimes; whoever may be asked by anybody else has none."""
+        """Serve this board; `starts` takes the questions of OCI runtimes, None if this API takes none."""
         self._board = board
         self._starts = starts
         self._requests = Requests(board, outbox)
@@ -83,10 +83,10 @@ class Api:
         )
 
     def table(self, reach: Access = Access.ALL) -> RouteTable:
-        """What may be asked on a listener of this reach."""
+        """Return the routes of a listener with this reach."""
         return RouteTable(tuple(within(self.routes, reach)), reach)
 
-    # What is.
+    # The present state.
 
     async def _health(self, _: Question) -> Answer:
         return as_json({"status": "ok", "problems": list(self._board.problems.values())})
@@ -119,7 +119,7 @@ class Api:
     async def _events(self, _: Question) -> Following:
         return Following(_ChangeStream(self._board, self._clock), "text/event-stream; charset=utf-8")
 
-    # What is asked for.
+    # Requests.
 
     async def _resize(self, question: Question) -> Answer:
         asked = parsed(question.body, ResizeBody)
@@ -144,7 +144,7 @@ class Api:
 
 
 async def serve_api(listener: socket.socket, api: Api, log: Log, tcp: TcpListener | None = None) -> None:
-    """Serve the API on a socket that listens already, and what may be asked there over TCP, until cancelled."""
+    """Serve the API on a listening socket, and its permitted part over TCP, until cancelled."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(api.count)
         nursery.start_soon(serve_connections, listener, api.table(), log)
@@ -154,7 +154,7 @@ async def serve_api(listener: socket.socket, api: Api, log: Log, tcp: TcpListene
 
 
 class _ChangeStream:
-    """What changed, as events, for ever. An iterator: whoever leaves it half-way leaves nothing behind."""
+    """Changes as events, indefinitely. An iterator: leaving it half-way leaves nothing to clean up."""
 
     def __init__(self, board: Board, clock: Callable[[], datetime]) -> None:
         self._board = board
@@ -182,4 +182,4 @@ class _ChangeStream:
 
 
 class _NoBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `defragment` is asked: nothing more."""
+    """The body of `defragment`: empty."""

@@ -1,16 +1,16 @@
 """Performs orders, one task each, and reports every outcome as a fact.
 
-The theory. The plan gives at most one order per container and at most a few at once, so nothing is queued here: an
-order starts when it is given. Its outcome is one of:
+The theory. The plan gives at most one order per container and only a few at once, so nothing is queued here: an order
+starts when it is given. Its outcome is one of:
 
 - answered well, and the kernel shows what was ordered: `CpusetApplied`;
-- answered well, and the kernel shows something else: `CpusetFailed(INEFFECTIVE)` (cgroup v2 takes a cpuset outside
-  the parent's, and does nothing);
+- answered well, and the kernel shows something else: `CpusetFailed(INEFFECTIVE)` (cgroup v2 accepts a cpuset outside
+ the parent's, and ignores it);
 - refused, failed, lost or gone, by the adapter's error: `CpusetFailed`, and `RetryDue` after a pause.
 
-Rules for changing this file: it decides nothing. It never repeats an order by itself: the world may have moved on, so
-the pause ends in a fact and the plan makes a new order. Once a request may have been sent, its outcome is learnt, even
-while the daemon shuts down: that is the one shield here.
+Rules for changing this file: it decides nothing. It never repeats an order by itself: the world may have changed, so
+the pause ends in a fact and the plan makes a new order. Once a request may have been sent, its outcome is awaited, even
+while the daemon shuts down: that is the only shield here.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ from state.errors import StateError
 from state.key import ContainerKey
 
 LAST_ANSWER_SECONDS: Final = 5.0
-"""How long a shutdown waits for the answer to an order already sent. Starting a container blocks one for 0.2 s."""
+"""How long a shutdown waits for the answer to an order already sent. A container's start blocks an order for 0.2 s."""
 
 DELAYED_SECONDS: Final = 1.0
-"""After which an order counts as late. A start, which blocks one, takes 0.2 s; a hanging one blocks it for long."""
+"""Seconds after which an order counts as late. A start, which blocks an order, takes 0.2 s; a hanging one more."""
 
 REFUSED_PAUSE: Final = 30.0
-"""Seconds before the same update is tried again that the engine called wrong: only the machine can make it right."""
+"""Seconds before an update that the engine refused is tried again: only a change of the machine can make it valid."""
 
 
 class Executor:
-    """Starts orders as tasks of `nursery`; `look` asks for a look at a container, `answer` lets a held start go on."""
+    """Starts orders as tasks of `nursery`; `look` requests a look at a container, `answer` lets a held start go on."""
 
     def __init__(
         self,
@@ -95,14 +95,14 @@ class Executor:
         self._is_stopping = False
 
     def stop(self) -> None:
-        """Begin nothing any more, and wait for the last answers no longer than `LAST_ANSWER_SECONDS`."""
+        """Start no more orders, and wait at most `LAST_ANSWER_SECONDS` for the last answers."""
         self._is_stopping = True
         for shield in self._shields:
             shield.deadline = trio.current_time() + LAST_ANSWER_SECONDS
         self._nursery.cancel_scope.cancel()
 
     def start(self, order: Order) -> None:
-        """Begin an order, without waiting. An order that is not begun is made anew by the next daemon."""
+        """Begin an order, without waiting. After `stop` it is dropped: the next daemon makes it again."""
         if self._is_stopping:
             return
         match order:
@@ -172,7 +172,7 @@ class Executor:
         return self._kernel.effective_cpus(container.view) if container else None
 
     def _above(self, order: ApplyCpuset) -> str:
-        """Who else confines the container, as the end of a sentence."""
+        """Return which cgroup confines the container further, as the end of a sentence; "" if none."""
         container = self._board.latest.containers.get(order.container)
         return self._kernel.confinement(container.view, order.update.cpus) if container else ""
 
@@ -196,7 +196,7 @@ class Executor:
             await self._outbox.send(StopFailed(order.container, f"it cannot be stopped: {error}"))
 
     async def wait(self, order: StartTimer) -> None:
-        """Let the timer run out, and say so."""
+        """Wait for the timer, and report its end."""
         await trio.sleep(order.seconds)
         await self._outbox.send(TimerEnded(order.container, order.purpose, order.number))
 

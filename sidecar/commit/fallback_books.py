@@ -34,7 +34,7 @@ class SparedCheckpoint:
     """The checkpoint in `directory`, or for as long as that cannot be written in `spare`. One writer at a time."""
 
     def __init__(self, directory: str, spare: str) -> None:
-        """Opens the directory: FileUnwritable, FileUnreadable. The spare is made when it is needed."""
+        """Open the directory. Raise FileUnwritable or FileUnreadable. The spare is made when it is needed."""
         self._main = CheckpointFile(directory)
         self._directory = directory
         self._spare = spare
@@ -42,9 +42,9 @@ class SparedCheckpoint:
         self._key = _key_in(directory)
 
     def save(self, state: State) -> str:
-        """Commit the state; it is on disk when this returns. Return why it is in the spare directory; "" if it is not.
+        """Commit the state; it is on disk on return. Return why it is in the spare directory; "" if it is not.
 
-        StateError: it is in neither, and the last commit stands.
+        Raise StateError if it is in neither; the last commit stands.
         """
         try:
             self._main.save(state)
@@ -59,7 +59,7 @@ class SparedCheckpoint:
         return ""
 
     def load(self) -> Loaded:
-        """Return the newest state that can be read, from wherever it was last written."""
+        """Return the newest state that can be read, from the place where it was last written."""
         over, seal = self._sealed()
         if over != _identity(self._directory):
             # No spare, or one older than the state in its own place.
@@ -86,7 +86,7 @@ class SparedCheckpoint:
         return True
 
     def _sealed(self) -> tuple[bytes, bytes]:
-        """which state in its own place the spare replaces, and its seal; empty without a spare."""
+        """Return which state in its own place the spare replaces, and its seal; empty without a spare."""
         try:
             with files.directory(self._spare) as at:
                 over, _, seal = (files.read_bounded(at, SEAL, 1024) or b"").partition(b" ")

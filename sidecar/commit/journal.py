@@ -54,12 +54,12 @@ class WorldLine(msgspec.Struct, frozen=True):
 
 
 def world_line(world: bytes) -> bytes:
-    """Return the line that says where a replay begins, of the World as JSON."""
+    """Return the line at which a replay begins, from the World as JSON."""
     return _WORLD + world + b"}\n"
 
 
 class Journal:
-    """Appends facts in one directory. One writer at a time. StateUnwritable never damages what is written already."""
+    """Appends facts in one directory. One writer at a time. A StateUnwritable never damages earlier lines."""
 
     def __init__(self, directory: str | os.PathLike[str], limit_bytes: int = LIMIT) -> None:
         """Open the directory, creating it if needed, and cut off an incomplete last line."""
@@ -68,10 +68,10 @@ class Journal:
         self._snapshot: Callable[[], bytes] | None = None
         self._file = -1
         self._size = 0
-        # Bytes up to which the present file is nothing but its world: there is no use in rotating that away.
+        # Bytes up to which the present file holds nothing but its world: rotating that away would gain nothing.
         self._opening = 0
         self._is_foreign = False
-        """Return whether the current file was begun by a release that writes another version."""
+        """Whether the current file was begun by a release that writes another version."""
         self._needs_world = True
         try:
             self._directory = files.open_directory(self._path, create=True, mode=0o700)
@@ -79,12 +79,13 @@ class Journal:
             raise StateUnwritable(f"cannot keep the journal: {error}") from error
 
     def start_with(self, snapshot: Callable[[], bytes]) -> None:
-        """Give the World as JSON whenever it is needed: as it is *before* the facts that are being appended."""
+        """Set the source of the World as JSON: as it is *before* the facts that are being appended."""
         self._snapshot = snapshot
 
     def append(self, facts: Sequence[Fact]) -> None:
-        """Write a burst of facts as one line. StateUnwritable: they are missing from the journal, which continues with
-        the World at the next call that succeeds.
+        """Write a burst of facts as one line. Raise StateUnwritable if that fails.
+
+        The facts are then missing from the journal, which continues with the World at the next successful call.
         """
         if not facts:
             return
@@ -182,10 +183,10 @@ class Journal:
 
 
 def read_journal(path: str | os.PathLike[str]) -> Iterator[WorldLine | tuple[Fact, ...]]:
-    """Yield what a journal file holds, in order. A last line that was cut off is left out.
+    """Yield the content of a journal file, in order. A last line that was cut off is left out.
 
-    StateError, naming the line, for a journal of another version, and for anything else that is not a fact or a world;
-    OSError if it cannot be opened.
+    Raise StateError, naming the line, for a journal of another version, and for anything else that is not a fact or a
+    world; OSError if it cannot be opened.
     """
     with open(path, "rb") as lines:
         for number, line in enumerate(lines, 1):
@@ -207,7 +208,7 @@ def read_journal(path: str | os.PathLike[str]) -> Iterator[WorldLine | tuple[Fac
 
 
 def _end_of_last_line(opened: int, size: int) -> int:
-    """Offset behind the last line feed; 0 if there is none."""
+    """Return the offset behind the last line feed; 0 if there is none."""
     end = size
     while end > 0:
         start = max(0, end - _STEP)

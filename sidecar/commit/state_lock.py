@@ -26,8 +26,8 @@ class Lock:
         self._opened = opened
 
     def is_in_place(self) -> bool:
-        """Return whether the file at its path is still this one: a state directory may be deleted, or replaced, under
-        us.
+        """Return whether the file at its path is still this one: the state directory may be deleted or replaced
+        meanwhile.
         """
         try:
             found = os.stat(self._path, follow_symlinks=False)
@@ -37,15 +37,17 @@ class Lock:
         return (found.st_dev, found.st_ino) == (held.st_dev, held.st_ino)
 
     def is_free(self) -> bool:
-        """Return whether nobody has taken the place of a lock that is not in its place any more."""
+        """Return whether no other lock has replaced a lock that is not in its place any more."""
         return not os.path.lexists(self._path)
 
 
 @contextmanager
 def hold_lock(state_dir: str) -> Iterator[Lock]:
-    """Hold the lock of a state directory, creating the directory if needed, while the block runs. The kernel drops the
-    lock with the process. AlreadyRunning names the holder's process ID, as the holder sees it; StateUnwritable if the
-    file cannot be opened.
+    """Hold the lock of a state directory within the block, creating the directory if needed.
+
+    The kernel drops the lock with the process. Raise AlreadyRunning with the holder's process ID, as the holder sees
+    it,
+    and StateUnwritable if the file cannot be opened.
     """
     try:
         os.makedirs(state_dir, mode=0o700, exist_ok=True)
@@ -74,7 +76,7 @@ def _unusable(state_dir: str, error: OSError) -> str:
 
 
 def _locked(opened: int) -> bool:
-    """Take the lock. Commands that ask whether a daemon runs hold it for an instant, so one refusal is not enough."""
+    """Take the lock. Commands hold it for an instant to check for a daemon, so one refusal is not enough."""
     for attempt in range(TRIES):
         try:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)

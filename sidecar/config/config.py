@@ -1,11 +1,11 @@
-"""Config: what the daemon was told, from a TOML file, the environment and flags; the later ones win.
+"""Config: the daemon's settings from a TOML file, the environment and flags; the later ones win.
 
-Every key is one row of `KEYS`: how its value is read, and what it sets. The same keys stand in the file
-(`shared_min = 1`), in the environment (`CPUSET_SIDECAR_SHARED_MIN=1`) and as flags (`--shared-min 1`). What is wrong is
-a value too, and all of it is found: `load` and `check_against` alone make one error of it.
+Every key is one row of `KEYS`: how its value is read, and what it sets. The same keys are used in the file
+(`shared_min = 1`), in the environment (`CPUSET_SIDECAR_SHARED_MIN=1`) and as flags (`--shared-min 1`). Mistakes are
+values too, and all of them are found: only `load` and `check_against` make one error of them.
 
 `reserved` is a CPU list or a count. A text is a list, so `CPUSET_SIDECAR_RESERVED=0` reserves CPU 0; a number in TOML
-is a count, so `reserved = 2` reserves two CPUs, and a text says the same as `count:2`.
+is a count, so `reserved = 2` reserves two CPUs, and the text `count:2` means the same.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from state.topology import Topology
 DEFAULT_FILE: Final = "/etc/cpuset-sidecar.toml"
 PREFIX: Final = "CPUSET_SIDECAR_"
 OTHER_VARIABLES: Final = (PREFIX + "CONFIG", PREFIX + "DIR")
-"""Variables that are no keys: where the file is, and where a workload finds its projection."""
+"""Variables that are not keys: where the file is, and where a workload finds its projection."""
 
 Mistakes: TypeAlias = tuple[Misreading, ...]
-"""All that is wrong, at least one."""
+"""All mistakes, at least one."""
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """The daemon's configuration, checked. Durations are in seconds; `origins` tells where each given key was given."""
+    """The daemon's configuration, checked. Durations are in seconds; `origins` maps each given key to its source."""
 
     policy: PolicyName = PolicyName.NONE
     reserved: CPUSet | None = None
     reserved_count: int = 0
     reserved_bare: int | None = None
-    """The CPU that `reserved` names alone as text, which looks like a count."""
+    """The single CPU that `reserved` names as text, which looks like a count."""
     options: tuple[str, ...] = ()
     numa: NumaRule = NumaRule.NONE
     isolated: IsolatedRule = IsolatedRule.IGNORE
@@ -59,7 +59,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     reconcile_seconds: float = 10.0
     load_period_seconds: float = 2.0
     load_half_life_seconds: float = 30.0
-    """Long enough to outlast the lulls of a bursty load, short enough that what is idle is given back in a minute."""
+    """Long enough to outlast the lulls of a bursty load, short enough that idle CPUs are released in a minute."""
     load_low: float = 0.5
     load_high: float = 0.8
     load_pressure: float = 20.0
@@ -73,13 +73,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     log_level: str = "info"
     log_format: str = "text"
     file: str = ""
-    """The file that was read, "" where there is none."""
+    """The file that was read, "" if there is none."""
     origins: Mapping[str, str] = {}
     flags: Mapping[str, str] = {}
-    """The flags as they were given, for reading it again."""
+    """The flags as they were given, for reloading."""
 
     def settings(self) -> Settings:
-        """What of it decisions need."""
+        """Return the part of it that decisions need."""
         return Settings(
             policy=self.policy,
             reserved_cpus=self.reserved or EMPTY,
@@ -102,14 +102,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def check_against(self, topology: Topology) -> tuple[str, ...]:
-        """Whether this machine can do it: ConfigError if not; sentences about what is lawful and perhaps not meant."""
+        """Return warnings about valid but perhaps unintended values. Raise ConfigError if this machine cannot do it."""
         if wrong := tuple(misfits(self, topology)):
             raise ConfigError(*sentences(wrong))
         return sentences(doubts(self, topology))
 
 
 def load(path: str | None, environ: Mapping[str, str], flags: Mapping[str, str | None]) -> Config:
-    """The configuration; ConfigError with a sentence for each mistake: the place, the value, what would be right."""
+    """Return the configuration. Raise ConfigError with a sentence for each mistake: the place, the value, the right
+    one.
+    """
     read = read_config(path, environ, flags)
     if not isinstance(read, Config):
         raise ConfigError(*sentences(read))
@@ -117,16 +119,18 @@ def load(path: str | None, environ: Mapping[str, str], flags: Mapping[str, str |
 
 
 def load_again(config: Config, environ: Mapping[str, str]) -> Config:
-    """The same configuration, its file read anew; ConfigError as `load`."""
+    """Return the same configuration after reading its file again. Raise ConfigError as `load` does."""
     return load(config.file or None, environ, config.flags)
 
 
 def read_config(path: str | None, environ: Mapping[str, str], flags: Mapping[str, str | None]) -> Config | Mistakes:
-    """The configuration, or all that is wrong with it.
+    """Return the configuration, or all mistakes in it.
 
-    `path` is the file that was asked for; without it the variable CPUSET_SIDECAR_CONFIG, or the default file where it
-    exists. `flags` maps keys to the text of the flags that were given, None for the others. Where the file is no TOML,
-    variables and flags are read all the same.
+    `path` is the requested file; without it the variable CPUSET_SIDECAR_CONFIG applies, or the default file if it
+    exists.
+    `flags` maps keys to the text of the given flags, None for the others. If the file is not TOML, variables and flags
+    are
+    read nonetheless.
     """
     asked = path or environ.get(PREFIX + "CONFIG")
     file = asked or (DEFAULT_FILE if Path(DEFAULT_FILE).exists() else "")
@@ -143,9 +147,9 @@ def read_config(path: str | None, environ: Mapping[str, str], flags: Mapping[str
 
 
 def configured(given: Iterable[Given]) -> Config | Mistakes:
-    """The configuration that these values make, the later ones winning; or all mistakes.
+    """Return the configuration that these values make, the later ones winning; or all mistakes.
 
-    Whether values contradict each other is asked only where each of them could be read.
+    Contradictions between values are looked for only if every value could be read.
     """
     given = tuple(given)
     values, mistakes = read_all(given, _READERS)
@@ -167,7 +171,7 @@ def _in_file(file: str) -> list[Given] | Misreading:
 
 
 def _in_environ(environ: Mapping[str, str]) -> list[Given]:
-    """An empty variable counts as not given: that is what compose makes of `${UNSET:-}`."""
+    """Return the variables that are not empty: compose makes an empty one of `${UNSET:-}`."""
     return [
         Given(name.removeprefix(PREFIX).lower(), environ[name], f"the variable {name}")
         for name in sorted(environ)

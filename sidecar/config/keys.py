@@ -1,6 +1,6 @@
-"""The keys of the configuration: how each one's value is read, and what it means, for `--help` and the reference.
+"""The keys of the configuration: how each value is read, and what it means, for `--help` and the reference.
 
-A value comes from TOML with its type, from the environment and from flags as text: every reader takes both.
+A value from TOML has a type, a value from the environment or a flag is text: every reader takes both.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from state.refusal import Refusal
 
 
 class Reserved(NamedTuple):
-    """What `reserved` says: these CPUs, or so many. `bare` is a CPU that a text names alone, as if it were a count."""
+    """The value of `reserved`: these CPUs, or a number of them. `bare` is a single CPU given as text, like a count."""
 
     cpus: CPUSet | None = None
     number: int = 0
@@ -45,7 +45,7 @@ class Reserved(NamedTuple):
 class Key(NamedTuple):
     """How one key is read, the fields of Config that it sets, its default as it would be written, and its meaning.
 
-    Where there is no default, `example` is a value of it.
+    If there is no default, `example` is a possible value.
     """
 
     read: Reader[Any, Any]
@@ -55,13 +55,13 @@ class Key(NamedTuple):
     meaning: str
 
     def set_by(self, found: Any) -> dict[str, Any]:
-        """The fields of Config under the value that was read."""
+        """Return the fields of Config for the value that was read."""
         values = found if len(self.fields) > 1 else (found,)
         return dict(zip(self.fields, values, strict=True))
 
 
 def _reserved(value: object) -> Reserved | NotOfForm:
-    """A list of CPUs, as text or of TOML; or a count, as TOML's number or after `count:`."""
+    """Return a list of CPUs, from text or TOML; or a count, from TOML's number or after `count:`."""
     if type(value) is int:
         return _counted(value)
     if isinstance(value, str) and value.strip().startswith("count:"):
@@ -82,7 +82,7 @@ def _counted(value: object) -> Reserved | NotOfForm:
 
 
 def _options(value: object) -> tuple[str, ...] | AllOf | Switched | Clashes:
-    """A list of options; or names with truth values, as the kubelet's configuration has them."""
+    """Return a list of options, from names or from names with truth values as in the kubelet's configuration."""
     switches = _switches(value)
     wanted = words(NODE_OPTIONS)(value if switches is None else [name or "=" for name in switches])
     if isinstance(wanted, AllOf):
@@ -98,7 +98,7 @@ def _options(value: object) -> tuple[str, ...] | AllOf | Switched | Clashes:
 
 
 def _switches(value: object) -> dict[str, str] | None:
-    """`full-pcpus-only=true,...` or a TOML table of the same; None where it is neither."""
+    """Return the switches in `full-pcpus-only=true,...` or in a TOML table; None if it is neither."""
     if isinstance(value, Mapping):
         return {str(name): shown(switch) for name, switch in value.items()}
     if isinstance(value, str) and "=" in value:
@@ -108,7 +108,7 @@ def _switches(value: object) -> dict[str, str] | None:
 
 
 def _patterns(value: object) -> tuple[str, ...] | NotOfForm:
-    """A list of texts from a TOML list, or from a text with commas."""
+    """Return a list of texts from a TOML list, or from a text with commas."""
     found = [each.strip() for each in value.split(",") if each.strip()] if isinstance(value, str) else value
     if not isinstance(found, list) or not all(isinstance(each, str) and each for each in found):
         return NotOfForm(Form.PATTERNS)
@@ -129,7 +129,7 @@ def _engine(value: object) -> str | NotOfForm:
 
 
 def _listen(value: object) -> str | NotOfForm:
-    """`host:port`, where the host is an address: a name may mean several, or another one tomorrow."""
+    """Return `host:port`; the host must be an address, since a name may have several, or another one tomorrow."""
     host, colon, digits = value.rpartition(":") if isinstance(value, str) else ("", "", "")
     if host == "localhost":
         host = "127.0.0.1"
@@ -144,7 +144,7 @@ def _listen(value: object) -> str | NotOfForm:
 
 
 def _shared_slice(value: object) -> str | NotOfForm | MisreadSlice:
-    """A slice's name, or a cgroup's path, as the engine is told its default parent; "" for none."""
+    """Return a slice's name, or a cgroup's path, as the engine's default parent is written; "" for none."""
     if not isinstance(value, str):
         return NotOfForm(Form.CGROUP_PARENT)
     if value.startswith("/"):
@@ -236,4 +236,4 @@ KEYS: Final[Mapping[str, Key]] = {
 }
 
 PATHS: Final = frozenset(("state_dir", "projections", "cgroup"))
-"""Keys that are directories: a flag may be relative to where it is typed."""
+"""Keys that are directories: a flag may be relative to the working directory."""

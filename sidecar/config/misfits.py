@@ -1,4 +1,4 @@
-"""What no key of the configuration tells alone: values that contradict each other or the machine, and doubtful ones."""
+"""Mistakes beyond a single key: values that contradict each other or the machine, and doubtful ones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def contradictions(config: Config) -> Iterator[Misreading]:
-    """Values that contradict each other."""
+    """Yield values that contradict each other."""
     if config.policy is not PolicyName.NONE and not config.reserved and not config.reserved_count:
         yield _at(config, NeedsReserved(config.policy.value), "policy")
     if config.load_low >= config.load_high:
@@ -44,7 +44,7 @@ def contradictions(config: Config) -> Iterator[Misreading]:
 
 
 def misfits(config: Config, topology: Topology) -> Iterator[Misreading]:
-    """Values that this machine cannot have."""
+    """Yield values that this machine cannot have."""
     size = len(topology.online)
     if config.reserved and (missing := config.reserved - topology.online):
         is_offline = missing <= topology.offline
@@ -59,7 +59,7 @@ def misfits(config: Config, topology: Topology) -> Iterator[Misreading]:
 
 
 def doubts(config: Config, topology: Topology) -> Iterator[Misreading]:
-    """Values that this machine can have, and that are perhaps not meant."""
+    """Yield values that this machine can have, but that are perhaps not meant."""
     reserved, isolated = config.reserved or EMPTY, topology.isolated
     if config.reserved_bare is not None:
         yield _at(config, BareNumber(config.reserved_bare), "reserved")
@@ -79,6 +79,6 @@ def doubts(config: Config, topology: Topology) -> Iterator[Misreading]:
 
 
 def _at(config: Config, flaw: Contradiction, *keys: str) -> Misreading:
-    """The mistake at the first of these keys that was given."""
+    """Return the mistake at the first of these keys that was given."""
     given = [config.origins[key] for key in keys if key in config.origins]
     return Misreading(where=given[0] if given else "the configuration", name=keys[0], flaw=flaw)

@@ -1,4 +1,4 @@
-"""A TOML file that people write: its table, and on which line something of it stands."""
+"""A TOML file that people write: its table, and the lines of its parts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _HEADER: Final = re.compile(r"^[ \t]*(\[\[?)[ \t]*([^\[\]\n]+?)[ \t]*\]", re.MUL
 
 
 class TOMLFile(NamedTuple):
-    """What was read: the text, for places in it, and the table."""
+    """A file that was read: the text, for places in it, and the table."""
 
     text: TOMLText
     table: dict[str, Any]
 
 
 class TOMLText:
-    """A TOML file's text, for finding the line on which something stands."""
+    """A TOML file's text, to find the line of a key or a section."""
 
     def __init__(self, file: str, text: str) -> None:
         self.file = file
@@ -34,8 +34,10 @@ class TOMLText:
         self._parts = [(name, start, end) for (name, start), end in zip(begins, ends, strict=True)]
 
     def place(self, section: str = "", number: int = 0, key: str = "") -> str:
-        """`FILE, line N` of a key in the section with this header, the so-many'th of its name; of a section of the
-        key's name, or of the section itself, if the key is not there."""
+        """Return `FILE, line N` of a key in the section with this header and index.
+
+        If the key is not there, return the line of a section of the key's name, or of the section itself.
+        """
         parts = [(start, end) for name, start, end in self._parts if name == section]
         start, end = parts[number] if number < len(parts) else (0, len(self._text))
         key_there = re.compile(rf"""^[ \t]*(["']?){re.escape(key)}\1[ \t]*[.=]""", re.MULTILINE) if key else None
@@ -44,12 +46,12 @@ class TOMLText:
         return f"{self.file}, line {self._text.count(chr(10), 0, at) + 1}"
 
     def _header_of(self, key: str, otherwise: int) -> int:
-        """Where a section of this name, or one inside it, begins."""
+        """Return where a section of this name, or one inside it, begins."""
         return next((at for name, at, _ in self._parts if key and f"{name}.".startswith(f"{key}.")), otherwise)
 
 
 def read_file(file: str, what: str) -> TOMLFile | Misreading:
-    """The file at this path; `what` it should be is said where it cannot be read."""
+    """Return the file at this path; `what` names it in a mistake if it cannot be read."""
     try:
         content = Path(file).read_bytes()
     except (OSError, ValueError) as error:
@@ -63,9 +65,9 @@ def read_file(file: str, what: str) -> TOMLFile | Misreading:
 
 
 def read_text(text: str, file: str, what: str) -> TOMLFile | Misreading:
-    """The same from the file's text.
+    """Return the same from the file's text.
 
-    The parser raises ValueError for all that is not TOML, and for a number of thousands of digits.
+    The parser raises ValueError for everything that is not TOML, and for a number of thousands of digits.
     """
     try:
         return TOMLFile(TOMLText(file, text), tomllib.loads(text))

@@ -1,7 +1,7 @@
 """What happened: the facts that `step` folds into the World, past tense. Their tagged union is the journal's format.
 
 Looks at containers race with orders and with each other. `began` and `ended` are tickets from one counter, drawn when
-a look began and when an order's outcome was known: a look that began before the newest outcome is old news.
+a look began and when an order's outcome was known: a look that began before the newest outcome is outdated.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _LIVE: Final = (Phase.RUNNING, Phase.PAUSED)
 
 
 class ViewKind(enum.StrEnum):
-    """What stands behind a ContainerView."""
+    """The kind of object that a ContainerView shows."""
 
     CONTAINER = "container"
     GROUP = "group"
-    """The cgroup that confines the shared pool, shown as if it were a container."""
+    """The shared group, shown as if it were a container."""
 
 
 class Mount(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,21 +55,21 @@ class Mount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContainerView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """One look at a container: what the engine configured, and where the kernel lets it run.
+    """One look at a container: what the engine has configured, and where the kernel lets it run.
 
-    `engine` is the name of the engine whose it is, and `id` what that engine calls it: together they are its `key`.
-    Labels are only those that matter here (`cpuset.*`, and those by which compose and Swarm say whose it is), each cut
-    to a bounded length. `cpuset` and `mems` are the engine's configured text, verbatim. `nano_cpus` is in 1e-9 CPUs;
-    `cpu_quota` and `cpu_period` in microseconds; `memory` and `memory_reservation` in bytes; 0 where nothing is set.
-    `effective` is the kernel's own word about a live container, None where it is not live or the kernel's files cannot
-    be read.
-    `cgroup` is the path of its cgroup below the hierarchy's root, where the engine tells it, and `runtime` the name or
-    path of its OCI runtime. `is_glance`: somebody held its lock, so CPUs and limits are not known. `in_shared_group`:
-    it is, or would be born, in the cgroup that confines the shared pool as one.
+    `engine` is the name of its engine, and `id` its id there: together they are its `key`. `labels` are only those that
+    matter here (`cpuset.*`, and those with which compose and Swarm identify it), each cut to a bounded length. `cpuset`
+    and `mems` are the engine's configured text, verbatim. `nano_cpus` is in 1e-9 CPUs; `cpu_quota` and `cpu_period` are
+    in microseconds; `memory` and `memory_reservation` are in bytes; 0 means that nothing is set.
+    `effective` is the cpuset that the kernel enforces for a live container, None for any other, or if the kernel's
+    files cannot be read.
+    `cgroup` is the path of its cgroup below the hierarchy's root, "" if the engine does not report it, and `runtime` is
+    the name or path of its OCI runtime. `is_glance`: its lock was held, so CPUs and limits are not known.
+    `in_shared_group`: it is, or would be created, in the shared group.
     `set_aside` is how many exclusive CPUs Swarm's scheduler counted for it (see `decide/container/swarm_task.py`).
-    `forgets_updates`: of a live one the engine tells what it was made with and would be started with, and not what was
-    written since.
-    `exists_since` and `started_at` are the engine's time stamps, verbatim: equal text means the same start.
+    `forgets_updates`: while it is live, the engine reports the settings with which it was created and would be started,
+    not those written since.
+    `created_at` and `started_at` are the engine's time stamps, verbatim: equal text means the same start.
     """
 
     engine: str = ""
@@ -100,18 +100,18 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def key(self) -> ContainerKey:
-        """Which container it is, among those of all engines."""
+        """Its identity among the containers of all engines."""
         return ContainerKey(self.engine, self.id)
 
 
 class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What the engine says of itself. `ncpu` is its own ceiling for CPU limits, not the machine's count.
+    """What the engine reports about itself. `ncpu` is its own ceiling for CPU limits, not the machine's count.
 
-    `has_default_parent` is false where no cgroup parent can be set for all containers that name none (Podman).
-    `keeps_updates` is false where an update is forgotten at the next start of the container (Podman before 5.1).
+    `has_default_parent` is false if no cgroup parent can be set for all containers that name none (Podman).
+    `keeps_updates` is false if an update is lost at the next start of the container (Podman before 5.1).
     `in_swarm`: it is a node of a swarm; `advertised` is how many exclusive CPUs it offers to a swarm's scheduler as a
-    generic resource, None where that is not said. `notes` are what people must know of it, as sentences: what it lacks,
-    and whom it cannot confine.
+    generic resource, None if it advertises no number. `notes` are sentences for people: features that it lacks, and
+    containers that it cannot confine.
     """
 
     name: str
@@ -131,8 +131,8 @@ class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EngineConnected(msgspec.Struct, frozen=True, tag=True):
-    """The event stream is open (again), since ticket `began`. Nothing is ordered before an inventory that began later:
-    an earlier one may lack what happened unseen.
+    """The event stream is open (again), since ticket `began`. No order is given before an inventory that began later:
+    an earlier one may lack unseen changes.
     """
 
     engine: EngineInfo
@@ -140,13 +140,13 @@ class EngineConnected(msgspec.Struct, frozen=True, tag=True):
 
 
 class EngineDisconnected(msgspec.Struct, frozen=True, tag=True):
-    """The event stream ended; what happens now is unseen."""
+    """The event stream ended: changes from now on are unseen."""
 
     reason: str
 
 
 class ContainerSeen(msgspec.Struct, frozen=True, tag=True):
-    """Somebody looked at a container."""
+    """A container was looked at."""
 
     view: ContainerView
     began: int
@@ -160,7 +160,9 @@ class ContainerRemoved(msgspec.Struct, frozen=True, tag=True):
 
 
 class InventoryTaken(msgspec.Struct, frozen=True, tag=True):
-    """Everything was looked at: `seen` holds what differs from the latest World, `gone` what is in it no more."""
+    """All containers were looked at: `seen` are those that differ from the latest World, `gone` those that no longer
+    exist.
+    """
 
     seen: tuple[ContainerView, ...]
     gone: tuple[ContainerKey, ...]
@@ -168,7 +170,9 @@ class InventoryTaken(msgspec.Struct, frozen=True, tag=True):
 
 
 class CpusetApplied(msgspec.Struct, frozen=True, tag=True):
-    """An order took effect. `effective` is the kernel's word afterwards, None where it could not be read or is idle."""
+    """An order took effect. `effective` is what the kernel shows afterwards, None if the container is idle or the
+    kernel's files could not be read.
+    """
 
     container: ContainerKey
     order: int
@@ -177,18 +181,18 @@ class CpusetApplied(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failure(enum.StrEnum):
-    """How an order failed, by what may be believed afterwards."""
+    """How an order failed, by what is known afterwards."""
 
     REFUSED = "refused"
     """Nothing changed (400, 409)."""
     FAILED = "failed"
-    """The engine tried: the kernel and the engine's books may disagree (5xx)."""
+    """The engine tried: the kernel and the engine's configuration may disagree (5xx)."""
     LOST = "lost"
-    """No answer: it may yet take effect."""
+    """No answer: it may still take effect."""
     GONE = "gone"
     """The container no longer exists."""
     INEFFECTIVE = "ineffective"
-    """Accepted, and the kernel shows something else."""
+    """Accepted, but the kernel shows other CPUs."""
 
 
 class CpusetFailed(msgspec.Struct, frozen=True, tag=True):
@@ -203,7 +207,7 @@ class CpusetFailed(msgspec.Struct, frozen=True, tag=True):
 
 
 class OrderDelayed(msgspec.Struct, frozen=True, tag=True):
-    """An order is still not answered, long after it should be: something holds the container's lock."""
+    """The answer to an order is long overdue: another operation holds the container's lock."""
 
     container: ContainerKey
     order: int
@@ -217,18 +221,18 @@ class RetryDue(msgspec.Struct, frozen=True, tag=True):
 
 
 class Purpose(enum.StrEnum):
-    """What is waited for."""
+    """What a timer is for."""
 
     LINGER = "linger"
     """A stopped container keeps its CPUs for its next start."""
     GRACE = "grace"
-    """A workload has notice before CPUs are taken from it. It must have been told before the time begins."""
+    """A workload has notice before CPUs are taken from it. It must be notified before the time begins."""
     COOLDOWN = "cooldown"
-    """A container that grew is left in peace."""
+    """A container that grew is not shrunk, except for a floor."""
 
 
 class TimerEnded(msgspec.Struct, frozen=True, tag=True):
-    """A timer that was ordered by `StartTimer` is over."""
+    """A timer started by `StartTimer` has ended."""
 
     container: ContainerKey
     purpose: Purpose
@@ -236,17 +240,18 @@ class TimerEnded(msgspec.Struct, frozen=True, tag=True):
 
 
 class TakeAcknowledged(msgspec.Struct, frozen=True, tag=True):
-    """The workload has left the CPUs that take `number` takes from it, by its own word."""
+    """The workload reported that it has left the CPUs of the take `number`."""
 
     container: ContainerKey
     number: int
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """What a container did over the last period, on `cpus` CPUs. `use` is in CPUs; `peak` is the highest use, halved
-    every half-life; `pressure` is the share of time in which some task waited for a CPU, over the period or over 10 s,
-    whichever is less, in percent (PSI `some`; 0 where the kernel does not say); `is_throttled`: its quota stopped it at
-    least once.
+    """What a container did over the last period, on `cpus` CPUs.
+
+    `use` is in CPUs; `peak` is the highest use, halved every half-life. `pressure` is the share of time, in percent, in
+    which some task waited for a CPU (PSI `some`): the lower of the shares over the period and over 10 s, 0 if the
+    kernel does not report it. `is_throttled`: its quota stopped it at least once.
     """
 
     container: ContainerKey
@@ -258,27 +263,29 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadMeasured(msgspec.Struct, frozen=True, tag=True):
-    """What elastic containers use: those for which it would change anything."""
+    """The loads of elastic containers, only those that would change a wish."""
 
     loads: tuple[Load, ...]
 
 
 class ResizeRequested(msgspec.Struct, frozen=True, tag=True):
-    """Somebody ordered a container to have so many CPUs. What cannot be is not done: whoever asks is told before."""
+    """A container was ordered to have so many CPUs. An order that may not be served has no effect; its refusal was
+    reported to the caller beforehand.
+    """
 
     container: ContainerKey
     cpus: int
 
 
 class DefragmentRequested(msgspec.Struct, frozen=True, tag=True):
-    """Somebody ordered CPUs to be exchanged for better ones, where containers allow it."""
+    """An exchange of CPUs for better ones was ordered, for containers that allow it."""
 
 
 class StartHeld(msgspec.Struct, frozen=True, tag=True):
     """The OCI runtime asks about a start that it holds (strict start) until `AnswerStart` with this number.
 
-    `view` is a glance, with the limits of the runtime's own bundle, or what is known already: the engine holds the
-    container's lock meanwhile, so neither a look nor an order would be answered.
+    `view` is a glance with the limits of the runtime's own bundle, or the view known already. Meanwhile the engine
+    holds the container's lock, and answers neither looks nor orders.
     """
 
     view: ContainerView
@@ -287,14 +294,14 @@ class StartHeld(msgspec.Struct, frozen=True, tag=True):
 
 
 class StartLetGo(msgspec.Struct, frozen=True, tag=True):
-    """Whoever asked about a start no longer waits for the answer."""
+    """The runtime that asked about a start no longer waits for the answer."""
 
     container: ContainerKey
     number: int
 
 
 class StopFailed(msgspec.Struct, frozen=True, tag=True):
-    """A container that was to be stopped for want of CPUs was not."""
+    """A stop of a container for lack of CPUs failed."""
 
     container: ContainerKey
     reason: str
@@ -313,7 +320,7 @@ class SettingsChanged(msgspec.Struct, frozen=True, tag=True):
 
 
 class ReleaseRequested(msgspec.Struct, frozen=True, tag=True):
-    """Everything is to be given back: original cpusets and quotas, and nothing granted any more."""
+    """A release was requested: all original settings are to be restored, and no CPUs granted any more."""
 
 
 Fact = (

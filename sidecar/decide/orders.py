@@ -1,4 +1,4 @@
-"""What to do: the orders that `step` gives, imperative. The executor performs them and answers with facts."""
+"""What to do: the orders that `step` gives, imperative. The executor carries them out and answers with facts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from state.refusal import Refusal
 
 
 class Update(msgspec.Struct, frozen=True, kw_only=True):
-    """One call of the engine's update route: only what is given is changed.
+    """One call of the engine's update route. Fields that are None are not changed.
 
     `mems` are ids of memory nodes in the kernel's list syntax; `nano_cpus` is in 1e-9 CPUs, `cpu_quota` in microseconds
     (-1: unlimited). An engine cannot clear a cpuset, so `cpus` is never empty.
@@ -29,9 +29,9 @@ class Update(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApplyCpuset(msgspec.Struct, frozen=True, tag=True):
-    """Write this onto the container. One at a time per container; `number` names it in the outcome.
+    """Apply this update to the container, one at a time per container; `number` identifies it in the outcome.
 
-    `live` says that it has processes, so that the kernel must confirm; otherwise it is a write of configuration.
+    `live`: the container has processes, so the kernel must confirm the update. Otherwise only configuration is written.
     """
 
     container: ContainerKey
@@ -41,15 +41,15 @@ class ApplyCpuset(msgspec.Struct, frozen=True, tag=True):
 
 
 class StopContainer(msgspec.Struct, frozen=True, tag=True):
-    """Stop it: its CPUs are not to be had, and that is what its label asks for."""
+    """Stop it: its CPUs are not available, and its label asks for a stop in that case."""
 
     container: ContainerKey
     refusal: Refusal
 
 
 class StartTimer(msgspec.Struct, frozen=True, tag=True):
-    """Answer with `TimerEnded` after so many seconds, on a clock that nobody sets. `number` is the number of what is
-    waited for; a later timer of the same purpose replaces it.
+    """Answer with `TimerEnded` after so many seconds on a monotonic clock. `number` is that of the awaited rest, take
+    or cooldown; a later timer of the same purpose replaces this one.
     """
 
     container: ContainerKey
@@ -59,17 +59,16 @@ class StartTimer(msgspec.Struct, frozen=True, tag=True):
 
 
 class SendSignal(msgspec.Struct, frozen=True, tag=True):
-    """Send a signal (`HUP`) to the first process of a container: what it is told has changed."""
+    """Send a signal (`HUP`) to the first process of a container: the CPUs reported to it have changed."""
 
     container: ContainerKey
     signal: str
 
 
 class AnswerStart(msgspec.Struct, frozen=True, tag=True):
-    """Let a held start (`StartHeld`) go on with this, or refuse it for `refusal`.
+    """Let a held start (`StartHeld`) go on with this update, or refuse it because of `refusal`.
 
-    `update` is what goes into the runtime's bundle; None leaves the bundle as it is. `exclusive` says whether its CPUs
-    are its own.
+    `update` is applied to the runtime's bundle; None leaves the bundle unchanged. `exclusive`: its CPUs are exclusive.
     """
 
     container: ContainerKey
@@ -80,7 +79,7 @@ class AnswerStart(msgspec.Struct, frozen=True, tag=True):
 
 
 class LookAgain(msgspec.Struct, frozen=True, tag=True):
-    """Look at this container: what is known of it is in doubt."""
+    """Look at this container again, because its known state is in doubt."""
 
     container: ContainerKey
 

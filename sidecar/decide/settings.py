@@ -1,4 +1,4 @@
-"""Settings: what of the configuration decisions need, and the words that it is written in."""
+"""Settings: the part of the configuration that decisions need, and the words in which it is written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from state.model import NumaRule, Shortage
 
 
 class PolicyName(enum.StrEnum):
-    """Who decides: nobody, the kubelet's static rules, or those and sizes that change."""
+    """The rules that decide: none, the kubelet's static ones, or those with sizes that change."""
 
     NONE = "none"
     STATIC = "static"
@@ -20,26 +20,26 @@ class PolicyName(enum.StrEnum):
 
 
 class OptIn(enum.StrEnum):
-    """How a container asks for exclusive CPUs: by its label, or also by limits that make it guaranteed."""
+    """How a container asks for exclusive CPUs: by its label only, or also by limits that make it guaranteed."""
 
     LABEL = "label"
     GUARANTEED = "guaranteed"
 
 
 class IsolatedRule(enum.StrEnum):
-    """What CPUs that the kernel isolates are to exclusive containers; the shared pool has them only under `ignore`."""
+    """How isolated CPUs are granted to exclusive containers. The shared pool has them only under `ignore`."""
 
     IGNORE = "ignore"
-    """CPUs like any other."""
+    """Like any other CPUs."""
     PREFER = "prefer"
-    """The first to be given."""
+    """First."""
     ONLY = "only"
-    """The only ones to be given."""
+    """No others are granted."""
 
 
 class Band(msgspec.Struct, frozen=True, kw_only=True):
-    """How `cpuset.scale: load` reads a load: use per CPU is kept between `low` and `high` (0 to 1), and CPU pressure
-    above `pressure` percent asks for one CPU more.
+    """How `cpuset.scale: load` follows a load: it keeps the use per CPU between `low` and `high` (0 to 1), and asks for
+    one more CPU under CPU pressure above `pressure` percent.
     """
 
     low: float = 0.5
@@ -48,11 +48,11 @@ class Band(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What of the configuration decisions need. `reserved_cpus` takes precedence over `reserved_count`.
+    """The part of the configuration that decisions need. `reserved_cpus` takes precedence over `reserved_count`.
 
-    What follows `linger_seconds` up to `unmanaged` is for the policy `dynamic`: how long a workload has notice, how
-    long one that grew is left in peace, the least change for its own sake in CPUs, how loads are read, and the most
-    exchanges of CPUs a round.
+    The fields after `linger_seconds` and before `unmanaged` are for the policy `dynamic`: the notice for a workload,
+    the cooldown of a container that grew, the least change of a size in CPUs unless a floor needs it, the band of
+    loads, and the most exchanges of CPUs per round.
     """
 
     policy: PolicyName = PolicyName.NONE
@@ -71,12 +71,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     band: Band = Band()
     max_moves: int = 2
     unmanaged: tuple[str, ...] = ()
-    """Name patterns (`db-*`), or `label=value` patterns, of containers that are left alone."""
+    """Name patterns (`db-*`) or `label=value` patterns of unmanaged containers."""
     projections: str = "/run/cpuset-sidecar"
     shared_slice: str = ""
-    """The slice, or path of a cgroup, that confines the shared pool as one; empty where there is none."""
+    """The shared group: a slice or the path of a cgroup; "" if there is none."""
 
 
 def shared_id(name: str) -> str:
-    """The id under which the cgroup that confines the shared pool stands among the containers: 64 hex digits."""
+    """Return the id of the shared group among the containers: 64 hex digits."""
     return hashlib.sha256(name.encode()).hexdigest()

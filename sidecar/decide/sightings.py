@@ -1,7 +1,7 @@
-"""Sightings: what looks and inventories say of who exists, and which of it is news.
+"""Sightings: what looks and inventories show of containers, and which of it is news.
 
-Tickets order looks and outcomes: a look that began before the newest outcome is old news. An old one may still be the
-only word of something else (a start, while an order was being answered): then a fresh one is due.
+Tickets order looks and outcomes: a look that began before the newest outcome is outdated. An outdated look may still be
+the only sign of another change (a start, while an order was being answered): then a fresh look is due.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from state.key import ContainerKey
 
 
 def sighted(world: World, view: ContainerView, began: int) -> World:
-    """The world after a look at one container; the same world if the look is old news, or a mere glance at one that is
-    known.
+    """Return the world after a look at one container; the same world if the look is outdated, or a mere glance at a
+    known container.
 
-    The first engine that shows anything claims the books that name none.
+    The first engine to show a container claims the records that name no engine.
     """
     if world.engine is None:
         world = world.named(view.engine)
@@ -37,22 +37,22 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
 
 
 def believed(world: World, view: ContainerView, began: int) -> World:
-    """The world with a container that an inventory saw, though somebody was removed since, and it may have been this.
+    """Return the world with a container from a look that may be older than a removal, even of this container.
 
-    Until a fresh look says, it is there: a container that is there and not known would lose its books, and would be in
-    nobody's way.
+    It is assumed to exist until a fresh look: a container that exists but is not known would lose its records, and its
+    footprint would not count.
     """
     return replace(sighted(replace(world, horizon=began - 1), view, began), horizon=world.horizon)
 
 
 def believed_until_a_look(world: World, view: ContainerView, began: int) -> World:
-    """The world with such a container, which is not ordered before that look: it may be the one that was removed."""
+    """Return the world with such a container, which gets no order before that look: it may have been removed."""
     world = believed(world, view, began)
     return world.with_container(after(world.containers[view.key], Disputed()))
 
 
 def differs(world: World, view: ContainerView) -> bool:
-    """Whether a look says anything that the world does not know yet."""
+    """Return whether a look shows anything that the world does not contain yet."""
     known = world.containers.get(view.key)
     if known is not None and view.is_glance:
         return False
@@ -60,12 +60,12 @@ def differs(world: World, view: ContainerView) -> bool:
 
 
 def moved_unseen(before: World, world: World) -> tuple[ContainerKey, ...]:
-    """Name the containers of the shared group that may be elsewhere than when they were looked at: the group moved
-    since, and no event of theirs says so. `before` is the world before the burst.
+    """Return the members of the shared group that may have moved since their last look, because the group moved and no
+    event reports that. `before` is the world before the burst.
 
-    1. The group moved when an order to it ended, or when it was seen elsewhere.
-    2. A look that is told only now may be older than that.
-    3. A container that has no CPUs of its own is wherever the group is: it needs no look.
+    1. The group has moved if an order to it ended, or if it was seen elsewhere.
+    2. A look that is reported only now may be older than that.
+    3. A container without its own cpuset runs wherever the group does: it needs no look.
     """
     was, group = before.group, world.group
     if group is None:
@@ -79,7 +79,7 @@ def moved_unseen(before: World, world: World) -> tuple[ContainerKey, ...]:
         # 2. News of it.
         told = before.containers.get(key)
         is_news = told is None or told.known != each.known
-        # 3. Its own CPUs.
+        # 3. Its own cpuset.
         is_pinned = each.wish.standing is not Standing.MEMBER or each.view.forgets_updates
         if is_pinned and (has_moved or is_news):
             found.append(key)
@@ -87,8 +87,8 @@ def moved_unseen(before: World, world: World) -> tuple[ContainerKey, ...]:
 
 
 def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:
-    """The world after an inventory: who was not in it, and is not newer than it, no longer exists. It makes the world
-    ready if it began after the engine was reached.
+    """Return the world after an inventory: containers that are not in it, and not newer than it, no longer exist. It
+    makes the world ready if it began after the engine was reached.
     """
     for key in gone:
         container = world.containers.get(key)
@@ -103,21 +103,21 @@ def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:
     return replace(world, readiness=readiness, horizon=max(world.horizon, began))
 
 
-def wished_anew(world: World, container: Container) -> Wish:
-    """What a container is and asks for under the settings and on the machine of this world."""
+def wish_in(world: World, container: Container) -> Wish:
+    """Return what a container is and asks for under the settings and on the machine of this world."""
     return _wish(world, container.view)
 
 
 def _wishes_the_same(before: ContainerView, view: ContainerView) -> bool:
-    """Whether nothing changed of what a wish is read from: labels and limits of its first look, and by renaming and
-    restarting its name and the group that it is in.
+    """Return whether the sources of the wish are certainly the same. Labels and limits count as in the first look; a
+    rename changes the name, and a restart may change the group.
     """
     is_sure = not (before.is_glance or before.in_shared_group or view.in_shared_group)
     return is_sure and before.name == view.name
 
 
 def _wish(world: World, view: ContainerView, before: ContainerView | None = None) -> Wish:
-    """What it is; a cpuset that it has not had `before` is somebody's change, and no setting of its own."""
+    """Return its wish. A cpuset that it did not have `before` is a change by another tool, and not an original one."""
     first = view if before is None or before.is_glance else before
     originals = world.state.originals.get(view.key) or originals_of(first)
     return wish_of(view, world.settings, originals, world.state.online, world.topology.devices)

@@ -1,10 +1,10 @@
-"""step(world, facts): fold what happened into the world, then decide once. The one door to all decisions.
+"""step(world, facts): fold facts into the world, then decide once. The only entry point to all decisions.
 
-1. Each fact changes what is known; an outcome also asks for a look or a read where it leaves doubt.
-2. The policy settles the books.
+1. Each fact changes what is known. An outcome that leaves a doubt also asks for a look, or for a read of the machine.
+2. The policy settles the State.
 3. The plan gives the orders that are possible now.
 
-A burst of facts is folded before anything is decided, so that ten arrivals make one decision. The same world and facts
+All facts of a burst are folded before the decision, so that ten arrivals make one decision. The same world and facts
 always give the same world and orders: a journal of bursts replays every decision.
 """
 
@@ -60,19 +60,19 @@ from state.key import ContainerKey
 
 
 def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]:
-    """The world after a burst of facts, and what to do now."""
+    """Return the world after a burst of facts, and the orders to carry out now."""
     # 1. What is known.
     before, doubts = world, list[Order]()
     for fact in facts:
         world, asked = _fold(world, fact)
         doubts += asked
     doubts += [LookAgain(key) for key in moved_unseen(before, world)]
-    # 2. The books.
+    # 2. The State.
     if world.is_ready and not world.is_releasing:
         state = policy_named(world.settings.policy).settle(world)
         if state is not world.state or world.is_defragmenting:
             world = replace(world, state=state, is_defragmenting=False)
-    # 3. What is possible now.
+    # 3. The orders.
     world, orders = plan(world)
     return world, (*orders, *dict.fromkeys(doubts))
 
@@ -85,7 +85,7 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
             container = world.containers.get(fact.container)
             if container is None or container.known < fact.began:
                 return world.without_container(fact.container, fact.began), ()
-            # Old news, but an order may just have been answered after the removal: nobody else would tell.
+            # Outdated, but an order may just have been answered after the removal, and no other fact would report it.
             return world.with_container(after(container, news.Disputed())), (LookAgain(fact.container),)
         case InventoryTaken():
             doubts: list[Order] = []
@@ -93,7 +93,7 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
                 world, asked = _seen(world, view, fact.began)
                 doubts += asked
                 if view.key not in world.containers and not world.is_ready:
-                    # Its look is asked for already.
+                    # `_seen` has already asked for a look.
                     world = believed_until_a_look(world, view, fact.began)
             return counted(world, fact.gone, fact.began), tuple(doubts)
         case CpusetApplied():
@@ -139,8 +139,8 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
 
 
 def _seen(world: World, view: ContainerView, began: int) -> tuple[World, tuple[Order, ...]]:
-    """The world after a look. One that is old news, and says something else, may still hold news that nobody else will
-    tell (a start, while an order was being answered): then a fresh one is due.
+    """Return the world after a look, and an order to look again if it is outdated but shows a difference: it may be the
+    only sign of a change (a start, while an order was being answered).
     """
     seen = sighted(world, view, began)
     if seen is world:
@@ -149,7 +149,7 @@ def _seen(world: World, view: ContainerView, began: int) -> tuple[World, tuple[O
 
 
 def _outstanding(world: World, key: ContainerKey, number: int) -> Container | None:
-    """The container that this outcome is about, if it is the outcome that it waits for."""
+    """Return the container whose outstanding order has this number; None if there is none."""
     container = world.containers.get(key)
     return container if container and container.order and container.order.number == number else None
 
@@ -182,7 +182,7 @@ def _failed(world: World, fact: CpusetFailed) -> tuple[World, tuple[Order, ...]]
         case Failure.LOST:
             heard, asked = news.OrderLost(fact.reason, fact.ended), (look,)
         case Failure.INEFFECTIVE:
-            # The outcome carried the look.
+            # The outcome includes a look.
             seen = fact.effective or cpus_of(container.view.cpuset, world.state.online)
             heard, asked = news.OrderIneffective(seen, fact.effective, fact.reason, fact.ended), ()
         case _:

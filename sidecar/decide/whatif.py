@@ -1,4 +1,4 @@
-"""What would be decided: requests answered by the daemon's own policy in a world where nothing is done."""
+"""What would be decided: requests answered by the daemon's own policy, without carrying anything out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from state.topology import Topology
 
 
 def imagined(state: State, topology: Topology, settings: Settings, strangers: Mapping[str, CPUSet]) -> World:
-    """A world with these books, in which every holder runs on its grant, and `strangers` on the CPUs of their pins."""
+    """Return a world with this State, in which each container with a grant runs on it, and each of `strangers`, by
+    name, on the CPUs to which it is pinned.
+    """
     world = replace(begin(state, topology, settings), readiness=Ready(0))
     for grant in sorted(world.state.assignments.values(), key=lambda each: each.since):
         world = _with(world, grant.container, grant.name, {"cpuset.exclusive": str(grant.demand.cpus)}, str(grant.cpus))
@@ -29,12 +31,12 @@ def imagined(state: State, topology: Topology, settings: Settings, strangers: Ma
 
 
 def requested(name: str) -> ContainerKey:
-    """Under what a request of this name stands in the world in which it asked: no engine has it."""
+    """Return the key of a request of this name in an imagined world: it belongs to no engine."""
     return ContainerKey("", name)
 
 
 def asking(world: World, requests: Iterable[tuple[str, Mapping[str, str]]]) -> World:
-    """The world once these have asked, one after the other: names, and labels as on containers."""
+    """Return the world after these requests, one after the other. Each has a name, and labels as on containers."""
     for name, labels in requests:
         world = _with(world, requested(name), name, labels, "")
         world = replace(world, state=policy_named(world.settings.policy).settle(world))
@@ -42,13 +44,15 @@ def asking(world: World, requests: Iterable[tuple[str, Mapping[str, str]]]) -> W
 
 
 def placed_anew(world: World, grant: Assignment) -> CPUSet | Refusal:
-    """Where this grant would be placed now if it were not held: options may have changed, and others gone."""
+    """Return where this grant would be placed now if it were new, or the refusal: options may have changed, and other
+    grants ended.
+    """
     return place(world, world.state.released(grant.container), grant.demand, len(grant.cpus))
 
 
 def _with(world: World, key: ContainerKey, name: str, labels: Mapping[str, str], cpuset: str) -> World:
     phase = Phase.RUNNING if cpuset else Phase.CREATED
-    # What is held is no pin by hand: who has a grant was seen before it was given.
+    # CPUs of a grant are no pin by hand: the container was seen before it was granted them.
     is_held = key in world.state.assignments
     view = ContainerView(
         engine=key.engine,

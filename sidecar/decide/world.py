@@ -1,7 +1,8 @@
-"""World: all that the allocator knows. The books (State), the machine, the settings, and each container as last seen.
+"""World: all that the allocator knows: the State, the machine, the settings, and each container as last seen.
 
-Nothing here changes in place; `replace` makes new values, and the dicts are never written to. Each mapping beside the
-containers has one writer: `timers` moves/timers, `signalled` and `stops` moves/signals, `loads` books/load_wish.
+Nothing here changes in place: `replace` makes new values, and the dicts are never written to. Each mapping other than
+`containers` has one writer: moves/timers for `timers`, moves/signals for `signalled` and `stops`, books/load_wish for
+`loads`.
 """
 
 from __future__ import annotations
@@ -31,26 +32,26 @@ T = TypeVar("T")
 
 
 class Told(msgspec.Struct, frozen=True):
-    """What a workload was last told by signal: the CPUs in force, and those of them that are leaving."""
+    """What was last reported to a workload: the CPUs in force, and those of them that are leaving."""
 
     cpus: CPUSet
     leaving: CPUSet
 
 
 class Away(msgspec.Struct, frozen=True, tag="away"):
-    """The engine is not reached: what happens now is unseen. `reason` is for people."""
+    """The engine is not reached: changes are unseen. `reason` is for people."""
 
     reason: str = ""
 
 
 class Connected(msgspec.Struct, frozen=True, tag="connected"):
-    """The engine is reached since this ticket, and not everything was looked at since."""
+    """The engine was reached at this ticket, and not all containers have been looked at since."""
 
     since: int
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
-    """An inventory was taken since the engine was reached, at this ticket: only now anything is ordered."""
+    """The engine was reached at this ticket, and an inventory was taken since: only now are orders given."""
 
     since: int
 
@@ -59,7 +60,7 @@ Readiness = Away | Connected | Ready
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """What a repair of the books did to the grant of this name, which held these CPUs: it `holds` others now, or none
+    """What a refit did to the grant of the container `name`, which `held` these CPUs: now it `holds` others, or none
     because of a refusal.
     """
 
@@ -70,42 +71,42 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Everything that decisions depend on. `numbers` gives orders, timers and arrivals their numbers."""
+    """Everything that decisions depend on. `numbers` is the next number for orders, timers and arrivals."""
 
     state: State
     topology: Topology
     settings: Settings
     containers: Mapping[ContainerKey, Container] = {}
     timers: Mapping[ContainerKey, Mapping[Purpose, int]] = {}
-    """The numbers of the timers that run, by container and by what they wait for."""
+    """The numbers of the running timers, by container and purpose."""
     signalled: Mapping[ContainerKey, Told] = {}
-    """By container, what it was last told by signal."""
+    """By container, what was last reported to it, for those that ask for a signal."""
     stops: Mapping[ContainerKey, str] = {}
-    """By container, `started_at` of the start that was ordered to be stopped."""
+    """By container, `started_at` of the start that was last ordered to stop."""
     loads: Mapping[ContainerKey, Load] = {}
-    """By container, what it did last."""
+    """By container, its last load."""
     engine: EngineInfo | None = None
     readiness: Readiness = Away()
     is_releasing: bool = False
     is_defragmenting: bool = False
-    """Whether the next decision looks for better CPUs: a grant ended, or somebody ordered it."""
+    """Whether the next decision looks for better CPUs: a container with a grant is gone, or an exchange was ordered."""
     numbers: int = 0
     horizon: int = 0
-    """The newest ticket at which it was known who exists: an older look at an unknown container proves nothing."""
+    """The newest ticket of a removal or an inventory: an older look at an unknown container proves nothing."""
     notes: tuple[Note, ...] = ()
-    """What people should know about the books: what a repair had to change, and why."""
+    """The changes that the last refit made to grants, for people."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether everything was looked at since the engine was reached; nothing is ordered before."""
+        """Whether an inventory was taken since the engine was reached. No order is given before."""
         return isinstance(self.readiness, Ready)
 
     def with_container(self, container: Container) -> World:
-        """The world with this container as it is now."""
+        """Return the world with this container, new or replaced."""
         return replace(self, containers={**self.containers, container.view.key: container})
 
     def without_container(self, key: ContainerKey, ticket: int) -> World:
-        """The world, and the books, without a container that no longer exists, as somebody found at `ticket`."""
+        """Return the world, and its State, without a container that was found not to exist at `ticket`."""
         return replace(
             self,
             containers=without(self.containers, key),
@@ -119,13 +120,13 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def named(self, engine: str) -> World:
-        """The world in which this engine has claimed the books that name none."""
+        """Return the world in which this engine has claimed the records that name no engine."""
         state = claimed(self.state, engine)
         return self if state is self.state else replace(self, state=state)
 
     def key_of(self, id: str) -> ContainerKey:
-        """The key of a container that somebody knows by its id alone: as it is known or stands in the books, or else of
-        the engine that is connected.
+        """Return the key of a container by its id alone: of the known or recorded container with this id, or else of
+        the connected engine.
         """
         for key in (*self.containers, *self.state.assignments, *self.state.originals):
             if key.id == id:
@@ -134,7 +135,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def strangers(self) -> CPUSet:
-        """CPUs that containers pinned by hand run on, or would start on."""
+        """The CPUs on which containers pinned by hand run, or would start."""
         mask = 0
         for container in self.containers.values():
             if container.wish.standing is Standing.STRANGER:
@@ -143,16 +144,16 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def group(self) -> Container | None:
-        """The cgroup that confines the shared pool as one, as if it were a container; None where there is none."""
+        """The shared group, as if it were a container; None if there is none."""
         if not self.settings.shared_slice:
             return None
         return next((each for each in self.containers.values() if each.view.kind is ViewKind.GROUP), None)
 
     def sure_of(self, container: Container) -> CPUSet:
-        """Make the CPUs that a container has whatever became of every order: in a group, no others than the group's.
+        """Return the CPUs that a container has regardless of the outcome of orders: in a group, only the group's.
 
-        Where the group has none of the CPUs that a container in it is pinned to, the kernel lets it run on all of the
-        group's, and takes them back with the group's next change: it is sure of none of these.
+        If a container in the group is pinned to CPUs that the group does not have, the kernel lets it run on all of the
+        group's, and withdraws them at the group's next change: it is sure of none of these.
         """
         if not container.view.in_shared_group or self.group is None:
             return container.sure
@@ -161,15 +162,15 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.group.sure & (configured if is_member else configured & container.sure)
 
     def confined_by(self, key: ContainerKey) -> tuple[ContainerKey, ...]:
-        """Whose CPUs an order to this container changes: its own, and where it is the group those of all in it."""
+        """Return the containers whose CPUs an order to this one changes: itself and, for the group, its members."""
         if self.group is None or key != self.group.view.key:
             return (key,)
         return (key, *(member for member, each in self.containers.items() if each.view.in_shared_group))
 
     @cached_property
     def reach(self) -> Reach:
-        """Where everybody may be running. Containers that are left alone count as little as the host's processes do,
-        and those of a group are where the group is.
+        """Where containers may be running. Unmanaged containers do not count, like the host's processes; members of the
+        shared group are represented by the group.
         """
         assignments = self.state.assignments
         apart = (Standing.UNMANAGED, Standing.MEMBER)
@@ -181,5 +182,5 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def without(mapping: Mapping[ContainerKey, T], key: ContainerKey) -> Mapping[ContainerKey, T]:
-    """The mapping without a container; the same one where it does not speak of it."""
+    """Return the mapping without a container; the same mapping if it does not contain it."""
     return {each: value for each, value in mapping.items() if each != key} if key in mapping else mapping

@@ -11,7 +11,7 @@ from sidecar.failures import EngineUnavailable
 
 AUTO: Final = "auto"
 VARIABLES: Final = ("DOCKER_HOST", "CONTAINER_HOST")
-"""The first is Docker's, and Podman's clients know it, too; the second is Podman's own."""
+"""The first is Docker's, and Podman's clients know it as well; the second is Podman's own."""
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -23,10 +23,12 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def choose(configured: str | None, environ: Mapping[str, str], exists: Callable[[str], bool]) -> Address:
-    """The engine's address: as configured, else DOCKER_HOST or CONTAINER_HOST, the system's sockets, the user's own.
+    """Return the engine's address: as configured, else DOCKER_HOST or CONTAINER_HOST, the system's sockets, the user's
+    own.
 
-    What answers there may be Docker or Podman: one often stands in at the other's usual place. `exists`
-    says whether there is a file. EngineUnavailable, with the cure, where there is none or it is unusable.
+    Docker or Podman may answer there: each often replaces the other at its usual place. `exists` tells whether there is
+    a
+    file. Raise EngineUnavailable, with the cure, if there is no address or it is unusable.
     """
     if configured and configured != AUTO:
         return address(configured, "the setting `engine`")
@@ -44,7 +46,7 @@ def choose(configured: str | None, environ: Mapping[str, str], exists: Callable[
 
 
 def usual_places(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Where engines usually listen: the system's, then this user's own."""
+    """Return where engines usually listen: the system's, then this user's own."""
     system = ("/var/run/docker.sock", "/run/podman/podman.sock")
     if runtime_dir := environ.get("XDG_RUNTIME_DIR", "").rstrip("/"):
         return (*system, f"{runtime_dir}/docker.sock", f"{runtime_dir}/podman/podman.sock")
@@ -52,7 +54,9 @@ def usual_places(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def address(text: str, source: str) -> Address:
-    """Read one address: `unix:///path`, `/path`, `tcp://host:port`. EngineUnavailable names `source` otherwise."""
+    """Read one address: `unix:///path`, `/path`, `tcp://host:port`. Raise EngineUnavailable, naming `source`,
+    otherwise.
+    """
     scheme, found, rest = text.strip().partition("://")
     if not found and scheme.startswith("/"):
         scheme, rest = "unix", scheme

@@ -1,4 +1,4 @@
-"""The engine's refusals: HTTP status and message to our errors, by one table."""
+"""The engine's refusals: from HTTP status and message to our errors, by one table."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import msgspec
 from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineLacks, EngineRefused, EngineUnavailable
 
 _SHOWN: Final = 500
-"""Characters of an engine's message that are kept: the reason is at the beginning, and somebody must read it."""
+"""Characters of an engine's message that are kept: the reason is at the beginning, and people must read it."""
 
 _UNKNOWN_ROUTE: Final = "page not found"
-"""How Docker words a route that it does not know, in the same JSON as an unknown container (20.10)."""
+"""Docker's message for an unknown route, in the same JSON as for an unknown container (20.10)."""
 
 _NO_CONTROLLER: Final = "cgroup controller `cpuset` is not available"
-"""How crun and runc word a cpuset controller that was not delegated (Podman, rootless)."""
+"""The message of crun and runc for a cpuset controller that was not delegated (Podman, rootless)."""
 
 _ABSENT_CPUS: Final = "Requested CPUs are not available"
 _OLD_LIST: Final = (
@@ -44,10 +44,10 @@ class _Refusal(msgspec.Struct):
 
 
 def error_of(status: int, body: bytes) -> EngineError:
-    """The error that an answer of status 400 and above means to us.
+    """Return our error for an answer of status 400 and above.
 
-    A 404 with the engine's own JSON is a container that is gone; without it, or for an unknown page, the route is
-    missing. A 500 need not be JSON whatever its content type claims.
+    A 404 with the engine's own JSON means that the container is gone; without it, or for an unknown page, the route is
+    missing. A 500 need not be JSON, whatever its content type claims.
     """
     message = _message(body)
     text = shown(message if message is not None else body.decode("utf-8", "replace")) or f"HTTP status {status}"
@@ -62,7 +62,7 @@ def error_of(status: int, body: bytes) -> EngineError:
 
 
 def shown(text: str) -> str:
-    """A foreign text cut to a length that people read, on one line, printable."""
+    """Return a foreign text cut to a readable length, on one line, printable."""
     cut = text[:_SHOWN] + ("..." if len(text) > _SHOWN else "")
     return "".join(letter if letter.isprintable() else " " for letter in cut).strip()
 

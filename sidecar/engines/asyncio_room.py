@@ -1,15 +1,15 @@
-"""The room where asyncio lives: the one place where trio and aiodocker meet.
+"""The room for asyncio: the one place where trio and aiodocker meet.
 
 aiodocker needs asyncio, the sidecar is trio. An asyncio loop runs in a thread of its own, behind anyio's blocking
 portal, and trio stays pure: if asyncio code hangs, trio still sees its signals and deadlines.
 
 1. The portal starts and ends in a worker thread, since both wait for the loop's thread.
 2. A call makes an asyncio task, whose end reschedules the waiting trio task. No thread waits for a result, and there is
-   one hand-over each way: from an idle process 0.24 ms there and back, against 0.40 ms for the portal's own call.
+  one hand-over each way: from an idle process 0.24 ms there and back, against 0.40 ms for the portal's own call.
 3. A cancelled call cancels the asyncio task and waits until it has ended, cleanup included. It is not abandoned: a
-   connection in an unknown state would go back to the pool. If the task ends well all the same, its result counts.
-4. There is no nursery around the `yield`: an error of the body would come out wrapped in a group, and
-   `except EngineUnavailable` would silently stop to match.
+  connection in an unknown state would return to the pool. If the task still succeeds, its result counts.
+4. There is no nursery around the `yield`: it would wrap an error of the body in a group, and `except EngineUnavailable`
+  would silently stop matching.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class AsyncioRoom:
         self._loop = loop
 
     async def call(self, function: Callable[[*Args], Awaitable[T]], *args: *Args) -> T:
-        """Run an asyncio function in the room; its result and its errors come back as they are.
+        """Run an asyncio function in the room. Return its result, or raise its error.
 
-        EngineUnavailable if the room closes meanwhile. The function must bound its own time.
+        Raise EngineUnavailable if the room closes meanwhile. The function must limit its own time.
         """
 
         async def run() -> T:
@@ -67,9 +67,9 @@ class _Call(Generic[T]):
         self._task.add_done_callback(self._ended)
 
     def abort(self, raise_cancelled: Callable[[], Any]) -> trio.lowlevel.Abort:
-        """The trio task is cancelled: so is the asyncio task, and its end is waited for."""
+        """Cancel the asyncio task of a cancelled trio task, and wait for its end."""
         self._raise_cancelled = raise_cancelled
-        self._loop.call_soon_threadsafe(self._cancel)  # comes after `start`, which was asked for before
+        self._loop.call_soon_threadsafe(self._cancel)  # runs after `start`, which was scheduled earlier
         return trio.lowlevel.Abort.FAILED
 
     def _cancel(self) -> None:
@@ -91,7 +91,7 @@ class _Call(Generic[T]):
 
 @asynccontextmanager
 async def open_room() -> AsyncIterator[AsyncioRoom]:
-    """An asyncio loop in a thread, for as long as the block runs; joined at the end, also when cancelled."""
+    """Yield an asyncio loop in a thread, which runs within the block and is joined at the end, also when cancelled."""
     portal_of_thread = start_blocking_portal("asyncio", name="engine-asyncio")
     portal = await trio.to_thread.run_sync(portal_of_thread.__enter__)
     try:

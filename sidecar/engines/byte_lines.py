@@ -1,4 +1,4 @@
-"""Lines: a byte stream cut into lines, in bounded memory whatever the length of a line. Pure."""
+"""Lines: a byte stream cut into lines, in bounded memory for any length of a line. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Final
 import msgspec
 
 HEAD: Final = 4096
-"""Bytes kept of the beginning of a line that is too long: an event's action and id are in the first few hundred."""
+"""Bytes kept from the beginning of an overlong line: an event's action and id are in the first few hundred."""
 
 TAIL: Final = 256
-"""Bytes kept of its end: an event's time is in the last hundred."""
+"""Bytes kept from its end: an event's time is in the last hundred."""
 
 
 class Torn(msgspec.Struct, frozen=True):
@@ -21,7 +21,7 @@ class Torn(msgspec.Struct, frozen=True):
 
 
 class Lines:
-    """Cuts what is fed into lines. A line longer than `longest` bytes comes out as `Torn`; its middle is not kept."""
+    """Cuts a stream into lines. A line longer than `longest` bytes becomes `Torn`; its middle is not kept."""
 
     def __init__(self, longest: int) -> None:
         self._longest = max(longest, HEAD + TAIL)
@@ -29,7 +29,7 @@ class Lines:
         self._head: bytes | None = None
 
     def feed(self, chunk: bytes) -> list[bytes | Torn]:
-        """The lines that this chunk completes, without their line ends; empty lines are left out."""
+        """Return the lines that this chunk completes, without their line ends; empty lines are left out."""
         *ended, rest = chunk.split(b"\n")
         lines: list[bytes | Torn] = []
         for part in ended:

@@ -1,16 +1,16 @@
 """The asyncio side of a connection to the engine: requests, bounded in time and size, and the event reader.
 
-Everything here runs in the room; nothing of trio is used but the feed's thread-safe half. aiodocker makes the
-requests; what is known to go wrong with it is met here:
+Everything here runs in the room; it uses nothing of trio but the feed's thread-safe half. aiodocker makes the
+requests; its known faults are handled here:
 
 - Its errors lose whether the engine's answer was JSON, and a 500 that is not JSON escapes as a JSONDecodeError.
-  So the session itself turns answers of 400 and above into our errors, before aiodocker sees them.
+ So the session itself turns answers of 400 and above into our errors, before aiodocker sees them.
 - It has no `update` on containers: the private `_query` is the only way to that route, and to raw answers of which a
-  container's author may have made 40 MB.
+ container's author may have made 40 MB.
 - Its event stream goes silently deaf after an end, raises when closed, queues without bound, and one event longer
-  than its line limit kills the stream for ever. So the stream is read here as bytes, a fresh request each time.
+ than its line limit kills the stream permanently. So the stream is read here as bytes, a fresh request each time.
 - It has no time limits, and a `connector` with a unix URL composes broken addresses: it is given the address to
-  compose with.
+ compose with.
 """
 
 from __future__ import annotations
@@ -37,20 +37,24 @@ from sidecar.failures import EngineError, EngineFailed, EngineSilent, EngineUnav
 from sidecar.ports import EngineEvent
 
 _REFUSAL_BYTES: Final = 64 * 1024
-"""Of a refusal's body: the reason is at its beginning."""
+"""Bytes of a refusal's body: the reason is at its beginning."""
 
 _EVENT_BYTES: Final = 1024 * 1024
-"""The longest event that is parsed whole; of a longer one the beginning and the end are enough."""
+"""Bytes of the longest event that is parsed whole; of a longer one the beginning and the end suffice."""
 
 _CONNECTIONS: Final = 64
-"""Requests at once. The executor allows itself 4 updates and the inventory its looks; the rest is margin."""
+"""Requests at once. The executor is limited to 4 updates, and the inventory to its looks; the rest is margin."""
 
 _GLANCES: Final = 16
-"""New containers inspected at once by the event reader; of more, only the events are handed over."""
+"""New containers that the event reader inspects at once; for the others, only the events are handed over."""
+
+_CHECK_SECONDS: Final = 2.0
+"""How often a silent event stream is asked whether it still has a connection."""
 
 _OVERLAP_SECONDS: Final = 2.0
-"""How far back the stream asks for. The engine answers before it has subscribed, and its ring may hold events slightly
-out of order; what comes twice does no harm, since an event is only a hint."""
+"""How far back the stream begins. The engine answers before it has subscribed, and its ring may hold events slightly
+out of order; a repeated event does no harm, since it is only a hint.
+"""
 
 _NEWEST_API: Final = (1, 45)
 """The newest API version whose answers are known here (Docker 26)."""
@@ -66,17 +70,17 @@ GAP: Final = EngineEvent(container="", action="gap", time_nano=0, is_gap=True)
 
 
 Socket = tuple[int, int]
-"""Which socket it is: its device and inode."""
+"""Identifies a socket: its device and inode."""
 
 
 class Client:
-    """One engine, by its address. Make it inside the room; connects when first asked."""
+    """One engine, by its address. Make it inside the room; it connects at the first call."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
         connector = _connector(address)
         self._session = _session(connector)
-        # Given both, aiodocker makes neither, and reads no DOCKER_TLS_VERIFY; both stay ours to close.
+        # Given both, aiodocker makes neither, and reads no DOCKER_TLS_VERIFY; closing both remains our task.
         self._docker = aiodocker.Docker(address.url, connector, self._session, api_version="v1.41")
         self._docker.docker_host = address.base
         self._connected_to = self.socket()
@@ -85,7 +89,7 @@ class Client:
         self._trusted: Socket | None = None
 
     def socket(self) -> Socket | None:
-        """Which socket stands at the address now; None where none does, and where it is no path."""
+        """Return which socket is at the address now; None if there is none, or if the address is no path."""
         if self._address.path is None:
             return None
         with suppress(OSError):
@@ -94,14 +98,16 @@ class Client:
         return None
 
     def trust(self, socket: Socket | None) -> None:
-        """From now on `ask` and `subscribe` speak to this socket alone: another one that is put in its place may be
-        that of another engine, which has none of the containers. None: whoever is there.
+        """Use only this socket for `ask` and `subscribe` from now on; None for any socket.
+
+        A socket that replaces it may belong to another engine, which has none of the containers.
         """
         self._trusted = socket
 
-    async def _connect_anew(self) -> None:
-        """Connections that are kept open lead to whoever listened when they were made: where that is another socket by
-        now, they are given up. Asked before who answers is asked.
+    async def _reconnect_if_replaced(self) -> None:
+        """Reconnect if the socket was replaced: kept connections lead to the process that listened when they were made.
+
+        Called before the engine is identified.
         """
         if (found := self.socket()) == self._connected_to:
             return
@@ -125,25 +131,25 @@ class Client:
         await self._session.close()
 
     def speak(self, prefix: str) -> None:
-        """Begin every route with this prefix, and agree on none."""
+        """Begin every route with this prefix, without negotiating a version."""
         self._docker.api_version = prefix
         self._prefix = prefix
 
     async def greet(self, seconds: float) -> Mapping[str, str]:
-        """The headers with which the engine answers a ping: it needs no lock for that. Any EngineError."""
-        await self._connect_anew()
+        """Return the headers of the engine's answer to a ping, which needs no lock. Raise any EngineError."""
+        await self._reconnect_if_replaced()
         async with self._patience(seconds):
             answer = await self._docker._do_query("_ping", "GET", versioned_api=False)  # noqa: SLF001
             answer.close()
             return answer.headers
 
     async def version(self, seconds: float) -> bytearray:
-        """The answer of the version route. Any EngineError."""
-        await self._connect_anew()
+        """Return the answer of the version route. Raise any EngineError."""
+        await self._reconnect_if_replaced()
         return await self._answer("version", "GET", None, None, seconds, versioned=False, most=_REFUSAL_BYTES)
 
     async def negotiate(self, seconds: float) -> bytearray:
-        """Agree on an API version: done anew for every stream, as the engine may be another one after a restart."""
+        """Negotiate an API version. Repeated for every stream, as another engine may answer after a restart."""
         version = await self.version(seconds)
         self._docker.api_version = engine_identity.api_version_of(version, _NEWEST_API)
         self._is_negotiated = True
@@ -160,8 +166,9 @@ class Client:
         params: dict[str, str] | None = None,
         is_introduction: bool = False,
     ) -> bytearray:
-        """The body of an answer of at most `most` bytes, within `seconds`; any EngineError otherwise. With
-        `is_introduction`, whoever is there is asked.
+        """Return the body of an answer of at most `most` bytes, within `seconds`. Raise any EngineError otherwise.
+
+        With `is_introduction`, a socket that is not trusted is asked as well.
         """
         if not is_introduction:
             self._see_that_trusted()
@@ -170,7 +177,9 @@ class Client:
         return await self._answer(path, method, body, params, seconds, versioned=True, most=most)
 
     async def subscribe(self, params: dict[str, str], seconds: float) -> aiohttp.ClientResponse:
-        """The answer of the event route, open; the engine must begin it within `seconds`. EngineUnavailable."""
+        """Return the open answer of the event route; the engine must begin it within `seconds`. Raise
+        EngineUnavailable.
+        """
         self._see_that_trusted()
         try:
             async with asyncio.timeout(seconds):
@@ -210,7 +219,7 @@ class Client:
             raise self.unavailable(error) from error
 
     def unavailable(self, error: BaseException) -> EngineUnavailable:
-        """A foreign error of the connection as ours, with the cure where the cause is known."""
+        """Return a foreign error of the connection as ours, with the cure if the cause is known."""
         cause: BaseException | None = error
         while cause is not None:
             if isinstance(cause, OSError) and cause.errno in _CURES:
@@ -224,10 +233,10 @@ Inspect = Callable[[str], Awaitable[ContainerView]]
 
 
 class Dialect(NamedTuple):
-    """How an engine tells of events."""
+    """How an engine reports events."""
 
     actions: tuple[str, ...]
-    """What it is asked for, in its own words."""
+    """The requested actions, in the engine's own words."""
     event_of: Callable[[bytes], EngineEvent | None]
     torn_event_of: Callable[[bytes, bytes], EngineEvent | None]
     is_negotiated: bool
@@ -240,10 +249,11 @@ DOCKER: Final = Dialect(
 
 
 class Reader:
-    """Reads one event stream into a feed. `open` it, and `close` it whatever `open` did.
+    """Reads one event stream into a feed. `open` it, and `close` it even if `open` failed.
 
-    Each container that is created is inspected from right here, and its event handed over with the view: the way
-    through trio and back takes long enough for a start to take the container's lock first.
+    Each created container is inspected from right here, and its event handed over with the view: the way through trio
+    and
+    back takes long enough for a start to take the container's lock first.
     """
 
     def __init__(self, client: Client, feed: Feed[EngineEvent], inspect: Inspect, dialect: Dialect = DOCKER) -> None:
@@ -256,7 +266,7 @@ class Reader:
         self._task: asyncio.Task[None] | None = None
 
     async def open(self, seconds: float) -> None:
-        """Subscribe. EngineUnavailable if that does not succeed within `seconds`."""
+        """Subscribe. Raise EngineUnavailable if that does not succeed within `seconds`."""
         if self._dialect.is_negotiated:
             await self._client.negotiate(seconds)
         filters = {"type": ["container"], "event": list(self._dialect.actions)}
@@ -269,7 +279,7 @@ class Reader:
         self._task.add_done_callback(self._ended)
 
     async def close(self) -> None:
-        """Stop reading and give the connection up."""
+        """Stop reading and close the connection."""
         tasks = [*self._glances.values(), *([self._task] if self._task else [])]
         for task in tasks:
             task.cancel()
@@ -281,7 +291,7 @@ class Reader:
     async def _read(self, response: aiohttp.ClientResponse) -> None:
         lines = Lines(_EVENT_BYTES)
         try:
-            while chunk := await response.content.readany():
+            while chunk := await _next_chunk(response):
                 for line in lines.feed(chunk):
                     self._push(line)
         except (aiohttp.ClientError, OSError) as error:
@@ -299,7 +309,7 @@ class Reader:
             self._glances[event.container] = asyncio.create_task(self._push_with_view(event))
         else:
             if event.action == "destroy" and (glance := self._glances.pop(event.container, None)):
-                # What it saw is no more, and must not be told after its end.
+                # Its view is obsolete, and must not be reported after the container's end.
                 glance.cancel()
             self._feed.push(event)
 
@@ -314,11 +324,25 @@ class Reader:
             self._glances.pop(event.container, None)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Whatever ended the reading is the reader's to know, a fault in the code here included."""
+        """Pass the error that ended the reading to the feed's reader, including a bug in this module."""
         if task.cancelled():
             self._feed.end(EngineUnavailable("the event stream was closed"))
         else:
             self._feed.end(task.exception())
+
+
+async def _next_chunk(response: aiohttp.ClientResponse) -> bytes:
+    """Return what comes next on a stream, b"" at its end. aiohttp.ClientError where it has no connection any more.
+
+    aiohttp closes a connection on which it cannot understand a chunk, and does not always wake the reader that waits
+    for more (3.14; tests/engines/docker/test_docker_streams.py).
+    """
+    while True:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CHECK_SECONDS):
+                return await response.content.readany()
+        if response.connection is None or response.connection.transport is None:
+            raise aiohttp.ServerDisconnectedError("its connection was closed")
 
 
 def _session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
@@ -332,7 +356,7 @@ def _connector(address: Address) -> aiohttp.BaseConnector:
 
 
 async def _raise_refusal(response: aiohttp.ClientResponse) -> None:
-    """Called by the session with every answer."""
+    """Raise our error for a refusal; the session calls this with every answer."""
     if response.status < 400:
         return
     body = bytearray()
@@ -345,7 +369,7 @@ async def _raise_refusal(response: aiohttp.ClientResponse) -> None:
 
 
 async def _body(response: aiohttp.ClientResponse, most: int) -> bytearray:
-    """The whole body, or EngineFailed where it is more than `most` bytes: it is then not read on."""
+    """Return the whole body. Raise EngineFailed if it has more than `most` bytes; the rest is not read."""
     body = bytearray()
     try:
         while chunk := await response.content.readany():

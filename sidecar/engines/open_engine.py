@@ -1,8 +1,8 @@
-"""Find out which engine answers at an address, and speak to it in its own words.
+"""Find out which engine answers at an address, and use its own API.
 
-Podman often stands in at Docker's usual place, and a sidecar may be started before its engine. So the engine is asked
-who it is when it is first spoken to, and again whenever the connection is made anew (`info`). If another kind answers
-then, nothing that is known of the containers holds, and the sidecar says so and waits.
+Podman often replaces Docker at its usual place, and a sidecar may be started before its engine. So the engine is
+identified at the first call, and again whenever the connection is renewed (`info`). If another kind answers then,
+nothing that is known of the containers holds; the sidecar reports that and waits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _KINDS: Final = {DockerEngine: "Docker", PodmanEngine: "Podman"}
 
 
 class FoundEngine:
-    """The port `Engine`, on whichever engine answers. Made by `open_engine`."""
+    """The port `Engine`, on whichever engine answers. `open_engine` makes it."""
 
     def __init__(
         self, room: AsyncioRoom, client: Client, patience: Patience, labels: frozenset[str], machine: LiveMachine
@@ -48,7 +48,7 @@ class FoundEngine:
         return "" if self._engine is None else self._engine.name
 
     async def info(self) -> EngineInfo:
-        """Who answers, and what it can do. EngineUnavailable where it is not the engine that answered before."""
+        """Return what the engine is, and what it can do. Raise EngineUnavailable if another one answered before."""
         kind = await self._kind()
         engine = await self._found(kind)
         if not isinstance(engine, kind):
@@ -58,15 +58,15 @@ class FoundEngine:
         return await engine.info()
 
     async def containers(self) -> tuple[str, ...]:
-        """The full ids of all containers, stopped ones too."""
+        """Return the full ids of all containers, including stopped ones."""
         return await (await self._found()).containers()
 
     async def inspect(self, container: str) -> ContainerView:
-        """The engine's view of one container."""
+        """Return the engine's view of one container."""
         return await (await self._found()).inspect(container)
 
     async def glance(self, container: str) -> ContainerView:
-        """Who a container is, without its lock."""
+        """Return the parts of a container's view that need no lock."""
         return await (await self._found()).glance(container)
 
     async def update(self, container: str, update: Update) -> None:
@@ -83,7 +83,7 @@ class FoundEngine:
 
     @asynccontextmanager
     async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
-        """The event stream: subscribed when entered."""
+        """Yield the event stream: subscribed when entered."""
         opened: AbstractAsyncContextManager[AsyncIterator[EngineEvent]] = (await self._found()).events()
         async with opened as events:
             yield events
@@ -101,7 +101,9 @@ class FoundEngine:
 
 
 async def _kind_of(client: Client, seconds: float) -> type[DockerEngine] | type[PodmanEngine]:
-    """Which engine answers. A ping tells, without any lock; a proxy may have dropped its headers, or know no ping."""
+    """Return the kind of engine that answers. A ping shows it without any lock; a proxy may drop its headers or refuse
+    it.
+    """
     try:
         if VERSION_HEADER in await client.greet(seconds):
             return PodmanEngine
@@ -118,10 +120,10 @@ async def open_engine(
     machine: LiveMachine,
     labels: frozenset[str] = frozenset(),
 ) -> AsyncIterator[FoundEngine]:
-    """The engine at this address; None or "auto" looks for it. Connects when first asked, and again when lost.
+    """Yield the engine at this address; None or "auto" looks for it. It connects at the first call, and reconnects.
 
-    Of a container's labels, views have those that matter to the sidecar, and the given ones. EngineUnavailable where no
-    address is to be had.
+    Views have the labels that matter to the sidecar, and the given ones. Raise EngineUnavailable if no address is
+    found.
     """
     where = choose(address, os.environ, os.path.exists)
     async with open_room() as room:

@@ -1,16 +1,16 @@
-"""SlicedEngine: an engine whose shared pool is confined by one cgroup, shown as one container more.
+"""SlicedEngine: an engine whose shared pool is confined by one cgroup, shown as one more container.
 
-The theory. Where the engine's default cgroup parent is a group of its own (a slice, under systemd), every container
-that asks for nothing is born in it, and on cgroup v2 runs where the group may run: one write moves them all, and
-nobody is late. To the decisions this group is a container like any other, which they write, look at and wait for. Its
-members are marked, and have no CPUs of their own: what confines them is the group.
+The theory. If the engine's default cgroup parent is a dedicated group (a slice, under systemd), every container without
+a request is created in it, and on cgroup v2 runs where the group may run: one write moves them all, and none is late.
+To the decisions this group is a container like any other, to be written, looked at and waited for. Its members are
+marked, and have no CPUs of their own: the group confines them.
 
-A container is a member by where it is: its cgroup lies below the group's. One that does not run is a member if it
-would be born there: by its own cgroup parent, or by the default one, which Docker applies anew at every start of a
-container that names none. The mark says where it is, whatever cpuset it has: what follows from both is decided
-elsewhere.
+A container is a member by its place: its cgroup lies below the group's. A container that does not run is a member if it
+would be created there: by its own cgroup parent, or by the default one, which Docker applies at every start of a
+container that names none. The mark tells the place only, whatever the container's cpuset; the consequences of both are
+decided elsewhere.
 
-A glance has no cgroup parent: there only those are marked that run.
+A glance has no cgroup parent: there, only running containers are marked.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ ALWAYS: Final = "1970-01-01T00:00:00Z"
 
 
 class PoolCgroup(Protocol):
-    """The cgroup that confines the shared pool. What its methods raise, says what to do about it."""
+    """The cgroup that confines the shared pool. Errors of its methods contain the cure."""
 
     @property
     def name(self) -> str:
-        """The slice's name, or the cgroup's path, as the engine is told it."""
+        """The slice's name, or the cgroup's path, as the engine's configuration names it."""
 
     @property
     def path(self) -> str:
         """Its path below the root of the hierarchy."""
 
     def exists(self) -> bool:
-        """Whether it is there now; if not, it will be when its first member starts."""
+        """Return whether it exists now; if not, it will when its first member starts."""
 
     def whereabouts(self, view: ContainerView) -> str:
-        """The path of a container's cgroup, "" where none is seen that has processes."""
+        """Return the path of a container's cgroup, "" if none with processes is visible."""
 
     def path_of(self, parent: str) -> str:
-        """The path of a cgroup parent in the engine's words."""
+        """Return the path of a cgroup parent, which is given in the engine's words."""
 
     def check(self, info: EngineInfo) -> None:
-        """See that this engine can have members in it. EngineLacks."""
+        """Raise EngineLacks if this engine cannot have members in it."""
 
     async def cpus(self) -> str:
-        """The CPUs that are configured, as text; "" where none are. EngineLacks, EngineUnavailable."""
+        """Return the configured CPUs, as text; "" if there are none. Raise EngineLacks or EngineUnavailable."""
 
     async def write(self, cpus: CPUSet) -> None:
-        """Set them, in force when this returns. EngineRefused, EngineFailed, EngineUnavailable, EngineLacks."""
+        """Set the CPUs, in force on return. Raise EngineRefused, EngineFailed, EngineUnavailable or EngineLacks."""
 
 
 class SlicedEngine:
@@ -70,7 +70,7 @@ class SlicedEngine:
         self._group = group
         self._id = shared_id(group.name)
         self._is_default: bool | None = None
-        """Whether containers that name no parent are born in the group; None before the engine was asked who it is."""
+        """Whether containers that name no parent are created in the group; None before the engine was identified."""
 
     @property
     def name(self) -> str:
@@ -78,7 +78,7 @@ class SlicedEngine:
         return self._engine.name
 
     async def info(self) -> EngineInfo:
-        """Who answers. EngineLacks, too, where the group cannot confine its containers."""
+        """Return what the engine is. Raise EngineLacks, too, if the group cannot confine its containers."""
         info = await self._engine.info()
         self._group.check(info)
         await self._group.cpus()
@@ -86,11 +86,11 @@ class SlicedEngine:
         return info
 
     async def containers(self) -> tuple[str, ...]:
-        """The group first, then the full ids of all containers."""
+        """Return the group first, then the full ids of all containers."""
         return (self._id, *await self._engine.containers())
 
     async def inspect(self, container: str) -> ContainerView:
-        """The engine's view of one container, marked if it is a member; or the group's."""
+        """Return the engine's view of one container, marked if it is a member; or the group's."""
         if container == self._id:
             return await self._group_view()
         view = await self._engine.inspect(container)
@@ -99,7 +99,7 @@ class SlicedEngine:
         return self._marked(view)
 
     async def glance(self, container: str) -> ContainerView:
-        """The engine's glance, marked if it is seen to be a member; or the group's view."""
+        """Return the engine's glance, marked if it is a visible member; or the group's view."""
         if container == self._id:
             return await self._group_view()
         view = await self._engine.glance(container)
@@ -126,14 +126,14 @@ class SlicedEngine:
 
     @asynccontextmanager
     async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
-        """The engine's events; the views that come with them are marked."""
+        """Yield the engine's events; the views in them are marked."""
         if self._is_default is None:
             await self.info()
         async with self._engine.events() as events:
             yield _Marking(events, self)
 
     def marked(self, event: EngineEvent) -> EngineEvent:
-        """The event with its view marked, if it has one."""
+        """Return the event with its view marked, if it has one."""
         return event if event.view is None else msgspec.structs.replace(event, view=self._marked(event.view))
 
     def _marked(self, view: ContainerView) -> ContainerView:
@@ -152,7 +152,7 @@ class SlicedEngine:
 
     async def _group_view(self) -> ContainerView:
         if not self._engine.name:
-            # Whose it is has to be asked first.
+            # The name of its engine is needed first.
             await self._engine.info()
         return ContainerView(
             engine=self._engine.name,
@@ -172,7 +172,7 @@ class SlicedEngine:
 
 
 class _Marking:
-    """An event stream whose views are marked as they pass."""
+    """An event stream that marks the views in it."""
 
     def __init__(self, events: AsyncIterator[EngineEvent], engine: SlicedEngine) -> None:
         self._events = events

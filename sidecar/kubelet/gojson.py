@@ -1,8 +1,8 @@
 """JSON as Go's encoding/json reads and writes it, as far as the kubelet's files need it.
 
-Reading: the keys of a struct match without regard to case, null is the empty value of any type, and what is no
-character (bytes that are not UTF-8, surrogates without their partners) becomes U+FFFD. A key that stands twice in an
-object is refused, though Go takes the last: nobody can tell which one was meant. Every error is a CheckpointCorrupt.
+Reading: the keys of a struct match without regard to case, null is the empty value of any type, and invalid characters
+(bytes that are not UTF-8, surrogates without their partners) become U+FFFD. A repeated key in an object is refused,
+though Go takes the last: the intended one is unknown. Every error is a CheckpointCorrupt.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ESCAPES: Final = {
 
 
 class Object:
-    """A JSON object as it stands in the text: with keys that repeat."""
+    """A JSON object as it stands in the text, including repeated keys."""
 
     __slots__ = ("pairs",)
 
@@ -45,7 +45,7 @@ Value = TypeVar("Value")
 
 
 def parsed(content: bytes) -> object:
-    """A document: objects as Object, numbers as Number, else what json gives."""
+    """Return a document: objects as Object, numbers as Number, else what json gives."""
     if len(content) > LIMIT:
         raise CheckpointCorrupt(f"{len(content)} bytes are too many for a kubelet's CPU manager state")
     # Each invalid byte becomes one U+FFFD, as Go reads it.
@@ -61,7 +61,7 @@ def _refuse(word: str) -> None:
 
 
 def fields_of(value: object, names: tuple[str, ...]) -> dict[str, Any]:
-    """The values of a Go struct's fields, which match without regard to case; null is a struct of nothing."""
+    """Return the values of a Go struct's fields, which match without regard to case; null is an empty struct."""
     if value is None:
         return {}
     if not isinstance(value, Object):
@@ -78,7 +78,7 @@ def fields_of(value: object, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def map_of(value: object, what: str, read: Callable[[object, str], Value]) -> dict[str, Value] | None:
-    """A Go map: None for null, which the dump tells from an empty one."""
+    """Return a Go map: None for null, which the dump distinguishes from an empty one."""
     if value is None:
         return None
     if not isinstance(value, Object):
@@ -93,7 +93,7 @@ def map_of(value: object, what: str, read: Callable[[object, str], Value]) -> di
 
 
 def text_of(value: object, what: str) -> str:
-    """A Go string."""
+    """Return a Go string."""
     if value is None:
         return ""
     if not isinstance(value, str) or isinstance(value, Number):
@@ -102,20 +102,20 @@ def text_of(value: object, what: str) -> str:
 
 
 def braced(members: Mapping[str, str]) -> str:
-    """A JSON object of values that are JSON already, by key."""
+    """Return a JSON object of values that are already JSON, by key."""
     return "{" + ",".join(f"{quoted(key)}:{members[key]}" for key in sorted(members)) + "}"
 
 
 def quoted(text: str) -> str:
-    """A JSON string."""
+    """Return a JSON string."""
     return f'"{text.translate(_ESCAPES)}"'
 
 
 def clean(text: str) -> str:
-    """Without what is no character: Go has it as U+FFFD."""
+    """Return the text with U+FFFD for each lone surrogate, as Go has it."""
     return _SURROGATES.sub("\ufffd", text)
 
 
 def shown(text: str) -> str:
-    """Somebody else's text, for a message."""
+    """Return a foreign text for a message, cut."""
     return repr(text) if len(text) <= 60 else repr(text[:57]) + "..."

@@ -1,16 +1,16 @@
-"""The kubelet's CPU manager state (`cpu_manager_state`): read and written byte for byte as the kubelet does it.
+"""The kubelet's CPU manager state (`cpu_manager_state`), read and written byte for byte as the kubelet does it.
 
-    {"policyName":"static","defaultCpuSet":"0-1","entries":{"POD":{"CONTAINER":"2-3"}},"checksum":1045985640}
+   {"policyName":"static","defaultCpuSet":"0-1","entries":{"POD":{"CONTAINER":"2-3"}},"checksum":1045985640}
 
-Three formats have been written. The first has `entries` by container id, without pods; the second is the one above; the
-third adds `podEntries`, the CPUs of whole pods, behind an alpha feature gate. No format has a number: the kubelet tries
-the newest, and goes back to an older one where types or checksum do not fit. So does this.
+There are three formats. The first has `entries` by container id, without pods; the second is the one above; the third
+adds `podEntries`, the CPUs of whole pods, behind an alpha feature gate. No format has a number: the kubelet tries the
+newest, and falls back to an older one if types or checksum do not fit. So does this module.
 
-The checksum is FNV-1a, 32 bits, of the text that Go's dump of the decoded struct gives (`_dumped`), not of the file: so
-white space, the order of keys and unknown keys do not count. A checksum of 0, or none, is accepted for the first two
-formats. Keys are matched without regard to case, and invalid UTF-8 becomes U+FFFD, as in Go's encoding/json.
+The checksum is FNV-1a, 32 bits, of the text of Go's dump of the decoded struct (`_dumped`), not of the file: so white
+space, the order of keys and unknown keys do not count. A checksum of 0, or none, is accepted for the first two formats.
+Keys are matched without regard to case, and invalid UTF-8 becomes U+FFFD, as in Go's encoding/json.
 
-Stricter than the kubelet: a key that stands twice in one object is refused, as are CPUs above 8191, and files of a size
+This module is stricter than the kubelet: it refuses a repeated key in an object, CPUs above 8191, and files of a size
 that no node can have.
 """
 
@@ -40,20 +40,20 @@ _NUMBER: Final = re.compile(r"\+?(\d+)", re.ASCII)
 _LAST: Final = re.compile(r"\+?(\d+)|-(0+)", re.ASCII)
 
 _MAX_POD_CPUS: Final = 64 * (MAX_CPU + 1)
-"""CPUs of whole pods in all; lawful files have each CPU once. The dump writes them one by one."""
+"""CPUs of all whole pods together; valid files have each CPU once. The dump writes them one by one."""
 
 _NAME: Final = "CPUManagerCheckpoint"
-"""What the struct is called in the dump; some kubelets put its version behind, so the reader takes that too."""
+"""The struct's name in the dump; some kubelets append its version, so the reader accepts that too."""
 
 Entries = Mapping[str, str] | Mapping[str, Mapping[str, str] | None] | None
-"""As a file tells them, by container id or by pod; None where it says null."""
+"""Entries of a file, by container id or by pod; None for null."""
 
 Container = tuple[str, str]
 """A pod's uid, and the name of a container in it."""
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """The books after an import; as sentences, what containers hold now (`taken`), and what was not done (`left`)."""
+    """The State after an import; as sentences, what containers hold now (`taken`), and what was not done (`left`)."""
 
     books: State
     taken: tuple[str, ...] = ()
@@ -73,7 +73,10 @@ class KubeletState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode(kubelet: KubeletState, *, pod_level: bool = False) -> bytes:
-    """The whole file: in the third format if it has CPUs of whole pods, or if `pod_level`, for kubelets that do so."""
+    """Return the whole file: in the third format if it has CPUs of whole pods, or if `pod_level`, for kubelets with
+    that
+    gate.
+    """
     policy, default = gojson.clean(kubelet.policy), str(kubelet.default)
     entries = {
         gojson.clean(pod): {gojson.clean(name): str(cpus) for name, cpus in named.items()}
@@ -98,11 +101,15 @@ def encode(kubelet: KubeletState, *, pod_level: bool = False) -> bytes:
 def decode(
     content: bytes, containers: Mapping[str, Container] | None = None, *, pod_level: bool = True
 ) -> KubeletState:
-    """What a file says. CheckpointCorrupt, in words, if it is not such a file, or its checksum does not fit.
+    """Return the content of a file.
+
+    Raise CheckpointCorrupt, with the reason, if it is not such a file, or its checksum does not fit.
 
     `containers` are the pods and names of container ids, which the first format needs, and which must hold every id;
-    None takes each container for a pod of its own. Without `pod_level` the third format is not understood, as by
-    kubelets without that gate.
+    with
+    None each container counts as a pod of its own. Without `pod_level` the third format is not understood, as in
+    kubelets
+    without that gate.
     """
     fields = gojson.fields_of(
         gojson.parsed(content), ("policyName", "defaultCpuSet", "entries", "podEntries", "checksum")
@@ -125,7 +132,7 @@ def decode(
             raise error from None
         return _first(policy, default, by_id, checksum, containers)
     if pod_level and checksum:
-        # 3. format; where it does not fit, what is said of whole pods is like any unknown key.
+        # 3. format; if it does not fit, the CPUs of whole pods are treated as any unknown key.
         with contextlib.suppress(CheckpointCorrupt):
             pods = gojson.map_of(fields.get("podEntries", gojson.Object([])), "podEntries", _pod_entry)
             if sum(map(len, (pods or {}).values())) > _MAX_POD_CPUS:
@@ -136,18 +143,18 @@ def decode(
     if checksum and not _fits(checksum, "V2", lambda name: _dumped(name, policy, default, by_pod)):
         if by_pod:
             raise CheckpointCorrupt("the checksum does not match the content")
-        # Without entries, the first two formats differ by nothing but the checksum.
+        # Without entries, the first two formats differ only in the checksum.
         return _first(policy, default, None if by_pod is None else {}, checksum, containers)
     return _made(policy, default, by_pod)
 
 
 def parse_cpus(text: str) -> CPUSet:
-    """A CPU list by the kubelet's rules: no blanks anywhere, a plus sign is allowed. CPUSetError."""
+    """Return a CPU list by the kubelet's rules: no blanks anywhere, a plus sign is allowed. Raise CPUSetError."""
     mask = 0
     for part in text.split(",") if text else ():
         first, dash, last = part.partition("-")
         low = _number(_NUMBER, first, text)
-        # "0--0" is a range up to minus zero, and lawful.
+        # "0--0" is a range up to minus zero, and valid.
         high = _number(_LAST, last, text) if dash else low
         if low > high:
             raise CPUSetError(f"bad CPU list {gojson.shown(text)}: the range {part!r} runs backwards")
@@ -156,31 +163,36 @@ def parse_cpus(text: str) -> CPUSet:
 
 
 def exported(books: State) -> KubeletState:
-    """Our books as a kubelet would keep them, so that one would start from them on the same machine.
+    """Return our State as a kubelet would keep it, so that one could start from it on the same machine.
 
-    Each container is a pod of its own: the pod's uid is the container's full id. The kubelet's shared pool is all that
-    is not assigned, with the isolated CPUs, which it does not know, and without the reserved ones only if strict.
+    Each container is a pod of its own: the pod's uid is the container's full id. The kubelet's shared pool is all CPUs
+    that
+    are not assigned, including the isolated ones, which it does not know, and without the reserved ones only if strict.
     The policy none keeps nothing.
     """
     if books.policy == "none":
         return KubeletState(policy="none")
     held = {key.id: {grant.name: grant.cpus} for key, grant in books.assignments.items()}
     default = books.online - books.exclusive
-    # The kubelet has no policy that moves CPUs: it takes what the dynamic one granted for static.
+    # The kubelet has no policy that moves CPUs: grants of the dynamic policy count as static.
     return KubeletState(
         policy="static", default=default - books.reserved if books.strict else default, assignments=held
     )
 
 
 def imported(kubelet: KubeletState, books: State) -> Imported:
-    """Our books with what the file grants to containers that they know. StateError, with every law broken, if that is
-    not lawful.
+    """Return our State with the CPUs that the file grants to known containers.
 
-    1. A container is known that holds CPUs, or was refused a lawful wish. It is meant by an entry whose pod is its id,
-       or the beginning of it (12 digits or more), or else by one with its name; not where that fits several.
-    2. It gets the CPUs if they are as many as it asked for. The rest of the file is nobody's: an entry says nothing of
-       what a container asks for, and its pod is not here.
-    3. Everybody else keeps what he has; the shared pool follows from all that.
+    Raise StateError, with every broken law, if that is not lawful.
+
+    1. A container is known if it holds CPUs, or if a valid request of it was refused. An entry matches it if the
+    entry's
+    pod is its id, or the beginning of it (12 digits or more), or else if the entry has its name; an entry that matches
+      several containers is left out.
+    2. It gets the CPUs if they are as many as it asked for. The rest of the file is ignored: an entry does not tell
+    what a
+      container asks for, and its pod does not exist here.
+    3. All other containers keep their CPUs; the shared pool follows from the grants.
     """
     if books.policy == "none":
         raise StateError("the recorded policy is none, which grants nothing: run the daemon with another policy first")
@@ -207,7 +219,7 @@ def imported(kubelet: KubeletState, books: State) -> Imported:
         elif key not in books.assignments or books.assignments[key].cpus != cpus:
             made = made.granted(wishes[key], cpus)
             taken.append(f"{wishes[key].name} ({key.short}) holds {cpus}")
-    # The laws ask a machine for nothing but the CPUs that are online.
+    # The laws need only the online CPUs of a machine.
     machine = topology(cores=[CPUSet.of(cpu) for cpu in books.online])
     before = violations(books, machine)
     if broken := [law for law in violations(made, machine) if law not in before]:
@@ -230,7 +242,7 @@ def _checksum(value: object) -> int:
 def _first(
     policy: str, default: str, by_id: dict[str, str] | None, checksum: int, containers: Mapping[str, Container] | None
 ) -> KubeletState:
-    """A file of the first format."""
+    """Return the content of a file of the first format."""
     if checksum and not _fits(checksum, "V1", lambda name: _dumped(name, policy, default, by_id, is_first=True)):
         raise CheckpointCorrupt("the checksum does not match the content")
     by_pod: dict[str, dict[str, str] | None] = {}
@@ -248,7 +260,7 @@ def _made(
     by_pod: Mapping[str, Mapping[str, str] | None] | None,
     pods: Mapping[str, CPUSet] | None = None,
 ) -> KubeletState:
-    """The value, once the checksum fits: only now the CPU lists must be lists."""
+    """Return the value, once the checksum fits; only now must the CPU lists be valid."""
     return KubeletState(
         policy=policy,
         default=_cpus(default, "defaultCpuSet"),
@@ -283,7 +295,7 @@ def _number(pattern: re.Pattern[str], text: str, whole: str) -> int:
 
 
 def _fits(checksum: int, version: str, dump: Callable[[str], str]) -> bool:
-    """Whether it is the checksum of the dump, under either name of the struct."""
+    """Return whether it is the checksum of the dump, under either name of the struct."""
     return any(checksum == _fnv(dump(name)) for name in (_NAME, _NAME + version))
 
 
@@ -297,7 +309,7 @@ def _dumped(
     is_first: bool = False,
     has_pods: bool = False,
 ) -> str:
-    """Go's dump of the struct, as the checksum is taken of it: types in brackets, map keys in order, nothing quoted."""
+    """Return Go's dump of the struct, the text of the checksum: types in brackets, map keys in order, no quotes."""
     kind = "map[string]string" if is_first else "map[string]map[string]string"
     shown = f"PolicyName:(string){policy} DefaultCPUSet:(string){default} Entries:({kind}){_dumped_value(entries)}"
     if has_pods:
@@ -318,7 +330,7 @@ def _dumped_value(value: object) -> str:
 
 
 def _fnv(text: str) -> int:
-    """FNV-1a, 32 bits."""
+    """Return the FNV-1a hash, 32 bits."""
     value = 0x811C9DC5
     for byte in text.encode():
         value = ((value ^ byte) * 0x01000193) & 0xFFFFFFFF

@@ -1,14 +1,14 @@
-"""Acknowledgements: workloads that say in a file that they have left the CPUs that are about to be taken from them.
+"""Acknowledgements: workloads report in a file that they have left the CPUs that are about to be taken from them.
 
-1. Only while a take waits is there anything to watch: then the directories that tell its container, by inotify, and by
-   a slow look besides, since some file systems drop events.
-2. Arm first, read second: what is written after the arming makes an event, what was written before it is read.
-3. What a container writes is untrusted. Directories are watched as they are open, so that no link leads elsewhere;
-   of a file called `ack` at most a few bytes are read, and only if it is a regular one; anything but a decimal number
-   is nothing. So all that can be said here is that one's own grace may end.
-4. A number counts if it is a generation that told of all that is leaving now: `Acknowledgeable.awaited`. One that is
-   higher than any that was told says nothing, and neither does one from before the take.
-5. Whoever writes without end is listened to no more than every `PAUSE`.
+1. There is something to watch only while a take waits: the directories that notify its container, by inotify, and in
+  addition by a slow look, since some file systems drop events.
+2. Arm first, read second: a write after the arming makes an event, a write before it is read.
+3. What a container writes is untrusted. Directories are watched by their open descriptors, so that no link leads
+  elsewhere; at most a few bytes of a file called `ack` are read, and only if it is a regular one; anything but a
+  decimal number is ignored. So a workload can only end its own grace.
+4. A number counts if it is a generation that announced all CPUs that are leaving now: `Acknowledgeable.awaited`. A
+  number that is higher than any announced one is ignored, and so is one from before the take.
+5. A workload that writes endlessly is read at most once every `PAUSE`.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from state.inotify import Deaf, Ears
 from state.key import ContainerKey
 
 SLOW_SECONDS: Final = 0.5
-"""Between two looks where nothing is heard: a fraction of the usual grace of 2 s."""
+"""Between two looks if no events arrive: a fraction of the usual grace of 2 s."""
 
 PAUSE: Final = 0.01
-"""Seconds between two rounds at least; a hundred looks a second at one container take 2 % of a CPU."""
+"""Least seconds between two rounds; a hundred looks a second at one container take 2 % of a CPU."""
 
 _BYTES: Final = 32
-"""The longest content that is looked at: a number of 16 digits, and some white space."""
+"""The longest content that is read: a number of 16 digits, and some white space."""
 
 _COMPLAINTS: Final = 5
-"""Different complaints that are logged of one take."""
+"""Different complaints that are logged for one take."""
 
 _NUMBER: Final = re.compile(rb"[0-9]{1,16}")
 
 
 class _Wait:
-    """One take that waits for its container's word, and the directories that are listened to for it."""
+    """One take that waits for its container's acknowledgement, and the directories that are watched for it."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -59,7 +59,7 @@ class _Wait:
 
 
 class AckReader:
-    """Tells of each take that is acknowledged, once."""
+    """Reports each acknowledged take, once."""
 
     def __init__(
         self, board: Board, projections: Acknowledgeable, outbox: trio.MemorySendChannel[Fact], *, log: Log
@@ -71,14 +71,14 @@ class AckReader:
         self._waits: dict[ContainerKey, _Wait] = {}
 
     async def run(self) -> None:
-        """Listen for ever; at no cost while no take waits."""
+        """Listen until cancelled; at no cost while no take waits."""
         async for world in self._board.worlds():
             if _takes(world):
                 with self._ears() as ears:
                     await self._attend(ears)
 
     async def _attend(self, ears: Ears | None) -> None:
-        """Until no take waits any more."""
+        """Read acknowledgements until no take waits any more."""
         changes = self._board.worlds()
         due: frozenset[ContainerKey] | None = None
         while takes := _takes(self._board.latest):
@@ -101,7 +101,7 @@ class AckReader:
                 self._waits[key] = _Wait(number)
 
     async def _look(self, key: ContainerKey, wait: _Wait, ears: Ears | None) -> None:
-        """Tell of it if it is acknowledged. What the files say and what the world says is read at one instant."""
+        """Report the take if it is acknowledged. The files and the world are read at one instant."""
         await trio.lowlevel.checkpoint()
         world = self._board.latest
         if _take(world, key) != wait.number:
@@ -124,7 +124,7 @@ class AckReader:
         wait.watches = watches
 
     def _number(self, key: ContainerKey, wait: _Wait, at: int) -> int | None:
-        """What stands in this directory's acknowledgement; None where there is none, or no number."""
+        """Return the number in this directory's acknowledgement; None if there is none, or no number."""
         try:
             content = files.read_bounded(at, ack.NAME, _BYTES)
         except FileUnreadable as error:
@@ -133,14 +133,14 @@ class AckReader:
         if content is None:
             return None
         if not _NUMBER.fullmatch(content.strip()):
-            # Nothing at all is what a writer leaves for an instant.
+            # A writer leaves the file empty for an instant.
             if content.strip():
                 self._complain(key, wait, f"{content.decode('ascii', 'replace')!r} is not a number")
             return None
         return int(content)
 
     def _complain(self, key: ContainerKey, wait: _Wait, what: str) -> None:
-        """Once for each take: whoever writes it may do so a thousand times a second."""
+        """Log a complaint once for each take: a workload may write the same a thousand times a second."""
         if what not in wait.complaints and len(wait.complaints) < _COMPLAINTS:
             wait.complaints.add(what)
             known = self._board.latest.containers.get(key)
@@ -149,7 +149,7 @@ class AckReader:
             )
 
     async def _hear(self, changes: AsyncIterator[World], ears: Ears | None) -> frozenset[ContainerKey] | None:
-        """Wait for something to do: whom to look at, None for everybody."""
+        """Wait for something to do. Return the containers to look at, None for all."""
         heard = changed = False
 
         async def hear() -> None:
@@ -180,7 +180,7 @@ class AckReader:
 
     @contextmanager
     def _ears(self) -> Iterator[Ears | None]:
-        """To listen with; None where there is no inotify to be had: then the slow look has to do."""
+        """Yield the listener; None if there is no inotify, so that only the slow look remains."""
         try:
             ears = Ears()
         except Deaf as error:
@@ -194,7 +194,7 @@ class AckReader:
 
 
 def _takes(world: World) -> dict[ContainerKey, int]:
-    """The numbers of the takes that wait, by container."""
+    """Return the numbers of the takes that wait, by container."""
     return {key: number for key in world.state.assignments if (number := _take(world, key)) is not None}
 
 
@@ -205,5 +205,5 @@ def _take(world: World, key: ContainerKey) -> int | None:
 
 
 def _leaving(world: World, key: ContainerKey) -> CPUSet:
-    """The CPUs that its files should say are leaving."""
+    """Return the CPUs that its files should say are leaving."""
     return told_of(world.containers[key], world.state.assignments[key]).leaving

@@ -1,15 +1,15 @@
-"""The engine's event stream, for ever: subscribe, then take an inventory, then follow; reconnect when it ends.
+"""The engine's event stream, indefinitely: subscribe, take an inventory, follow; reconnect when it ends.
 
-Events are only hints that a container changed. The reader does nothing but ask for a look: an engine drops events for
-readers that are slow, and holds its own containers' locks while it waits for them.
+Events are only hints that a container changed. The reader only requests a look: an engine drops events for slow
+readers, and holds its own containers' locks while it waits for them.
 
-Where a new container's event comes with a view, that is the first look. For a container that is known already the view
-may be older than what is known, so it is looked at anew.
+If a new container's event comes with a view, that is the first look. For a known container the view may be outdated, so
+the container is looked at again.
 
-An event that says that the engine updated a container is mostly the echo of an order that is just being answered; a
-container that has an order outstanding is looked at by whoever awaits the answer.
+An event about an update by the engine is mostly the echo of an order that is just being answered; the task that awaits
+the answer looks at a container with an outstanding order.
 
-A stream that is silent may be that of an engine that hangs: it is given up when an inventory gets no answer.
+A silent stream may be that of a hanging engine: it is given up when an inventory gets no answer.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def follow_events(
     rng: random.Random,
     log: Log,
 ) -> None:
-    """Follow the stream for ever. Losing the connection is a fact, not a death."""
+    """Follow the stream until cancelled. A lost connection is a fact, not a death."""
     backoff = Backoff(rng, first=0.1, most=10.0)
     while True:
         try:

@@ -1,10 +1,11 @@
-"""CPUs that come and go: the machine is asked which are online, mended where the kernel leaves it broken, and told.
+"""CPUs that come and go: read which CPUs are online, mend what the kernel leaves broken, and report the machine.
 
-1. The list of online CPUs is one short file, read every period (docs/decisions/0030 says why it is polled).
-2. When it changed, the host is mended first: on cgroup v1 nobody could be given CPUs otherwise (`host.cgroup.mending`).
-3. Then the machine is read, and the world is told: owners get replacements, and the shared pool what is left.
-4. Processes that fell out of their container's group can return only once it was given CPUs again, and the kernel does
-   its part of a change a little after it shows it: so mending goes on while anything is left to mend.
+1. The list of online CPUs is one short file, read every period (docs/decisions/0030 explains why it is polled).
+2. After a change, the host is mended first: without that no container could get CPUs on cgroup v1
+  (`host.cgroup.mending`).
+3. Then the machine is read and reported: owners get replacements, and the shared pool gets the rest.
+4. Processes that fell out of their container's group can return only once it has CPUs again, and the kernel does its
+  part of a change shortly after it shows it: so mending goes on while anything is left to mend.
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ ROUNDS_AFTER: Final = 3
 
 QUICK_SECONDS: Final = 0.1
 QUICK_ROUNDS: Final = 50
-"""While somebody is astray, beside everybody else, mending goes on at this pace; but not for ever."""
+"""While processes are astray, among those of other containers, mending goes on at this pace, for a bounded number of
+rounds.
+"""
 
 _WHERE: Final = "hotplug"
 
 _SUSPICIOUS: Final = (FaultKind.FAILED, FaultKind.INEFFECTIVE)
-"""How an order fails where CPUs went and came back between two looks: a group above lacks them, or processes fell out
-of their own (cgroup v1). There may be other reasons; mending finds nothing then.
+"""How an order fails if CPUs went and came back between two looks: a group above lacks them, or processes fell out of
+their own group (cgroup v1). There may be other reasons; mending then finds nothing.
 """
 
 
@@ -48,7 +51,7 @@ async def watch_cpus(
     log: Log,
     period_seconds: float = 1.0,
 ) -> None:
-    """Watch for ever. What cannot be read or mended is logged once, and stands among the board's problems."""
+    """Watch until cancelled. An unreadable file or a failed mending is logged once, and is a problem on the board."""
     watch = _Watch(kernel, board, outbox, look_at_everything, log)
     while True:
         await watch.look()
@@ -56,7 +59,7 @@ async def watch_cpus(
 
 
 class _Watch:
-    """What was seen last, and what is still to be mended."""
+    """What was last seen, and what is still to be mended."""
 
     def __init__(
         self,
@@ -72,17 +75,17 @@ class _Watch:
         self._look_at_everything = look_at_everything
         self._log = log
         self._online = board.latest.topology.online
-        self._due = 1  # mending rounds: what happened before the daemon's start
+        self._due = 1  # mending rounds: for changes before the daemon's start
         self._quick = 0
         self._astray: tuple[Astray, ...] = ()
         self._unreadable = ""
 
     def pause(self) -> float:
-        """Seconds until the next look, if that is sooner than the period."""
+        """Return the seconds until the next look, infinity for the usual period."""
         return QUICK_SECONDS if self._quick else float("inf")
 
     async def look(self) -> None:
-        """One round."""
+        """Do one round."""
         # 1. Nothing else is read while nothing changes.
         try:
             online = self._kernel.online()
@@ -102,9 +105,9 @@ class _Watch:
         if came := online - self._online:
             self._log.info("CPUs came online", cpus=came, online=online)
         self._due, self._quick = ROUNDS_AFTER, QUICK_ROUNDS
-        # 2. Before anybody is given CPUs.
+        # 2. Before any container is granted CPUs.
         await self._mend()
-        # 3. It is tried again with the next round if the machine cannot be read.
+        # 3. The next round tries again if the machine cannot be read.
         try:
             topology = await trio.to_thread.run_sync(self._kernel.topology)
         except StateError as error:
@@ -115,7 +118,7 @@ class _Watch:
         await self._outbox.send(TopologyRead(topology))
 
     async def _mend(self) -> None:
-        """4. One mending; a fresh look at everybody when it was the last, or somebody could be mended."""
+        """Mend once (4); look at all containers again if processes could be mended."""
         views = [each.view for each in self._board.latest.containers.values()]
         before, self._due = self._astray, max(self._due - 1, 0)
         self._astray = await trio.to_thread.run_sync(self._kernel.mend, views)
@@ -128,7 +131,7 @@ class _Watch:
             self._look_at_everything()
 
     def _is_doubtful(self) -> bool:
-        """Whether an order failed as orders do on a host that needs mending."""
+        """Return whether an order failed as orders do on a host that needs mending."""
         return any(each.fault.kind in _SUSPICIOUS for each in self._board.latest.containers.values() if each.fault)
 
     def _say_unreadable(self, reason: str) -> None:

@@ -1,10 +1,10 @@
-"""What containers with `cpuset.scale: load` use: measured every period, and told where it would change anything.
+"""The CPU use of containers with `cpuset.scale: load`: measured every period, and reported if it would change anything.
 
-1. Each round takes a sample of every such container that runs; where there is none, nothing wakes up until there is.
-2. What lies between two of them is a load (`decide.books.load_sample`). One that was paused, stopped, or could not be
-   read begins anew: for that time its use says nothing of what it wants.
-3. The time is that of a clock that nobody sets.
-4. The peak is kept over restarts, for as long as the container has its grant.
+1. Each round takes a sample of every such running container; while there is none, nothing wakes up.
+2. The difference of two samples is a load (`decide.books.load_sample`). A container that was paused, stopped, or could
+  not be read begins again: its use in that time does not show what it wants.
+3. The time is that of a clock that cannot be set.
+4. The peak is kept over restarts, as long as the container has its grant.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from sidecar.ports import Usages
 from state.key import ContainerKey
 
 AT_ONCE: Final = 16
-"""Samples taken without letting others run: less than a millisecond."""
+"""Samples taken without letting other tasks run: less than a millisecond."""
 
 
 class LoadMeter:
-    """Measures for as long as there is somebody to measure."""
+    """Measures while there are containers to measure."""
 
     def __init__(
         self,
@@ -47,8 +47,8 @@ class LoadMeter:
         self._peaks: dict[ContainerKey, Peak] = {}
 
     async def run(self) -> None:
-        """Measure every period, for ever."""
-        # 1. Only while there is somebody.
+        """Measure every period, until cancelled."""
+        # 1. Only while there is a container to measure.
         try:
             async for _ in self._board.worlds():
                 while True:
@@ -59,7 +59,7 @@ class LoadMeter:
             self._usages.retain(())
 
     async def measure(self) -> int:
-        """One round: take samples, and tell the loads that are news. How many containers were looked at."""
+        """Take samples, and report the loads that are news. Return how many containers were looked at."""
         world = self._board.latest
         followed = [key for key in world.state.assignments if follows_load(world, key)]
         running = [one for key in followed if (one := world.containers.get(key)) and one.view.phase is Phase.RUNNING]
@@ -76,7 +76,7 @@ class LoadMeter:
         return len(running)
 
     def _load(self, container: Container, before: Sample | None) -> Load | None:
-        """The load since the last sample, if there is one; this sample is the next one's last."""
+        """Return the load since the last sample, None if there is none; the new sample is kept for the next round."""
         view, at = container.view, trio.current_time()
         usage = self._usages.usage(view)
         if usage is None:

@@ -1,11 +1,11 @@
-"""Looks at containers: one at a time each, many side by side; hints that come meanwhile are one more look.
+"""Looks at containers: one at a time for each container, many in parallel; hints in the meantime cause one more look.
 
 A look is the engine's inspect and the kernel's effective cpuset. Inspecting a container that is just being started
-waits for its start (0.2 s), so the bound on looks side by side is generous: a few slow ones must not hold up the rest.
+waits for its start (0.2 s), so the limit of parallel looks is generous: a few slow ones must not hold up the rest.
 
-An engine that hangs keeps its event stream open, and says nothing: inventories are what notices. One that gets no
-answer ends whatever is done `while_answered`. A single container may hang, too, while its engine answers for all
-others (a runtime that is stuck holds the container's lock): it is left out, and said.
+An engine that hangs keeps its event stream open and sends nothing: inventories detect that. An inventory without an
+answer ends the block of `while_answered`. A single container may hang, too, while its engine answers for all others (a
+stuck runtime holds the container's lock): it is left out, and reported.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from sidecar.ports import Engine, Kernel, Tickets
 from state.key import ContainerKey
 
 AT_ONCE: Final = 16
-"""Looks side by side."""
+"""Parallel looks."""
 
 
 class Looker:
-    """Looks when asked, and every so often at everything. `look` and `look_at_everything` never wait."""
+    """Looks on request, and periodically at everything. `look` and `look_at_everything` never wait."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Looker:
         self._unseen: dict[ContainerKey, str] = {}
 
     def look(self, container: ContainerKey) -> None:
-        """Look at this container soon; if somebody is looking already, look once more after that."""
+        """Look at this container soon; if a look is under way, look once more after that."""
         if container in self._under_way:
             self._under_way[container] = True
             return
@@ -66,15 +66,15 @@ class Looker:
         self._nursery.start_soon(self._look_until_calm, container)
 
     def seen(self, view: ContainerView) -> None:
-        """The engine's adapter looked at a container that nobody has looked at before."""
+        """Report a container that the engine's adapter looked at, and that was not looked at before."""
         self._tell(ContainerSeen(self._complete(view), self._tickets()))
 
     def removed(self, container: ContainerKey) -> None:
-        """The engine says that this container is gone."""
+        """Report that the engine removed this container."""
         self._tell(ContainerRemoved(container, self._tickets()))
 
     def _tell(self, fact: Fact) -> None:
-        """Send a fact without waiting: at once if there is room, or else as soon as there is."""
+        """Send a fact without waiting: at once if there is room, else as soon as there is."""
         try:
             self._outbox.send_nowait(fact)
         except trio.WouldBlock:
@@ -86,7 +86,7 @@ class Looker:
 
     @contextmanager
     def while_answered(self) -> Iterator[None]:
-        """Leave the block when an inventory gets no answer: EngineUnavailable, saying why."""
+        """Leave the block when an inventory gets no answer. Raise EngineUnavailable with the reason."""
         self._silence = None
         try:
             with trio.CancelScope() as self._following:
@@ -97,7 +97,7 @@ class Looker:
             raise self._silence
 
     async def keep_inventory(self, period_seconds: float) -> None:
-        """Take an inventory whenever asked, and at least every period, for ever."""
+        """Take an inventory on request, and at least every period, until cancelled."""
         while True:
             with trio.move_on_after(period_seconds):
                 await self._everything.wait()
@@ -113,7 +113,7 @@ class Looker:
                 self._report(None)
 
     def _give_up(self, error: EngineUnavailable) -> None:
-        """Whoever follows the stream connects anew."""
+        """Make the follower of the stream reconnect."""
         if self._following is not None:
             self._silence = error
             self._following.cancel()
@@ -123,7 +123,7 @@ class Looker:
             self._log.error(problem)
 
     async def take_inventory(self) -> None:
-        """Look at every container, and tell what differs from the latest world. EngineError: nothing is told."""
+        """Look at every container, and report the differences from the latest world. An EngineError reports nothing."""
         began = self._tickets()
         listed = await self._listed()
         views = await self._views(listed)
@@ -137,7 +137,7 @@ class Looker:
         return tuple(ContainerKey(self._engine.name, id) for id in ids)
 
     async def _views(self, containers: tuple[ContainerKey, ...]) -> list[ContainerView]:
-        """All containers side by side. An error waits until all have ended, so that it comes out as it is."""
+        """Look at all containers in parallel. An error is raised after all have ended, so that it is unwrapped."""
         found: list[ContainerView] = []
         errors: list[EngineUnavailable] = []
         unseen: dict[ContainerKey, EngineError] = {}
@@ -161,18 +161,18 @@ class Looker:
         if errors:
             raise errors[0]
         if any(isinstance(error, EngineSilent) for error in unseen.values()):
-            # Is it they, or the engine?
+            # Is it these containers, or the engine?
             await self._engine.containers()
         self._tell_unseen({container: str(error) for container, error in unseen.items()})
         for container in unseen:
-            # Who exists and is not known yet must not be missing: the books would forget it.
+            # An existing but unknown container must not be missing: its recorded state would be forgotten.
             if container not in self._board.latest.containers:
                 with suppress(ContainerGone):
                     found.append(self._complete(await self._engine.glance(container.id)))
         return found
 
     def _tell_unseen(self, unseen: dict[ContainerKey, str]) -> None:
-        """One container that cannot be looked at must not hide all the others. Said once for each reason."""
+        """Report the containers that cannot be looked at, each once per reason: they must not hide all the others."""
         for container, reason in unseen.items():
             if self._unseen.get(container) != reason:
                 self._log.warning("a container cannot be inspected", container=self._name(container), reason=reason)
@@ -212,12 +212,12 @@ class Looker:
             return self._complete(await self._engine.inspect(container.id))
 
     def _complete(self, view: ContainerView) -> ContainerView:
-        """The engine's view with the kernel's word, which is the last one about whether it runs."""
+        """Return the engine's view with the kernel's effective CPUs, which decide whether it runs."""
         effective = self._kernel.effective_cpus(view)
         phase = Phase.RUNNING if effective is not None and view.phase is Phase.EXITED else view.phase
         return msgspec.structs.replace(view, effective=effective, phase=phase)
 
 
 def _age(view: ContainerView) -> str:
-    """A time stamp as text that sorts: its fraction is cut of trailing zeros, and ends in a letter."""
+    """Return a time stamp as text that sorts: its fraction has no trailing zeros, and it ends in a letter."""
     return view.created_at.rstrip("Z")

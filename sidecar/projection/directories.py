@@ -20,12 +20,12 @@ from state.projection import CPUSET, STATUS, Projection, ProjectionDirectory, ch
 _SHORT_ID: Final = re.compile(r"[0-9a-f]{12}")
 
 _RECORD_BYTES: Final = 32 * 1024
-"""Of a set of 8192 CPUs, written in the worst way, and a number."""
+"""Bytes of a set of 8192 CPUs, written in the worst way, and a number."""
 
 
 @contextmanager
 def opened_root(root: str) -> Iterator[ProjectionTree]:
-    """The root, made if need be, open for one operation. ProjectionError."""
+    """Yield the root, made if necessary, open for one operation. Raise ProjectionError."""
     try:
         with (
             files.directory(root, create=True) as at,
@@ -45,12 +45,12 @@ class ProjectionTree:
 
     @contextmanager
     def projection(self, path: tuple[str, ...], *, create: bool = True) -> Iterator[ProjectionDirectory]:
-        """Return a container's directory, for writing and reading. StateError if it cannot be opened."""
+        """Yield a container's directory, for writing and reading. Raise StateError if it cannot be opened."""
         with self._walked(path, create=create) as at:
             yield ProjectionDirectory(at, self._staging)
 
     def told(self, short: str) -> Projection | None:
-        """Return what the container's own directory says; None if it says nothing."""
+        """Return what the container's own directory holds; None if it holds nothing readable."""
         with suppress(FileUnreadable), self.projection(("by-id", short), create=False) as directory:
             return directory.told()
         return None
@@ -80,7 +80,7 @@ class ProjectionTree:
                         with suppress(FileUnwritable):
                             files.remove(at, name)
             except FileUnreadable:
-                # Not there, or a link: rmdir says the same, and a link of that name is not ours to keep.
+                # Not there, or a link: rmdir would fail as well, and a link of that name is not ours to keep.
                 with suppress(FileUnwritable):
                     files.remove(above, short)
                 return
@@ -88,7 +88,9 @@ class ProjectionTree:
                 os.rmdir(short, dir_fd=above)
 
     def since(self, short: str) -> tuple[int, CPUSet] | None:
-        """Return the record of a container: from which generation on it was told that these CPUs leave."""
+        """Return the record of a container: the first generation that announced these CPUs as leaving; None without
+        one.
+        """
         with suppress(FileUnreadable, CPUSetError, ValueError):
             content = files.read_bounded(self._staging, f"since-{short}", _RECORD_BYTES)
             if content is not None:
@@ -97,16 +99,16 @@ class ProjectionTree:
         return None
 
     def put_since(self, short: str, generation: int, leaving: CPUSet) -> None:
-        """Write the record. FileUnwritable."""
+        """Write the record. Raise FileUnwritable."""
         content = f"{generation} {leaving}\n".encode()
         files.replace(self._staging, f"since-{short}", content, mode=0o600)
 
     def remove_since(self, short: str) -> None:
-        """Remove the record, if there is one. FileUnwritable."""
+        """Remove the record, if there is one. Raise FileUnwritable."""
         files.remove(self._staging, f"since-{short}")
 
     def opened(self, path: tuple[str, ...]) -> AbstractContextManager[int]:
-        """Return the descriptor of a directory that is there."""
+        """Yield the descriptor of an existing directory."""
         return self._walked(path, create=False)
 
     @contextmanager

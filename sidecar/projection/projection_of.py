@@ -19,7 +19,7 @@ from state.projection import Projection, Sharing
 
 
 def projection_of(world: World, container: Container) -> Projection:
-    """Return what this container is told now; number and time are the writer's."""
+    """Return this container's present projection; the writer adds number and time."""
     assignment = world.state.assignments.get(container.view.key)
     sure = world.sure_of(container)
     wanted = assignment.cpus if assignment else _wanted(world, container)
@@ -43,8 +43,9 @@ def projection_of(world: World, container: Container) -> Projection:
 
 
 def _deadline(world: World, assignment: Assignment, told: CPUSet) -> float:
-    """Seconds from the beginning of the take until the first of the CPUs that are told to leave may be gone; 0 once one
-    is due. What is left of them is the writer's to say.
+    """Return the seconds from the beginning of the take until the first of the announced CPUs may be gone.
+
+    Return 0 once one is due. The writer computes how much of that is left.
     """
     leaving = assignment.leaving
     return grace_of(world, assignment) if leaving and not leaving.due & told else 0.0
@@ -58,7 +59,7 @@ def _wanted(world: World, container: Container) -> CPUSet:
 
 
 def _is_there(world: World, container: Container, wanted: CPUSet) -> bool:
-    """Return whether a container without a grant is where it should be, for certain: an order on its way is not yet
+    """Return whether a container without a grant is certainly where it should be: an outstanding order is not yet
     obeyed.
     """
     if container.wish.standing is Standing.MEMBER and world.group is not None:
@@ -67,7 +68,7 @@ def _is_there(world: World, container: Container, wanted: CPUSet) -> bool:
 
 
 def names_of(world: World, container: Container) -> tuple[str, ...]:
-    """Return the names below `by-name` that tell of this container; none or one."""
+    """Return the names below `by-name` for this container; none or one."""
     name = projection_name(container.view, world.settings)
     return (name,) if name else ()
 

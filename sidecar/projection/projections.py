@@ -10,18 +10,18 @@ Rules:
 1. The files in all directories of a container are the same, number included. The number continues from the highest one
    found in any of them, so it only grows for a reader of any of them.
 2. A name's directory is never removed, since a container may have it mounted, and a mount of a removed directory stays
-   stale. When no container uses the name any more, `status.json` says `unmanaged`, and `cpuset` goes.
+   stale. When no container uses the name any more, `status.json` is set to `unmanaged`, and `cpuset` is removed.
 3. Directories by id are removed with their container.
 4. Workloads may have their own directory mounted writable. So nothing found inside is trusted: every step is relative
    to an open directory and follows no link; a thing planted where a directory or file should be is an error for that
-   directory, and the container's other directories are written all the same.
+   directory, and the container's other directories are written nonetheless.
 5. Nothing is kept open: a root or directory that was deleted or remounted is created again at the next write; the
    teller asks which are `lost`, so that this is soon.
 6. The rest of a grace period is counted from its `announce`, on a steady clock, and written with each update in the
    meantime; of several, the one that ends first. The passing of time alone is not written.
 7. A generation acknowledges CPUs if it and all later ones announced that they leave: the first such is `since`. It
-   stands for as long as what is leaving was leaving in the files before, across a restart of the daemon too, for which
-   it is kept in a record that no workload can write.
+   stays the same while all leaving CPUs were already leaving in the previous files. A record that no workload can write
+   keeps it across a restart of the daemon.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _FULL_ID: Final = re.compile(r"[0-9a-f]{12,64}")
 
 
 class _Told(msgspec.Struct, frozen=True):
-    """What a container was last told, the names that it uses, and whether all its directories say so."""
+    """The last projection of a container, the names that it uses, and whether all its directories hold it."""
 
     projection: Projection | None
     names: frozenset[str]
     is_everywhere: bool = False
     since: int | None = None
-    """The first generation from which on all that is leaving was told to be leaving, without a break."""
+    """The first generation from which on all leaving CPUs have been announced as leaving, without a break."""
 
 
 class Projections:
@@ -65,16 +65,16 @@ class Projections:
         clock: Callable[[], float],
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Opens (or makes) the root, and looks what an earlier run left there.
+        """Open (or make) the root, and read what an earlier run left there.
 
-        `clock` gives seconds since 1970; `steady` gives seconds on the clock by which graces are waited for.
+        `clock` gives seconds since 1970; `steady` gives seconds on the clock by which graces are measured.
         """
         self._root = os.fspath(root)
         self._clock = clock
         self._steady = steady
         self._told: dict[str, _Told] = {}
         self._ends: dict[str, tuple[float, ...]] = {}
-        """When the graces of what is leaving a container are over, by the steady clock."""
+        """When the graces of a container's leaving CPUs are over, by the steady clock."""
         with opened_root(self._root) as tree:
             for short in tree.ids():
                 self._told[short] = _Told(None, frozenset())
@@ -83,9 +83,9 @@ class Projections:
                     self._told[short] = _Told(None, self._names(short) | {name})
 
     def write(self, container: str, names: Iterable[str], projection: Projection) -> None:
-        """Tell a container this, by id and by each name. Nothing is written where nothing changed.
+        """Write a container's projection, by id and by each name. Nothing is written if nothing changed.
 
-        What can be written is, even where one directory is in error; ProjectionError then names all that are.
+        A directory in error does not keep others from being written; ProjectionError then names all that are in error.
         """
         self._write(_short(container), names, projection)
 
@@ -112,7 +112,10 @@ class Projections:
         _raise(errors)
 
     def awaited(self, container: str, leaving: CPUSet) -> range:
-        """Any of these generations acknowledges that the container left these CPUs; none if it was not told of them."""
+        """Return the generations any of which acknowledges that the container left these CPUs.
+
+        Return an empty range if they were not announced to it.
+        """
         told = self._told.get(_short(container))
         if told is None or told.projection is None or told.since is None or not leaving <= told.projection.leaving:
             return range(0)
@@ -120,9 +123,10 @@ class Projections:
 
     @contextmanager
     def directories(self, container: str) -> Iterator[tuple[int, ...]]:
-        """Descriptors of the directories that tell this container, and in any of which it may acknowledge.
+        """Yield descriptors of the directories that notify this container, and in any of which it may acknowledge.
 
-        Those that are missing, or have something planted on the way, are left out. They are closed after the block.
+        Directories that are missing, or have something planted on the way, are left out. All are closed after the
+        block.
         """
         short = _short(container)
         found: list[int] = []
@@ -226,13 +230,12 @@ class Projections:
     def _stamped(
         self, tree: ProjectionTree, short: str, projection: Projection, opened: list[ProjectionDirectory], *, anew: bool
     ) -> tuple[Projection, int | None]:
-        """Rule 1: as it was last told if that is what is to be said, or else with the next number; and rule 7: since
-        when."""
+        """Return the last projection if it is the same (rule 1), else with the next number; and since when (rule 7)."""
         found = [told for directory in opened if (told := directory.told())]
         known = self._told.get(short)
         last, since = (known.projection, known.since) if known else (None, None)
         if last is None:
-            # After a restart of the daemon: what its own directory says.
+            # After a restart of the daemon: the projection in its own directory.
             last = next((told for told in found if told.container == projection.container), None)
             record = tree.since(short) if last and last.leaving else None
             since = record[0] if record and projection.leaving <= record[1] else None
@@ -263,9 +266,7 @@ class Projections:
         return _attempt(partial(tree.put_since, short, since, leaving))
 
     def seconds_left(self, short: str, projection: Projection) -> float | None:
-        """Rule 6, in seconds: until the first of the graces that are not over. What is due has no time left, whatever
-        of its grace was not used.
-        """
+        """Return the seconds until the first unexpired grace is over (rule 6). CPUs that are due have no time left."""
         if not projection.leaving:
             self._ends.pop(short, None)
             return None
@@ -292,7 +293,7 @@ class Projections:
         _raise(errors)
 
     def _leave(self, tree: ProjectionTree, short: str, name: str) -> None:
-        """Take a name from a container: the next one's files move up, or the name says `unmanaged`."""
+        """Take a name from a container: the next one's files move up, or the name's become `unmanaged`."""
         was = self._told[short]
         if name in was.names:
             self._told[short] = msgspec.structs.replace(was, names=was.names - {name})
@@ -327,7 +328,7 @@ def _time_text(seconds: float) -> str:
 
 
 def _attempt(write: Callable[[], None]) -> list[str]:
-    """Return what went wrong, so that the rest is done all the same."""
+    """Return the errors of a write, so that the rest is done nonetheless."""
     try:
         write()
     except StateError as error:

@@ -35,14 +35,16 @@ is settled, and why it was refused."""
 
 
 class Teller:
-    """Tells workloads, one directory at a time, yielding between them."""
+    """Writes projections, one container at a time, yielding between them."""
 
     def __init__(self, board: Board, projections: Projections, report: Callable[[str, str | None], None]) -> None:
         self._board = board
         self._projections = projections
         self._report = report
         self._known: dict[ContainerKey, _Known | None] = {}
-        """What each was last told; None for one that could never be told in full, but may have directories."""
+        """What was last written for each container; None if it could never be written in full, but may have
+        directories.
+        """
         self._has_swept = False
 
     async def run(self) -> None:
@@ -70,7 +72,7 @@ class Teller:
         for key in [key for key in self._known if key not in world.containers]:
             if self._attempt(errors, partial(self._projections.remove, key.id)):
                 del self._known[key]
-        self._attempt(errors, self._forget_what_was_lost)
+        self._attempt(errors, self._forget_lost)
         for key in list(world.containers):
             self._tell_one(key, errors)
             await trio.lowlevel.checkpoint()
@@ -90,7 +92,7 @@ class Teller:
         if self._attempt(errors, partial(self._projections.write, key.id, names, projection)):
             self._known[key] = known
 
-    def _forget_what_was_lost(self) -> None:
+    def _forget_lost(self) -> None:
         """Forget containers whose directories are gone: a remounted volume is empty, and people clean up."""
         lost = set(self._projections.lost(key.id for key in self._known))
         for key in [key for key in self._known if key.id in lost]:

@@ -1,7 +1,7 @@
-"""What a container's `config.json` says, and how it is changed: CPUs, memory nodes, quota, and the projection's mount.
+"""The content of a container's `config.json`, and its changes: CPUs, memory nodes, quota, and the projection's mount.
 
-All that is not touched stays as it was, fields that are not known here too. Values may be anything: whoever creates a
-container has a say in them. Under any Python from 3.9 on, without `json`: that costs as much as all the rest.
+Everything else stays as it was, including unknown fields. Values may be anything, since users who create containers
+influence them. It runs under any Python from 3.9 on, without `json`: that costs as much as all the rest.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 MOST_BYTES = 32 * 1024 * 1024
-"""Of a config.json, and of an answer."""
+"""Bytes of a config.json, and of an answer."""
 
 MOST_LABELS = 64
-"""That are told: ours first."""
+"""Labels that are sent: ours first."""
 
 DIRECTORY_SECONDS = 1.0
-"""How long the container's projection directory is waited for: the sidecar makes it right after its decision."""
+"""How long to wait for the container's projection directory: the sidecar makes it right after its decision."""
 
 
 class StartRefused(Exception):
@@ -29,7 +29,7 @@ class StartRefused(Exception):
 
 
 def question(container: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """What the sidecar is asked: the container, with the limits and the annotations of its spec."""
+    """Return the question for the sidecar: the container, with the limits and the annotations of its spec."""
     resources = table(table(spec, "linux"), "resources")
     cpu, memory = table(resources, "cpu"), table(resources, "memory")
     annotations = {
@@ -50,9 +50,10 @@ def question(container: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def described(container: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """The container's name and labels from Docker's own books, which lie beside files that it mounts; none elsewhere.
+    """Return the container's name and labels from Docker's own records, which lie beside files that it mounts; else
+    none.
 
-    For when the engine cannot be asked: while it starts itself it answers nobody before its containers have started.
+    Needed when the engine cannot be asked: a starting engine answers no request before its containers have started.
     """
     mounts = spec.get("mounts")
     for each in mounts if isinstance(mounts, list) else []:
@@ -73,7 +74,7 @@ def described(container: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def apply(spec: dict[str, Any], update: dict[str, Any]) -> None:
-    """Put the CPUs of an answer in the place of those that the spec has. Refused where it names none."""
+    """Replace the spec's CPUs by those of an answer. Raise StartRefused if it names none."""
     cpus = update.get("cpus")
     if not isinstance(cpus, str) or not cpus or cpus.strip("0123456789,-"):
         raise StartRefused("the sidecar's answer names no CPUs")
@@ -86,7 +87,7 @@ def apply(spec: dict[str, Any], update: dict[str, Any]) -> None:
 
 
 def mount(spec: dict[str, Any], root: str, directory: str, destination: str) -> str:
-    """Mount a projection directory; why it is left out, or ""."""
+    """Mount a projection directory. Return why it is left out, or ""."""
     parts = directory.split("/")
     if not directory or not destination.startswith("/") or {"", ".", ".."} & set(parts):
         return f"{directory!r} is not a projection directory"
@@ -98,7 +99,7 @@ def mount(spec: dict[str, Any], root: str, directory: str, destination: str) -> 
     for each in mounts:
         place = _place(text(each, "destination")) if isinstance(each, dict) else ""
         if place == wanted or place.startswith(wanted + "/"):
-            return ""  # The user's own mount: it is all that is needed.
+            return ""  # The user's own mount suffices.
         if place and place != "/" and wanted.startswith(place + "/"):
             options = each.get("options")
             above = place if isinstance(options, list) and "ro" in options else ""
@@ -114,14 +115,16 @@ def mount(spec: dict[str, Any], root: str, directory: str, destination: str) -> 
 
 
 def _place(destination: str) -> str:
-    """A mount's place in one spelling."""
+    """Return a mount's place in one spelling."""
     place = os.path.normpath("/" + destination.lstrip("/")) if destination else ""
     return place[4:] if place == "/var/run" or place.startswith("/var/run/") else place
 
 
 def _appears(root: str, directory: str) -> bool:
-    """Whether it comes in time. It is made where a sidecar uses this root: one that has reached no engine tells nobody
-    yet, and who mounts nothing now would never be told.
+    """Return whether the directory appears in time; make it if the sidecar uses this root.
+
+    A sidecar that has reached no engine makes no directories yet, and a container without the mount would never see
+    one.
     """
     end = time.monotonic() + DIRECTORY_SECONDS
     while not os.path.isdir(directory):
@@ -137,7 +140,7 @@ def _appears(root: str, directory: str) -> bool:
 
 
 def replace(path: str, content: bytes) -> None:
-    """By one rename, with the old file's owner and mode. Refused."""
+    """Replace a file by one rename, with the old file's owner and mode. Raise StartRefused."""
     fresh = path + ".cpuset-sidecar"
     try:
         was = os.stat(path)
@@ -159,7 +162,10 @@ def replace(path: str, content: bytes) -> None:
 
 
 def id_in(cgroups: str) -> str:
-    """The container's id in the path of its cgroup: libpod-ID, in the spelling of either cgroup driver. Refused."""
+    """Return the container's id in the path of its cgroup: libpod-ID, in the spelling of either cgroup driver.
+
+    Raise StartRefused if there is none.
+    """
     for word in cgroups.replace(":", "/").replace("-", "/").replace(".", "/").split("/"):
         if len(word) == 64 and not word.strip("0123456789abcdef"):
             return word
@@ -170,13 +176,13 @@ def id_in(cgroups: str) -> str:
 
 
 def table(above: dict[str, Any], key: str) -> dict[str, Any]:
-    """The object at a key; an empty one where there is none."""
+    """Return the object at a key; an empty one if there is none."""
     value = above.get(key)
     return value if isinstance(value, dict) else {}
 
 
 def made(above: dict[str, Any], key: str) -> dict[str, Any]:
-    """The object at a key, which is made where there is none."""
+    """Return the object at a key, which is made if there is none."""
     if not isinstance(above.get(key), dict):
         above[key] = {}
     found: dict[str, Any] = above[key]
@@ -184,13 +190,13 @@ def made(above: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def text(above: dict[str, Any], key: str) -> str:
-    """The text at a key; "" where there is none."""
+    """Return the text at a key; "" if there is none."""
     value = above.get(key)
     return value if isinstance(value, str) else ""
 
 
 def number(above: dict[str, Any], key: str) -> int | None:
-    """The integer at a key."""
+    """Return the integer at a key; None if there is none."""
     value = above.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
@@ -199,13 +205,13 @@ def number(above: dict[str, Any], key: str) -> int | None:
 
 
 def loaded(content: bytes) -> dict[str, Any]:
-    """An object. Refused where it is none, or too large."""
+    """Return a JSON object. Raise StartRefused if it is none, or too large."""
     if len(content) > MOST_BYTES:
         raise StartRefused(f"there are more than {MOST_BYTES} bytes of JSON")
     try:
         value = _loads(content.decode("utf-8", "replace"))
     except (ValueError, RecursionError, SystemError) as error:
-        # The last is what the scanner comes to where the package json, whose error it would raise, was not imported.
+        # The scanner raises the last one if the package json, whose error it would raise, was not imported.
         raise StartRefused(f"this is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise StartRefused("this is not a JSON object")
@@ -213,12 +219,12 @@ def loaded(content: bytes) -> dict[str, Any]:
 
 
 def dumped(value: object) -> bytes:
-    """As JSON, in ASCII."""
+    """Return a value as JSON, in ASCII."""
     return _dumps(value).encode("ascii")
 
 
 class _Reading:
-    """How the interpreter's own scanner is to read: as `json.loads` does."""
+    """Settings of the interpreter's own scanner: those of `json.loads`."""
 
     strict = True
     object_hook = None
@@ -231,7 +237,7 @@ class _Reading:
 
     @staticmethod
     def parse_constant(word: str) -> float:
-        """NaN and the like, which are not JSON."""
+        """Refuse NaN and the like, which are not JSON."""
         raise ValueError(f"{word} is not JSON")
 
 
@@ -242,12 +248,12 @@ def _with_json() -> tuple[Callable[[str], Any], Callable[[object], str]]:
 
 
 def _without_json() -> tuple[Callable[[str], Any], Callable[[object], str]]:
-    """What the package json is made of. ImportError, TypeError, AttributeError where it is made of something else."""
+    """Return the parts of the package json. Raise ImportError, TypeError or AttributeError if it has other parts."""
     import _json
 
     reading: Any = _Reading()
     scan = _json.make_scanner(reading)
-    # As `json.dumps` does: for no indentation, unsorted, no odd keys; and no NaN.
+    # As `json.dumps` does: no indentation, unsorted, no odd keys; and no NaN.
     switches = (False, False, False)
     encode = _json.make_encoder({}, _foreign, _json.encode_basestring_ascii, None, ": ", ", ", *switches)
 

@@ -1,17 +1,17 @@
-"""The half of `cpuset-runc` that asks: before a container is created, the sidecar says on which CPUs it is to begin.
+"""The half of `cpuset-runc` that asks: before a container is created, the sidecar decides on which CPUs it starts.
 
-It runs on the host, under any Python from 3.9 on, as `python3 -I -S`, and imports nothing that is not in the standard
-library, nor anything of it that costs milliseconds: every start of a container waits for it.
+It runs on the host, under any Python from 3.9 on, as `python3 -I -S`, and imports nothing outside the standard library,
+nor any part of it that costs milliseconds: every start of a container waits for it.
 
-1. What the OCI runtime was called with is read as runc and crun read it: the log, the bundle, the container's id.
-2. The sidecar is asked over its Unix socket. Where nobody answers, it is tried again for as long as `patience` says: a
-   sidecar that is started with the machine, or anew, is given the time. One that died over the answer is asked again.
+1. The arguments of the OCI runtime are read as runc and crun read them: the log, the bundle, the container's id.
+2. The sidecar is asked over its Unix socket. If nothing answers, it is asked again for `patience` seconds: a sidecar
+  that starts with the machine, or restarts, gets that time. A sidecar that died over the answer is asked again.
 3. An answer with CPUs goes into the bundle's `config.json`, with the mount of the container's own projection, by one
-   rename; all that is not understood there stays as it was. An answer without leaves the bundle alone.
-4. The real runtime takes this process's place, with the same words.
+  rename; unknown parts of the file stay as they were. An answer without CPUs leaves the bundle alone.
+4. The real runtime replaces this process, with the same arguments.
 
-Whatever goes wrong is a refusal: the container does not start, and the reason stands where the engine looks for it: as
-a line of the log that the engine named, and on stderr. Nobody else's containers come this way.
+Every failure is a refusal: the container does not start, and the reason is where the engine looks for it: in a line of
+the log that the engine named, and on stderr. Containers with other runtimes are not affected.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
 ROUTE = "/v1/starts"
 LIMIT_SECONDS = 45.0
-"""For an answer, however often it is asked for: longer than the sidecar itself holds a start."""
+"""Time limit of an answer, over all tries: longer than the sidecar itself holds a start."""
 
 RETRY_SECONDS = 0.02
 
 VALUED = frozenset(("log", "log-format", "root", "criu", "rootless", "cgroup-manager", "bundle", "b", "console-socket"))
 VALUED |= {"pidfd-socket", "pid-file", "preserve-fds", "config", "f"}
-"""Options of runc and crun, and of their `create`, that are followed by a value of their own."""
+"""Options of runc and crun, and of their `create`, that are followed by a separate value."""
 
 CURE = "start it (`cpuset-sidecar doctor` says what prevents it), or choose another runtime for this container"
 
 
 class Called:
-    """What the runtime was called with: `words` are all of them."""
+    """The arguments of the runtime; `words` are all of them."""
 
     def __init__(self, words: list[str]) -> None:
         options, rest = _split(words)
@@ -56,8 +56,10 @@ class Called:
 
 
 class RuntimeSettings:
-    """What the installation says: the real runtime, the sidecar's socket, the host's root of the projections ("" mounts
-    none), and how many seconds to wait for a sidecar that is not there."""
+    """Settings of the installation: the real runtime, the sidecar's socket, the host's root of the projections (""
+    mounts
+    none), and how many seconds to wait for a missing sidecar.
+    """
 
     def __init__(self, real: str, socket: str, projections: str, patience: str) -> None:
         self.real = real
@@ -67,7 +69,7 @@ class RuntimeSettings:
 
 
 def main(words: list[str]) -> int:
-    """`create`, as an OCI runtime: four settings, and then the words of the call. Returns only where it is refused."""
+    """Run `create` as an OCI runtime: four settings, and then the words of the call. Returns only if it is refused."""
     called = Called([])
     try:
         settings = RuntimeSettings(*words[:4])
@@ -85,7 +87,7 @@ def main(words: list[str]) -> int:
 
 
 def hook(words: list[str]) -> int:
-    """The same as a precreate hook: a `config.json` comes on stdin, and goes on stdout."""
+    """Do the same as a precreate hook: a `config.json` comes on stdin, and goes to stdout. Return the exit code."""
     try:
         content = sys.stdin.buffer.read(MOST_BYTES + 1)
         spec = loaded(content)
@@ -107,7 +109,7 @@ def hook(words: list[str]) -> int:
 
 
 def change_bundle(settings: RuntimeSettings, called: Called) -> None:
-    """Ask for the container of this call, and change its bundle as the answer says. Refused."""
+    """Ask for the container of this call, and change its bundle according to the answer. Raise StartRefused."""
     config = os.path.realpath(called.config)
     try:
         with open(config, "rb", buffering=0) as file:
@@ -124,7 +126,7 @@ def change_bundle(settings: RuntimeSettings, called: Called) -> None:
 
 
 def changed_spec(settings: RuntimeSettings, container: str, spec: dict[str, Any]) -> tuple[bool, list[str]]:
-    """Change the spec as the sidecar says; whether it did, and what people should know. Refused."""
+    """Change the spec according to the answer. Return whether it changed, and warnings. Raise StartRefused."""
     answer = asked(settings, dumped(question(container, spec)))
     update = answer.get("update")
     if update is None:
@@ -145,7 +147,7 @@ def changed_spec(settings: RuntimeSettings, container: str, spec: dict[str, Any]
 
 
 def asked(settings: RuntimeSettings, body: bytes) -> dict[str, Any]:
-    """The sidecar's answer. Refused with its reason, or with the cure where there is none."""
+    """Return the sidecar's answer. Raise StartRefused with its reason, or with the cure if there is no answer."""
     path = settings.socket
     missing_since = time.monotonic()
     deadline = missing_since + LIMIT_SECONDS
@@ -157,7 +159,7 @@ def asked(settings: RuntimeSettings, body: bytes) -> dict[str, Any]:
             missing_since = 0.0
             return _answer(*_exchange(connection, body, deadline))
         except (FileNotFoundError, NotADirectoryError, ConnectionError, BlockingIOError, EOFError):
-            # It is not there, or was killed: another one may be starting.
+            # It is missing, or was killed: another one may be starting.
             missing_since = missing_since or time.monotonic()
         except _socket.timeout:
             raise StartRefused(f"not started: the sidecar did not answer within {LIMIT_SECONDS:g} s") from None
@@ -173,7 +175,7 @@ def asked(settings: RuntimeSettings, body: bytes) -> dict[str, Any]:
 
 
 def _exchange(connection: _socket.socket, body: bytes, deadline: float) -> tuple[int, bytes]:
-    """One request of HTTP/1.1; the status, and the body. EOFError where the answer is not whole."""
+    """Send one request of HTTP/1.1. Return the status and the body. Raise EOFError if the answer is not whole."""
     head = f"POST {ROUTE} HTTP/1.1\r\nHost: sidecar\r\nContent-Type: application/json\r\nConnection: close\r\n"
     connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
     content = b""
@@ -199,11 +201,11 @@ def _answer(status: int, body: bytes) -> dict[str, Any]:
     return answer
 
 
-# Reading what it was called with.
+# Reading the arguments.
 
 
 def _split(words: list[str]) -> tuple[dict[str, str], list[str]]:
-    """The options at the beginning, by name without dashes, and what follows them."""
+    """Return the options at the beginning, by name without dashes, and what follows them."""
     options: dict[str, str] = {}
     place = 0
     while place < len(words) and words[place].startswith("-") and words[place] != "-":
@@ -219,13 +221,13 @@ def _split(words: list[str]) -> tuple[dict[str, str], list[str]]:
     return options, words[place:]
 
 
-# Telling people.
+# Messages for people.
 
 
 def _log(called: Called, level: str, message: str) -> None:
-    """A line for the engine, in the log that it named, in the format that it asked for."""
+    """Write a line for the engine, into the log that it named, in the requested format."""
     if not called.log or ":" in called.log.partition("/")[0]:
-        return  # None, or one of crun's that are no files.
+        return  # No log, or one of crun's that are no files.
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     if called.is_json:
         line = dumped({"level": level, "msg": message, "time": at})
@@ -242,7 +244,7 @@ def _log(called: Called, level: str, message: str) -> None:
 
 
 def _tell_the_host(message: str) -> None:
-    """A line in the host's log, where there is one."""
+    """Write a line into the host's log, if there is one."""
     sender = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
     try:
         sender.settimeout(0.1)

@@ -1,4 +1,4 @@
-"""BusyContainer: a modelled container in virtual time: what it uses, how that is measured, and what it is told."""
+"""BusyContainer: a modelled container in virtual time: what it uses, how that is measured, and its projection."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from state.projection import Projection
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class BusyContainer(ModelContainer):
-    """`moves_in`: seconds from notice to acknowledgement, None where it never does."""
+    """`moves_in` is the time from notice to acknowledgement in seconds, None if it never acknowledges."""
 
     use: SimulatedUse
     follows: bool = False
     moves_in: float | None = None
     told: Projection | None = None
-    """What its projection says."""
+    """Its present projection."""
     free_at: float = 0.0
-    """When the engine is done with what it does to it."""
+    """When the engine finishes its present operation on it."""
     sample: Sample | None = None
-    """What it had used when it was last measured."""
+    """What it had used at the last measurement."""
     peak: Peak = dataclasses.field(default_factory=Peak)
 
     @property
     def usable(self) -> CPUSet:
-        """Where its work runs: everywhere that it may; or, if it follows its projection, what that says it keeps."""
+        """Where its work runs: on all allowed CPUs; if it follows its projection, only on those that it keeps."""
         runs = self.effective or EMPTY
         if not self.follows or self.told is None:
             return runs
         return (self.told.cpus - self.told.leaving) & runs or runs
 
     def advance(self, now: float) -> None:
-        """It has had the CPUs that it has until now: count what it used of them."""
+        """Count its use on its present CPUs until now."""
         self.use.advance(now, len(self.usable))
 
     def begin(self, now: float) -> None:
-        """It starts: the kernel counts from nothing."""
+        """Start it: the kernel counts from zero."""
         self.use, self.sample = SimulatedUse(self.use.wanted, now), None
 
     def load(self, now: float, half_life: float) -> Load | None:
-        """What it did since it was last measured; None the first time."""
+        """Return its load since the last measurement; None the first time."""
         self.advance(now)
         before, self.sample = self.sample, Sample(now, self.use.usage(), len(self.effective or EMPTY), str(self.starts))
         load = load_between(self.key, before, self.sample, self.peak, half_life) if before else None

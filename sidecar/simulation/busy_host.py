@@ -1,4 +1,4 @@
-"""BusyHost: the modelled host of a scenario, whose containers go by their names, and how long things take on it."""
+"""BusyHost: the modelled host of a scenario, whose containers are identified by name, and the durations on it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from state.key import ContainerKey
 from state.topology import Topology
 
 ENGINE: Final = "simulated"
-"""What the imagined engine calls itself."""
+"""What the simulated engine calls itself."""
 
 
 class ScenarioError(ConfigError):
@@ -29,17 +29,17 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     """How long things take, in seconds, on a quiet host with Docker."""
 
     hint: float = 0.001
-    """From an event of the engine until the container was looked at."""
+    """From an event of the engine to the end of the look at the container."""
     store: float = 0.003
     """An update of a container without processes: a write of configuration."""
     apply: float = 0.010
-    """An update of a live one, with the kernel's confirmation."""
+    """An update of a live container, with the kernel's confirmation."""
     between: float = 0.010
     """From the create to the start of one `docker run`."""
     start: float = 0.200
     stop: float = 0.050
     hotplug: float = 0.050
-    """From a CPU's coming or going until the machine was read again."""
+    """From the arrival or loss of a CPU until the machine was read again."""
 
 
 class BusyHost(ModelHost[BusyContainer]):
@@ -50,7 +50,7 @@ class BusyHost(ModelHost[BusyContainer]):
         self._created = 0
 
     def named(self, name: str) -> BusyContainer:
-        """The container of that name. ScenarioError where there is none now."""
+        """Return the container of that name. Raise ScenarioError if there is none now."""
         for each in self.containers.values():
             if each.name == name:
                 return each
@@ -58,7 +58,7 @@ class BusyHost(ModelHost[BusyContainer]):
         raise ScenarioError(f"there is no container {name!r} now; there is {there}")
 
     def create(self, name: str, labels: Mapping[str, str], limits: Limits, now: float, demand: float) -> BusyContainer:
-        """A container, not started. ScenarioError where the name is in use."""
+        """Add a container, not started, and return it. Raise ScenarioError if the name is in use."""
         self._created += 1
         key, use = ContainerKey(ENGINE, f"{self._created:064x}"), SimulatedUse(demand, now)
         try:
@@ -71,7 +71,7 @@ class BusyHost(ModelHost[BusyContainer]):
             ) from error
 
     def switch(self, online: CPUSet, now: float = 0.0) -> None:
-        """Other CPUs of the machine are online from now on. ScenarioError where that is none."""
+        """Set which CPUs of the machine are online from now on. Raise ScenarioError if there are none."""
         if not online:
             raise ScenarioError("the last CPU cannot go offline")
         super().switch(online, now)

@@ -1,6 +1,6 @@
-"""What happened in a simulation, and where everybody ran from then on: Happening and Frame. Pure values.
+"""What happened in a simulation, and where each container ran from then on: Happening and Frame. Pure values.
 
-Decisions are told in the words of the daemon's log (`sidecar.words.changes`); what the simulated people, engine and
+Decisions use the sentences of the daemon's log (`sidecar.words.changes`); what the simulated people, engine and
 workloads do has words of its own (`What`).
 """
 
@@ -39,11 +39,11 @@ class What(enum.StrEnum):
 
 
 class Happening(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that happened, `at` so many seconds. `container` is a name, "" where it is about none.
+    """One thing that happened, at `at` seconds. `container` is a name, "" if no container is concerned.
 
-    `cpus` are those that it is about: what was gained or lost, or, for `runs on`, all that it has now; `was` is what
-    it had instead before. `why` is a sentence for people, "" where there is nothing to say. `seconds` is the notice of
-    a take that begins, and how long after the decision a container is in place.
+    `cpus` are the CPUs gained or lost, or, for `runs on`, all that the container has now; `was` is what it had instead
+    before. `why` is a sentence for people, "" for none. `seconds` is the notice of a take that begins, or the time from
+    the decision until a container is in place.
     """
 
     at: float
@@ -56,7 +56,7 @@ class Happening(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Holding(msgspec.Struct, frozen=True, kw_only=True):
-    """One container for some time: where it runs, what the books give it, and what is leaving it.
+    """One container for some time: where it runs, its grant, and what is leaving it.
 
     `granted` is None without a grant. `wants` is the CPUs that it would use if it had them.
     """
@@ -78,7 +78,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def told(before: World, now: World, at: float) -> Iterator[Happening]:
-    """What the daemon's log says of this decision."""
+    """Yield the lines of the daemon's log about this decision."""
     for line in news(before, now):
         yield _happening(line, at)
 

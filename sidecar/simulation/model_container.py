@@ -1,4 +1,4 @@
-"""ModelContainer: one container of a modelled host as it really is: the engine's record of it, the kernel's word."""
+"""ModelContainer: one container of a modelled host: the engine's record of it, and its real CPUs in the kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from state.key import ContainerKey
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class ModelContainer:
-    """What every driver of a ModelHost needs of a container; what one of them alone needs is in a class of its own."""
+    """The part of a container that every driver of a ModelHost needs; each driver adds its own part in a subclass."""
 
     key: ContainerKey
     name: str
@@ -29,25 +29,25 @@ class ModelContainer:
     quota: float | None = None
     """CPUs' worth of time that the kernel grants while it is live; None is without limit."""
     home: str = ENGINE_GROUP
-    """The group in which its own is made."""
+    """The group in which its own group is made."""
     above: CPUSet | None = None
-    """What the group above it has, where that lacks CPUs."""
+    """The CPUs of the group above it, if that lacks CPUs."""
     is_unseen: bool = True
     """Whether it changed in a way that no look has shown yet."""
 
     @property
     def id(self) -> str:
-        """What the engine calls it, and the kernel its group."""
+        """The engine's id for it, and the kernel's name for its group."""
         return self.key.id
 
     @property
     def effective(self) -> CPUSet | None:
-        """Where it may run: the kernel's word; None while it does not run."""
+        """Where it may run, according to the kernel; None while it does not run."""
         return self.kernel.effective(self.id)
 
     @property
     def group_above(self) -> str:
-        """The group in which its own is, or would be if it started now."""
+        """The group in which its own group is, or would be if it started now."""
         return self.home if self.above is None else f"above {self.id}"
 
     @property
@@ -71,14 +71,14 @@ class ModelContainer:
         return self.limits.cpu_quota
 
     def configured(self, online: CPUSet) -> CPUSet:
-        """Where it would run if it started now; nowhere if all its CPUs are offline, since then it cannot start."""
+        """Return where it would run if it started now; nowhere, and so unable to start, if all its CPUs are offline."""
         return CPUSet.parse(self.cpuset) & online if self.cpuset else online
 
     def advance(self, now: float) -> None:
-        """Called before anything changes where it runs, by a driver that keeps time: what it used until now counts."""
+        """Count its use until now; a driver that keeps time calls this before any change of its CPUs."""
 
     def view(self) -> ContainerView:
-        """What a look at it shows."""
+        """Return what a look at it shows."""
         limits = self.limits
         return ContainerView(
             engine=self.key.engine,

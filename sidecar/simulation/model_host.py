@@ -1,8 +1,9 @@
-"""ModelHost: what containers on an imagined host really do: the engine's books and the kernel's word, by one rule book.
+"""ModelHost: what containers on a simulated host really do, in the engine's records and in the kernel, by one rule
+book.
 
-Pure, and without a time of its own: what depends on time is told it. Three drivers play it: random histories decide the
-fate of each order, the simulation has an agenda, and the simulated engine waits by trio's clock. What the engine
-refuses, it refuses in its own words; the contract suite holds the same against real engines.
+Pure, and without a clock: the time is an argument. Three drivers use it: random histories decide the fate of each
+order, the simulation has an agenda, and the simulated engine waits by trio's clock. Refusals are in the engine's own
+words; the contract suite checks the same against real engines.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ STARTABLE: Final = (Phase.CREATED, Phase.EXITED, Phase.RESTARTING)
 
 
 class ModelHost(Generic[C]):
-    """The machine, and the containers by their keys, in the order in which they were created."""
+    """The machine, and the containers by their keys, in the order of their creation."""
 
     def __init__(self, kernel: ModelKernel) -> None:
         self.kernel = kernel
         self.containers: dict[ContainerKey, C] = {}
         self.mems = kernel.memory_nodes()
-        """The memory nodes that the engine takes."""
+        """The memory nodes that the engine accepts."""
         self.cpus_at_boot: CPUSet | None = None
-        """What the engine saw when it started, if it looks at the machine's CPUs only then."""
+        """The CPUs that the engine saw when it started, if it reads the machine's CPUs only then."""
 
     @property
     def machine(self) -> Topology:
@@ -47,23 +48,23 @@ class ModelHost(Generic[C]):
         return self.kernel.online()
 
     def topology(self) -> Topology:
-        """The machine with the CPUs that are online."""
+        """Return the machine with its online CPUs."""
         return self.kernel.topology()
 
     def present(self) -> Present:
-        """What the engine checks limits against."""
+        """Return what the engine checks limits against."""
         cpus = self.online if self.cpus_at_boot is None else self.cpus_at_boot
         return Present(len(cpus), cpus, self.mems)
 
     def add(self, made: C) -> C:
-        """A container is there, not started. EngineRefused where its name is in use."""
+        """Add a container, not started, and return it. Raise EngineRefused if its name is in use."""
         if any(each.name == made.name for each in self.containers.values()):
             raise EngineRefused(f'Conflict. The container name "/{made.name}" is already in use')
         self.containers[made.key] = made
         return made
 
     def start(self, real: C, now: float = 0.0) -> bool:
-        """Its processes run, from now on; whether they do. It cannot where its limits are not to be had."""
+        """Start its processes. Return whether it is live; it cannot start if its limits are not possible now."""
         if real.phase in STARTABLE:
             try:
                 check(real.limits, self.present())
@@ -73,7 +74,7 @@ class ModelHost(Generic[C]):
         return real.phase.is_live
 
     def enter(self, real: C, limits: Limits, now: float = 0.0, *, stamp: str = "") -> None:
-        """A start with limits that were read before comes to its end. EngineRefused where the kernel denies it."""
+        """Complete a start with limits that were read earlier. Raise EngineRefused if the kernel denies it."""
         real.advance(now)
         try:
             self.kernel.enter(real.id, CPUSet.parse(limits.cpuset), real.group_above)
@@ -83,13 +84,13 @@ class ModelHost(Generic[C]):
         real.started_at = stamp or str(real.starts)
 
     def die(self, real: C, now: float = 0.0, *, restarts: bool = False) -> None:
-        """Its processes are gone, by themselves or not."""
+        """End its processes, by themselves or not."""
         real.advance(now)
         self.kernel.leave(real.id)
         real.phase, real.quota = Phase.RESTARTING if restarts else Phase.EXITED, None
 
     def remove(self, real: C, now: float = 0.0, *, by_half: bool = False) -> None:
-        """It is gone; by half, it is still listed, and can be neither started nor updated."""
+        """Remove it; by half, it is still listed, and can be neither started nor updated."""
         if real.phase.is_live:
             self.die(real, now)
         if by_half:
@@ -99,19 +100,19 @@ class ModelHost(Generic[C]):
             self.containers.pop(real.key, None)
 
     def pause(self, real: C) -> None:
-        """Freeze it. EngineRefused if it does not run."""
+        """Freeze it. Raise EngineRefused if it does not run."""
         if real.phase is not Phase.RUNNING:
             raise EngineRefused(f"Container {real.id} is not running")
         real.phase = Phase.PAUSED
 
     def unpause(self, real: C) -> None:
-        """Thaw it. EngineFailed if it is not paused."""
+        """Thaw it. Raise EngineFailed if it is not paused."""
         if real.phase is not Phase.PAUSED:
             raise EngineFailed(f"Container {real.id} is not paused")
         real.phase = Phase.RUNNING
 
     def objection(self, real: C, update: Update) -> str:
-        """Why the engine would not take an update now, in its words; "" if it would."""
+        """Return why the engine would refuse an update now, in its words; "" if it would not."""
         try:
             check(changed(update), self.present())
             merged(real.limits, changed(update), real.id)
@@ -120,12 +121,12 @@ class ModelHost(Generic[C]):
         return f"Container {real.id} is dead" if real.phase is Phase.DEAD else ""
 
     def store(self, real: C, change: Limits) -> Limits:
-        """An update is in the engine's books; what stood there before. EngineRefused."""
+        """Write an update into the engine's records, and return the previous limits. Raise EngineRefused."""
         stored, real.limits = real.limits, merged(real.limits, change, real.id)
         return stored
 
     def apply(self, real: C, change: Limits, now: float = 0.0) -> None:
-        """What an update does to a live container. EngineFailed where the kernel denies it."""
+        """Apply an update to a live container. Raise EngineFailed if the kernel denies it."""
         real.advance(now)
         try:
             if change.cpuset:
@@ -135,13 +136,15 @@ class ModelHost(Generic[C]):
         real.quota = quota_after(change, real.limits, real.quota)
 
     def update(self, real: C, change: Limits, now: float = 0.0) -> None:
-        """An update takes effect. EngineRefused, EngineFailed."""
+        """Store an update, and apply it if the container is live. Raise EngineRefused or EngineFailed."""
         self.store(real, change)
         if real.phase.is_live:
             self.apply(real, change, now)
 
     def switch(self, online: CPUSet, now: float = 0.0) -> None:
-        """Other CPUs of the machine are online from now on; who runs elsewhere than before is unseen."""
+        """Set which CPUs of the machine are online from now on; containers that run elsewhere than before become
+        unseen.
+        """
         before = {key: real.effective for key, real in self.containers.items()}
         for real in self.containers.values():
             real.advance(now)
@@ -151,7 +154,7 @@ class ModelHost(Generic[C]):
             real.is_unseen = real.is_unseen or real.effective != before[key]
 
     def shrink_above(self, real: C) -> None:
-        """The group above a live container has no more from now on than the container has now."""
+        """Limit the group above a live container to the container's present CPUs."""
         if real.effective is not None:
             real.above = real.effective
             self.kernel.confine(real.above, real.group_above)
@@ -159,7 +162,7 @@ class ModelHost(Generic[C]):
             self.kernel.put_below(real.id, real.group_above)
 
     def relent(self, real: C) -> None:
-        """What is above a container has all CPUs again."""
+        """Give the group above a container all CPUs again."""
         if real.above is not None:
             real.above = None
             if real.phase.is_live:

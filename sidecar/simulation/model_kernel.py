@@ -1,8 +1,8 @@
 """ModelKernel: where containers may run, by the rules of cpuset(7), version 1 and version 2 of cgroups. Pure.
 
-A tree: the root has what is online; below it are groups without tasks (the engine's own, and any that confines others),
-and one group a container. The two versions differ in all that hurts: whether a child may exceed its parent, and what an
-offline CPU leaves behind.
+A tree: the root has the online CPUs; below it are groups without tasks (the engine's own, and any that confines
+others), and one group per container. The two versions differ in the important parts: whether a child may exceed its
+parent, and what an offline CPU leaves behind.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from state.cpuset import EMPTY, CPUSet
 from state.topology import Topology, with_online
 
 ENGINE_GROUP: Final = "docker"
-"""The engine's own group, in which containers are unless they are put elsewhere."""
+"""The engine's own group, which contains the containers that are not put elsewhere."""
 
 
 class Denied(Exception):
-    """The kernel refuses: EACCES, on version 1, for CPUs that the parent group has not."""
+    """The kernel refuses: EACCES, on version 1, for CPUs that the parent group lacks."""
 
 
 @dataclasses.dataclass(slots=True)
 class Cgroup:
-    """What is written into one group, and the group above it ("": the root). No CPUs: on version 2, all of that one."""
+    """The settings of one group, and the group above it ("" is the root). No CPUs: on version 2, all of that group."""
 
     cpus: CPUSet
     above: str = ""
@@ -41,30 +41,30 @@ class ModelKernel:
         self._online = machine.online
         self._groups = {ENGINE_GROUP: Cgroup(self._everything(), has_tasks=False)}
         self._effective: dict[str, CPUSet] = {}
-        """What was found out since the last change."""
+        """Results since the last change."""
 
     def online(self) -> CPUSet:
-        """The CPUs that are online now."""
+        """Return the CPUs that are online now."""
         return self._online
 
     def topology(self) -> Topology:
-        """The machine, without the CPUs that are offline now."""
+        """Return the machine, without the CPUs that are offline now."""
         return self.machine if self._online == self.machine.online else with_online(self.machine, self._online)
 
     def memory_nodes(self) -> CPUSet:
-        """The ids of the NUMA nodes."""
+        """Return the ids of the NUMA nodes."""
         return CPUSet(group.id for group in self.machine.nodes)
 
     def running(self) -> list[str]:
-        """The ids of the containers that have a group, sorted."""
+        """Return the ids of the containers that have a group, sorted."""
         return sorted(id for id, group in self._groups.items() if group.has_tasks)
 
     def effective(self, container: str) -> CPUSet | None:
-        """Where a container may run, None where it has no group."""
+        """Return where a container may run, None if it has no group."""
         return self.reached(container) if container in self._groups else None
 
     def reached(self, name: str) -> CPUSet:
-        """The CPUs of a group that is there: what of its own the one above has, or all that this has."""
+        """Return the CPUs of an existing group: those of its own that the group above has, or all of that group."""
         if not name:
             return self._online
         found = self._effective.get(name)
@@ -78,7 +78,7 @@ class ModelKernel:
         return found
 
     def enter(self, container: str, cpus: CPUSet, above: str = ENGINE_GROUP) -> None:
-        """A container's processes start, on these CPUs; the empty set takes the parent's. Denied on version 1."""
+        """Start a container's processes on these CPUs; the empty set takes the parent's. Raise Denied on version 1."""
         self._see_that_it_has(above, cpus)
         inherited = self._groups[above].cpus if self.cgroup_version == 1 and above else EMPTY
         self._groups[container] = Cgroup(cpus or inherited, above)
@@ -86,29 +86,30 @@ class ModelKernel:
         self._effective.clear()
 
     def write(self, container: str, cpus: CPUSet) -> None:
-        """A live container's cpuset is written. Denied on version 1 where the parent has not these CPUs."""
+        """Write a live container's cpuset. Raise Denied on version 1 if the parent lacks these CPUs."""
         self._see_that_it_has(self._groups[container].above, cpus)
         self._groups[container].cpus = cpus
         self._effective.clear()
 
     def leave(self, container: str) -> None:
-        """A container's processes are gone, and its group with them."""
+        """Remove a container's processes, and its group with them."""
         self._groups.pop(container, None)
         self.strayed.discard(container)
         self._effective.clear()
 
     def confine(self, cpus: CPUSet, group: str = ENGINE_GROUP) -> None:
-        """A group without tasks has these CPUs from now on; it is made below the root if it is not there."""
+        """Set the CPUs of a group without tasks; the group is made below the root if it is missing."""
         self._groups.setdefault(group, Cgroup(EMPTY, has_tasks=False)).cpus = cpus
         self._effective.clear()
 
     def put_below(self, container: str, group: str) -> None:
-        """A live container's group is below another one from now on."""
+        """Put a live container's group below another one."""
         self._groups[container].above = group
         self._effective.clear()
 
     def take_offline(self, cpus: CPUSet) -> None:
-        """CPUs go offline. Version 1 takes them out of every group for good, and a group that loses its last CPU loses
+        """Take CPUs offline. Version 1 removes them from every group permanently, and a group that loses its last CPU
+        loses
         its tasks to the parent; version 2 forgets nothing.
         """
         self._online -= cpus
@@ -121,13 +122,14 @@ class ModelKernel:
                 self.strayed.add(name)
 
     def bring_online(self, cpus: CPUSet) -> None:
-        """CPUs come back. On version 1 the root has them again, and no group below it."""
+        """Bring CPUs back. On version 1 the root has them again, and no group below it."""
         self._online |= cpus & self.machine.online
         self._effective.clear()
 
     def mended(self) -> set[str]:
-        """On version 1 the engine's group has all online CPUs again, and processes that fell out of a group that has
-        CPUs return to it; those that could not.
+        """Mend version 1: the engine's group gets all online CPUs, and strayed processes return to groups with CPUs.
+
+        Return the containers whose processes could not return.
         """
         if self.cgroup_version == 1:
             self.confine(self._online)

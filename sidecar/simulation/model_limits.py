@@ -1,6 +1,6 @@
-"""What a modelled engine may be asked to change: the rules of Docker's update route, in its own words. Pure.
+"""What a modelled engine can be asked to change: the rules of Docker's update route, in its own words. Pure.
 
-Measured on Docker 20.10.24; the contract suite holds the same cases against a real engine. "Non-zero wins": an empty
+Measured on Docker 20.10.24; the contract suite checks the same cases against a real engine. "Non-zero wins": an empty
 text or a zero changes nothing, so a cpuset can never be cleared.
 """
 
@@ -44,7 +44,7 @@ class Present(msgspec.Struct, frozen=True):
 
 
 def changed(update: Update) -> Limits:
-    """What an order asks of the update route."""
+    """Return the change that an order asks of the update route."""
     return Limits(
         cpuset=str(update.cpus),
         mems=update.mems or "",
@@ -54,7 +54,7 @@ def changed(update: Update) -> Limits:
 
 
 def check(wanted: Limits, present: Present) -> None:
-    """See that limits can be had on this machine at all. EngineRefused in the engine's words (400)."""
+    """Check that limits are possible on this machine. Raise EngineRefused in the engine's words (400)."""
     if wanted.nano_cpus < 0 or wanted.nano_cpus > present.ncpu * NANO:
         raise EngineRefused(
             f"Range of CPUs is from 0.01 to {present.ncpu}.00, as there are only {present.ncpu} CPUs available"
@@ -68,9 +68,9 @@ def check(wanted: Limits, present: Present) -> None:
 
 
 def merged(stored: Limits, change: Limits, container: str) -> Limits:
-    """The stored limits after a change. EngineRefused where two ways to limit CPU time would meet (409).
+    """Return the stored limits after a change. Raise EngineRefused if two ways to limit CPU time would meet (409).
 
-    The conflicts are only looked for in positive values; so -1 slips through and stays beside `NanoCpus` for ever.
+    The engine looks for conflicts only in positive values; so -1 slips through and stays beside `NanoCpus` permanently.
     """
     conflict = _conflict(stored, change)
     if conflict:
@@ -87,7 +87,7 @@ def merged(stored: Limits, change: Limits, container: str) -> Limits:
 
 
 def quota_at_start(stored: Limits) -> float | None:
-    """The CPUs' worth of time that a start gives, None without a limit: the stored quota overrides `NanoCpus`."""
+    """Return the CPUs' worth of time after a start, None without a limit: the stored quota overrides `NanoCpus`."""
     quota, period = 0, _PERIOD
     if stored.nano_cpus > 0:
         quota = stored.nano_cpus * period // NANO
@@ -96,7 +96,7 @@ def quota_at_start(stored: Limits) -> float | None:
 
 
 def quota_after(change: Limits, stored: Limits, live: float | None) -> float | None:
-    """The same of a running container after a change: what the change says counts, whatever else is stored."""
+    """Return the same for a running container after a change: the change counts, whatever else is stored."""
     if change.nano_cpus:
         return change.nano_cpus / NANO
     if change.cpu_quota or change.cpu_period:

@@ -1,8 +1,8 @@
 """ModelSidecar: the daemon in virtual time. Its decisions are `step`'s own; its tasks are entries of an agenda.
 
-It stands between a BusyHost and `step` as the real edges do: it looks at what changed, performs orders through the
-engine's lock of each container, answers each with a fact, waits for timers, tells workloads before their notice begins,
-and measures loads every period. What is heard at one instant is one burst. Killed, it forgets all but the books.
+It connects a BusyHost and `step` as the real edges do: it looks at changes, performs orders through the engine's lock
+of each container, answers each with a fact, waits for timers, writes projections before a notice begins, and measures
+loads every period. The facts of one instant are one burst. When killed, it forgets everything but the State.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ from state.key import ContainerKey
 from state.model import State
 
 REFUSED_PAUSE: Final = 30.0
-"""Seconds before an update is tried again that the engine called wrong, as the executor waits."""
+"""Seconds before an update that the engine refused is tried again, as the executor waits."""
 
 FAILED_PAUSE: Final = 0.2
-"""Seconds before one is tried again that failed otherwise."""
+"""Seconds before an update that failed otherwise is tried again."""
 
 
 class ModelSidecar:
-    """The daemon on a host. `world` is its latest, and stays when it is killed; `say` hears what happens."""
+    """The daemon on a host. `world` is its latest, and stays when it is killed; `say` receives each happening."""
 
     def __init__(
         self,
@@ -90,10 +90,10 @@ class ModelSidecar:
         self.is_running = False
         self.world: World = begin(State(), host.machine, config.settings())
         self.is_new = False
-        """Whether the world changed since somebody last looked."""
+        """Whether the world changed since the last look at it."""
 
     def start(self) -> None:
-        """It reads its books, reaches the engine, and looks at everything."""
+        """Start: read the State, reach the engine, and look at everything."""
         if self.is_running:
             return
         self._lives += 1
@@ -106,29 +106,29 @@ class ModelSidecar:
         self._in_this_life(self._config.load_period_seconds, self._measure)
 
     def crash(self) -> None:
-        """It is killed. Orders that the engine has take effect all the same."""
+        """Kill it. Orders that the engine has already received still take effect."""
         self.is_running = False
         self._inbox.clear()
         self._known.clear()
         self._say(Happening(at=self._agenda.now, what=What.SIDECAR_CRASHED))
 
     def hear(self, fact: Fact) -> None:
-        """A fact for the next decision; nobody hears it while the sidecar does not run."""
+        """Add a fact for the next decision; it is lost while the sidecar does not run."""
         if self.is_running:
             self._inbox.append(fact)
 
     def look_at(self, key: ContainerKey) -> None:
-        """A container changed: look at it soon, when the engine is done with it."""
+        """Look at a changed container soon, when the engine is done with it."""
         if self.is_running:
             self._in_this_life(self._pace.hint, partial(self._look, key))
 
     def read_topology(self) -> None:
-        """The machine changed: read it soon."""
+        """Read the changed machine soon."""
         if self.is_running:
             self._in_this_life(self._pace.hotplug, lambda: self.hear(TopologyRead(self._host.topology())))
 
     def decide(self) -> None:
-        """Take what was heard at this instant as one burst: step, tell, and start the orders."""
+        """Take the facts of this instant as one burst: step, tell, and start the orders."""
         while self._inbox:
             burst, self._inbox = self._inbox, []
             before = self.world
@@ -189,10 +189,12 @@ class ModelSidecar:
             self.hear(LoadMeasured(tuple(loads)))
         self._in_this_life(self._config.load_period_seconds, self._measure)
 
-    # What workloads are told.
+    # Projections.
 
     def _tell(self) -> None:
-        """Projections are true at each instant: what an order takes away is not named from when it leaves on."""
+        """Update the projections, which are true at each instant: they omit CPUs from the moment the taking order is
+        sent.
+        """
         for key, container in self.world.containers.items():
             real = self._host.containers.get(key)
             if real is None or not real.follows:
@@ -254,7 +256,7 @@ class ModelSidecar:
     def _begin_apply(self, order: ApplyCpuset) -> None:
         real = self._host.containers.get(order.container)
         now = self._agenda.now
-        # A container that is being started is live when its turn comes.
+        # A container that is being started will be live when its turn comes.
         is_live = real is not None and (real.phase.is_live or real.free_at > now)
         ends = self._agenda.later(
             self._pace.apply if is_live else self._pace.store, begins=real.free_at if real else now

@@ -1,9 +1,9 @@
-"""A history as a picture: each CPU a line, in the machine's order, coloured by who has it when. Pure: SVG as text.
+"""A history as a picture: each CPU a line, in the machine's order, coloured by its owner over time. Pure: SVG as text.
 
-1. The CPUs stand in the order of sockets, nodes, caches and cores; groups are a little apart.
-2. Each CPU's time is cut into stretches of one owner and one way: it runs there; it runs there and is to leave
-   (hatched); the books give it the CPU and it is not there yet (pale).
-3. Stretches of neighbouring CPUs that are alike are one rectangle. The same history gives the same bytes.
+1. The CPUs are in the order of sockets, nodes, caches and cores; groups are slightly apart.
+2. Each CPU's time is cut into stretches of one owner and one way: it runs there; it runs there and is leaving
+  (hatched); it was granted the CPU and is not there yet (pale).
+3. Equal stretches of neighbouring CPUs are one rectangle. The same history gives the same bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from state.cpuset import CPUSet
 from state.topology import Topology
 
 _COLOURS: Final = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c6bb1", "#66a61e")
-"""Told apart by most who see few colours (Okabe and Ito), in the order in which containers are first given CPUs."""
+"""Distinguishable for most colour-blind people (Okabe and Ito), in the order in which containers first get CPUs."""
 
 _SHARED, _RESERVED, _OFFLINE = "#e4e4e4", "#c4c4c4", "#ffffff"
 _LEFT, _PLOT, _RIGHT, _LINE = 96, 800, 16, 13
@@ -27,7 +27,7 @@ _LEFT, _PLOT, _RIGHT, _LINE = 96, 800, 16, 13
 
 _GAP: Final = 4
 _HEIGHT: Final = 440
-"""Pixels of all CPUs together, about."""
+"""Approximate height of all CPUs together, in pixels."""
 
 _MARKED: Final = {
     What.CREATED: "{} arrives",
@@ -52,7 +52,7 @@ class How(enum.Enum):
 
 
 class Owner(NamedTuple):
-    """Who has a CPU: a container's name, or "" for the shared pool (or the reserved CPUs, or nobody)."""
+    """What has a CPU: a container's name, or "" for the shared pool (or the reserved CPUs, or none)."""
 
     name: str
     how: How = How.RUNS
@@ -70,7 +70,7 @@ class Stretch(NamedTuple):
 def picture(
     title: str, machine: Topology, frames: Sequence[Frame], log: Sequence[Happening], ends: float, begins: float = 0.0
 ) -> str:
-    """The history from `begins` to `ends` seconds as SVG."""
+    """Return the history from `begins` to `ends` seconds as SVG."""
     names = list(dict.fromkeys(e.name for frame in frames for e in frame.holdings if e.granted is not None))
     colours = {name: _COLOURS[number % len(_COLOURS)] for number, name in enumerate(names)}
     groups = list(_groups(machine))
@@ -114,7 +114,7 @@ def _groups(machine: Topology) -> Iterator[tuple[str, list[int]]]:
 
 
 def _owner(cpu: int, frame: Frame, colours: dict[str, str]) -> Owner:
-    """2. Who has a CPU."""
+    """Return the owner of a CPU (2)."""
     if cpu not in frame.online:
         return Owner("", colour=_OFFLINE)
     for each in frame.holdings:
@@ -150,7 +150,7 @@ def _stretches(
 
 
 def _rectangles(rows: list[list[Stretch]], y: float, size: float, x: Callable[[float], float]) -> Iterator[str]:
-    # 3. Alike neighbours are one.
+    # 3. Equal neighbours are one.
     done: set[tuple[int, Stretch]] = set()
     for number, row in enumerate(rows):
         for stretch in row:
@@ -175,7 +175,7 @@ def _rectangle(stretch: Stretch, y: float, height: float, x: Callable[[float], f
 
 
 def _marks(log: Sequence[Happening], begins: float, ends: float) -> Iterator[tuple[float, str, int]]:
-    """What people did, each with a row for its words so that they do not overlap."""
+    """Yield what people did, each with a row for its words so that they do not overlap."""
     taken: list[float] = []
     for each in log:
         words = _MARKED.get(What(each.what)) if each.what in set(What) else None
@@ -258,5 +258,5 @@ def _cpus(cpus: CPUSet) -> str:
 
 
 def _n(number: float) -> str:
-    """Two digits behind the point, and none that say nothing."""
+    """Return a number with at most two decimals, without trailing zeros."""
     return f"{number:.2f}".rstrip("0").rstrip(".")

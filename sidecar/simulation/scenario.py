@@ -1,4 +1,4 @@
-"""Scenario: a machine, a configuration, containers, and what happens to them when; and its Simulation. Values only."""
+"""Scenario: a machine, a configuration, containers, and timed events; and its Simulation. Values only."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     demand: tuple[tuple[float, float], ...] = ()
 
     def demand_at(self, time: float) -> float:
-        """The CPUs that it would use at that time."""
+        """Return the CPUs that it would use at that time."""
         return next((cpus for at, cpus in reversed(self.demand) if at <= time), 0.0)
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Something happens. `where` is its place in the file, for errors."""
+    """One event. `where` is its place in the file, for errors."""
 
     at: float
     do: Do
@@ -75,9 +75,9 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def simulation_of(scenario: Scenario, *, trace: Callable[[bytes], None] | None = None) -> Simulation:
-    """The simulation in which all of the scenario will happen; it stands at its beginning.
+    """Return a simulation at its beginning, with the whole scenario scheduled.
 
-    Its `advance` raises ScenarioError, with the place, for what cannot be done at its time.
+    Its `advance` raises ScenarioError, with the place, for what is impossible at its time.
     """
     simulation = Simulation(scenario.machine, scenario.config, pace=scenario.pace, trace=trace)
     scripts = {script.name: script for script in scenario.containers}

@@ -1,4 +1,4 @@
-"""Read a scenario from TOML, strictly: all that is not understood is told, with its line and what would be right."""
+"""Read a scenario from TOML, strictly: every mistake is reported, with its line and what would be right."""
 
 from __future__ import annotations
 
@@ -41,29 +41,33 @@ _MOST: Final = 64
 """Sockets, nodes of a socket, caches of a node, threads of a core."""
 
 _AFTERWARDS: Final = 10.0
-"""Seconds for which a scenario goes on after the last event, where it does not say."""
+"""Seconds for which a scenario goes on after the last event, unless it sets its end."""
 
 _OF_CONTAINER: Final = (Do.RUN, Do.CREATE, Do.START, Do.STOP, Do.REMOVE, Do.RESIZE)
 
 
 def scenario_in(file: str, machine_file: str | None = None) -> Scenario:
-    """The scenario in a file, on the machine in another one where that is given. ScenarioError, with a sentence for
-    each mistake: file, line, and what would be right. StateError where the other file holds no machine.
+    """Return the scenario in a file; a given machine file replaces its machine.
+
+    Raise ScenarioError, with a sentence for each mistake: file, line, and what would be right. Raise StateError if the
+    machine file holds no machine.
     """
     read = read_file(file, _WHAT)
     return _checked((read,) if isinstance(read, Misreading) else read_scenario(read, machine_file))
 
 
 def scenario_of(content: str, file: str = "scenario", machine_file: str | None = None) -> Scenario:
-    """The same from its text; `file` is its name for errors, and where a relative machine file is looked for."""
+    """Return the same from its text; `file` is its name for errors, and relative machine files are looked for beside
+    it.
+    """
     read = read_text(content, file, _WHAT)
     return _checked((read,) if isinstance(read, Misreading) else read_scenario(read, machine_file))
 
 
 def read_scenario(file: TOMLFile, machine_file: str | None = None) -> Scenario | Mistakes:
-    """The scenario, or all that is wrong with it. StateError where `machine_file` holds no machine.
+    """Return the scenario, or all mistakes in it. Raise StateError if `machine_file` holds no machine.
 
-    What one value must be to another is asked only where both could be read.
+    Relations between two values are checked only if both could be read.
     """
     mistakes: list[Misreading] = []
     top = Section(file.text, file.table, mistakes)
@@ -101,7 +105,7 @@ def _checked(read: Scenario | Mistakes) -> Scenario:
 
 
 def _machine(section: Section, file: str, machine_file: str | None, *, is_given: bool) -> Topology | None:
-    """The machine; None where it is not given, or wrong."""
+    """Return the machine; None if it is not given, or wrong."""
     before = len(section.mistakes)
     path = section.take("file", text, "")
     most = whole(1, _MOST)
@@ -140,7 +144,7 @@ def _recorded(section: Section, path: str) -> Topology | None:
 
 
 def _with_caches(machine: Topology, each: int) -> Topology:
-    """The same machine with so many last-level caches in each node."""
+    """Return the same machine with `each` last-level caches in each node."""
     caches = []
     for node in machine.nodes:
         cores = [core.cpus for core in machine.cores if core.cpus <= node.cpus]
@@ -155,7 +159,7 @@ def _with_caches(machine: Topology, each: int) -> Topology:
 
 
 def _config(section: Section) -> Config | None:
-    """The configuration; None where it is wrong."""
+    """Return the configuration; None if it is wrong."""
     given = section.given()
     for each in given:
         if each.name in OTHER_KEYS:
@@ -175,7 +179,7 @@ def _pace(section: Section) -> Pace:
 
 
 def _script(section: Section) -> Script:
-    """A container; its name is "" where it is not given or wrong."""
+    """Return a container; its name is "" if it is not given or wrong."""
     made = Script(
         name=section.needs("name", text, '"web"', ""),
         labels=section.take("labels", labels, {}),
@@ -192,7 +196,7 @@ def _script(section: Section) -> Script:
 
 
 def _find_twins(sections: list[Section], scripts: tuple[Script, ...]) -> None:
-    """Containers with the name of an earlier one."""
+    """Record a mistake for each container with the name of an earlier one."""
     seen = {""}
     for section, script in zip(sections, scripts, strict=True):
         if script.name in seen - {""}:
@@ -202,7 +206,7 @@ def _find_twins(sections: list[Section], scripts: tuple[Script, ...]) -> None:
 
 
 def _event(section: Section, names: tuple[str, ...]) -> Event | None:
-    """What happens; None where that cannot be known, so that nothing can be said of its other keys."""
+    """Return an event; None if its kind is unknown, so that its other keys cannot be judged."""
     found = len(section.mistakes)
     do: Do | None = section.needs("do", choice(Do), '"run"', None)
     at = section.needs("at", seconds, '"10s"', 0.0)
@@ -223,7 +227,7 @@ def _event(section: Section, names: tuple[str, ...]) -> Event | None:
 
 
 def _one_of(names: tuple[str, ...]) -> Reader[str, Unknown | NotOfForm]:
-    """The name of a container of the scenario."""
+    """Make a reader of the name of a container in the scenario."""
 
     def read(value: object) -> str | Unknown | NotOfForm:
         name = text(value)

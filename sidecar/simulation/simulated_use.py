@@ -1,7 +1,7 @@
-"""SimulatedUse: how busy a simulated container is, and what the kernel would count of it.
+"""SimulatedUse: how busy a simulated container is, and what the kernel would count for it.
 
-A container that wants more CPUs than it has uses all that it has, and some task of it is always waiting; with enough
-CPUs none is. The pressure is the kernel's average over ten seconds: it comes and goes slowly.
+A container that wants more CPUs than it has uses all that it has, and one of its tasks is always waiting; with enough
+CPUs none is. The pressure is the kernel's average over ten seconds: it rises and falls slowly.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class SimulatedUse:
         self._pressure = 0.0
 
     def advance(self, now: float, cpus: int) -> None:
-        """It had so many CPUs until now."""
+        """Count the use until now on this number of CPUs."""
         seconds, self._at = now - self._at, now
         waiting = 1.0 if self.wanted > cpus else 0.0
         self._used_seconds += min(self.wanted, cpus) * seconds
@@ -31,7 +31,7 @@ class SimulatedUse:
         self._pressure = 100 * waiting + (self._pressure - 100 * waiting) * math.exp(-seconds / 10)
 
     def usage(self) -> Usage:
-        """What the kernel says, as of the last advance."""
+        """Return the kernel's counters, as of the last advance."""
         return Usage(
             cpu_nanoseconds=round(self._used_seconds * 1e9),
             waiting_microseconds=round(self._waited_seconds * 1e6),

@@ -1,4 +1,4 @@
-"""Summary: a history in figures: how many CPUs everybody had on average, how often they moved, how long that took."""
+"""Summary: a history in figures: how many CPUs each container had on average, how often they moved, and how fast."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sidecar.simulation.virtual_host import Simulation
 
 
 class ContainerSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """One container over the time in which it ran, `seconds`.
+    """One container over the `seconds` in which it ran.
 
-    `average`, `least` and `most` are the CPUs that it could run on; `used` is what it used of them on average, if its
-    work was always where they were. `moves` counts changes of its grant. `waits` are the seconds from each decision
-    until it ran on just that, alone.
+    `average`, `least` and `most` are the CPUs that it could run on; `used` is its average use of them, if its work was
+    always on those CPUs. `moves` counts changes of its grant. `waits` are the seconds from each decision until it ran
+    exactly there, alone.
     """
 
     name: str
@@ -30,7 +30,7 @@ class ContainerSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole history. `waits_median` and `waits_most` are over all containers, None where nobody waited."""
+    """The whole history. `waits_median` and `waits_most` are over all containers, None if none waited."""
 
     seconds: float
     moves: int
@@ -43,7 +43,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def summary_of(simulation: Simulation) -> Summary:
-    """The figures up to now."""
+    """Return the figures up to now."""
     names = list(dict.fromkeys(each.name for frame in simulation.frames for each in frame.holdings))
     found = tuple(_one(name, simulation.frames, simulation.log, simulation.now) for name in names)
     waits = [wait for each in found for wait in each.waits]

@@ -1,4 +1,4 @@
-"""Sections of a scenario's file: their values key by key, and all that is wrong with them, each with its line."""
+"""Sections of a scenario's file: their values key by key, and all mistakes in them, each with its line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STEP: Final = frozenset(("at", "cpus"))
 class Section:
     """One table of the file. `take` every key that it may have, then `end`, which finds any other.
 
-    A key that is wrong counts as not given, and its mistake is in `mistakes`, which all sections of a file share.
+    A wrong key counts as not given, and its mistake is in `mistakes`, which all sections of a file share.
     """
 
     def __init__(
@@ -38,24 +38,24 @@ class Section:
         self._table: Mapping[str, object] = table if isinstance(table, Mapping) else {}
 
     def take(self, key: str, read: Reader[T, Any], otherwise: T) -> T:
-        """The value of a key, or `otherwise` where it is not given or cannot be read."""
+        """Return the value of a key, or `otherwise` if it is not given or cannot be read."""
         self._taken.append(key)
         return self._read(key, read, otherwise) if key in self._table else otherwise
 
     def needs(self, key: str, read: Reader[T, Any], example: str, otherwise: T) -> T:
-        """The value of a key that must be there; `otherwise` where it is not, or cannot be read."""
+        """Return the value of a required key; `otherwise` if it is not given or cannot be read."""
         if key not in self._table:
             self.fail(Missing(example), name=key)
         self._taken.append(key)
         return self._read(key, read, otherwise) if key in self._table else otherwise
 
     def raw(self, key: str, otherwise: object) -> object:
-        """The value of a key as it is, or `otherwise`."""
+        """Return the value of a key as it is, or `otherwise`."""
         self._taken.append(key)
         return self._table.get(key, otherwise)
 
     def all_of(self, key: str) -> list[Section]:
-        """The sections of a list of tables."""
+        """Return the sections of a list of tables."""
         value = self.raw(key, [])
         if not isinstance(value, list):
             self.fail(NoTable(is_list=True), key, name=key)
@@ -63,11 +63,11 @@ class Section:
         return [Section(self._text, table, self.mistakes, key, number) for number, table in enumerate(value)]
 
     def one_of(self, key: str) -> Section:
-        """The section of a table; an empty one where it is not given."""
+        """Return the section of a table; an empty one if it is not given."""
         return Section(self._text, self.raw(key, {}), self.mistakes, key)
 
     def given(self) -> list[Given]:
-        """All keys as they are, with their places."""
+        """Return all keys as they are, with their places."""
         return [Given(key, value, self.place(key)) for key, value in self._table.items()]
 
     def end(self) -> None:
@@ -77,15 +77,15 @@ class Section:
                 self.mistakes.append(misreading(Given(key, value, self.place(key)), unknown(value, self._taken)))
 
     def has(self, key: str) -> bool:
-        """Whether the key is given."""
+        """Return whether the key is given."""
         return key in self._table
 
     def place(self, key: str = "") -> str:
-        """Where a key, or this section, stands."""
+        """Return the place of a key, or of this section."""
         return self._text.place(self._header, self._number, key)
 
     def fail(self, flaw: TypedFlaw, key: str = "", *, name: str = "") -> None:
-        """A mistake at the place of a key, or of this section."""
+        """Record a mistake at the place of a key, or of this section."""
         self.mistakes.append(Misreading(where=self.place(key), name=name or key or self._header, flaw=flaw))
 
     def _read(self, key: str, read: Reader[T, Any], otherwise: T) -> T:
@@ -102,13 +102,13 @@ seconds: Final = duration(0, MAX_SECONDS)
 
 
 def seconds_or_never(value: object) -> float | NotOfForm | None:
-    """A duration; None for `never`."""
+    """Return a duration; None for `never`."""
     found = None if value == "never" else seconds(value)
     return NotOfForm(Form.DELAY) if isinstance(found, Seconds) else found
 
 
 def steps(value: object) -> tuple[tuple[float, float], ...] | NotOfForm:
-    """A number of CPUs for all of the time; or a list of tables, each with a time and the CPUs from then on."""
+    """Read a constant number of CPUs; or a list of tables, each with a time and the CPUs from then on."""
     if not isinstance(value, list):
         always = cpus(value) if not isinstance(value, str) else NotOfForm(Form.STEPS)
         return NotOfForm(Form.STEPS) if isinstance(always, NotOfForm) else ((0.0, always),)
@@ -125,14 +125,16 @@ def steps(value: object) -> tuple[tuple[float, float], ...] | NotOfForm:
 
 
 def labels(value: object) -> dict[str, str] | NotOfForm:
-    """Labels: names with texts."""
+    """Read labels: names with texts."""
     named = dict(_named(value)) if isinstance(value, Mapping) else {"": None}
     found = {name: text for name, text in named.items() if isinstance(text, str)}
     return found if len(found) == len(named) else NotOfForm(Form.LABELS)
 
 
 def _named(value: Mapping[str, Any], before: str = "") -> list[tuple[str, object]]:
-    """Labels whose names have dots, written without quotes, are tables of tables to TOML: `cpuset.exclusive = "2"`."""
+    """Return labels by their full names. TOML makes tables of tables of unquoted names with dots: `cpuset.exclusive =
+    "2"`.
+    """
     found: list[tuple[str, object]] = []
     for name, each in value.items():
         found += _named(each, f"{before}{name}.") if isinstance(each, Mapping) else [(f"{before}{name}", each)]

@@ -4,8 +4,8 @@ A program makes one, lets people and workloads act (`create`, `start`, `set_dema
 `advance`, and asks where containers run. Between two calls nothing happens, so another model can run in lockstep:
 `advance` to the time of its own next event or to `next_at`, whichever is earlier, and look at `cpus_of`.
 
-The same calls always give the same history. After every instant the laws of the books are checked, and that nobody
-runs on CPUs on which somebody else is settled; what is broken stands in `broken`, and should never be.
+The same calls always give the same history. After every instant two things are checked: the laws of the State, and that
+no container runs on CPUs on which another one is settled. Violations are recorded in `broken`; there should be none.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from state.topology import Topology
 
 
 class Simulation:
-    """A host with the sidecar on it, at time 0. Times are seconds; containers go by their names.
+    """A host with the sidecar on it, at time 0. Times are in seconds; containers are identified by their names.
 
-    `log` is all that happened, `frames` where everybody ran from when on, `broken` which laws were ever broken.
+    `log` is all that happened, `frames` where each container ran from when on, `broken` which laws were ever broken.
     """
 
     def __init__(
@@ -48,7 +48,9 @@ class Simulation:
         pace: Pace | None = None,
         trace: Callable[[bytes], None] | None = None,
     ) -> None:
-        """`config` as the daemon's: its settings, and how often it looks and measures. `trace` hears the journal."""
+        """Begin at time 0. `config` is the daemon's: its settings and periods. `trace` receives the lines of the
+        journal.
+        """
         self.log: list[Happening] = []
         self.frames: list[Frame] = []
         self.broken: list[str] = []
@@ -87,15 +89,17 @@ class Simulation:
         return self._host.machine
 
     def cpus_of(self, name: str) -> CPUSet:
-        """Where a container may run: the kernel's word; nothing while it does not run. ScenarioError."""
+        """Return where a container may run in the kernel; nothing while it does not run. Raise ScenarioError."""
         return self._host.named(name).effective or EMPTY
 
     def usable_of(self, name: str) -> CPUSet:
-        """Where its work runs: the same without what is leaving, if it follows its projection. ScenarioError."""
+        """Return where its work runs: a container that follows its projection avoids the leaving CPUs. Raise
+        ScenarioError.
+        """
         return self._host.named(name).usable
 
     def is_there(self, name: str) -> bool:
-        """Whether there is such a container now, running or not."""
+        """Return whether there is such a container now, running or not."""
         return any(each.name == name for each in self._host.containers.values())
 
     # Acting, now.
@@ -111,9 +115,11 @@ class Simulation:
         moves_in: float | None = None,
         demand: float = 0.0,
     ) -> None:
-        """A container, not started. `limit` is its CPU limit, `cpuset` a pin by hand, `demand` the CPUs that it would
-        use. `follows`: it keeps to what its projection says, and acknowledges takes `moves_in` seconds after notice,
-        or never. ScenarioError where the name is in use.
+        """Create a container, not started. Raise ScenarioError if the name is in use.
+
+        `limit` is its CPU limit, `cpuset` a pin by hand, `demand` the CPUs that it would use. With `follows`, it stays
+        on the
+        CPUs of its projection, and acknowledges takes `moves_in` seconds after notice, or never.
         """
         limits = Limits(nano_cpus=round((limit or 0) * 1e9), cpuset=cpuset)
         real = self._host.create(name, dict(labels or {}), limits, self.now, demand)
@@ -122,27 +128,27 @@ class Simulation:
         self._sidecar.look_at(real.key)
 
     def start(self, name: str) -> None:
-        """Start it; it runs a moment later. ScenarioError where there is no such container."""
+        """Start it; it runs a moment later. Raise ScenarioError if there is no such container."""
         self._with_lock(self._host.named(name), self._pace.start, self._started)
 
     def run(self, name: str) -> None:
-        """Start it a moment after it was created, as `docker run` does. ScenarioError as `start`."""
+        """Start it a moment after it was created, as `docker run` does. Raise ScenarioError as `start` does."""
         key = self._host.named(name).key
         self._agenda.after(self._pace.between, lambda: self.start(name) if key in self._host.containers else None)
 
     def stop(self, name: str) -> None:
-        """Stop it; it has ended a moment later. ScenarioError."""
+        """Stop it; it has ended a moment later. Raise ScenarioError."""
         self._with_lock(self._host.named(name), self._pace.stop, self._stopped)
 
     def remove(self, name: str) -> None:
-        """Kill it if it runs, and remove it. ScenarioError."""
+        """Kill it if it runs, and remove it. Raise ScenarioError."""
         real = self._host.named(name)
         self._host.remove(real, self.now)
         self._say(What.REMOVED, name)
         self._sidecar.look_at(real.key)
 
     def set_demand(self, name: str, cpus: float, *, is_said: bool = False) -> None:
-        """How many CPUs it would use from now on if it had them; in the log if it `is_said`. ScenarioError."""
+        """Set how many CPUs it would use from now on; log that if `is_said`. Raise ScenarioError."""
         real = self._host.named(name)
         real.advance(self.now)
         real.use.wanted = cpus
@@ -150,7 +156,7 @@ class Simulation:
             self._say(What.DEMAND, name, why=f"{cpus:g} CPUs")
 
     def resize(self, name: str, cpus: int) -> None:
-        """Order a size, as `cpuset-sidecar resize` does; the log says where that cannot be. ScenarioError."""
+        """Order a size, as `cpuset-sidecar resize` does; the log reports an impossible one. Raise ScenarioError."""
         key = self._host.named(name).key
         why = "" if self._sidecar.is_running else "the sidecar does not run"
         if not why and (refusal := objection(self.world, key, cpus)):
@@ -160,41 +166,42 @@ class Simulation:
             self._sidecar.hear(ResizeRequested(key, cpus))
 
     def defragment(self) -> None:
-        """Order CPUs to be exchanged for better ones."""
+        """Order a defragmentation."""
         self._say(What.DEFRAGMENT)
         self._sidecar.hear(DefragmentRequested())
 
     def switch_off(self, cpus: CPUSet) -> None:
-        """CPUs go offline. ScenarioError where they are the last."""
+        """Take CPUs offline. Raise ScenarioError if they are the last."""
         self._host.switch(self._host.online - cpus, self.now)
         self._say(What.OFFLINE, cpus=cpus)
         self._sidecar.read_topology()
 
     def switch_on(self, cpus: CPUSet) -> None:
-        """CPUs of the machine come back."""
+        """Bring CPUs of the machine back online."""
         self._host.switch(self._host.online | (cpus & self.machine.online), self.now)
         self._say(What.ONLINE, cpus=cpus)
         self._sidecar.read_topology()
 
     def crash_sidecar(self) -> None:
-        """Kill the sidecar; containers go on."""
+        """Kill the sidecar; containers continue."""
         if self._sidecar.is_running:
             self._sidecar.crash()
             self._is_changed = True
 
     def start_sidecar(self) -> None:
-        """Start the sidecar (again), from its books."""
+        """Start the sidecar (again), from its State."""
         self._sidecar.start()
 
     # Time.
 
     def at(self, time: float, action: Action) -> None:
-        """Let something be done at a time."""
+        """Schedule an action at a time."""
         self._agenda.at(time, action)
 
     def advance(self, until: float) -> tuple[Happening, ...]:
-        """Let everything happen up to and including `until`, which is now from then on; what happened
-        since the last time."""
+        """Run everything up to and including `until`, which is the new present. Return what happened since the last
+        call.
+        """
         before = self._told
         self._end_instant()
         while action := self._agenda.due(until):
@@ -210,7 +217,7 @@ class Simulation:
         if not self._sidecar.is_new and not self._is_changed:
             return
         self._sidecar.is_new = self._is_changed = False
-        self._note_who_is_in_place()
+        self._note_in_place()
         self._check()
         frame = self._frame()
         if not self.frames or frame != _moved(self.frames[-1], frame.at):
@@ -247,10 +254,10 @@ class Simulation:
         self._is_changed = True
         self.log.append(Happening(at=self.now, what=what, container=name, cpus=cpus, why=why, seconds=seconds))
 
-    # What is noted of each instant.
+    # What is noted at each instant.
 
-    def _note_who_is_in_place(self) -> None:
-        """Say when somebody whose grant changed, or who started, runs on exactly that, alone."""
+    def _note_in_place(self) -> None:
+        """Note each container that now runs exactly on its new grant, alone, after a change of the grant or a start."""
         world = self.world
         for key in [key for key in self._granted if key not in world.state.assignments]:
             del self._granted[key]
@@ -278,7 +285,7 @@ class Simulation:
                 self._say(What.BROKEN, why=law)
 
     def _intruders(self, world: World) -> list[str]:
-        """Who runs where somebody else is settled, though the sidecar has looked at both."""
+        """Return a sentence for each container that runs where another is settled, once the sidecar looked at both."""
         found = []
         seen = {key: each for key, each in self._host.containers.items() if not each.is_unseen and each.effective}
         for key, assignment in world.state.assignments.items():

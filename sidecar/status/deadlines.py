@@ -1,4 +1,4 @@
-"""Until when each take waits at most, in wall-clock time, for people who watch the countdown."""
+"""How long each take waits at most, in wall-clock time, for people who watch the countdown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Deadlines:
         self._until: dict[tuple[ContainerKey, int], str] = {}
 
     def of(self, world: World) -> dict[tuple[ContainerKey, int], str]:
-        """Return until when each take of this world that is not due waits: RFC 3339, by container and number."""
+        """Return until when each take of this world waits that is not due: RFC 3339, by container and number."""
         found = {}
         for key, assignment in world.state.assignments.items():
             leaving = assignment.leaving

@@ -1,7 +1,7 @@
 """The status document: the World for people to read. Pure: World in, document out.
 
-It says for each container where it runs, where it should, whether it is alone there, what it waits for and why it has
-what it has, in whole sentences; and it carries the machine, so that a reader can draw it without looking at the host.
+It shows for each container where it runs, where it should run, whether it is alone there, what it waits for and why it
+has its CPUs, in whole sentences. It contains the machine, so that a reader can draw it without access to the host.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     way, and, if it is exclusive, no other container may still be there. `since` numbers grants in their order, -1
     without.
 
-    `granted` are its recorded CPUs. It has between `floor` and `ceiling` CPUs, as `scale` and `weight` say; 0 and
+    `granted` are its recorded CPUs. It has between `floor` and `ceiling` CPUs, as `scale` and `weight` determine; 0 and
     "" unless the policy is dynamic. `ordered` is the size ordered by `resize`. `leaving` is what is being taken,
-    `forced` counts takes without its consent, and `moves` are the last changes of its grant with their reasons.
+    `forced` counts takes without its acknowledgement, and `moves` are the last changes of its grant with their reasons.
     """
 
     id: str
@@ -155,7 +155,7 @@ def status_of(
     problems: tuple[str, ...] = (),
     deadlines: Deadlines | None = None,
 ) -> Status:
-    """Return the document that describes this World. Containers stand in the order of their names, live ones first."""
+    """Return the document that describes this World. Containers are in the order of their names, live ones first."""
     containers = sorted(world.containers.values(), key=lambda each: (each.is_idle, each.view.name, each.view.id))
     return Status(
         program=program,
@@ -232,7 +232,7 @@ def _with_grant(made: ContainerStatus, world: World, grant: Assignment, deadline
 
 
 def sharing_of(world: World, container: Container) -> SharingStatus:
-    """with what a container shares its CPUs."""
+    """Return how a container shares its CPUs."""
     if container.view.key in world.state.assignments:
         return SharingStatus.EXCLUSIVE
     if container.wish.standing is Standing.STRANGER:

@@ -11,7 +11,7 @@ from sidecar.log import printable
 
 
 class HasName(Protocol):
-    """Whatever has an id and a name."""
+    """Anything with an id and a name."""
 
     @property
     def id(self) -> str:
@@ -30,7 +30,7 @@ class NotFound(SidecarError):
 
 
 def find(candidates: Iterable[N], wanted: str) -> N:
-    """Return the one of this name, or whose id begins so. NotFound."""
+    """Return the candidate of this name, or the only one whose id begins so. Raise NotFound."""
     known = tuple(candidates)
     named = [each for each in known if each.name == wanted.removeprefix("/")]
     found = named or [each for each in known if wanted and each.id.startswith(wanted.lower())]

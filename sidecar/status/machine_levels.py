@@ -1,4 +1,4 @@
-"""A machine with every level that was read, for JSON: the map, and what only some machines have."""
+"""A machine with every level that was read, for JSON: the map, and the levels that only some machines have."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from state.topology import CacheLevel, Group, Kind, Topology
 
 
 class WholeMachine(MachineMap, frozen=True, kw_only=True):
-    """The map of a machine (Machine), and each level as Topology has it; empty where the machine does not tell it."""
+    """The map of a machine, and each level as Topology has it; empty if the machine does not report it."""
 
     clusters: tuple[Group, ...] = ()
     dies: tuple[Group, ...] = ()

@@ -37,7 +37,7 @@ class Package(msgspec.Struct, frozen=True):
 
 
 class MachineMap(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine as a map. `notes` say what was missing and what was assumed."""
+    """The machine as a map. `notes` report what was missing and what was assumed."""
 
     online: CPUSet
     offline: CPUSet = EMPTY

@@ -25,13 +25,13 @@ _MODE: Final = 0o600
 
 
 def write_status(state_dir: str | Path, status: Status) -> None:
-    """Replace the document, in one step. FileUnwritable."""
+    """Replace the document, in one step. Raise FileUnwritable."""
     with files.directory(state_dir, create=True, mode=0o700) as at:
         files.replace(at, NAME, codec.encode(status) + b"\n", mode=_MODE)
 
 
 def read_status(state_dir: str | Path) -> Status:
-    """Return the last document. StateError, saying what to do, where there is none that can be understood."""
+    """Return the last document. Raise StateError, with the cure, if there is none that can be understood."""
     if not os.path.lexists(state_dir):
         raise StateError(
             f"there is no {state_dir}: no daemon has run with this state_dir (set another with --state-dir)"
@@ -44,7 +44,7 @@ def read_status(state_dir: str | Path) -> Status:
 
 
 def decode_status(content: bytes) -> Status:
-    """Return a status document. StateError where it is not one, or is of a later version."""
+    """Return a status document. Raise StateError if it is not one, or is of a later version."""
     try:
         status = codec.decode(content, Status)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -55,7 +55,7 @@ def decode_status(content: bytes) -> Status:
 
 
 def is_daemon_running(state_dir: str | Path) -> bool | None:
-    """Return whether a daemon holds the lock on this directory; None where that may not be looked at.
+    """Return whether a daemon holds the lock on this directory; None if that may not be looked at.
 
     To ask, the lock is taken for an instant, shared; a daemon that starts in that instant has to try twice.
     """

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from state import codec
 from state.key import ContainerKey
 
-ids = st.text(st.characters(exclude_characters=":"), max_size=64)
+ids = st.text(st.characters(codec="utf-8", exclude_characters=":"), max_size=64)
 engines = st.text(st.characters(exclude_characters=":", categories=["Ll", "Nd"]), max_size=8)
 keys = st.builds(ContainerKey, engines, ids)
 

@@ -1,4 +1,4 @@
-"""Messages have one voice: the rules in `sidecar.words`, as far as a program can check them."""
+"""Messages have one voice: the rules in `sidecar.words`, as far as a program can check them. So have docstrings."""
 
 from __future__ import annotations
 
@@ -24,6 +24,14 @@ TWO_SENTENCES = re.compile(r"^[a-z\0].*[\w)`\0]\. [A-Z]", re.DOTALL)
 """A clause that goes on as a sentence."""
 
 
+STUMBLING = re.compile(
+    r"\b(to be had|for ever|anew|besides|nobody|somebody|anybody|everybody|whom|whoever|gives? back|given back"
+    r"|(?<!people )(?<!user )(?<!users )who)\b",
+    re.IGNORECASE,
+)
+"""Turns at which readers of a docstring stumble. Only people and users are *who*."""
+
+
 def texts(tree: ast.AST) -> Iterator[str]:
     """Yield every text in the code with a space in it, except docstrings; NUL where an f-string has a value."""
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
@@ -44,6 +52,18 @@ def texts(tree: ast.AST) -> Iterator[str]:
             text = "".join(str(each.value) if isinstance(each, ast.Constant) else "\0" for each in node.values)
         if " " in text.strip():
             yield text
+
+
+def docstrings(tree: ast.AST) -> Iterator[str]:
+    """Yield every text that is a statement of its own, on one line, without what is quoted as code."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield re.sub(r"`[^`]*`", "``", " ".join(node.value.value.split()))
+
+
+def turns(text: str) -> list[str]:
+    """Return the turns in a docstring at which readers stumble."""
+    return [match.group() for match in STUMBLING.finditer(text)]
 
 
 def faults(text: str) -> list[str]:
@@ -83,3 +103,24 @@ def test_a_message_in_another_voice_is_found(message: str, found: list[str]) -> 
 def test_what_a_docstring_says_is_no_message() -> None:
     """Docstrings are for developers, and full sentences."""
     assert list(texts(ast.parse('def f() -> None:\n    """Tell nobody."""'))) == []
+
+
+@pytest.mark.parametrize("path", PROGRAM, ids=shown)
+def test_every_docstring_keeps_to_plain_words(path: Path) -> None:
+    """No docstring calls a container *who*, or uses a turn at which readers stumble."""
+    assert {text: found for text in docstrings(ast.parse(path.read_text())) if (found := turns(text))} == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ('"""What nobody holds, and who waits."""', ["nobody", "who"]),
+        ('def f() -> None:\n    """Begin anew with what is to\n    be had."""', ["anew", "to be had"]),
+        ('LIMIT = 4\n"""CPUs that are given back."""', ["given back"]),
+        ('"""For users who create containers; `anew` is a name of the code."""', []),
+        ('say("a message has its own list: who")', []),
+    ],
+)
+def test_a_docstring_with_such_a_turn_is_found(code: str, found: list[str]) -> None:
+    """Modules, functions and constants are searched, over the ends of lines; names of the code are left alone."""
+    assert [turn for text in docstrings(ast.parse(code)) for turn in turns(text)] == found

@@ -18,8 +18,10 @@ from state.watch import ProjectionWatch
 
 
 async def serve(limiter: anyio.CapacityLimiter) -> None:
-    """One request after the other: the limiter sees to it that no more compute at a time than there are CPUs. (Unlike
-    an executor, it can change its size. ProjectionWatch needs anyio, so it is there.)"""
+    """Handle one request after the other; the limiter allows no more computations at a time than there are CPUs.
+
+    Unlike an executor, it can change its size. ProjectionWatch needs anyio, so it is there.
+    """
     while True:
         await anyio.to_thread.run_sync(compute, limiter=limiter)
         await asyncio.sleep(0.001)
@@ -36,7 +38,7 @@ def move_threads(cpus: CPUSet) -> None:
         try:
             os.sched_setaffinity(int(thread), cpus)
         except OSError:
-            # It has ended, or the CPUs are gone again: the next change says so.
+            # It has ended, or the CPUs are gone again: the next change will show it.
             continue
 
 
@@ -47,7 +49,8 @@ async def follow(limiter: anyio.CapacityLimiter) -> None:
             print(f"CPUs {told.cpus}" + (f", leaving {told.leaving}" if told.leaving else ""), flush=True)
             if not (usable := told.cpus - told.leaving):
                 continue
-            # First leave, then say so. New threads are started by this one and inherit its CPUs: one pass is enough.
+            # First leave, then acknowledge. This thread starts all new ones, which inherit its CPUs: one pass is
+            # enough.
             limiter.total_tokens = len(usable)
             move_threads(usable)
             if told.leaving:

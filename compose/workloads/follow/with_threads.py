@@ -14,13 +14,13 @@ from state.watch import ProjectionWatch
 
 
 class Pool:
-    """Threads that work until they are told to end."""
+    """Threads that work until each one's event is set."""
 
     def __init__(self) -> None:
         self._workers: list[tuple[threading.Thread, threading.Event]] = []
 
     def shrink(self, size: int) -> None:
-        """End those that are too many; returns when they have ended."""
+        """End the surplus threads. Return when they have ended."""
         surplus, self._workers = self._workers[size:], self._workers[:size]
         for _, ends in surplus:
             ends.set()
@@ -28,7 +28,7 @@ class Pool:
             thread.join()
 
     def grow(self, size: int) -> None:
-        """Start those that are missing. A new thread inherits the CPUs of the one that starts it."""
+        """Start the missing threads. A new thread inherits the CPUs of the one that starts it."""
         while len(self._workers) < size:
             ends = threading.Event()
             thread = threading.Thread(target=work, args=(ends,), daemon=True)
@@ -37,18 +37,18 @@ class Pool:
 
 
 def work(ends: threading.Event) -> None:
-    """Pieces of work that let go of the interpreter's lock; the pause is where a server waits for its next request."""
+    """Do work that releases the interpreter's lock; the pause is where a server waits for its next request."""
     while not ends.wait(0.001):
         hashlib.sha256(bytes(1 << 16)).digest()
 
 
 def move_threads(cpus: CPUSet) -> None:
-    """Move all threads of this process, those of libraries included."""
+    """Move all threads of this process, including those of libraries."""
     for thread in os.listdir("/proc/self/task"):
         try:
             os.sched_setaffinity(int(thread), cpus)
         except OSError:
-            # It has ended, or the CPUs are gone again: the next change says so.
+            # It has ended, or the CPUs are gone again: the next change will show it.
             continue
 
 
@@ -60,7 +60,7 @@ def main() -> None:
             print(f"CPUs {told.cpus}" + (f", leaving {told.leaving}" if told.leaving else ""), flush=True)
             if not (usable := told.cpus - told.leaving):
                 continue
-            # First leave, then say so.
+            # First leave, then acknowledge.
             pool.shrink(len(usable))
             move_threads(usable)
             if told.leaving:

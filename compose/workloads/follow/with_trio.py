@@ -15,7 +15,7 @@ from state.watch import ProjectionWatch
 
 
 async def serve(limiter: trio.CapacityLimiter) -> None:
-    """One request after the other: the limiter sees to it that no more compute at a time than there are CPUs."""
+    """Handle one request after the other; the limiter allows no more computations at a time than there are CPUs."""
     while True:
         await trio.to_thread.run_sync(compute, limiter=limiter)
         await trio.sleep(0.001)
@@ -32,7 +32,7 @@ def move_threads(cpus: CPUSet) -> None:
         try:
             os.sched_setaffinity(int(thread), cpus)
         except OSError:
-            # It has ended, or the CPUs are gone again: the next change says so.
+            # It has ended, or the CPUs are gone again: the next change will show it.
             continue
 
 
@@ -43,7 +43,8 @@ async def follow(limiter: trio.CapacityLimiter) -> None:
             print(f"CPUs {told.cpus}" + (f", leaving {told.leaving}" if told.leaving else ""), flush=True)
             if not (usable := told.cpus - told.leaving):
                 continue
-            # First leave, then say so. New threads are started by this one and inherit its CPUs: one pass is enough.
+            # First leave, then acknowledge. This thread starts all new ones, which inherit its CPUs: one pass is
+            # enough.
             limiter.total_tokens = len(usable)
             move_threads(usable)
             if told.leaving:

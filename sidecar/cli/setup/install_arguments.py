@@ -14,7 +14,7 @@ from sidecar.log import printable
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """What was changed, or with a dry run would be: files written and removed, and what people should know besides."""
+    """What was changed, or with a dry run would be: files written and removed, and notes for people."""
 
     written: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()

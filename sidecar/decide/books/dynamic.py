@@ -1,15 +1,15 @@
 """The policy `dynamic`: exclusive CPUs that grow and shrink while a container runs, between its floor and its ceiling.
 
-1. Grants and refusals end as under `static`; what was leaving and has left is nobody's memory any more.
-2. Who asks is granted at least its floor, in the order of arrival: out of what is free, or else of what others have
-   above their fair size, or else, for the floor alone, of all that others have above their floors. Nobody is pushed
-   below its floor: then it is refused.
-3. Everybody gets the size that is fair (`sizes`), keeping what it has (`gains_and_losses`). Where CPUs of the right
-   kind are not to be had, nobody else gives anything up for them.
-4. Where something was released, or on command, containers that allow it exchange CPUs for better ones (`exchanges`).
+1. Grants and refusals end as under `static`. CPUs that a container has left are no longer recorded as leaving.
+2. Each demand is granted at least its floor, in the order of arrival: from free CPUs, else from what other grants have
+   above their fair size, else, for the floor alone, from all that other grants have above their floors. No grant is
+   pushed below its floor: the demand is refused instead.
+3. Each grant gets its fair size (`sizes`) and keeps CPUs that it has (`gains_and_losses`). If no CPUs of the right kind
+   are available, no other grant gives anything up.
+4. After a release, or on command, containers that allow it exchange CPUs for better ones (`exchanges`).
 
-The books jump to where everybody should be, at once. What is taken in them may still be in use: it is leaving, and the
-plan lets nobody enter it (`takes`). So a policy that was asked twice changes nothing the second time.
+The State changes to its final form at once. CPUs taken in it may still be in use: they are leaving, and the plan lets
+no other container enter them (`takes`). So a second call of the policy changes nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.shortfall import with_facts
 from sidecar.decide.world import World, replace
 from state.cause import TakenOver
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
 from state.model import Demand, State
 from state.refusal import Refusal
@@ -48,7 +48,7 @@ class DynamicPolicy:
     name = "dynamic"
 
     def settle(self, world: World) -> State:
-        """The books after the four rules above."""
+        """Return the State after the four rules above."""
         # 1. Departures.
         state = without_ended_takes(world, departures(world))
         was_released = any(key not in state.assignments for key in world.state.assignments)
@@ -63,10 +63,14 @@ class DynamicPolicy:
         # 4. Better CPUs.
         if was_released or world.is_defragmenting:
             state = defragmented(world, state)
+        state = _without_takes_from_arrivals(world, state)
         return unless_only_told_anew(world.state, state)
 
     def desired(self, world: World, container: Container) -> CPUSet | None:
-        """Its grant and what it may still stay on, or what of the shared pool nobody is leaving."""
+        """Return its grant and the leaving CPUs that it may still use; without a grant, the vacated part of the pool.
+
+        None for a container that the sidecar does not place.
+        """
         if container.wish.standing is not Standing.MANAGED:
             return None
         assignment = world.state.assignments.get(container.view.key)
@@ -75,13 +79,31 @@ class DynamicPolicy:
         return world.state.vacated
 
 
+def _without_takes_from_arrivals(world: World, state: State) -> State:
+    """Return the State without takes of CPUs that a grant did not hold before this decision.
+
+    A container that runs somewhere among all others has no right to stay there.
+    """
+    for key, each in state.assignments.items():
+        if each.leaving is None:
+            continue
+        before, container = world.state.assignments.get(key), world.containers.get(key)
+        if before is not None:
+            had = before.cpus | (before.leaving.cpus if before.leaving else EMPTY)
+        else:
+            had = container.place.seen if container and keeps(world, world.state, container) else EMPTY
+        if each.leaving.cpus - had:
+            state = state.holding(replace(each, leaving=each.leaving.within(had)))
+    return state
+
+
 def _answer(world: World, state: State, container: Container) -> State:
     demand = container.wish.demand
     if demand is None:
         return misunderstood(state, container)
     if keeps(world, state, container):
         return _granted(world.topology, state, demand, container.place.seen)
-    # 2. The fair size first, from those who have more than theirs; then the floor, from whoever is above its own.
+    # 2. The fair size first, from grants above their fair size; then the floor, from grants above their floors.
     fair = sizes(world, state, {}, demand)
     wanted = fair.pop(demand.container)
     least = min(demand.floor + -demand.floor % unit_of(world, demand), demand.cpus)
@@ -99,7 +121,10 @@ def _answer(world: World, state: State, container: Container) -> State:
 def _trials(
     topology: Topology, state: State, fair: dict[ContainerKey, int], counts: Iterable[int]
 ) -> Iterator[tuple[int, State]]:
-    """What to try for an arrival, in order: so many CPUs, out of these books. The last count is its floor."""
+    """Yield the trials for an arrival, in order: a number of CPUs, and the State to take them from.
+
+    The last of `counts` is its floor.
+    """
     counts = list(counts)
     for count in counts:
         yield count, state
@@ -108,12 +133,12 @@ def _trials(
 
 
 def _granted(topology: Topology, state: State, demand: Demand, cpus: CPUSet) -> State:
-    """The books after a grant: its original set is the best packed part of it, as large as its floor."""
+    """Return the State after a grant, whose original set is its best packed part, as large as its floor."""
     return state.granted(demand, cpus, packed(topology, cpus, demand.floor) or cpus)
 
 
 def _without(state: State, cpus: CPUSet, demand: Demand) -> State:
-    """The books once whoever holds any of these CPUs has given them up for somebody who arrived."""
+    """Return the State in which all grants have given up these CPUs for a demand that arrived."""
     for key, each in sorted(state.assignments.items(), key=lambda item: item[1].since):
         if lost := each.cpus & cpus:
             cause = TakenOver(name=each.name, count=len(lost), floor=each.demand.floor, arrived=demand.name)
@@ -122,7 +147,7 @@ def _without(state: State, cpus: CPUSet, demand: Demand) -> State:
 
 
 def _shrunk_to(topology: Topology, state: State, targets: dict[ContainerKey, int]) -> State:
-    """The books with whoever is above its target at its target. Only for looking: nobody is told why."""
+    """Return the State with each grant above its target shrunk to it. It is a trial only: no cause is recorded."""
     for key, each in state.assignments.items():
         if (surplus := len(each.cpus) - targets[key]) > 0:
             state = state.holding(replace(each, cpus=each.cpus - given_up(topology, each, surplus)))
@@ -130,10 +155,10 @@ def _shrunk_to(topology: Topology, state: State, targets: dict[ContainerKey, int
 
 
 def _shared_out(world: World, state: State, events: Events) -> State:
-    """The books with everybody at the size that is fair.
+    """Return the State with each grant at its fair size.
 
-    Who could not be given what is fair, for want of CPUs of the right kind, is capped at what it got, and the sizes are
-    computed anew: so nobody gives up CPUs that nobody can use.
+    A grant that cannot reach its fair size for lack of CPUs of the right kind is capped at what it got, and all sizes
+    are computed again. So no grant gives up CPUs that no other can use.
     """
     caps: dict[ContainerKey, int] = {}
     while True:
@@ -141,7 +166,7 @@ def _shared_out(world: World, state: State, events: Events) -> State:
         growing = [each for each in state.assignments.values() if targets[each.container] > len(each.cpus)]
         trial = _all_shrunk(world, state, targets, replace(events, grew=tuple(each.name for each in growing)))
         short: dict[ContainerKey, int] = {}
-        # Those who can use few CPUs choose before those who can use any.
+        # Grants that can use few CPUs choose before those that can use any.
         for each in sorted(growing, key=lambda a: (not is_bound(world, a), a.since, a.name)):
             extra = gained(world, trial, each, targets[each.container] - len(each.cpus))
             if len(each.cpus) + len(extra) < targets[each.container]:

@@ -1,12 +1,12 @@
-"""Exchanging CPUs for better ones, where containers allow it (`cpuset.move`) and where it is worth its price.
+"""Exchanging CPUs for better ones, where containers allow it (`cpuset.move`) and the gain is worth the cost.
 
-A move costs: caches are cold, and threads that were pinned must be pinned anew. So one is made only if the machine is
-strictly better for it, by the first of these that differs: fewer containers that span NUMA nodes, fewer that span
-caches, fewer cores that a container has in part. Of several, the one that moves the fewest CPUs; and no more than
-`max_moves` a round. Each makes the score smaller, so there is an end to it.
+A move has a cost: caches are cold, and pinned threads must be pinned again. So a move is made only if it makes the
+machine strictly better, by the first of these that differs: fewer containers that span NUMA nodes, fewer that span
+caches, fewer cores that a container has in part. Of several equal moves, the one that moves the fewest CPUs is made. A
+round makes at most `max_moves`. Each makes the score smaller, so the moves come to an end.
 
-The container is widened by its new CPUs at once, and leaves the old ones as in any take. Its original set moves, too:
-that is what it allows.
+The container gains its new CPUs at once, and leaves the old ones as in any take. Its original set moves too, because
+the label allows that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from state.topology import Topology
 
 
 class Score(NamedTuple):
-    """How scattered a machine's grants are; smaller is better, the first that differs decides."""
+    """How scattered a machine's grants are. Smaller is better; the first field that differs decides."""
 
     across_nodes: int
     across_caches: int
@@ -37,7 +37,7 @@ class Score(NamedTuple):
 
 
 def defragmented(world: World, state: State) -> State:
-    """The books after the moves of one round."""
+    """Return the State after the moves of one round."""
     for _ in range(world.settings.max_moves):
         found = best_move(world, state)
         if found is None:
@@ -50,7 +50,7 @@ def defragmented(world: World, state: State) -> State:
 
 
 def best_move(world: World, state: State) -> tuple[Assignment, CPUSet] | None:
-    """The move that makes the machine best, and where to; None where none makes it better."""
+    """Return the grant whose move improves the score most, and its new CPUs; None if no move improves it."""
     now = score(world.topology, state)
     found: list[tuple[Score, int, int, CPUSet]] = []
     for each in state.assignments.values():
@@ -68,13 +68,13 @@ def best_move(world: World, state: State) -> tuple[Assignment, CPUSet] | None:
 
 
 def _candidates(world: World, state: State, assignment: Assignment) -> Iterator[CPUSet]:
-    """Where a grant could be instead: placed anew; or, where it asks for nothing particular, what it has in one cache
-    or node and the rest beside that.
+    """Yield CPUs that a grant could have instead: a new placement; without options of its own or the node's, and
+    without a binding NUMA rule, also its CPUs in one cache or node with the rest beside them.
     """
     without, topology, count = state.released(assignment.container), world.topology, len(assignment.cpus)
-    anew = place(world, without, assignment.demand, count)
-    if isinstance(anew, CPUSet):
-        yield anew
+    fresh = place(world, without, assignment.demand, count)
+    if isinstance(fresh, CPUSet):
+        yield fresh
     if options_of(world, assignment.demand) or is_bound(world, assignment):
         return
     free, room = without.assignable - world.strangers, room_in(world, without)
@@ -89,7 +89,7 @@ def _candidates(world: World, state: State, assignment: Assignment) -> Iterator[
 def score(
     topology: Topology, state: State, container: ContainerKey | None = None, instead: CPUSet | None = None
 ) -> Score:
-    """The score of the books, with this container on other CPUs `instead`."""
+    """Return the score of a State, with `container` on the CPUs `instead` if both are given."""
     across_nodes = across_caches = split_cores = 0
     for key, each in state.assignments.items():
         cpus = instead if key == container and instead is not None else each.cpus
@@ -100,7 +100,7 @@ def score(
 
 
 def _cause(topology: Topology, before: CPUSet, after: CPUSet) -> Cause:
-    """What is better now: the first level at which it lies on fewer groups."""
+    """Return what improved: the first level at which the grant lies on fewer groups; else, that others gain by it."""
     levels = ((Level.NODE, topology.nodes), (Level.CACHE, topology.caches), (Level.CORE, topology.cores))
     for level, groups in levels:
         was, now = (sum(1 for group in groups if not group.cpus.isdisjoint(cpus)) for cpus in (before, after))

@@ -1,10 +1,10 @@
-"""Weighted max-min fairness in whole units: who gets how many of the CPUs that are to be shared out.
+"""Weighted max-min fairness in whole units: how many of the CPUs to be shared out each claim gets.
 
-1. Everybody has its lowest size, even where there are not so many.
-2. While CPUs are left, one unit goes to whoever has the least above its floor for its weight, among those whom it does
-   not bring above its highest size. Ties: who has stayed longest, then the name.
+1. Each claim gets its lowest size, even if there are too few CPUs for that.
+2. While CPUs are left, one unit goes to the claim that has the least above its floor for its weight. A claim that the
+   unit would bring above its highest size is passed over. Ties: the claim that has stayed longest, then the name.
 
-So nobody can be given more without taking from somebody who has no more for its weight than that (within one unit).
+So no claim can get more without taking from one that has no more for its weight (within one unit).
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from state.key import ContainerKey
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose, between what sizes in CPUs, above which floor it counts as more than its due, and in units of how many."""
+    """A container's claim, between its `lowest` and `highest` size in CPUs, in steps of `unit`.
+
+    What it has above `floor` counts against its `weight`.
+    """
 
     key: ContainerKey
     floor: int
@@ -32,11 +35,11 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fair(capacity: int, claims: Sequence[Claim]) -> dict[ContainerKey, int]:
-    """The size of each claim. Their sum is at most `capacity`, unless the lowest sizes alone are more."""
-    # 1. What they have anyway.
+    """Return the size of each claim. Their sum is at most `capacity`, unless the lowest sizes alone exceed it."""
+    # 1. The lowest sizes.
     sizes = [claim.lowest for claim in claims]
     left = capacity - sum(sizes)
-    # What one CPU counts for each, as whole numbers: the same for all, divided by the weight.
+    # The worth of one CPU to each claim, as a whole number: inversely proportional to the weight.
     common = lcm(*(claim.weight for claim in claims))
     worth = [common // claim.weight for claim in claims]
     # 2. Unit by unit.

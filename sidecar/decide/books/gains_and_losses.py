@@ -1,11 +1,11 @@
-"""Which CPUs come and go when a grant changes its size: near what it has, and back as they came.
+"""Which CPUs a grant gains and loses when its size changes: it grows nearby, and shrinks in reverse order.
 
-A shrink gives up the layers that came last, and in each what lies farthest from the original set, whole cores
-together: so cores and caches come back whole, and the original set is never touched.
+A shrink gives up the newest layers first, and in each the CPUs farthest from the original set, whole cores together. So
+cores and caches come back whole, and the original set is never touched.
 
-A growth takes first what is still leaving it (that cancels the take), then the nearest by core, cache, node and socket.
-It stays of the kind that the grant has: the kinds of cores, isolated or not, and the NUMA nodes where its rule binds it
-to few.
+A growth first takes back CPUs that are still leaving the grant, which cancels the take, then the nearest by core,
+cache, die, node and socket. It prefers CPUs that are isolated as the original set is, and stays within the kinds of
+cores that the grant has, and within its NUMA nodes if its rule binds it to them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from state.topology import Topology
 
 
 def given_up(topology: Topology, assignment: Assignment, count: int) -> CPUSet:
-    """The `count` CPUs that a grant gives up; all that it may, where there are not so many above its floor."""
+    """Return `count` CPUs for a grant to give up; if it has fewer outside its original set, all of those."""
     lost = EMPTY
     for layer in reversed(assignment.layers):
         for tier in reversed(tuple(around(topology, layer, assignment.original))):
@@ -38,7 +38,7 @@ def given_up(topology: Topology, assignment: Assignment, count: int) -> CPUSet:
 
 
 def _last_of(topology: Topology, cpus: CPUSet, count: int) -> CPUSet:
-    """`count` of these: as many of one core together as there are, the highest first; then single ones."""
+    """Return `count` of these CPUs: first whole parts of cores, the largest and then the highest; then single CPUs."""
     cores = list(dict.fromkeys(topology.core_of[cpu].cpus & cpus for cpu in reversed(list(cpus))))
     chosen = EMPTY
     for part in sorted(cores, key=len, reverse=True):
@@ -49,7 +49,7 @@ def _last_of(topology: Topology, cpus: CPUSet, count: int) -> CPUSet:
 
 
 def gained(world: World, state: State, assignment: Assignment, count: int) -> CPUSet:
-    """Up to `count` CPUs that a grant can have besides, as many as there are."""
+    """Return up to `count` CPUs that a grant can gain; fewer, or none, if there are fewer."""
     unit = unit_of(world, assignment.demand)
     tiers = _in_turn(world, eligible(world, state, assignment, unit), assignment)
     chosen = beside(world.topology, tiers, count, options_of(world, assignment.demand), unit=unit)
@@ -60,7 +60,9 @@ def gained(world: World, state: State, assignment: Assignment, count: int) -> CP
 
 
 def eligible(world: World, state: State, assignment: Assignment, unit: int) -> CPUSet:
-    """The CPUs that a grant could grow by: free, of the kind that it has, where its rule binds it; by whole units."""
+    """Return the free CPUs that a grant could gain: of its kinds of cores, on the nodes that its NUMA rule binds it to,
+    and if `unit` is above 1 in whole cores.
+    """
     topology = world.topology
     free = state.assignable - world.strangers
     if world.settings.isolated is IsolatedRule.ONLY:
@@ -75,12 +77,12 @@ def eligible(world: World, state: State, assignment: Assignment, unit: int) -> C
 
 
 def is_bound(world: World, assignment: Assignment) -> bool:
-    """Whether a NUMA rule keeps a grant on the nodes that it has."""
+    """Return whether a NUMA rule keeps a grant on the nodes that it has."""
     return Terms(world.settings, assignment.demand).numa in (NumaRule.RESTRICTED, NumaRule.SINGLE)
 
 
 def _in_turn(world: World, free: CPUSet, assignment: Assignment) -> Iterator[CPUSet]:
-    """What is eligible, in the order in which it should be taken, in disjoint sets."""
+    """Yield the eligible CPUs as disjoint sets, in the order in which a growth takes them."""
     topology = world.topology
     back = assignment.leaving.cpus & free if assignment.leaving else EMPTY
     yield back

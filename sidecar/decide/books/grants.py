@@ -1,4 +1,4 @@
-"""What all policies that grant share: who leaves, who is to be answered and in what order, and what may be given."""
+"""What all granting policies share: departures, the demands to answer and their order, and the CPUs for a demand."""
 
 from __future__ import annotations
 
@@ -22,28 +22,31 @@ _COMING: Final = (Phase.CREATED, Phase.RESTARTING)
 
 
 def may_hold(world: World, state: State, demand: Demand, cpus: CPUSet) -> bool:
-    """Whether these very CPUs could be granted to this demand: as many, free, and leaving a shared pool."""
+    """Return whether exactly these CPUs could be granted to this demand: a lawful number, all free, placed by its
+    rules, and a sufficient shared pool left.
+    """
     least, most = bounds(world, demand)
-    return (
-        least <= len(cpus) <= most
-        and cpus <= state.assignable - world.strangers
-        and room_in(world, state).objection(cpus) is None
-        and (FULL_PCPUS_ONLY not in options_of(world, demand) or cpus == world.topology.whole_cores(cpus))
+    if not least <= len(cpus) <= most or not cpus <= state.assignable - world.strangers:
+        return False
+    accept = room_in(world, state).objection
+    found = choose(world.topology, cpus, ask_of(world, demand, len(cpus)), reserved=state.reserved, accept=accept)
+    return found == cpus and (
+        FULL_PCPUS_ONLY not in options_of(world, demand) or cpus == world.topology.whole_cores(cpus)
     )
 
 
 def bounds(world: World, demand: Demand) -> tuple[int, int]:
-    """How few and how many CPUs a grant of this demand may hold; only under `dynamic` do they differ."""
+    """Return the fewest and the most CPUs that a grant of this demand may hold. They differ only under `dynamic`."""
     if world.settings.policy is PolicyName.DYNAMIC:
         return demand.floor, demand.ceiling
     return demand.cpus, demand.cpus
 
 
 def departures(world: World) -> State:
-    """The books without those that are gone, or were idle for too long.
+    """Return the State without the grants and refusals that have ended.
 
-    A grant ends when its container is gone, or has not run for as long as it may linger: a task of Swarm, for no
-    time at all. A refusal ends when its container stops: its next start asks anew.
+    A grant ends when its container is gone, or has been idle for longer than it may linger. A Swarm task that is over
+    does not linger. A refusal ends when its container stops: the next start asks again.
     """
     state = world.state
     for key in [*state.assignments, *state.refusals]:
@@ -56,14 +59,14 @@ def departures(world: World) -> State:
 
 
 def has_ended(container: Container, *, is_granted: bool) -> bool:
-    """Whether a grant or a refusal is over although its container exists."""
+    """Return whether a grant or a refusal has ended although its container exists."""
     if is_granted:
         return container.wish.demand is None or (container.is_idle and (container.is_lapsed or is_over(container.view)))
     return not _is_coming(container)
 
 
 def askers(world: World, state: State) -> list[Container]:
-    """Who is to be answered now, in order. Mostly nobody, so the common path is one pass."""
+    """Return the containers to be answered now, in order. Usually there are none, so the common path is one pass."""
     waiting = [
         container
         for container in world.containers.values()
@@ -73,27 +76,27 @@ def askers(world: World, state: State) -> list[Container]:
         and _is_coming(container)
         and (container.view.key not in state.refusals or _waits(state.refusals[container.view.key]))
     ]
-    # Those that keep what they have come first: they ran before the sidecar did. Then the order of arrival.
+    # Containers that keep their CPUs come first: they ran before the sidecar did. Then the order of arrival.
     return sorted(waiting, key=lambda each: (not keeps(world, state, each), each.arrival))
 
 
 def misunderstood(state: State, container: Container) -> State:
-    """The books once a container was refused whose labels cannot be understood."""
+    """Return the State with a refusal of a container whose labels cannot be understood."""
     wish, view = container.wish, container.view
     refusal = wish.refusal or Refusal(RefusalCode.BAD_LABEL)
     return state.refused(Refused(container=view.key, name=view.name, refusal=refusal))
 
 
 def fallen_short(state: State, demand: Demand, refusal: Refusal) -> State:
-    """The books once a demand was refused for want of CPUs."""
+    """Return the State with a demand refused for lack of CPUs."""
     return state.refused(Refused(container=demand.container, name=demand.name, refusal=refusal, demand=demand))
 
 
 def unless_only_told_anew(before: State, after: State) -> State:
-    """The later books; the earlier ones where nothing differs but who has what was refused.
+    """Return `after`, or `before` if they differ only in which containers hold the CPUs that a demand was refused.
 
-    Who waits is refused anew in every decision. If neither it nor what is free for it changed, its refusal stands as it
-    was told first, so that the books need not be written for it.
+    A waiting container is refused again in every decision. While neither its demand nor the free CPUs change, its first
+    refusal stands, so that no new checkpoint has to be written.
     """
     if after.refusals is before.refusals or after.refusals.keys() != before.refusals.keys():
         return after
@@ -107,7 +110,7 @@ def _is_like(refused: Refused, earlier: Refused) -> bool:
 
 
 def place(world: World, state: State, demand: Demand, count: int) -> CPUSet | Refusal:
-    """So many CPUs for a demand out of what is assignable and not a stranger's, or why not."""
+    """Return `count` CPUs for a demand, out of the assignable CPUs that no stranger uses, or why there are none."""
     strangers = world.strangers & state.assignable
     found = choose(
         world.topology,
@@ -122,7 +125,7 @@ def place(world: World, state: State, demand: Demand, count: int) -> CPUSet | Re
 
 
 def ask_of(world: World, demand: Demand, count: int) -> Ask:
-    """How so many CPUs for a demand should lie on this node: by its own options and rules, or the node's."""
+    """Return the request for `count` CPUs of a demand, with its own options and rules or else the node's."""
     terms = Terms(world.settings, demand)
     return Ask(
         count=count,
@@ -134,7 +137,7 @@ def ask_of(world: World, demand: Demand, count: int) -> Ask:
 
 
 def _neighbours(world: World, state: State, strangers: CPUSet) -> Neighbours:
-    """Return what holds the other CPUs, in parentheses; "" if that is not known."""
+    """Return which containers use the other CPUs, as facts of a refusal."""
     holders = sorted(assignment.name for assignment in state.assignments.values())
     names: list[str] = []
     if strangers:
@@ -150,13 +153,18 @@ def _neighbours(world: World, state: State, strangers: CPUSet) -> Neighbours:
 
 
 def keeps(world: World, state: State, container: Container) -> bool:
-    """Whether a container that asks runs already on CPUs that it may lawfully hold."""
-    demand = container.wish.demand
-    return demand is not None and bool(container.view.cpuset) and may_hold(world, state, demand, container.place.seen)
+    """Return whether a container with a demand already runs on CPUs of its own that may be granted to it.
+
+    If the sidecar changed its cpuset, it has none of its own: without a grant, the sidecar put it into the shared pool.
+    """
+    demand, key = container.wish.demand, container.view.key
+    if demand is None or not container.view.cpuset or key in world.state.originals:
+        return False
+    return may_hold(world, state, demand, container.place.seen)
 
 
 def _is_coming(container: Container) -> bool:
-    """Whether it runs, or is about to: a stopped container asks when it starts."""
+    """Return whether it runs or is about to start. A stopped container asks when it starts."""
     return not container.is_idle or container.is_held or (container.view.phase in _COMING and not container.is_lapsed)
 
 
@@ -165,5 +173,5 @@ def _waits(refused: Refused) -> bool:
 
 
 def options_of(world: World, demand: Demand) -> tuple[str, ...]:
-    """The placement options of a demand: its own, or the node's."""
+    """Return the placement options of a demand: its own, or the node's."""
     return Terms(world.settings, demand).options

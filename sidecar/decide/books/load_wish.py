@@ -1,19 +1,19 @@
-"""How many CPUs a container wants by what it does (`cpuset.scale: load`): a band of use, and some hysteresis.
+"""How many CPUs a container wants by its load (`cpuset.scale: load`): a band of use, with hysteresis.
 
-With `u` the use in CPUs over the last period, `peak` the highest use, halved every half-life, m the CPUs that it was
-measured on, and n those that it has now:
+With `u` the use in CPUs over the last period, `peak` the highest use, halved every half-life, m the number of CPUs
+during the measurement, and n the number of CPUs now:
 
 1. `low = ceil(u / high share)`: with fewer, each would be busier than the band allows.
 2. `high = floor(max(u, peak) / low share)`: with more, each would be idler than the band allows. At least `low`.
-3. Use cannot exceed what there is. Who is busy on all of m shows nothing of what it would use with more, so it is given
-   the most at which `u` is inside the band: if it needs no more than that, it stays there. CPU pressure without that
-   asks for one more than m, as far as `high` allows. Beyond the band neither is believed, or it would take CPUs that a
-   step later would be found idle, again and again.
-4. Who was throttled shows less use than it would have: it does not shrink below m.
-5. The wish is n, moved into the band: whoever is inside stays as it is.
+3. Use cannot exceed the available CPUs. A container that is busy on all of m does not show what it would use with more,
+   so it wants the largest size at which `u` is inside the band; if it needs no more, it stays there. A container that
+   is not busy on all of m, but under CPU pressure, wants one more than m, up to `high`. Neither reaches beyond the
+   band: the container would gain CPUs that the next step finds idle, again and again.
+4. A throttled container uses less than it would without its quota: it does not shrink below m.
+5. The wish is n, moved into the band: a container inside the band stays as it is.
 
-Pressure and throttling speak of m, not of n: so the same load asked about twice gives the same wish, and only another
-measurement makes another step.
+Pressure and throttling refer to m, not to n. So the same load always gives the same wish, and only a new measurement
+causes a new step.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from state.key import ContainerKey
 from state.model import Assignment, Demand, Scale
 
 _BUSY: Final = 0.95
-"""The share of its CPUs from which on a container counts as busy on all of them: the rest is the switching of tasks."""
+"""The share of its CPUs above which a container counts as busy on all of them: the rest is lost to task switching."""
 
 _SLACK: Final = 1e-6
-"""CPUs. 1.6 / 0.8 is two CPUs, whatever floating point makes of it."""
+"""CPUs. Tolerance for rounding errors: 1.6 / 0.8 must be two CPUs."""
 
 
 def wish_of(load: Load, cpus: int, demand: Demand, band: Band) -> int:
-    """How many CPUs it wants that has `cpus` of them, between its floor and its ceiling."""
+    """Return how many CPUs a container with `cpus` CPUs wants, between its floor and its ceiling."""
     # 1. and 2. The band.
     low = math.ceil(load.use / band.high - _SLACK)
     high = max(low, math.floor(max(load.use, load.peak) / band.low + _SLACK))
-    # 3. What cannot be seen.
+    # 3. Busy on all, or under pressure.
     if load.use >= load.cpus * _BUSY:
         low = max(low, math.floor(load.use / band.low + _SLACK))
     elif load.pressure > band.pressure and high > load.cpus:
@@ -53,8 +53,9 @@ def wish_of(load: Load, cpus: int, demand: Demand, band: Band) -> int:
 
 
 def wished(assignment: Assignment, load: Load | None, band: Band) -> int:
-    """What a grant that follows its load wants. Until its load is known: as many as it began with; or, where they were
-    changed since, as many as it has.
+    """Return how many CPUs a grant that follows its load wants.
+
+    Without a known load that is its present number, but at least the number asked for if it never changed.
     """
     if load is None:
         return len(assignment.cpus) if assignment.moves else max(assignment.demand.cpus, len(assignment.cpus))
@@ -62,7 +63,7 @@ def wished(assignment: Assignment, load: Load | None, band: Band) -> int:
 
 
 def follows_load(world: World, container: ContainerKey) -> bool:
-    """Whether a container's load matters."""
+    """Return whether a container's size depends on its load."""
     assignment = world.state.assignments.get(container)
     if assignment is None or world.settings.policy is not PolicyName.DYNAMIC:
         return False
@@ -70,7 +71,7 @@ def follows_load(world: World, container: ContainerKey) -> bool:
 
 
 def is_news(world: World, load: Load) -> bool:
-    """Whether this load asks for anything else than what is known already."""
+    """Return whether this load leads to another wish than the last known load."""
     assignment = world.state.assignments.get(load.container)
     if assignment is None or load.container not in world.containers or not follows_load(world, load.container):
         return False
@@ -79,6 +80,6 @@ def is_news(world: World, load: Load) -> bool:
 
 
 def with_loads(world: World, loads: Iterable[Load]) -> World:
-    """The world once these loads are known."""
+    """Return the world with these loads, except those of unknown containers."""
     known = {load.container: load for load in loads if load.container in world.containers}
     return replace(world, loads={**world.loads, **known})

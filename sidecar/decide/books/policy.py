@@ -1,7 +1,7 @@
-"""Policies: from the world, what the books should say, and where everybody should run; and which there are.
+"""Policies: what the State should be, and where each container should run; and the policies by name.
 
-A policy is pure and idempotent: asked twice, it answers the same and changes nothing the second time. It decides
-*what each should hold*; `moves/plan` decides what may be ordered now.
+A policy is pure and idempotent: a second call gives the same answer and changes nothing. It decides *what each
+container should hold*; `moves/plan` decides what may be ordered now.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from state.model import State
 
 
 class Policy(Protocol):
-    """Who should hold what."""
+    """The rules for which CPUs each container should hold."""
 
     name: str
 
     def settle(self, world: World) -> State:
-        """The books as they should be now: departures released, arrivals granted or refused."""
+        """Return the State as it should be now: departures released, arrivals granted or refused."""
 
     def desired(self, world: World, container: Container) -> CPUSet | None:
-        """Where a container should run; None where it is not this policy's to say."""
+        """Return where a container should run; None if this policy does not place it."""
 
 
 class NonePolicy:
-    """Leaves every container where it is, and the books as they are."""
+    """Leaves every container where it is, and the State as it is."""
 
     name = "none"
 
     def settle(self, world: World) -> State:
-        """The books, unchanged."""
+        """Return the State, unchanged."""
         return world.state
 
     def desired(self, world: World, container: Container) -> CPUSet | None:  # noqa: ARG002 - the protocol's shape
-        """Nowhere in particular."""
+        """Return None: it places no container."""
         return None
 
 
 def policy_named(name: PolicyName) -> Policy:
-    """The policy of that name."""
+    """Return the policy of that name."""
     match name:
         case PolicyName.NONE:
             return NonePolicy()

@@ -1,8 +1,8 @@
-"""Carry books over to a machine or settings that they were not made for, as far as that is lawful.
+"""Refit: adapt a State to a machine or to settings that it was not made for.
 
-What had to change is told. Nobody has to delete a file. A grant is fitted by what it may have now (`_sizes`), what it
-keeps of what it has (`_kept`), the nearest replacement for the rest (`_replacement`), and what it is once it lies there
-(`_lying_on`).
+Every change to a grant is reported, and no file has to be deleted by hand. To fit a grant, determine how many CPUs it
+may have now (`_sizes`), which of its CPUs it keeps (`_kept`), the nearest replacements for the rest (`_replacement`),
+and the grant on these CPUs (`_lying_on`).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ replace = msgspec.structs.replace
 
 
 class _Fit(msgspec.Struct, frozen=True):
-    """What books are fitted to. The CPUs of `strangers`, containers pinned by hand, replace nobody's. `at_floors`:
-    everybody is to have the fewest CPUs that it may.
+    """What a State is fitted to. The CPUs of `strangers`, containers pinned by hand, are never replacements.
+    `at_floors`: each grant gets the fewest CPUs that it may have.
     """
 
     topology: Topology
@@ -49,21 +49,21 @@ class _Fit(msgspec.Struct, frozen=True):
 def refit(
     state: State, topology: Topology, settings: Settings, strangers: CPUSet = EMPTY
 ) -> tuple[State, tuple[Note, ...]]:
-    """Make books that are lawful on this machine under these settings, and say what had to change.
+    """Return a State that is lawful on this machine under these settings, and a note of each grant that changed.
 
     Replacements are never taken from `strangers`, the CPUs of containers pinned by hand.
 
-    1. Under the policy none the books stand still, but for the machine.
-    2. The reservation is the settings'; it wins over grants.
-    3. In the order of the grants, each keeps what it lawfully can, and gets the nearest replacement for the rest.
-    4. A grant that cannot be made whole, or that the pool has no room for, becomes a refusal: what a grant would be
-       refused is not kept either.
-    5. Under `dynamic` all are fitted at their floors where that leaves room for more of them; then each keeps as much
-       of what it had above that as there is room for.
-    6. Under `dynamic`, what a grant loses is leaving it, as in any take. What went offline, or is reserved now, is gone
-       at once.
+    1. Under the policy `none` only the policy's name and the online CPUs are updated.
+    2. The reservation follows the settings, and takes precedence over grants.
+    3. In the order of the grants, each keeps the CPUs that it may, and gets the nearest replacements for the rest.
+    4. A grant that cannot be completed, or for which the pool has no room, becomes a refusal: CPUs that would not be
+       granted are not kept either.
+    5. Under `dynamic` all grants are fitted at their floors if that leaves room for more grants. Then each keeps as
+       many of the CPUs above its floor as there is room for.
+    6. Under `dynamic` the CPUs that a grant loses are leaving it, as in any take. CPUs that are offline or reserved now
+       are lost at once.
     """
-    # 1. Nobody decides anything.
+    # 1. The policy `none`.
     if settings.policy is PolicyName.NONE:
         return replace(state, policy=settings.policy.value, online=topology.online), ()
     fit = _Fit(topology, settings, strangers)
@@ -73,7 +73,7 @@ def refit(
         smaller = _fitted(state, replace(fit, at_floors=True))
         if len(_refused(state, smaller)) < len(_refused(state, fitted)):
             fitted = _filled_up(state, smaller, fit)
-    # 6. Not before it was told.
+    # 6. With notice.
     if fit.is_dynamic:
         fitted = _with_notice(state, fitted)
     return fitted, tuple(_notes(state, fitted))
@@ -84,30 +84,30 @@ def _in_order(state: State) -> list[Assignment]:
 
 
 def _refused(state: State, fitted: State) -> list[RefusalCode]:
-    """Why those who held CPUs in the books hold none in the fitted ones."""
+    """Return why grants of the State became refusals in the fitted State."""
     return [refused.refusal.code for key, refused in fitted.refusals.items() if key in state.assignments]
 
 
 def _fitted(state: State, fit: _Fit) -> State:
-    """The books after steps 2 to 4."""
+    """Return the State after steps 2 to 4."""
     # 2. The reservation.
     fitted = _without_grants(state, fit)
     # 3. Grant by grant.
     for grant in _in_order(state):
         # 4. Whole, or not at all.
-        made = _made_anew(fitted, fit, grant, _spared(state, fit, grant))
+        made = _refitted(fitted, fit, grant, _spared(state, fit, grant))
         fitted = fitted.refused(made) if isinstance(made, Refused) else fitted.holding(made)
     return fitted
 
 
 def _filled_up(state: State, fitted: State, fit: _Fit) -> State:
-    """The books once everybody has kept, of what it had above its floor, as much as there is room for."""
+    """Return the State in which each grant keeps as many of its CPUs above its floor as there is room for."""
     for grant in _in_order(state):
         if now := fitted.assignments.get(grant.container):
             left = room(fit.topology, fit.settings, fitted, fit.strangers)
             own = replace(left, givable=left.givable & grant.cpus)
             kept = own.spare(by_cores=FULL_PCPUS_ONLY in _options(fit, grant))
-            # What came last goes first, where that leaves as much.
+            # Give up the newest CPUs first if that keeps as many.
             had = _lying_on(fit, grant, now.cpus | own.givable)
             first = own.givable - given_up(fit.topology, had, len(own.givable) - len(kept))
             if len(first) == len(kept) and left.objection(first) is None:
@@ -117,7 +117,7 @@ def _filled_up(state: State, fitted: State, fit: _Fit) -> State:
 
 
 def _with_notice(state: State, fitted: State) -> State:
-    """The fitted books in which what a grant lost, and is there, is leaving it; but for what is reserved now."""
+    """Return the fitted State with the CPUs that grants lost as leaving, except those offline or reserved now."""
     for id, grant in state.assignments.items():
         now = fitted.assignments.get(id)
         lost = (grant.cpus & fitted.online) - fitted.reserved - now.cpus if now else EMPTY
@@ -128,7 +128,7 @@ def _with_notice(state: State, fitted: State) -> State:
 
 
 def _without_grants(state: State, fit: _Fit) -> State:
-    """The books on this machine under these settings, before anybody is granted anything."""
+    """Return the State on this machine under these settings, without any grant."""
     topology, settings = fit.topology, fit.settings
     fitted = replace(state, policy=settings.policy.value, online=topology.online)
     return replace(
@@ -141,15 +141,15 @@ def _without_grants(state: State, fit: _Fit) -> State:
 
 
 def _spared(state: State, fit: _Fit, grant: Assignment) -> CPUSet:
-    """CPUs that a replacement is not taken from while there is any other: those that grants after this one hold, or, of
-    grants at their floors, all others, since these leave with notice what they give up.
+    """Return the CPUs to use as replacements only if there are no others: those of later grants; when fitting at
+    floors, those of all other grants, because these leave their lost CPUs with notice.
     """
     others = (each for each in state.assignments.values() if each is not grant)
     return union(each.cpus for each in others if fit.at_floors or each.since > grant.since)
 
 
-def _made_anew(fitted: State, fit: _Fit, grant: Assignment, later: CPUSet) -> Assignment | Refused:
-    """The grant on what it keeps and on replacements, or why it is none any more."""
+def _refitted(fitted: State, fit: _Fit, grant: Assignment, later: CPUSet) -> Assignment | Refused:
+    """Return the grant on the CPUs that it keeps and on replacements, or its refusal."""
     kept = _kept(fitted, fit, grant)
     free = fitted.assignable - fit.strangers - kept
     for size, source in _trials(fit, grant, free, later):
@@ -157,25 +157,25 @@ def _made_anew(fitted: State, fit: _Fit, grant: Assignment, later: CPUSet) -> As
         if replaced is not None:
             why = room(fit.topology, fit.settings, fitted, fit.strangers).objection(kept | replaced)
             return (
-                _refused_anew(grant, with_facts(why, had=grant.cpus, would_fit=()))
+                _refusal_of(grant, with_facts(why, had=grant.cpus, would_fit=()))
                 if why
                 else _lying_on(fit, grant, kept | replaced)
             )
-    return _refused_anew(grant, Refusal(RefusalCode.CPUS_LOST, Lost(grant.cpus, grant.demand.cpus)))
+    return _refusal_of(grant, Refusal(RefusalCode.CPUS_LOST, Lost(grant.cpus, grant.demand.cpus)))
 
 
 def _trials(fit: _Fit, grant: Assignment, free: CPUSet, later: CPUSet) -> Iterator[tuple[int, CPUSet]]:
-    """What to try, in turn: so many CPUs in all, with replacements from these."""
+    """Yield the trials in turn: a total number of CPUs, and the source of replacements."""
     size, fewest = _sizes(fit, grant)
     yield size, free - later
     yield fewest, free - later
-    # What others hold is taken for no more than the fewest that it may have.
+    # CPUs of other grants are used only for the fewest CPUs that it may have.
     yield fewest, free
 
 
 def _sizes(fit: _Fit, grant: Assignment) -> tuple[int, int]:
-    """How many CPUs a grant should have now, and how few it may have: as many as it asked for, or, under `dynamic`, as
-    many as it had, and its floor.
+    """Return how many CPUs a grant should have now, and the fewest that it may have: the number asked for, twice; under
+    `dynamic`, its size so far and its floor.
     """
     demand = grant.demand
     if fit.at_floors:
@@ -186,7 +186,7 @@ def _sizes(fit: _Fit, grant: Assignment) -> tuple[int, int]:
 
 
 def _kept(fitted: State, fit: _Fit, grant: Assignment) -> CPUSet:
-    """What a grant keeps of what it has: no more than it should have, its original set first."""
+    """Return the CPUs that a grant keeps: no more than it should have, its original set first."""
     kept, most = grant.cpus & fitted.assignable, _sizes(fit, grant)[0]
     first = grant.original & kept
     if len(kept) <= most:
@@ -197,7 +197,7 @@ def _kept(fitted: State, fit: _Fit, grant: Assignment) -> CPUSet:
 
 
 def _replacement(fit: _Fit, grant: Assignment, source: CPUSet, kept: CPUSet, count: int) -> CPUSet | None:
-    """`count` replacements, as near to what is kept as can be had; None where there are not so many."""
+    """Return `count` replacements, as near as possible to the CPUs kept; None if there are fewer."""
     if count > len(source):
         return None
     return beside(fit.topology, around(fit.topology, source, kept), count, _options(fit, grant))
@@ -208,7 +208,7 @@ def _options(fit: _Fit, grant: Assignment) -> tuple[str, ...]:
 
 
 def _lying_on(fit: _Fit, grant: Assignment, cpus: CPUSet) -> Assignment:
-    """The grant on these CPUs. Under `dynamic` its original set is as large as its floor, and layers hold the rest."""
+    """Return the grant on these CPUs. Under `dynamic` its original set is as large as its floor; layers the rest."""
     if not fit.is_dynamic:
         original = grant.original & cpus or cpus
         return replace(grant, cpus=cpus, original=original, layers=(), leaving=None, cooling=None)
@@ -216,20 +216,20 @@ def _lying_on(fit: _Fit, grant: Assignment, cpus: CPUSet) -> Assignment:
     layers = tuple(part for layer in grant.layers if (part := (layer & cpus) - original))
     if rest := cpus - original - union(layers):
         layers = (rest, *layers)
-    # What is lost here is gone, or not fit to be held; whoever still runs there has no notice.
+    # CPUs lost here are offline or cannot be held: there is no notice.
     left = grant.leaving.within(fit.topology.online - cpus) if grant.leaving else None
     return replace(grant, cpus=cpus, original=original, layers=layers, leaving=left)
 
 
 def _original(topology: Topology, grant: Assignment, cpus: CPUSet) -> CPUSet:
-    """The original set of a grant on these CPUs, as large as its floor: what is left of it, and what lies beside."""
+    """Return the original set of a grant on these CPUs, as large as its floor: its remains, and the nearest CPUs."""
     original, size = grant.original & cpus, grant.demand.floor
     if len(original) > size:
         return packed(topology, original, size) or original
     return original | beside(topology, around(topology, cpus - original, original), size - len(original), ())
 
 
-def _refused_anew(grant: Assignment, refusal: Refusal) -> Refused:
+def _refusal_of(grant: Assignment, refusal: Refusal) -> Refused:
     return Refused(container=grant.container, name=grant.name, refusal=refusal, demand=grant.demand)
 
 

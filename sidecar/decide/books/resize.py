@@ -1,4 +1,4 @@
-"""Sizes that people order: what may be ordered, and the books once it was."""
+"""Sizes ordered by people: which may be ordered, and the State after an order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from state.refusal import Fixed, Named, Range, Refusal, RefusalCode, Scaled, Und
 
 
 def objection(world: World, container: ContainerKey, cpus: int) -> Refusal | None:
-    """Why this container cannot be ordered to have so many CPUs; None if it can."""
+    """Return why this container cannot be resized to so many CPUs; None if it can."""
     assignment, known = world.state.assignments.get(container), world.containers.get(container)
     if known is None:
         return Refusal(RefusalCode.UNKNOWN_CONTAINER)
@@ -32,7 +32,7 @@ def objection(world: World, container: ContainerKey, cpus: int) -> Refusal | Non
 
 
 def after_resize(world: World, fact: ResizeRequested) -> World:
-    """The world once a size was ordered; what may not be ordered changes nothing."""
+    """Return the world after a resize was ordered; unchanged if the size may not be ordered."""
     assignment = world.state.assignments.get(fact.container)
     if assignment is None or objection(world, fact.container, fact.cpus):
         return world

@@ -1,11 +1,11 @@
-"""What the shared pool keeps, and so how much can be exclusive: this is the only place that knows.
+"""What the shared pool keeps, and so how many CPUs can be exclusive. No other module knows this rule.
 
-The pool keeps `shared_min` CPUs, and at least one. Where the node gives all by whole cores (`full-pcpus-only`) and
-shares no reserved CPU (`strict-cpu-reservation`), one whole core stays as well. That is the node's rule: a container
-with options of its own is bound by it, and changes nothing of it. (The kubelet lets a strict reservation leave nothing,
-and then neither moves shared containers nor starts again.)
+The pool keeps `shared_min` CPUs, and at least one. If the node grants whole cores only (`full-pcpus-only`) and shares
+no reserved CPU (`strict-cpu-reservation`), the pool also keeps one whole core. That is the node's rule: it binds
+containers with options of their own too, and their options do not change it. (The kubelet lets a strict reservation
+leave nothing, and then neither moves shared containers nor starts again.)
 
-`Room.objection` is the rule, asked of particular CPUs. How many there are, `most` and `spare`, is what it allows.
+`Room.objection` applies the rule to particular CPUs. `most` and `spare` tell how many CPUs the rule allows.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ replace = msgspec.structs.replace
 
 
 class Room(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be given exclusively in some books, besides what is `held`.
+    """The CPUs that may be granted on top of a State, in addition to those `held`.
 
-    `shared` is the shared pool of these books, and `pool` is what it would be if nobody held anything. It keeps `keep`
-    CPUs, and where `keeps_core` is set one of the machine's `cores` whole. `givable` is what may be given at all.
+    `shared` is the shared pool of this State; `pool` is the pool that it would have without grants. The pool keeps
+    `keep` CPUs and, if `keeps_core` is set, one of the machine's `cores` whole. `givable` are all CPUs that may be
+    granted.
     """
 
     shared: CPUSet
@@ -42,7 +43,7 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
     pool: CPUSet = EMPTY
 
     def objection(self, cpus: CPUSet) -> Refusal | None:
-        """Why these CPUs may not be given, besides what is held; None if they may."""
+        """Return why these CPUs may not be granted in addition to those held; None if they may."""
         left = self.shared - cpus
         if self._suffices(left):
             return None
@@ -51,14 +52,17 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
         return _too_little(len(cpus), shared=len(self.shared), keep=self.keep, left=len(left), part=part)
 
     def most(self, *, by_cores: bool = False) -> int:
-        """How many CPUs could be exclusive in all, were what is held now anywhere else; `by_cores`, in whole ones."""
+        """Return how many CPUs could be exclusive in total if present grants could lie anywhere; `by_cores`: in whole
+        cores.
+        """
         everything = replace(self, shared=self.pool, givable=self.givable | self.held)
         return len(everything.spare(by_cores=by_cores))
 
     def spare(self, *, by_cores: bool = False) -> CPUSet:
-        """A largest set of CPUs that may be given together, besides what is held; `by_cores`, of whole ones.
+        """Return a largest set of CPUs that may be granted together, in addition to those held; `by_cores`: of whole
+        cores.
 
-        What is kept back for the pool are the last ones. One demand of this size may still be refused, for how its CPUs
+        The last CPUs are kept back for the pool. A demand of this size may still be refused because of how its CPUs
         would lie.
         """
         if not self._suffices(self.shared):
@@ -67,15 +71,17 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
         return max((self._cut(wanted - core, by_cores=by_cores) for core in self._staying(wanted)), key=len)
 
     def _suffices(self, left: CPUSet) -> bool:
-        """Whether so much is enough for the pool."""
+        """Return whether these CPUs are enough for the pool."""
         return len(left) >= self.keep and (not self.keeps_core or any(core.cpus <= left for core in self.cores))
 
     def _whole(self, cpus: CPUSet) -> CPUSet:
-        """The whole cores of these CPUs."""
+        """Return the CPUs of the cores that lie wholly within these CPUs."""
         return union(core.cpus for core in self.cores if core.cpus <= cpus)
 
     def _staying(self, wanted: CPUSet) -> Iterable[CPUSet]:
-        """Which core could be the one that stays: of those that cost equally many of the wanted CPUs, the last."""
+        """Return the candidates for the core that stays: for each number of wanted CPUs that a core costs, the last
+        such core.
+        """
         if not self.keeps_core:
             return (EMPTY,)
         pool, cost = self.shared.mask, wanted.mask
@@ -83,14 +89,16 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
         return {(core.mask & cost).bit_count(): core for core in cores}.values()
 
     def _cut(self, wanted: CPUSet, *, by_cores: bool) -> CPUSet:
-        """The wanted CPUs without the fewest, or the cores with the fewest CPUs, that leave the pool enough of them."""
+        """Return the wanted CPUs less the fewest that leave the pool enough; `by_cores`: less the cores with the fewest
+        CPUs in total.
+        """
         missing = self.keep - len(self.shared - wanted)
         if missing <= 0:
             return wanted
         if not by_cores:
-            # CPUs that are not in the pool, as isolated ones, would be kept back for nothing.
+            # Keeping back CPUs outside the pool, such as isolated ones, would not help the pool.
             return wanted - CPUSet(list(wanted & self.shared)[-missing:])
-        # To each number of CPUs that the pool could have back: the smallest set of cores that does it.
+        # By the number of CPUs that the pool could regain: the smallest set of cores for it.
         smallest = {0: EMPTY}
         for core, regained in self._last_cores(wanted, missing):
             for before, cores in list(smallest.items()):
@@ -100,8 +108,8 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
         return wanted - smallest[missing]
 
     def _last_cores(self, wanted: CPUSet, missing: int) -> Iterator[tuple[CPUSet, int]]:
-        """The wanted cores that may have to be kept back, the last ones first, and how many CPUs the pool has of each:
-        of cores that are alike as many as would be enough alone.
+        """Yield the wanted cores that may have to be kept back, the last first, each with its number of CPUs in the
+        pool. Of cores that are alike, yield as many as would be enough alone.
         """
         regained_by: Counter[tuple[int, int]] = Counter()
         for core in (core.cpus for core in reversed(self.cores) if core.cpus <= wanted):
@@ -112,7 +120,7 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def room(topology: Topology, settings: Settings, state: State, strangers: CPUSet = EMPTY) -> Room:
-    """Make the room that there is in these books; what is a stranger's is not to be given."""
+    """Return the room in this State. The CPUs of `strangers` may not be granted."""
     givable = state.assignable - strangers
     return Room(
         shared=state.shared,
@@ -126,19 +134,19 @@ def room(topology: Topology, settings: Settings, state: State, strangers: CPUSet
 
 
 def room_in(world: World, state: State) -> Room:
-    """Make the room that there is in these books of this world."""
+    """Return the room in this State, on the machine and under the settings of this world."""
     return room(world.topology, world.settings, state, world.strangers)
 
 
 def capacity(world: World) -> int:
-    """How many CPUs containers with the node's own options could have at once, if nobody held any yet: what it may tell
-    a scheduler that only counts. 0 under the policy none.
+    """Return how many CPUs containers with the node's own options could hold at once if none were granted yet; 0 under
+    the policy `none`. A node may advertise this number to a scheduler that only counts.
     """
     return _spare_in(world, replace(world.state, assignments={}))
 
 
 def free(world: World) -> int:
-    """How many more CPUs containers with the node's own options could have now."""
+    """Return how many more CPUs containers with the node's own options could hold now; 0 under the policy `none`."""
     return _spare_in(world, world.state)
 
 
@@ -150,7 +158,7 @@ def _spare_in(world: World, state: State) -> int:
 
 
 def _too_little(asked: int, *, shared: int, keep: int, left: int, part: int) -> Refusal:
-    """The objection, where a part of what was asked for could be given."""
+    """Return the refusal because of the pool; `part` is how many of the CPUs could be granted, 0 for none."""
     would_fit = (part,) if part else ()
     detail = PoolEmptied(count=asked, shared=shared, keep=keep, by_cores=left >= keep, would_fit=would_fit)
     return Refusal(RefusalCode.POOL_WOULD_BE_EMPTY, detail)

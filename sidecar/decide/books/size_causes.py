@@ -1,4 +1,4 @@
-"""Why the sizes of grants change in one decision, as the Causes that stand in the books."""
+"""Why the sizes of grants change in one decision, as the Causes that the State records."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from state.cause import Cause, FewerToShare, Resized, SharedAnew, Spare, Used
 from state.model import Assignment, Scale
 
 _NAMES: Final = 3
-"""Names that are kept; of more, their number."""
+"""Names that a cause lists at most; it also has their number."""
 
 
 class Events(msgspec.Struct, frozen=True, kw_only=True):
-    """What else happened in the same decision: who arrived, and who grew."""
+    """What else happened in the same decision: the names of containers that arrived, and of those that grew."""
 
     arrived: tuple[str, ...] = ()
     grew: tuple[str, ...] = ()
 
 
 def why_lost(world: World, assignment: Assignment, count: int, events: Events) -> Cause:
-    """Why a grant lost so many CPUs."""
+    """Return why a grant lost so many CPUs."""
     match assignment.demand.scale:
         case Scale.MANUAL if assignment.ordered is not None and assignment.ordered < len(assignment.cpus):
             return Resized(assignment.ordered)
@@ -42,7 +42,7 @@ def why_lost(world: World, assignment: Assignment, count: int, events: Events) -
 
 
 def why_gained(world: World, assignment: Assignment, count: int) -> Cause:
-    """Why a grant gained so many CPUs."""
+    """Return why a grant gained so many CPUs."""
     match assignment.demand.scale:
         case Scale.MANUAL:
             return Resized(assignment.ordered or assignment.demand.cpus)

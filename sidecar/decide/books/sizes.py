@@ -1,16 +1,16 @@
-"""How many CPUs each exclusive container should have: floors, ceilings, wishes, and the calm that keeps them.
+"""How many CPUs each exclusive container should have: floors, ceilings, wishes, and cooling down.
 
-1. What could be exclusive at all is the room: all but the reserved CPUs, those of containers pinned by hand, and what
+1. The CPUs to share out are the room: all except the reserved CPUs, those of containers pinned by hand, and those that
    the shared pool must keep.
-2. Everybody claims from its floor up to what it wants: its ceiling (`fill`), what its load asks for (`load`), or what
-   somebody ordered (`manual`); one that does not run now does not grow.
-3. Whoever grew a short while ago, and cools down, keeps all that it has, as far as nobody needs it more:
-   - a `fill` took what was spare: it keeps that against others who fill, but not against a floor, a load, or an order,
-     whose fair size comes first;
-   - a `load` keeps it against its own smaller wish and against everybody's, but not against a floor.
-4. A change smaller than the least change is not made; unless a floor needs it.
+2. Each container claims from its floor up to its wish: its ceiling (`fill`), what its load calls for (`load`), or the
+   ordered size (`manual`). An idle container does not grow.
+3. A container that is cooling down keeps all its CPUs, with these exceptions:
+   - a `fill` grew by spare CPUs: it keeps them against other `fill` containers, but the floors, and the fair sizes of
+     `load` and `manual` containers, come first;
+   - a `load` keeps them against its own smaller wish and all others, but not against a floor.
+4. A change smaller than the least change is not made, unless a floor needs it.
 
-The sizes are in the units of each container: whole cores where its options say so.
+Sizes are in units of each container: whole cores if its options require them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ from state.model import Assignment, Demand, Scale, State
 def sizes(
     world: World, state: State, caps: Mapping[ContainerKey, int], arrival: Demand | None = None
 ) -> dict[ContainerKey, int]:
-    """The size that each grant should have, by container. `caps` are sizes above which some cannot be served; `arrival`
-    is one that would be granted besides: it claims from its floor up to what it asks for.
+    """Return the size that each grant should have, by container.
+
+    `caps` are sizes above which some containers cannot be served. `arrival` is a demand to be granted as well: it
+    claims from its floor up to the number that it asks for.
     """
     room = room_in(world, state).most()
     grants = list(state.assignments.values())
@@ -39,7 +41,7 @@ def sizes(
     fills = {each.container for each in grants if each.demand.scale is Scale.FILL}
     if arrival:
         claims.append(_first_claim(world, state, arrival))
-    # 3. Calm.
+    # 3. Cooling down.
     if any(each.cooling is not None for each in grants):
         claims = _calmed(state, room, claims, fills)
     # 4. No small change.
@@ -47,19 +49,19 @@ def sizes(
 
 
 def unit_of(world: World, demand: Demand) -> int:
-    """In steps of how many CPUs its size changes."""
+    """Return the step in CPUs by which the size of a grant of this demand changes."""
     return world.topology.cpus_per_core if FULL_PCPUS_ONLY in options_of(world, demand) else 1
 
 
 def wish_for(world: World, assignment: Assignment) -> int:
-    """How many CPUs a grant wants, between its floor and its ceiling, whatever the others want."""
+    """Return how many CPUs a grant wants, between its floor and its ceiling, regardless of other grants."""
     demand = assignment.demand
     match demand.scale:
         case Scale.FILL:
             return demand.ceiling
         case Scale.LOAD:
             wish = wished(assignment, world.loads.get(assignment.container), world.settings.band)
-            # Rounded down, a whole core that is too small would never become two.
+            # Rounded down, one core that is not enough would never become two.
             return min(wish + -wish % unit_of(world, demand), demand.ceiling)
         case Scale.MANUAL:
             return demand.cpus if assignment.ordered is None else assignment.ordered
@@ -81,7 +83,7 @@ def _first_claim(world: World, state: State, demand: Demand) -> Claim:
 
 def _in_units(world: World, demand: Demand, lowest: int, highest: int, since: int, *, most: int) -> Claim:
     unit = unit_of(world, demand)
-    # Up to whole units, but not beyond what it may have at all: then it cannot be served in whole units.
+    # Round up to whole units, but not above `most`: such a claim cannot be served in whole units.
     lowest = min(lowest + -lowest % unit, most)
     return Claim(
         key=demand.container,
@@ -96,13 +98,13 @@ def _in_units(world: World, demand: Demand, lowest: int, highest: int, since: in
 
 
 def _calmed(state: State, room: int, claims: Sequence[Claim], fills: Collection[ContainerKey]) -> list[Claim]:
-    """The claims of those who are left in peace, and of those whom they have to give way to."""
+    """Return the claims after rule 3: grants that are cooling down keep their CPUs unless others come first."""
     kept = {claim.key: _kept(state, claim) for claim in claims}
     needs = [claim if claim.key in fills else _at_least(claim, kept[claim.key]) for claim in claims]
     if sum(claim.lowest for claim in needs) > room:
-        # A floor needs it: everybody gives way.
+        # A floor needs CPUs: all grants give way.
         return [replace(claim, highest=kept[claim.key]) for claim in claims]
-    # Who fills gives way to the fair size of everybody else.
+    # A `fill` gives way to the fair size of all others.
     plain = fair(room, needs)
     wanted = {claim.key: kept[claim.key] if claim.key in fills else plain[claim.key] for claim in claims}
     if sum(wanted.values()) <= room:
@@ -118,7 +120,7 @@ def _at_least(claim: Claim, size: int) -> Claim:
 
 
 def _kept(state: State, claim: Claim) -> int:
-    """What somebody claims at the least: all that it has, if it is left in peace."""
+    """Return the least size that a claim keeps: its present size if it is cooling down and not `manual`."""
     grant = state.assignments.get(claim.key)
     if grant is None or grant.cooling is None or grant.demand.scale is Scale.MANUAL:
         return claim.lowest

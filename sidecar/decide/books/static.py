@@ -1,10 +1,10 @@
-"""The policy `static`: the kubelet's rules. Exclusive CPUs for as long as the container stands, nobody is ever moved.
+"""The policy `static`: the kubelet's rules. A container keeps its exclusive CPUs as long as it exists; none is moved.
 
-1. A grant ends when its container is gone, or has not run for as long as it may linger.
-2. A refusal ends when its container stops: its next start asks anew.
-3. Who asks, is granted or refused, in the order of arrival; but a container that already runs on CPUs that it may
-   lawfully hold keeps them, and is served first (it ran before the sidecar did).
-4. Who was refused and chose to wait, is tried again whenever CPUs are free.
+1. A grant ends when its container is gone, or has been idle for longer than it may linger.
+2. A refusal ends when its container stops: the next start asks again.
+3. Demands are granted or refused in the order of arrival. A container that already runs on CPUs that it may hold keeps
+   them, and is served first, because it ran before the sidecar did.
+4. A refused demand that chose to wait is tried again in each decision.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class StaticPolicy:
     name = "static"
 
     def settle(self, world: World) -> State:
-        """The books after the four rules above."""
+        """Return the State after the four rules above."""
         # 1. and 2.
         state = departures(world)
         # 3. and 4.
@@ -39,7 +39,7 @@ class StaticPolicy:
         return unless_only_told_anew(world.state, state)
 
     def desired(self, world: World, container: Container) -> CPUSet | None:
-        """Its grant, or the shared pool."""
+        """Return its grant, or the shared pool; None for a container that the sidecar does not place."""
         if container.wish.standing is not Standing.MANAGED:
             return None
         assignment = world.state.assignments.get(container.view.key)
@@ -50,7 +50,7 @@ def _answer(world: World, state: State, container: Container) -> State:
     demand = container.wish.demand
     if demand is None:
         return misunderstood(state, container)
-    # 3. What it has, if it may keep it.
+    # 3. The CPUs that it has, if it may hold them.
     if keeps(world, state, container):
         return state.granted(demand, container.place.seen)
     found = place(world, state, demand, demand.cpus)

@@ -1,15 +1,15 @@
-"""The take-away protocol as books: what leaves a grant, until when it may stay, and what ends the waiting.
+"""The take protocol in the State: which CPUs are leaving a grant, how long it may stay on them, and what ends a take.
 
-1. CPUs that a grant loses stand in its `leaving`, with a number. The container may stay on them, and nobody else enters
-   them for as long as its footprint touches them: that is the plan's rule, not this file's.
-2. They are due once the workload acknowledged them, once their grace is over (then the take is *forced*, and counted),
-   or at once where nothing runs that could be told. From then on the plan orders the container off.
-3. What its footprint no longer touches is not leaving any more.
-4. What it gains while something is leaving comes out of that first: a growth cancels.
-5. A further shrink is a take of its own: what was leaving before goes when its own grace is over. An acknowledgement is
-   one of all that is leaving.
+1. CPUs that a grant loses are recorded in its `leaving`, with a number. The container may stay on them, and no other
+   enters them while its footprint touches them: that is the plan's rule, not this file's.
+2. They are due when the workload acknowledges the take, when the grace is over (the take is then *forced*, and
+   counted), or at once if nothing runs that could be notified. From then on the plan orders the container off.
+3. CPUs that its footprint no longer touches are not leaving any more.
+4. CPUs that it gains again are not leaving any more: a growth cancels a take.
+5. A further shrink is a take of its own: CPUs that were leaving before are due when their own grace is over. An
+   acknowledgement covers all leaving CPUs.
 
-Whose grace may begin, and when it is over, is for `moves/timers`.
+`moves/timers` decides which grace may begin, and when it is over.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from state.model import KEPT_MOVES, Assignment, Leaving, Move, State
 
 
 def held(assignment: Assignment, container: Container) -> CPUSet:
-    """Where an exclusive container should run now: its grant, and what is leaving it for as long as it may stay there.
+    """Return where an exclusive container should run now: its grant, and leaving CPUs while it may stay on them.
 
-    What it has left already it does not enter again.
+    It does not enter CPUs again that it has already left.
     """
     leaving = assignment.leaving
     if leaving is None or container.is_idle:
@@ -35,12 +35,12 @@ def held(assignment: Assignment, container: Container) -> CPUSet:
 
 
 def changed(state: State, key: ContainerKey, cause: Cause, *, gained: CPUSet = EMPTY, lost: CPUSet = EMPTY) -> State:
-    """The books after a grant gained and lost CPUs. What it loses is leaving; what it gains may have been."""
+    """Return the State after a grant gained and lost CPUs. Lost CPUs are leaving; gained ones may have been leaving."""
     was = state.assignments[key]
-    # 4. What is gained is not leaving any more.
+    # 4. Gained CPUs are not leaving any more.
     leaving = was.leaving.within(was.leaving.cpus - gained) if was.leaving else None
     if lost:
-        # 5. The rest goes on beside the new take.
+        # 5. Earlier takes continue next to the new one.
         old, due, earlier = (leaving.cpus, leaving.due, leaving.batches) if leaving else (EMPTY, EMPTY, ())
         leaving = Leaving(cpus=old | lost, number=state.takes, cause=cause, due=due, earlier=earlier)
     layers = tuple(part for layer in was.layers if (part := layer - lost))
@@ -56,7 +56,7 @@ def changed(state: State, key: ContainerKey, cause: Cause, *, gained: CPUSet = E
 
 
 def exchanged(state: State, key: ContainerKey, cpus: CPUSet, original: CPUSet, cause: Cause) -> State:
-    """The books after a grant moved to other CPUs, as many, its original set too."""
+    """Return the State after a grant moved to these CPUs, as many as before, with this original set."""
     gained, lost = cpus - state.assignments[key].cpus, state.assignments[key].cpus - cpus
     state = changed(state, key, cause, gained=gained, lost=lost)
     rest = cpus - original
@@ -64,15 +64,15 @@ def exchanged(state: State, key: ContainerKey, cpus: CPUSet, original: CPUSet, c
 
 
 def without_ended_takes(world: World, state: State) -> State:
-    """The books in which nothing is leaving that was left; and what nobody can be told of is due."""
+    """Return the State without leaving CPUs that are vacated, and with the takes of idle containers due."""
     for key, assignment in state.assignments.items():
         leaving, container = assignment.leaving, world.containers.get(key)
         if leaving is None or container is None:
             continue
-        # 3. What it is off.
+        # 3. Vacated.
         rest = leaving.within(CPUSet.from_mask(container.footprint))
         if rest and container.is_idle:
-            # 2. Nothing runs.
+            # 2. Nothing runs that could be notified.
             rest = rest.over(rest.number)
         if rest != leaving:
             state = state.holding(replace(assignment, leaving=rest))
@@ -80,7 +80,7 @@ def without_ended_takes(world: World, state: State) -> State:
 
 
 def after_acknowledgement(world: World, fact: TakeAcknowledged) -> World:
-    """The world once a workload said that it has left; an acknowledgement of another take says nothing."""
+    """Return the world after a workload acknowledged a take; unchanged if the take is not the current one."""
     assignment = world.state.assignments.get(fact.container)
     if assignment is None or assignment.leaving is None or assignment.leaving.is_due:
         return world
@@ -91,7 +91,7 @@ def after_acknowledgement(world: World, fact: TakeAcknowledged) -> World:
 
 
 def grace_over(world: World, key: ContainerKey, number: int) -> World:
-    """The world once the grace of a take is over; of another take than those that are waited for, it says nothing."""
+    """Return the world after the grace of a take is over; unchanged if that take is not pending."""
     assignment = world.state.assignments.get(key)
     leaving = assignment.leaving if assignment else None
     if assignment is None or leaving is None or number not in [each.number for each in leaving.batches]:

@@ -1,14 +1,13 @@
-"""Container: one container as the daemon knows it. Only `machine` makes one; everybody else reads.
+"""Container: one container as the daemon knows it. Only `machine` creates and changes it; all other modules read it.
 
-A container's **footprint** is everywhere that it may be running, or would run if it started now:
+A container's **footprint** is every CPU on which it may be running, or would run if it started now:
 
 - where it was seen, and where the engine would start it, at any moment, unseen (`place`);
-- the CPUs of an order that is not answered yet (`line`);
-- `doubts`: the CPUs of orders that failed half-way, or whose answer was lost, or that a look overlapped and
-  contradicts;
-- the CPUs that a held start was answered with (`start`).
+- the CPUs of an outstanding order (`line`);
+- `doubts`: the CPUs of orders that failed half-way, whose answer was lost, or that an overlapping look contradicts;
+- the CPUs in the answer to a held start (`start`).
 
-What it is **sure** of is what it has whichever of these is true: nothing else is ever told to the workload.
+It is **sure** of the CPUs that it has whichever of these is true. Only these are ever reported to the workload.
 """
 
 from __future__ import annotations
@@ -33,87 +32,87 @@ class Standing(enum.StrEnum):
     """What a container is to the sidecar, from its labels and settings alone."""
 
     MANAGED = "managed"
-    """In the shared pool, or exclusive where its demand is granted."""
+    """In the shared pool, or exclusive if its demand is granted."""
     MEMBER = "member"
-    """In the shared pool by the cgroup that it lives in: wherever that may run, it may; it has no CPUs of its own."""
+    """In the shared pool through its cgroup, the shared group: it may run where the group may. It has no own cpuset."""
     STRANGER = "stranger"
-    """Pinned by hand: never moved, and its CPUs are given to nobody."""
+    """Pinned by hand: never moved, and its CPUs are granted to no other container."""
     UNMANAGED = "unmanaged"
     """Left alone entirely."""
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What a container is, and what it asks for: a demand, or why what it asks cannot be understood."""
+    """What a container is, and what it asks for: a demand, or the reason why its request cannot be understood."""
 
     standing: Standing
     demand: Demand | None = None
     refusal: Refusal | None = None
     warnings: tuple[Mistake, ...] = ()
     mems: MemsRule = MemsRule.KEEP
-    """What becomes of its memory nodes; its label counts whether it asks for CPUs or not."""
+    """The rule for its memory nodes. The label applies whether the container asks for CPUs or not."""
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """One container as last seen. Two small machines say what may happen to it: its `line` and its `start`."""
+    """One container as last seen. Two state machines determine what may happen to it: its `line` and its `start`."""
 
     view: ContainerView
-    """The last look, with what orders are known to have changed since."""
+    """The last look, with the changes that orders are known to have made since."""
     wish: Wish
     arrival: int
-    """Orders first sights: higher is later."""
+    """The order of first sightings: higher is later."""
     known: int
-    """The ticket of the newest news: older ones are old news."""
+    """The ticket of the newest news. News with an older ticket is outdated."""
     place: Place
     line: Line = Free()
     barred: Barred | None = None
-    """Not to be repeated before its pause is over, or another run began."""
+    """The update that is not repeated until its pause is over or another run begins."""
     doubts: tuple[Doubt, ...] = ()
     start: Start = Plain()
     fault: Fault | None = None
-    """What went wrong last, until an order succeeds."""
+    """The last fault, until an order succeeds."""
     keeps_mems: bool = False
-    """Whether an order failed that changed its memory nodes: its CPUs are not to fail for them again."""
+    """Whether an order that changed its memory nodes failed: a change of CPUs must not fail because of them again."""
     is_lapsed: bool = False
-    """Whether it rests for longer than it may keep its CPUs."""
+    """Whether it has rested for longer than it may keep its CPUs."""
 
     @property
     def order(self) -> ApplyCpuset | None:
-        """The order that is not answered yet."""
+        """The outstanding order; None if there is none."""
         return self.line.order if isinstance(self.line, Sent) else None
 
     @cached_property
     def is_strict(self) -> bool:
-        """Whether it never starts unseen, nor where the engine's configuration says: its runtime asks first."""
+        """Whether its runtime asks before each start: it never starts unseen, and its configured CPUs do not count."""
         return not isinstance(self.start, Plain)
 
     @cached_property
     def is_held(self) -> bool:
-        """Whether a start of it waits for an answer."""
+        """Whether its start is held, waiting for an answer."""
         return isinstance(self.start, Held)
 
     @cached_property
     def is_idle(self) -> bool:
-        """Whether it runs nothing now, though it may start at any moment."""
+        """Whether it runs no process now. It may start at any moment."""
         return not self.view.phase.is_live
 
     @cached_property
     def may_change_unseen(self) -> bool:
-        """Whether something that was lost, or answered, may still take effect: a look ends no doubt of that."""
+        """Whether a lost order or an answered start may still take effect. No look can rule that out."""
         return isinstance(self.start, Answered) or any(doubt.ends is Ends.ORDER for doubt in self.doubts)
 
     @property
     def is_disputed(self) -> bool:
-        """Whether some news says that it is gone and other news that it is not: it is looked at before any order."""
+        """Whether news contradicts itself about its existence: it gets no order before the next look."""
         return any(doubt.ends is Ends.SIGHT for doubt in self.doubts)
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether it may be, or may come to be, elsewhere than where it was seen, is configured, or was ordered."""
+        """Whether it may be, or may come to be, on CPUs other than those seen, configured or ordered."""
         return bool(self.doubts) or isinstance(self.start, Answered)
 
     @cached_property
     def coming(self) -> int:
-        """Mask of the CPUs that it may come to have: by an order, a doubt, or a start."""
+        """The CPUs that it may come to have by an order, a doubt or a start, as a mask."""
         mask = self.line.order.update.cpus.mask if isinstance(self.line, Sent) else 0
         for doubt in self.doubts:
             mask |= doubt.cpus.mask
@@ -121,9 +120,9 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def footprint(self) -> int:
-        """Mask of everywhere that it may be running."""
+        """Every CPU on which it may be running, or would run if it started now, as a mask."""
         if self.view.phase is Phase.DEAD:
-            # Half removed: it can neither be started nor updated, so what it is configured for holds no CPU.
+            # Half removed: it can neither be started nor updated, so its configured CPUs do not count.
             return 0
         if not self.is_strict:
             return self.coming | self.place.seen.mask | self.place.configured.mask
@@ -131,8 +130,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def sure(self) -> CPUSet:
-        """The CPUs that it has whatever became of every order on its way or in doubt, and though it may have been
-        started anew, unseen; may be empty.
+        """The CPUs that it has regardless of the outcome of orders outstanding or in doubt, and of unseen restarts; may
+        be empty.
         """
         mask = self.place.seen.mask
         if isinstance(self.line, Sent):

@@ -1,4 +1,4 @@
-"""All footprints laid on top of each other: who may be where, and who is in whose way."""
+"""All footprints combined: which CPUs containers may touch, and where they conflict."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ import msgspec
 
 
 class Reach(msgspec.Struct, frozen=True):
-    """All footprints laid on top of each other, as masks: CPUs touched by anybody, by two or more; and by those with a
-    grant, by two or more of these.
+    """All footprints combined, as masks: CPUs touched by any container, and by two or more; CPUs touched by a container
+    with a grant, and by two or more of these.
     """
 
-    anybody: int
+    touched: int
     crowded: int
     exclusive: int
     contested: int
 
     def others(self, footprint: int) -> int:
-        """CPUs touched by anybody but the container with this footprint."""
-        return self.crowded | (self.anybody & ~footprint)
+        """Return the CPUs, as a mask, touched by any container other than the one with this footprint."""
+        return self.crowded | (self.touched & ~footprint)
 
     def other_exclusive(self, footprint: int) -> int:
-        """CPUs touched by an exclusive container other than the one with this footprint."""
+        """Return the CPUs, as a mask, touched by an exclusive container other than the one with this footprint."""
         return self.contested | (self.exclusive & ~footprint)
 
 
 def reach_of(footprints: Iterable[tuple[int, bool]]) -> Reach:
-    """Where everybody may be: footprints as masks, each with whether its container has a grant."""
-    anybody = crowded = exclusive = contested = 0
+    """Return the combination of footprints, given as masks, each with whether its container has a grant."""
+    touched = crowded = exclusive = contested = 0
     for footprint, is_exclusive in footprints:
-        crowded |= anybody & footprint
-        anybody |= footprint
+        crowded |= touched & footprint
+        touched |= footprint
         if is_exclusive:
             contested |= exclusive & footprint
             exclusive |= footprint
-    return Reach(anybody, crowded, exclusive, contested)
+    return Reach(touched, crowded, exclusive, contested)

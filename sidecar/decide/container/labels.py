@@ -1,7 +1,7 @@
-"""The labels of a container: one table of their names, readers and defaults, and what a container's own labels say.
+"""The labels of a container: one table of their names, readers and defaults, and the reading of a container's labels.
 
-A label never fails a container. A value that cannot be read is a mistake, kept beside the values; all of them are
-found. What follows is the row's: a refusal of exclusive CPUs, or a warning alone.
+An invalid label never keeps a container from starting. A value that cannot be read is a mistake, listed next to the
+values; all mistakes are found. The label's row determines the consequence: a refusal of exclusive CPUs, or a warning.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from state.model import MemsRule, NumaRule, QuotaRule, Scale, Shortage
 PREFIX: Final = "cpuset."
 
 FROM_LIMIT: Final = "limit"
-"""The value of `cpuset.exclusive` that takes the number from the CPU limit."""
+"""The value of `cpuset.exclusive` that uses the CPU limit as the number."""
 
 MAX_CPUS: Final = 9999
 MAX_WEIGHT: Final = 100
 MAX_GRACE: Final = 60.0
-"""Seconds. Who waits longer holds up somebody else's floor."""
+"""Seconds. A longer grace would delay another container's floor."""
 
 SIGNALS: Final = (
     *("HUP", "INT", "QUIT", "USR1", "USR2", "PIPE", "ALRM", "TERM", "CONT", "TSTP", "TTIN", "TTOU"),
@@ -51,22 +51,22 @@ SIGNALS: Final = (
     *(f"RTMIN+{number}" for number in range(1, 16)),
     *(f"RTMAX-{number}" for number in range(15)),
 )
-"""Signals of signal(7) that a program can catch and that do not mean that it crashed, as engines spell them."""
+"""Signals of signal(7) that a program can catch and that do not indicate a crash, as engines spell them."""
 
 _DEVICE_LENGTH: Final = 64
-"""Characters of a device's name: a network interface has 15 at most, a PCI address 12 or some more."""
+"""Characters of a device's name: a network interface has at most 15, a PCI address 12 or a few more."""
 
 _LABEL_LENGTH: Final = 60
-"""Characters of an unknown label's name that are kept."""
+"""Characters kept of an unknown label's name."""
 
 _CPUS: Final = whole(1, MAX_CPUS)
 _PLACEMENT: Final = words(CONTAINER_OPTIONS)
 
 
 class Values(msgspec.Struct, frozen=True, kw_only=True):
-    """What the labels say, by their names without the prefix: None where a label says nothing and the node decides.
+    """The values of the labels, by their names without the prefix: None if a label is absent and the node decides.
 
-    `exclusive` is a count, 0 for "none, whatever the limits say", or FROM_LIMIT.
+    `exclusive` is a count, 0 for "none, regardless of the limits", or FROM_LIMIT.
     """
 
     exclusive: int | Literal["limit"] | None = None
@@ -88,41 +88,41 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Labels(msgspec.Struct, frozen=True):
-    """What was read: the values, with the default for every label that is not there or wrong, and all mistakes."""
+    """The values, with the default for each label that is absent or invalid, and all mistakes."""
 
     values: Values
     mistakes: tuple[Mistake, ...] = ()
 
     @property
     def refusing(self) -> tuple[Mistake, ...]:
-        """The mistakes with which nothing exclusive can be granted."""
+        """The mistakes that prevent a grant of exclusive CPUs."""
         return tuple(each for each in self.mistakes if ROWS[each.label].on_mistake is OnMistake.REFUSE)
 
     @property
     def harmless(self) -> tuple[Mistake, ...]:
-        """The mistakes that are told, and stand in nothing's way."""
+        """The mistakes that only cause a warning."""
         return tuple(each for each in self.mistakes if ROWS[each.label].on_mistake is OnMistake.WARN)
 
 
 class OnMistake(enum.Enum):
-    """What follows from a value that cannot be read."""
+    """The consequence of a value that cannot be read."""
 
     REFUSE = "refuse"
     WARN = "warn"
 
 
 class Heeded(enum.Enum):
-    """Under which policies a label means anything."""
+    """Under which policies a label has an effect."""
 
     ALWAYS = "always"
     GRANTING = "granting"
     """Under every policy that grants CPUs."""
     DYNAMIC = "dynamic"
-    """Under others it is read, so that a mistake is found, and changes nothing."""
+    """Under other policies it is read, to find mistakes, but has no effect."""
 
 
 class Label(msgspec.Struct, frozen=True, dict=True):
-    """One label. `key` is the configuration's key that holds where the label is not there, "" where there is none."""
+    """One label. `key` is the key of the configuration that applies if the label is absent, "" if there is none."""
 
     name: str
     read: Reader[Any, AnyFlaw]
@@ -132,19 +132,19 @@ class Label(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def field(self) -> str:
-        """The field of Values that it sets."""
+        """The field of Values for this label."""
         return self.name.removeprefix(PREFIX).replace("-", "_")
 
     @property
     def default(self) -> object:
-        """The value where it is not there; None where the node decides, or nothing does."""
+        """The value if the label is absent; None if the node decides, or if there is no default."""
         return getattr(Values(), self.field)
 
 
 def read_labels(labels: Mapping[str, str], cpus: int | None = None) -> Labels:
-    """Everything that these labels say, with all mistakes in the order of the table.
+    """Return the values of these labels, and all mistakes in the order of the table.
 
-    `cpus` is the number of CPUs that the container asks for, to which bounds are held; None where it is not known.
+    `cpus` is the number of CPUs that the container asks for, against which bounds are checked; None if not known.
     """
     values: dict[str, Any] = {}
     mistakes: list[Mistake] = []
@@ -153,7 +153,7 @@ def read_labels(labels: Mapping[str, str], cpus: int | None = None) -> Labels:
         read = _BOUNDS[name](cpus) if name in _BOUNDS else label.read
         found = read(text)
         if isinstance(found, Flaw):
-            # Of the union's classes, which all are its: asking each of them takes a microsecond.
+            # All flaws are members of the union AnyFlaw; checking against each class would take a microsecond.
             mistakes.append(mistake(name, text, cast(AnyFlaw, found)))
         else:
             values[label.field] = found
@@ -161,12 +161,12 @@ def read_labels(labels: Mapping[str, str], cpus: int | None = None) -> Labels:
 
 
 def mistake(label: str, text: str, flaw: AnyFlaw) -> Mistake:
-    """The mistake that this text of a label is, with as much of both as is kept."""
+    """Return the mistake of a label with this text; both strings are cut to the lengths that are kept."""
     return Mistake(kept(label, _LABEL_LENGTH), kept(text), flaw)
 
 
 def unheeded(labels: Mapping[str, str], policy: PolicyName) -> tuple[Mistake, ...]:
-    """The labels of the sidecar's prefix that mean nothing here: unknown ones, and those that the policy ignores."""
+    """Return a mistake for each label with the sidecar's prefix that is unknown, or ignored by the policy."""
     found = []
     for name in sorted(labels):
         if name.startswith(PREFIX) and name not in ROWS:
@@ -201,7 +201,7 @@ def _device(value: object) -> str | Flaw:
 
 
 def is_directory_name(text: str) -> bool:
-    """Whether this can be the name of a directory below `by-name`: one that leads nowhere else."""
+    """Return whether this can be the name of a directory below `by-name`, and leads nowhere else."""
     return not isinstance(plain_name(text), Flaw)
 
 
@@ -233,7 +233,7 @@ def _ceiling(cpus: int | None) -> Reader[int, FromCount]:
 _BOUNDS: Final = {"cpuset.min": _floor, "cpuset.max": _ceiling}
 
 SIZED: Final = frozenset(_BOUNDS)
-"""Labels whose bounds are the count of `cpuset.exclusive`, so that they are read once more when that is known."""
+"""Labels whose bounds depend on the count of `cpuset.exclusive`: they are read again when the count is known."""
 
 LABELS: Final = (
     Label("cpuset.exclusive", _count),
@@ -253,7 +253,7 @@ LABELS: Final = (
     Label("cpuset.signal", _signal, Heeded.DYNAMIC),
     Label("cpuset.move", truth, Heeded.DYNAMIC),
 )
-"""Every label there is, in the order of the reference."""
+"""All labels, in the order of the reference."""
 
 NAMES: Final = tuple(label.name for label in LABELS)
 ROWS: Final[Mapping[str, Label]] = {label.name: label for label in LABELS}

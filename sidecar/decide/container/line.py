@@ -1,4 +1,4 @@
-"""Line: what became of the last order to a container; and what is doubted and known to be wrong since."""
+"""Line: the state of the last order to a container; and the doubts and faults that orders leave."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from state.cpuset import CPUSet
 
 
 class Free(msgspec.Struct, frozen=True, tag="free"):
-    """No order is outstanding: one may be given."""
+    """No order is outstanding, so the next may be given."""
 
 
 class Sent(msgspec.Struct, frozen=True, tag="sent"):
-    """An order is not answered yet.
+    """An order is outstanding.
 
-    `is_overlapped`: a look arrived meanwhile, so neither it nor the answer is the last word. `is_late`: the answer is
-    overdue, and other containers no longer wait for the slot.
+    `is_overlapped`: a look arrived in the meantime, so neither the look nor the answer is conclusive. `is_late`: the
+    answer is overdue, and the order no longer occupies a slot.
     """
 
     order: ApplyCpuset
@@ -27,7 +27,7 @@ class Sent(msgspec.Struct, frozen=True, tag="sent"):
 
 
 class Paused(msgspec.Struct, frozen=True, tag="paused"):
-    """The order of this number failed; the next is given once its `RetryDue` came."""
+    """The order of this number failed. The next order is given after its `RetryDue`."""
 
     order: int
 
@@ -36,51 +36,51 @@ Line = Free | Sent | Paused
 
 
 class Barred(msgspec.Struct, frozen=True):
-    """An update that the engine called wrong, and the number of the order that said so."""
+    """An update that the engine refused, and the number of the refused order."""
 
     update: Update
     order: int
 
 
 class Ends(enum.StrEnum):
-    """What ends a doubt."""
+    """The event that ends a doubt."""
 
     LOOK = "look"
-    """The next look, or an order that is carried out."""
+    """The next look, or the next order that is carried out."""
     ORDER = "order"
-    """An order that is carried out: until then what was lost may still happen. The engine does one thing at a time, but
-    it may refuse before it begins.
+    """The next order that is carried out: until then a lost order may still take effect. The engine does one thing at a
+    time, but it may refuse an order before it begins.
     """
     SIGHT = "sight"
-    """The next look alone. Some news says that the container is gone, other news that it is not, so where it was last
-    known to be is in doubt, and it is given no order.
+    """The next look only. News contradicts itself about the container's existence. Its last known place is in doubt,
+    and it gets no order.
     """
 
 
 class Doubt(msgspec.Struct, frozen=True):
-    """CPUs that a container may be running on, or may come to run on, though nobody saw it there."""
+    """CPUs on which a container may be running, or may come to run, although no look has shown it there."""
 
     cpus: CPUSet
     ends: Ends
 
 
 class FaultKind(enum.StrEnum):
-    """What went wrong with a container last."""
+    """The kind of the last fault of a container."""
 
     REFUSED = "refused"
-    """The engine called an order wrong, and did nothing."""
+    """The engine refused an order, and did nothing."""
     FAILED = "failed"
-    """The engine tried, and failed."""
+    """The engine tried an order, and failed."""
     LOST = "lost"
     """No answer came."""
     INEFFECTIVE = "ineffective"
-    """The engine accepted, and the kernel shows other CPUs."""
+    """The engine accepted an order, but the kernel shows other CPUs."""
     NOT_STOPPED = "not-stopped"
-    """It was to be stopped for want of CPUs, and was not."""
+    """A stop for lack of CPUs failed."""
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """What went wrong last. Decisions read `kind`; `text` is for people, in the words of the engine."""
+    """The last fault. Decisions read `kind`; `text` is for people, in the words of the engine."""
 
     kind: FaultKind
     text: str

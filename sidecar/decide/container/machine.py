@@ -1,27 +1,26 @@
-"""The machine of a container: what it is after any news of it. Nothing else makes or changes a Container.
+"""The state machine of a container: its next state after any news. Nothing else creates or changes a Container.
 
-Two small machines run side by side, and touch each other in doubts alone:
+Two small machines run side by side, and interact only through doubts:
 
-- the **line** of orders: Free, Sent, Paused. At most one order is outstanding; what it leaves in doubt, and what ends
-  the doubt, is the whole of it;
-- the **start**, where a runtime asks first: Plain, Asks, Held, Answered.
+- the **line** of orders: Free, Sent, Paused. At most one order is outstanding. The machine tracks what it leaves in
+  doubt, and what ends the doubt;
+- the **start**, if the runtime asks first: Plain, Asks, Held, Answered.
 
-Each is a table: from what it is and what is heard to a rule. The tables are complete: every pair is in them, if only to
-say that nothing changes, and docs/architecture.md prints them. A rule is a pure function; the first sentence of its
-docstring is what the documentation prints.
+Each is a table from a state and a kind of news to a rule. The tables are complete: they contain every pair, including
+those that change nothing, and docs/architecture.md prints them. A rule is a pure function; docs/architecture.md prints
+its docstring.
 
-1. A **fresh look** is believed, but for what may still happen: CPUs of an order that was lost, or of a start that was
-   answered, stay in doubt until a later order is carried out.
-2. A look that **overlaps** an order is not the last word, nor is the answer: where they differ, both places are in
+1. A **fresh look** is believed, except for what may still happen: CPUs of a lost order or of an answered start stay in
+   doubt until a later order is carried out.
+2. A look that **overlaps** an order is not conclusive, and neither is the answer: if they differ, both places are in
    doubt until the next look.
-3. An order that **failed** leaves its CPUs in doubt until a look, one that was **lost** until a later one is carried
-   out; one that had no effect leaves none, since its outcome says where the container is.
-4. An order that was **refused** changed nothing. It is barred: not repeated in this run of the container before its
-   pause is over.
-5. An order that **waited for a start** tells nothing of that start: its CPUs stay in doubt until a look.
+3. A **failed** order leaves its CPUs in doubt until a look, a **lost** order until a later order is carried out. An
+   order without effect leaves no doubt, because its outcome includes the container's place.
+4. A **refused** order changed nothing. It is barred: not repeated in this run of the container until its pause is over.
+5. An order that **waited for a start** tells nothing about that start: its CPUs stay in doubt until a look.
 
-Rules for changing this file: a rule reads the container and the news, and nothing else; a new kind of news gets a row
-in a table, all of it; a doubt is only ever ended by a look or an order, as its kind says.
+Rules for changing this file: a rule reads only the container and the news; a new kind of news gets a complete row in a
+table; only a look or an order ends a doubt, as its kind specifies.
 """
 
 from __future__ import annotations
@@ -62,17 +61,17 @@ from state.cpuset import CPUSet
 _made = msgspec.structs.replace
 
 Rule = Callable[[Container, Any], Container]
-"""The container after this news; the news is of the type that the rule's place in the table says."""
+"""Returns the container after this news, whose type is that of the rule's row in the table."""
 
 
 def first_seen(view: ContainerView, place: Place, wish: Wish, arrival: int, began: int) -> Container:
-    """A container at its first look."""
+    """Return a container at its first look."""
     start = Asks() if shows_strict_runtime(view) else Plain()
     return Container(view=view, wish=wish, arrival=arrival, known=began, place=place, start=start)
 
 
 def after(container: Container, news: News) -> Container:
-    """The container once this is known."""
+    """Return the container after this news."""
     match news:
         case NotStopped():
             return _made(container, fault=Fault(FaultKind.NOT_STOPPED, news.text))
@@ -90,7 +89,7 @@ def after(container: Container, news: News) -> Container:
 
 
 def rests(view: ContainerView) -> bool:
-    """Whether a container in this phase waits for a start that may never come."""
+    """Return whether a container in this phase waits for a start that may never come."""
     return not view.phase.is_live and view.phase is not Phase.RESTARTING
 
 
@@ -98,18 +97,18 @@ def rests(view: ContainerView) -> bool:
 
 
 def _same(container: Container, _: object) -> Container:
-    """Nothing changes."""
+    """Change nothing."""
     return container
 
 
 def _sent(container: Container, news: OrderSent) -> Container:
-    """The order is outstanding."""
+    """Make the order outstanding."""
     return _made(container, line=Sent(news.order))
 
 
 def _looked(container: Container, news: Looked) -> Container:
-    """Believed: it exists, and is there; doubts end that a look ends. Another run is not barred; an order without
-    effect that came to have it is no fault.
+    """Believe the look: the container exists, in the place shown. End the doubts that a look ends. In another run
+    nothing is barred; an ineffective order that took effect after all is no fault.
     """
     view, place, before = news.view, news.place, container.place
     is_made_good = place.seen == place.configured == before.configured != before.seen
@@ -128,20 +127,20 @@ def _looked(container: Container, news: Looked) -> Container:
 
 
 def _disputed(container: Container) -> Container:
-    """Where it was last known to be is in doubt until a look."""
+    """Put the last known place in doubt until a look."""
     place = container.place.seen | container.place.configured
     return _made(container, doubts=_with(container.doubts, Doubt(place, Ends.SIGHT)))
 
 
 def _overlapped(container: Container, news: Looked) -> Container:
-    """Believed, and the order is overlapped."""
+    """Believe the look, and mark the order as overlapped."""
     assert isinstance(container.line, Sent)
     return _made(_looked(container, news), line=_made(container.line, is_overlapped=True))
 
 
 def _applied(container: Container, news: OrderApplied) -> Container:
-    """The place is the order's; faults end, and doubts, but not whether it exists. Where an overlapping look said
-    otherwise, what it saw is in doubt; where the order waited for a start, so is the order.
+    """Set the place to the order's, and end the fault and all doubts except about its existence. If an overlapping look
+    differs, its place is in doubt; if the order waited for a start, so are its CPUs.
     """
     assert isinstance(container.line, Sent)
     cpus = container.line.order.update.cpus
@@ -163,7 +162,7 @@ def _applied(container: Container, news: OrderApplied) -> Container:
 
 
 def _refused(container: Container, news: OrderRefused) -> Container:
-    """Nothing changed, and the order is barred."""
+    """Free the line, keep the place, and bar the order."""
     assert isinstance(container.line, Sent)
     number, update = container.line.order.number, container.line.order.update
     return _made(
@@ -172,18 +171,18 @@ def _refused(container: Container, news: OrderRefused) -> Container:
         barred=Barred(update, number),
         fault=Fault(FaultKind.REFUSED, news.text),
         known=news.ended,
-        # Whatever was wrong, its CPUs are not to fail again for its memory.
+        # Whatever was wrong, a change of CPUs must not fail because of memory nodes again.
         keeps_mems=container.keeps_mems or update.mems is not None,
     )
 
 
 def _failed(container: Container, news: OrderFailed) -> Container:
-    """A pause; the order's CPUs are in doubt until a look."""
+    """Pause; the order's CPUs are in doubt until a look."""
     return _doubted(container, Ends.LOOK, Fault(FaultKind.FAILED, news.text), news.ended)
 
 
 def _lost(container: Container, news: OrderLost) -> Container:
-    """A pause; the order's CPUs are in doubt until an order is carried out."""
+    """Pause; the order's CPUs are in doubt until an order is carried out."""
     return _doubted(container, Ends.ORDER, Fault(FaultKind.LOST, news.text), news.ended)
 
 
@@ -201,8 +200,8 @@ def _doubted(container: Container, ends: Ends, fault: Fault, ended: int) -> Cont
 
 
 def _ineffective(container: Container, news: OrderIneffective) -> Container:
-    """A pause; configured as ordered, and seen where the kernel says. No doubt of its CPUs is left, but for one whose
-    runtime asks: the kernel may yet let it run where it was ordered, and that is no start.
+    """Pause; it is configured as ordered, and seen where the kernel shows it. No doubt remains about its CPUs, except
+    for a live container whose runtime asks: the kernel may still apply the order, without another start.
     """
     assert isinstance(container.line, Sent)
     order = container.line.order
@@ -222,30 +221,30 @@ def _ineffective(container: Container, news: OrderIneffective) -> Container:
 
 
 def _late(container: Container, _: AnswerOverdue) -> Container:
-    """The order is late."""
+    """Mark the order as late."""
     assert isinstance(container.line, Sent)
     return _made(container, line=_made(container.line, is_late=True))
 
 
 def _unbarred(container: Container, news: PauseEnded) -> Container:
-    """What that order was barred for may be tried again."""
+    """Lift the bar if it is that order's."""
     is_over = container.barred is not None and container.barred.order == news.order
     return _made(container, barred=None) if is_over else container
 
 
 def _freed(container: Container, news: PauseEnded) -> Container:
-    """The pause is over, if it is that order's; what that order was barred for may be tried again."""
+    """End the pause and lift the bar, each if it is that order's."""
     is_over = isinstance(container.line, Paused) and container.line.order == news.order
     return _unbarred(_made(container, line=Free()) if is_over else container, news)
 
 
 def _wished(container: Container, news: WishRead) -> Container:
-    """The wish is the new one. What was barred, for its CPUs or its memory, may be tried again."""
+    """Replace the wish. Whatever was barred, for CPUs or memory nodes, may be tried again."""
     return _made(container, wish=news.wish, barred=None, keeps_mems=False)
 
 
 def is_contradicted(container: Container) -> bool:
-    """Whether a look that overlapped the outstanding order shows anything else than it."""
+    """Return whether a look that overlapped the outstanding order shows other CPUs than the order."""
     line, place = container.line, container.place
     if not isinstance(line, Sent) or not line.is_overlapped:
         return False
@@ -253,12 +252,12 @@ def is_contradicted(container: Container) -> bool:
 
 
 def waited_for_a_start(container: Container) -> bool:
-    """Whether an order that is answered now may have waited for a start that was held, and may be under way."""
+    """Return whether an order that is answered now may have waited for a held start, which may now be under way."""
     return container.is_strict and container.is_idle
 
 
 def _view_after(line: Sent, view: ContainerView, effective: CPUSet | None) -> ContainerView:
-    """What a look would show, now that the engine's configuration is the order's."""
+    """Return what a look would show after the engine has configured the container as ordered."""
     update = line.order.update
     return _made(
         view,
@@ -278,7 +277,7 @@ def _with(doubts: tuple[Doubt, ...], doubt: Doubt) -> tuple[Doubt, ...]:
 
 
 def _held(container: Container, news: HoldBegan) -> Container:
-    """The start waits for its answer; whatever ran before runs no more. One that was answered before may still come."""
+    """Hold the start; no earlier process runs any more. A start that was answered before may still happen."""
     start = container.start
     doubts = container.doubts
     if isinstance(start, Answered):
@@ -294,12 +293,12 @@ def _held(container: Container, news: HoldBegan) -> Container:
 
 
 def _asks(container: Container, _: object) -> Container:
-    """It does not start before it asks again."""
+    """Expect no start until the runtime asks again."""
     return _made(container, start=Asks())
 
 
 def _answered(container: Container, news: HoldAnswered) -> Container:
-    """It may come to run where the answer says, or, let go as it is, where it is configured; refused, nowhere."""
+    """Expect a run on the CPUs of the answer, on the configured ones if it has no update, and none if it refuses."""
     if news.update is not None:
         return _made(container, start=Answered(news.update.cpus))
     if news.is_refused:
@@ -309,12 +308,12 @@ def _answered(container: Container, news: HoldAnswered) -> Container:
 
 
 def _shown(container: Container, news: Looked) -> Container:
-    """It asks, if the look shows the runtime that does."""
+    """Expect the runtime to ask before the next start, if the look shows the runtime that does."""
     return _made(container, start=Asks()) if shows_strict_runtime(news.view) else container
 
 
 def _died(container: Container, news: Looked) -> Container:
-    """One that is dead never starts; of any other the start may still come."""
+    """Drop the answered start of a dead container; any other may still start."""
     return _made(container, start=Asks()) if news.view.phase is Phase.DEAD else container
 
 
@@ -350,7 +349,7 @@ LINES: Final[Mapping[tuple[type[Line], type[LineNews]], Rule]] = {
     (Sent, WishRead): _wished,
     (Paused, WishRead): _wished,
 }
-"""What news of its orders make of a container, by its line."""
+"""The rule for each state of the line and each kind of news about orders."""
 
 STARTS: Final[Mapping[tuple[type[Start], type[StartNews]], Rule]] = {
     (Plain, Looked): _shown,
@@ -378,4 +377,4 @@ STARTS: Final[Mapping[tuple[type[Start], type[StartNews]], Rule]] = {
     (Held, HoldAnswered): _answered,
     (Answered, HoldAnswered): _same,
 }
-"""What news of its starts make of a container, by what is known of the next one."""
+"""The rule for each state of the start and each kind of news about starts."""

@@ -1,4 +1,4 @@
-"""How a container reads its projection: by which name below `by-name`, and whether it mounts what goes stale."""
+"""How a container reads its projection: its directory's name below `by-name`, and whether its mount goes stale."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sidecar.decide.settings import Settings
 
 
 def projection_name(view: ContainerView, settings: Settings) -> str | None:
-    """The name of its directory below `by-name`, from its label or its mounts; None where it has none."""
+    """Return the name of its directory below `by-name`, from its label or its mounts; None if it has none."""
     name = view.labels.get("cpuset.projection", "")
     if is_directory_name(name):
         return name
@@ -21,6 +21,6 @@ def projection_name(view: ContainerView, settings: Settings) -> str | None:
 
 
 def is_single_file_mount(view: ContainerView, settings: Settings) -> bool:
-    """Whether it mounts one projected file instead of a directory, which stays stale for ever."""
+    """Return whether it mounts a projected file instead of the directory: such a mount stays stale indefinitely."""
     root = settings.projections.rstrip("/") + "/"
     return any(m.source.startswith(root) and m.source.endswith(("/cpuset", "/status.json")) for m in view.mounts)

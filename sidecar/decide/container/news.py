@@ -1,4 +1,4 @@
-"""News of one container: what the machine hears. Facts say it to the daemon; orders and answers, to itself."""
+"""News of one container: the input of its state machine, from facts and from the daemon's own orders and answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from state.cpuset import CPUSet
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True):
-    """A look that is newer than all that is known, at ticket `began`; its place and its wish, as read from it."""
+    """A look that is newer than all earlier news, at ticket `began`, with the place and the wish read from it."""
 
     view: ContainerView
     place: Place
@@ -21,41 +21,43 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OrderSent(msgspec.Struct, frozen=True):
-    """An order leaves."""
+    """An order is sent."""
 
     order: ApplyCpuset
 
 
 class OrderApplied(msgspec.Struct, frozen=True):
-    """The order took effect. `effective` is the kernel's word afterwards, None where there is none."""
+    """The order took effect. `effective` is what the kernel shows afterwards, None if it shows nothing."""
 
     effective: CPUSet | None
     ended: int
 
 
 class OrderRefused(msgspec.Struct, frozen=True):
-    """The engine called the order wrong: nothing changed."""
+    """The engine refused the order: nothing changed."""
 
     text: str
     ended: int
 
 
 class OrderFailed(msgspec.Struct, frozen=True):
-    """The engine tried the order: kernel and engine may disagree."""
+    """The engine failed while it carried out the order: kernel and engine may disagree."""
 
     text: str
     ended: int
 
 
 class OrderLost(msgspec.Struct, frozen=True):
-    """No answer to the order: it may yet take effect."""
+    """No answer came to the order: it may still take effect."""
 
     text: str
     ended: int
 
 
 class OrderIneffective(msgspec.Struct, frozen=True):
-    """The engine accepted the order, and the kernel shows `seen`; `effective` is its word where it said one."""
+    """The engine accepted the order, but the container is on `seen`; `effective` is what the kernel shows, None if it
+    shows nothing.
+    """
 
     seen: CPUSet
     effective: CPUSet | None
@@ -74,23 +76,23 @@ class PauseEnded(msgspec.Struct, frozen=True):
 
 
 class NotStopped(msgspec.Struct, frozen=True):
-    """It was to be stopped, and was not."""
+    """A stop of the container failed."""
 
     text: str
 
 
 class WishRead(msgspec.Struct, frozen=True):
-    """Settings or the machine changed: its wish was read again."""
+    """Settings or the machine changed, and its wish was read again."""
 
     wish: Wish
 
 
 class Lapsed(msgspec.Struct, frozen=True):
-    """It rested for as long as it may keep its CPUs."""
+    """It has rested for as long as it may keep its CPUs."""
 
 
 class Disputed(msgspec.Struct, frozen=True):
-    """Some news says that it is gone, other news that it is not."""
+    """News contradicts itself about the container's existence."""
 
 
 class HoldBegan(msgspec.Struct, frozen=True):
@@ -101,11 +103,11 @@ class HoldBegan(msgspec.Struct, frozen=True):
 
 
 class HoldGivenUp(msgspec.Struct, frozen=True):
-    """The start that was held is no longer waited for, and did not happen."""
+    """The runtime gave up the held start: it did not happen."""
 
 
 class HoldAnswered(msgspec.Struct, frozen=True):
-    """The start that was held goes on with `update`, or as it is where that is None; or not at all."""
+    """The held start goes on with `update`, unchanged if that is None; if `is_refused`, not at all."""
 
     update: Update | None
     is_refused: bool
@@ -123,9 +125,9 @@ LineNews = (
     | PauseEnded
     | WishRead
 )
-"""What the machine of orders hears."""
+"""The input of the machine of orders."""
 
 StartNews = Looked | OrderApplied | OrderIneffective | HoldBegan | HoldGivenUp | HoldAnswered
-"""What the machine of starts hears."""
+"""The input of the machine of starts."""
 
 News = LineNews | StartNews | NotStopped | Lapsed | Disputed

@@ -1,4 +1,4 @@
-"""A container's own settings, before the sidecar changed any: and its CPU limit in CPUs."""
+"""A container's original settings, from before the sidecar changed any, and its CPU limit in CPUs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from sidecar.decide.facts import ContainerView, ViewKind
 from state.model import Originals
 
 NANO: Final = 1_000_000_000
-"""The engine counts CPU limits in 1e-9 CPUs."""
+"""Nano CPUs per CPU: the engine counts CPU limits in 1e-9 CPUs."""
 
 _PERIOD: Final = 100_000
-"""Microseconds: the kernel's period of a CPU quota that was given without one."""
+"""Microseconds. The kernel's period for a CPU quota set without one."""
 
 
 def originals_of(view: ContainerView) -> Originals:
-    """A container's settings as they are now: its originals, if the sidecar never changed it. The group that confines
-    the shared pool is the sidecar's own: whatever it has is of an earlier sidecar.
+    """Return a container's settings as they are now: its originals if the sidecar never changed it. The cpuset of the
+    shared group does not count, because an earlier sidecar wrote it.
     """
     return Originals(
         cpuset="" if view.kind is ViewKind.GROUP else view.cpuset,
@@ -28,7 +28,7 @@ def originals_of(view: ContainerView) -> Originals:
 
 
 def cpu_limit(originals: Originals) -> float:
-    """The CPU limit in CPUs, from nano CPUs or from quota and period; 0 where there is none."""
+    """Return the CPU limit in CPUs, from nano CPUs or from quota and period; 0 if there is none."""
     if originals.nano_cpus > 0:
         return originals.nano_cpus / NANO
     if originals.cpu_quota > 0:

@@ -1,4 +1,4 @@
-"""Place: the CPUs that a container was seen on, and those that the engine would start it on."""
+"""Place: the CPUs on which a container was seen, and those on which the engine would start it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from state.errors import CPUSetError
 class Place(msgspec.Struct, frozen=True):
     """Where a container is. Neither set is ever empty.
 
-    `seen` is the kernel's word about a live container, else what `configured` says. `configured` is where the engine
-    would start it, at any moment, unseen: its configured cpuset, or all online CPUs where it has none.
+    `seen` is what the kernel shows of a live container, else the online CPUs of `configured`. `configured` is where the
+    engine would start it, at any moment, unseen: its configured cpuset, or all online CPUs if it has none.
     """
 
     seen: CPUSet
@@ -21,15 +21,15 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def place_of(view: ContainerView, online: CPUSet) -> Place:
-    """The place that a look shows, on a machine with these CPUs online."""
+    """Return the place that a look shows, on a machine with these CPUs online."""
     configured = cpus_of(view.cpuset, online)
     seen = view.effective if view.phase.is_live and view.effective else configured & online or online
-    # An engine that forgets updates says what the container was made with, not what is in force.
+    # An engine that forgets updates reports what the container was created with, not what is in force.
     return Place(seen, seen if view.forgets_updates and view.phase.is_live else configured)
 
 
 def cpus_of(cpuset: str, without: CPUSet) -> CPUSet:
-    """An engine's cpuset text as a set; `without` where it says nothing, or nothing that can be parsed."""
+    """Return an engine's cpuset text as a set; `without` if it is empty or cannot be parsed."""
     try:
         return CPUSet.parse(cpuset) or without
     except CPUSetError:

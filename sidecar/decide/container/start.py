@@ -1,4 +1,4 @@
-"""Start: what is known of a container's next start where its OCI runtime asks first (strict start)."""
+"""Start: the state of a container's next start, if its OCI runtime asks first (strict start)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sidecar.decide.facts import ContainerView
 from state.cpuset import CPUSet
 
 STRICT_RUNTIME: Final = "cpuset"
-"""The name under which engines know the OCI runtime that asks before it starts a container."""
+"""The engines' name for the OCI runtime that asks before it starts a container."""
 
 STRICT_PROGRAM: Final = "cpuset-runc"
 """The file name of that runtime."""
 
 
 class Plain(msgspec.Struct, frozen=True, tag="plain"):
-    """It may start at any moment, unseen, where the engine's configuration says."""
+    """It may start at any moment, unseen, on the CPUs that the engine has configured."""
 
 
 class Asks(msgspec.Struct, frozen=True, tag="asks"):
@@ -25,13 +25,13 @@ class Asks(msgspec.Struct, frozen=True, tag="asks"):
 
 
 class Held(msgspec.Struct, frozen=True, tag="held"):
-    """Its runtime holds the start of this number until it is answered; the engine holds its lock meanwhile."""
+    """Its runtime holds the start of this number until it is answered. Meanwhile the engine keeps its lock."""
 
     number: int
 
 
 class Answered(msgspec.Struct, frozen=True, tag="answered"):
-    """A start was answered with these CPUs. It may be still to come, or have failed, until an order was carried out."""
+    """A start was answered with these CPUs. Until an order is carried out, it may be still to come, or have failed."""
 
     cpus: CPUSet
 
@@ -40,12 +40,12 @@ Start = Plain | Asks | Held | Answered
 
 
 def is_strict_runtime(runtime: str) -> bool:
-    """Whether this is the runtime that asks first, by its name or its path."""
+    """Return whether this name or path is that of the runtime that asks first."""
     return runtime == STRICT_RUNTIME or runtime.rpartition("/")[2] == STRICT_PROGRAM
 
 
 def shows_strict_runtime(view: ContainerView) -> bool:
-    """Whether a look proves that the container's runtime asks first. One whose lock was held may be starting on what an
-    earlier sidecar answered: a glance proves nothing.
+    """Return whether a look proves that the container's runtime asks first. A glance does not: while the lock is held,
+    the container may be starting with the answer of an earlier sidecar.
     """
     return is_strict_runtime(view.runtime) and not view.is_glance

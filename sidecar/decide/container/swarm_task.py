@@ -1,10 +1,10 @@
-"""What Docker Swarm makes of containers: tasks, which never start again, and CPUs that its scheduler set aside.
+"""Containers of Docker Swarm: tasks, which never start again, and CPUs that Swarm's scheduler set aside.
 
-A task that ended is replaced by a new container, on any node, and the old one is kept for a while, to be read. Nothing
-brings it back, so it is not waited for: its CPUs may be the only ones on which the new one fits.
+Swarm replaces a task that ended by a new container, on any node, and keeps the old one for a while for inspection. It
+never starts again, so its CPUs do not linger: they may be the only ones on which the new container fits.
 
-The scheduler counts a generic resource (`KIND`), which a service reserves, and hands no CPUs out; the label
-`cpuset.exclusive` of the container does that here. Where the two do not say the same, nodes get more than fits.
+The scheduler counts a generic resource (`KIND`), which a service reserves, but assigns no CPUs; the container's label
+`cpuset.exclusive` does that here. If the two numbers differ, a node may get more tasks than fit.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from sidecar.decide.facts import ContainerView, Phase
 from state.mistakes import Mistake, SetAside
 
 KIND: Final = "exclusive-cpu"
-"""The generic resource by which nodes advertise how many CPUs they can give exclusively."""
+"""The generic resource with which nodes advertise how many exclusive CPUs they can grant."""
 
 TASK_LABEL: Final = "com.docker.swarm.task.id"
 
 LABELS: Final = (TASK_LABEL, "com.docker.swarm.service.name", "com.docker.stack.namespace")
-"""The labels of a task that are kept: who it is, for people and for `unmanaged`."""
+"""The labels kept of a task: its identity, for people and for `unmanaged`."""
 
 _OVER: Final = (Phase.EXITED, Phase.DEAD, Phase.REMOVING)
 
 
 def is_task(view: ContainerView) -> bool:
-    """Whether Swarm made it."""
+    """Return whether Swarm created it."""
     return TASK_LABEL in view.labels
 
 
 def is_over(view: ContainerView) -> bool:
-    """Whether it is a task that has ended: nothing starts it again."""
+    """Return whether it is a task that has ended, which nothing starts again."""
     return view.phase in _OVER and is_task(view)
 
 
 def mismatch(view: ContainerView, asked: int) -> Mistake | None:
-    """How what the scheduler set aside for a task differs from how many CPUs the task asks for; None if not."""
+    """Return the mistake of a task that asks for another number of CPUs than the scheduler set aside; else None."""
     if not is_task(view) or view.set_aside == asked:
         return None
     return Mistake("cpuset.exclusive", str(asked or ""), SetAside(view.set_aside, asked))

@@ -1,4 +1,4 @@
-"""Terms: what a demand is served by on this node. Its own words go before the node's, which hold where it has none."""
+"""Terms: the options and rules for a demand on this node. Its own take precedence over the node's."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ T = TypeVar("T")
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """What a demand is served by under these settings. Each term is known, and read when it is asked for."""
+    """The options and rules for a demand under these settings. No term is None."""
 
     settings: Settings
     demand: Demand
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Its placement options."""
+        """The placement options."""
         return own_or(self.demand.options, self.settings.options)
 
     @property
     def numa(self) -> NumaRule:
-        """How its CPUs must lie to NUMA nodes."""
+        """The NUMA rule for its CPUs."""
         return own_or(self.demand.numa, self.settings.numa)
 
     @property
@@ -35,5 +35,5 @@ class Terms(msgspec.Struct, frozen=True):
 
 
 def own_or(own: T | None, node: T) -> T:
-    """A container's own word, or the node's where it has none."""
+    """Return a container's own value, or the node's if it is None."""
     return node if own is None else own

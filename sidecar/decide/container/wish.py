@@ -1,8 +1,9 @@
-"""From labels and limits to a Wish: what a container is to the sidecar, what it asks for, and what is wrong with that.
+"""From labels and limits to a Wish: what a container is to the sidecar, what it asks for, and the mistakes in that.
 
-As in the kubelet, exclusive means a whole number of CPUs, at least one. Labels say it (`cpuset.exclusive`), or, with
-`opt_in = guaranteed`, the limits do: a whole-number CPU limit, and a memory limit that equals its reservation or has
-none. A label never fails a container: one that cannot be understood leaves it in the shared pool, with the reason.
+As in the kubelet, a container gets a whole number of exclusive CPUs, at least one. It asks by label
+(`cpuset.exclusive`) or, with `opt_in = guaranteed`, by its limits: a whole-number CPU limit, and a memory limit that
+equals the reservation or has none. An invalid label never keeps a container from starting: the container stays in the
+shared pool, with the reason.
 """
 
 from __future__ import annotations
@@ -50,23 +51,23 @@ def wish_of(
     online: CPUSet,
     devices: Mapping[str, CPUSet] | None = None,
 ) -> Wish:
-    """What this container is and asks for. `originals` are its settings before the sidecar first changed them;
-    `devices` are those of the machine, with their local CPUs.
+    """Return what this container is and asks for. `originals` are its settings before the sidecar first changed them;
+    `devices` are the machine's devices, with their local CPUs.
 
-    1. The group that confines the shared pool is the sidecar's own, and has no labels.
-    2. A cpuset of all CPUs is no pin: engines cannot clear a cpuset, so that is what "not pinned any more" looks like.
-    3. One that is left alone is not read any further.
-    4. How many CPUs it asks for is known before its bounds can be read.
-    5. With a mistake that stands in the way it is refused, for all of them at once.
+    1. The shared group is the sidecar's own, and has no labels.
+    2. A cpuset of all CPUs is no pin: engines cannot clear a cpuset, so a pin is removed by writing all CPUs.
+    3. The other labels of an unmanaged container are not read.
+    4. The number of CPUs is determined first, because the bounds depend on it.
+    5. A container with a mistake that prevents a grant is refused, with all its mistakes at once.
     """
-    # 1. The group.
+    # 1. The shared group.
     if view.kind is ViewKind.GROUP:
         return Wish(standing=Standing.MANAGED)
     # 2. No pin.
     if originals.cpuset and online <= cpus_of(originals.cpuset, online):
         originals = msgspec.structs.replace(originals, cpuset="")
     labels = read_labels(view.labels)
-    # 3. Left alone.
+    # 3. Unmanaged.
     if not labels.values.manage or _is_unmanaged(view, settings):
         return Wish(standing=Standing.STRANGER if originals.cpuset else Standing.UNMANAGED)
     # 4. How many.
@@ -77,7 +78,7 @@ def wish_of(
     standing, mems = _standing(view, originals, online), labels.values.mems
     warnings = (*unheeded(view.labels, settings.policy), *labels.harmless, *_missing(labels.values.near, devices or {}))
     if count == 0:
-        # What would refuse it stands in nobody's way, and was meant to say something all the same.
+        # Mistakes that would refuse a demand are warnings here: they prevent nothing, but the labels were not meant so.
         warnings = _warned(warnings, *labels.refusing, mismatch(view, 0))
         return Wish(standing=standing, mems=mems, warnings=warnings)
     # 5. Refused.
@@ -91,7 +92,7 @@ def wish_of(
 
 
 def label_keys(patterns: tuple[str, ...]) -> frozenset[str]:
-    """The labels that `label=value` patterns of the configuration speak of."""
+    """Return the labels named in `label=value` patterns of the configuration."""
     return frozenset(pattern.partition("=")[0] for pattern in patterns if "=" in pattern)
 
 
@@ -107,16 +108,16 @@ def _is_unmanaged(view: ContainerView, settings: Settings) -> bool:
 
 
 def _standing(view: ContainerView, originals: Originals, online: CPUSet) -> Standing:
-    """What it is without CPUs of its own."""
+    """Return what it is without exclusive CPUs."""
     if originals.cpuset:
         return Standing.STRANGER
-    # One with CPUs of its own has what these and the group have in common: it must be written like anybody else.
+    # The kernel confines a member with its own cpuset to what that and the group share: it must be updated like others.
     is_free = not view.cpuset or online <= cpus_of(view.cpuset, online)
     return Standing.MEMBER if view.in_shared_group and is_free else Standing.MANAGED
 
 
 def _count(view: ContainerView, settings: Settings, originals: Originals, labels: Labels) -> int | Mistake:
-    """How many CPUs it asks for, 0 for none; or why that cannot be said."""
+    """Return how many CPUs it asks for, 0 for none; or the mistake in that number."""
     if unread := [each for each in labels.mistakes if each.label == _COUNT]:
         return unread[0]
     asked, limit = labels.values.exclusive, cpu_limit(originals)
@@ -135,7 +136,9 @@ def _count(view: ContainerView, settings: Settings, originals: Originals, labels
 
 
 def _size(count: int | Mistake, labels: Labels) -> int:
-    """The number that its bounds and its pin are held to: the one that it asks for, though that may be refused."""
+    """Return the number against which its bounds and its pin are checked: the number asked for, even if refused; 0 if
+    unknown.
+    """
     if isinstance(count, int):
         return count
     asked = labels.values.exclusive
@@ -143,14 +146,14 @@ def _size(count: int | Mistake, labels: Labels) -> int:
 
 
 def _is_guaranteed(view: ContainerView, limit: float) -> bool:
-    """The kubelet's Guaranteed: CPU and memory limits, equal to the requests, and a whole number of CPUs."""
+    """Return whether it is Guaranteed as in the kubelet: limits of CPU and memory equal the requests, in whole CPUs."""
     return limit >= 1 and limit == int(limit) and view.memory > 0 and view.memory_reservation in (0, view.memory)
 
 
 def _mistakes(
     view: ContainerView, settings: Settings, originals: Originals, labels: Labels, count: int | Mistake
 ) -> Iterator[Mistake]:
-    """Everything for which it cannot have CPUs of its own: its count first, then the other labels, then where it is."""
+    """Yield each mistake that prevents a grant: first in the count, then in the other labels, then in its cgroup."""
     if isinstance(count, Mistake):
         yield count
     if (size := _size(count, labels)) and originals.cpuset and len(cpus_of(originals.cpuset, EMPTY)) != size:
@@ -195,7 +198,7 @@ def _demand(view: ContainerView, settings: Settings, said: Values, count: int) -
 
 
 def _missing(near: str, devices: Mapping[str, CPUSet]) -> Iterator[Mistake]:
-    """The device that it wants to be near, where the machine has none of that name."""
+    """Yield the mistake of naming a device, in `cpuset.near`, that the machine does not have."""
     if near and near not in devices:
         yield mistake(_NEAR, near, NoSuchDevice(closest(near, devices)))
 

@@ -1,11 +1,11 @@
-"""What an update says besides CPUs: the CPU limit that a container should have now, and its memory nodes.
+"""What an update contains in addition to CPUs: the CPU limit and the memory nodes that a container should have now.
 
-A limit set in nano CPUs is lifted to the most that the engine takes, one set as a quota to -1: any other way cannot be
-undone (an engine forgets the difference at the next start). Only what was lifted is put back: a limit that somebody
-else changed since is theirs. An original that is more than the engine takes now is put back in part.
+A limit set in nano CPUs is lifted to the most that the engine accepts, one set as a quota to -1. No other way can be
+undone, because an engine forgets the difference at the next start. Only lifted limits are restored: a limit that
+another tool has changed since is left alone. An original above what the engine accepts now is restored in part.
 
-Memory nodes are touched only where a label asks for it. An engine cannot clear them, so a container that had none gets
-all of the machine's back.
+Memory nodes are changed only if a label asks for it. An engine cannot clear them, so a container that had none is left
+with all of the machine's.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from state.topology import Topology
 
 
 def update_to(world: World, container: Container, cpus: CPUSet) -> Update:
-    """The call that brings a container there, with its limit and memory as they should be there."""
+    """Return the update that moves a container to these CPUs, with the limit and memory nodes that it should have."""
     view = container.view
     nano, quota = _limits(world, container)
-    # An order that was lost may land just before this one: its limits are said again.
+    # A lost order may take effect just before this one, so the limits are written again.
     again = container.may_change_unseen
     mems = memory_for(world, container)
     return Update(
@@ -36,8 +36,8 @@ def update_to(world: World, container: Container, cpus: CPUSet) -> Update:
 
 
 def memory_of(topology: Topology, cpus: CPUSet) -> CPUSet:
-    """The ids of the memory nodes of these CPUs: their own nodes, or for a node without memory the nearest that has
-    some. Empty where nothing is known of memory.
+    """Return the ids of the memory nodes of these CPUs: their own nodes, or for a node without memory the nearest one
+    with memory. Empty if nothing is known of memory.
     """
     found = []
     for node in topology.nodes:
@@ -51,7 +51,7 @@ def memory_of(topology: Topology, cpus: CPUSet) -> CPUSet:
 
 
 def _limits(world: World, container: Container) -> tuple[int, int]:
-    """The CPU limit that a container should be given now, as (nano CPUs, quota); 0 where there is nothing to do."""
+    """Return the CPU limit to write now, as nano CPUs and quota; 0 for one that is not to be changed."""
     view = container.view
     before = world.state.originals.get(view.key) or originals_of(view)
     most = _ceiling(world) * NANO
@@ -67,13 +67,13 @@ def _limits(world: World, container: Container) -> tuple[int, int]:
 
 
 def _ceiling(world: World) -> int:
-    """CPUs that a limit may have at most. An engine counts them when it starts, or when it is asked."""
+    """Return the highest CPU limit, in CPUs. Some engines count CPUs when they start, others at each request."""
     online = len(world.topology.online)
     return min(world.engine.ncpu, online) if world.engine else online
 
 
 def memory_for(world: World, container: Container) -> CPUSet:
-    """The memory nodes that a container should have now; empty where that is not ours to say."""
+    """Return the memory nodes that a container should have now; empty if the sidecar does not place its memory."""
     view = container.view
     if container.wish.mems is not MemsRule.FOLLOW or container.keeps_mems:
         return EMPTY

@@ -1,23 +1,25 @@
-"""Vacate before occupy: from where everybody should run, the orders that may be given now.
+"""Vacate before occupy: from where each container should run, the orders that may be given now.
 
-The theory. A policy says where everybody *should* run. A container's footprint is everywhere that it *may* be running.
-Two containers conflict if either is exclusive. Then, for each container that has no order outstanding:
+The theory. A policy decides where each container *should* run. A footprint is every CPU where a container *may* be
+running. Two containers conflict if either is exclusive. Then, for each container without an outstanding order:
 
-1. It may always **stay** on CPUs that it should have and already runs on.
-2. It may **enter** a CPU only if no conflicting container's footprint touches it. Reserved CPUs belong to nobody
-   exclusively, so entering them is always free.
-3. If that leaves nothing, it is **parked** on the reserved CPUs, so that a swap cannot deadlock.
-4. A container that is not live runs nothing yet, and cannot wait when it starts. It is written onto its whole grant at
-   once, except where another *exclusive* container's footprint is; one of the shared pool is written onto the pool.
+1. It may always **stay** on CPUs that it should have and already runs on; but not on those that another container is
+   still leaving: they are exclusive to that one until it has left.
+2. It may **enter** a CPU only if no conflicting container's footprint touches it. Reserved CPUs are never exclusive, so
+   it may always enter them.
+3. If that leaves no CPU, it is **parked** on the reserved CPUs, so that a swap cannot deadlock.
+4. A container that is not live runs nothing yet, and cannot wait when it starts. Its configuration is set to its whole
+   grant at once, except CPUs in another *exclusive* container's footprint; without a grant, to the shared pool. A
+   configuration that it has already stays.
 
-There are no stages, no rollback and no transaction. Shrinks are always allowed and so go first; grows follow as
-confirmations arrive; a failure leaves the rest waiting. Orders are made from the newest world and never queued: at most
-`SLOTS` are outstanding, and the next are planned when an answer comes, so a burst of arrivals costs each shared
+There are no stages, no rollback and no transaction. Shrinks are always allowed and so go first; growths follow as
+confirmations arrive; a failure leaves the rest waiting. Orders are derived from the newest world and never queued: at
+most `SLOTS` are outstanding, and each answer causes the next to be planned. So a burst of arrivals costs each shared
 container one update.
 
-Rules for changing this file: target() decides where, and nothing else may; whatever is ordered must be derivable from
-footprints alone; the laws in tests/decide/lawbook/laws.py must hold over random histories, and each rule above has a
-planted fault in tests/decide/lawbook/test_planted_faults.py that they catch.
+Rules for changing this file: only target() decides where a container goes; every order must follow from footprints
+alone; the laws in tests/decide/lawbook/laws.py must hold over random histories, and each rule above has a planted fault
+in tests/decide/lawbook/test_planted_faults.py that they catch.
 """
 
 from __future__ import annotations
@@ -45,51 +47,56 @@ from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 
 SLOTS: Final = 4
-"""Orders outstanding at once. Beyond that the engine only adds latency: 50 updates take 0.3 s at 2, 4 and 8 at once."""
+"""Orders outstanding at once. More only add latency in the engine: 50 updates take 0.3 s at 2, 4 and 8 at once."""
 
 LATE_SLOTS: Final = 16
-"""Orders besides, which are late or wait for a start: they cost the engine nothing but a connection."""
+"""Further orders, which are late or wait for a start: each costs the engine only a connection."""
 
 SWEEP_SLOTS: Final = 3
-"""Of these, for containers that already run: a newcomer never waits behind a sweep for a slot."""
+"""Of `SLOTS`, those for containers other than newcomers: a newcomer never waits for a slot behind a sweep."""
 
 _SETTLING: Final = (Phase.CREATED, Phase.RESTARTING)
 _HOPELESS: Final = (Phase.REMOVING, Phase.DEAD)
 
 
 Change = tuple[int, int, Container, CPUSet]
-"""A container that is not where it may be, or not limited as it should be, and where to send it; in front how urgent
-that is (0 newcomers, 1 who must leave CPUs, 2 who gains, 3 who only might start one day) and when it arrived, by which
-changes are put in order: no two containers arrived at once.
+"""Urgency, arrival, a container whose CPUs or limits are to change, and its target CPUs.
+
+The urgency is 0 for newcomers, 1 for containers that must leave CPUs, 2 for those that gain some, and 3 for idle ones.
+Changes are ordered by urgency, then arrival, which is unique.
 """
 
 
 def target(world: World, container: Container, desired: CPUSet, reached: Reach) -> CPUSet:
-    """Where a container may be sent now. Never empty."""
-    wanted, seen, reserved = desired.mask, container.place.seen.mask, world.state.reserved.mask
-    footprint = container.footprint
-    is_exclusive = container.view.key in world.state.assignments
+    """Return the CPUs to which a container may be sent now. Never empty."""
+    wanted, reserved, footprint = desired.mask, world.state.reserved.mask, container.footprint
+    grant = world.state.assignments.get(container.view.key)
     if container.is_idle:
         # 4. It runs nothing yet.
-        allowed = wanted & ~(reached.other_exclusive(footprint) & ~reserved) if is_exclusive else wanted
+        written = container.place.configured.mask
+        stays = 0 if written & ~wanted else written
+        conflicting = reached.other_exclusive(footprint) if grant else 0
     else:
         # 1. Stay. 2. Enter.
-        conflicting = reached.others(footprint) if is_exclusive else reached.exclusive
-        allowed = (wanted & seen) | (wanted & ~(conflicting & ~reserved))
+        stays = wanted & container.place.seen.mask
+        conflicting = reached.others(footprint) if grant else reached.exclusive
+    if grant:
+        stays &= ~(world.state.leaving.mask & grant.cpus.mask)
+    allowed = stays | (wanted & ~(conflicting & ~reserved))
     # 3. Park.
     allowed = allowed or reserved
     return desired if allowed == wanted else CPUSet.from_mask(allowed)
 
 
 def plan(world: World) -> tuple[World, tuple[Order, ...]]:
-    """The orders that may be given now, and the world in which they are outstanding."""
+    """Return the world in which the orders that may be given now are outstanding, and these orders."""
     if not world.is_ready or (world.settings.policy is PolicyName.NONE and not world.is_releasing):
         return answers(world)
     world, updates = _updates(world)
     if world.is_releasing:
         world = _without_the_restored(world)
     world, answered = answers(world)
-    # After the answers: a start that was refused is a rest, which is timed.
+    # After the answers: a refused start begins a rest, which is timed.
     world, waits = timers(world)
     world, told = signals(world)
     world, stopped = stops(world)
@@ -97,7 +104,7 @@ def plan(world: World) -> tuple[World, tuple[Order, ...]]:
 
 
 def changes(world: World) -> Iterator[Change]:
-    """Every container that an order would bring nearer to where it should be."""
+    """Yield a change for each container that an order would bring nearer to its desired state."""
     reached, where = world.reach, desires(world)
     for key, container in world.containers.items():
         if not may_order(container) or (wanted := where(container)) is None:
@@ -108,7 +115,7 @@ def changes(world: World) -> Iterator[Change]:
             # Never changed and granted nothing: its limits are still its own.
             continue
         if has_arrived or container.barred or container.is_strict:
-            # Only here: of those that are merely elsewhere, most find no slot.
+            # Only here, because it is costly: most containers that are merely elsewhere find no slot.
             update = update_to(world, container, cpus)
             is_barred = container.barred is not None and container.barred.update == update
             if is_barred or (update.leaves_limits and (has_arrived or _asks_first(world, container))):
@@ -117,8 +124,8 @@ def changes(world: World) -> Iterator[Change]:
 
 
 def may_order(container: Container) -> bool:
-    """Whether an order may be given to it: none is outstanding or paused, no start is held, and it was looked at since
-    somebody said that it is gone, if anybody did.
+    """Return whether it may be given an order: none is outstanding or paused, no start is held, its existence is not
+    disputed, the last look was complete, and it is not being removed.
     """
     if container.is_held or container.is_disputed or not isinstance(container.line, Free):
         return False
@@ -127,7 +134,7 @@ def may_order(container: Container) -> bool:
 
 
 def _updates(world: World) -> tuple[World, tuple[ApplyCpuset, ...]]:
-    """The most urgent changes, as many as there are slots for."""
+    """Return the world with the most urgent changes ordered, and these orders: as many as there are slots for."""
     orders: list[ApplyCpuset] = []
     busy = _busy(world)
     if busy >= SLOTS:
@@ -151,10 +158,10 @@ def _updates(world: World) -> tuple[World, tuple[ApplyCpuset, ...]]:
 
 
 def _busy(world: World) -> int:
-    """How many slots are taken. An order that is late, or may wait for the end of a start that waits for others, takes
-    none from them, up to a limit.
+    """Return how many slots are taken. Up to `LATE_SLOTS` orders take none: those that are late, or that may wait for a
+    held start.
     """
-    # Nearly every line is free, and an exact type is the quickest to tell.
+    # Nearly every line is free, and the check of a type is the fastest.
     ordered = [each for each in world.containers.values() if not isinstance(each.line, Free)]
     late = [
         line.is_late or (each.is_strict and each.is_idle) for each in ordered if isinstance(line := each.line, Sent)
@@ -163,14 +170,14 @@ def _busy(world: World) -> int:
 
 
 def _asks_first(world: World, container: Container) -> bool:
-    """Whether it runs nothing and for certain will not before its runtime was answered. An order that was on its way
-    then would wait for the start, and move it afterwards.
+    """Return whether it runs nothing and certainly will not until its runtime is answered. An order outstanding at that
+    time would wait for the start, and move the container afterwards.
     """
     return container.is_strict and container.is_idle and not container.is_doubtful and not world.is_releasing
 
 
 def _without_the_restored(world: World) -> World:
-    """While everything is given back: who is back already, or is just going, needs no order and no remembering."""
+    """Return the world, during a release, without the originals of containers that are restored, or that are going."""
     state = world.state
     for key in state.originals:
         container = world.containers.get(key)
@@ -183,7 +190,7 @@ def _without_the_restored(world: World) -> World:
 
 
 def has_all_back(world: World, container: Container, cpus: CPUSet) -> bool:
-    """Whether it is where it was before the sidecar, with its limits. What was only glanced at has shown neither."""
+    """Return whether its CPUs and limits are restored; False if only a glance is known, which does not show them."""
     is_known = is_there(container, cpus) and not container.view.is_glance
     return is_known and update_to(world, container, cpus).leaves_limits
 

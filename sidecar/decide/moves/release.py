@@ -1,4 +1,4 @@
-"""Giving everything back: where each container goes when the sidecar leaves for good."""
+"""Release: restoring the original CPUs of each container when the sidecar stops managing the host."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from state.cpuset import CPUSet
 
 
 def start_releasing(world: World) -> World:
-    """The world in which nobody holds anything any more, and everybody is on the way back."""
+    """Return the world without grants and refusals, in which the original settings are being restored."""
     state = replace(world.state, assignments={}, refusals={})
     return replace(world, state=state, is_releasing=True)
 
 
 def released_to(world: World, container: Container) -> CPUSet | None:
-    """A container's original cpuset, all online CPUs where it had none; None where it was never changed.
+    """Return a container's original cpuset, all online CPUs if it had none; None if it was never changed.
 
-    An engine cannot clear a cpuset: all CPUs, written out, is what "none" can be restored to.
+    An engine cannot clear a cpuset, so an empty one is restored as a list of all CPUs.
     """
     originals = world.state.originals.get(container.view.key)
     if originals is None:

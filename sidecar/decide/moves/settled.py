@@ -20,25 +20,27 @@ _GOING: Final = (Phase.REMOVING, Phase.DEAD)
 
 
 def desires(world: World) -> Callable[[Container], CPUSet | None]:
-    """Where each container should run, by the policy or because all is being given back; None: not ours to say."""
+    """Return the function that tells where a container should run: that of the policy, or of a release in progress. It
+    returns None for a container that the sidecar does not place.
+    """
     settle = released_to if world.is_releasing else policy_named(world.settings.policy).desired
     return partial(settle, world)
 
 
 def desired(world: World, container: Container) -> CPUSet | None:
-    """Where a container should run; None: not ours to say."""
+    """Return where a container should run; None if the sidecar does not place it."""
     return desires(world)(container)
 
 
 def is_there(container: Container, cpus: CPUSet) -> bool:
-    """Whether it runs on exactly these CPUs, would start there, and nothing that was lost can change that."""
+    """Return whether it runs on exactly these CPUs, would start there, and no lost order can change that."""
     place, mask = container.place, cpus.mask
     return place.configured.mask == mask == place.seen.mask and not container.may_change_unseen
 
 
 def is_settled(world: World, container: Container) -> bool:
-    """Whether an exclusive container runs exactly on its grant, with nothing outstanding, and truly alone. What is
-    leaving it is its own for as long as it may stay there.
+    """Return whether an exclusive container runs exactly on its grant, with no order outstanding, and truly alone.
+    Leaving CPUs belong to it while it may stay on them.
     """
     assignment = world.state.assignments.get(container.view.key)
     if assignment is None or container.is_idle or not world.is_ready:
@@ -51,25 +53,25 @@ def is_settled(world: World, container: Container) -> bool:
 
 
 def is_left_alone(world: World, container: Container) -> bool:
-    """Whether where it runs is not for the sidecar to say."""
-    nobody_decides = world.settings.policy is PolicyName.NONE and not world.is_releasing
-    return nobody_decides or container.wish.standing is not Standing.MANAGED
+    """Return whether the sidecar does not place it."""
+    has_no_policy = world.settings.policy is PolicyName.NONE and not world.is_releasing
+    return has_no_policy or container.wish.standing is not Standing.MANAGED
 
 
 def is_where_it_should_be(
     world: World, container: Container, assignment: Assignment | None, wanted: CPUSet | None
 ) -> bool:
-    """Whether nothing is left to do for it; and, of an exclusive one that runs, whether it is alone there."""
+    """Return whether it needs no change; for a live container with a grant, whether it is settled."""
     if assignment and not container.is_idle:
         return is_settled(world, container)
     if container.view.phase in _GOING:
-        # It will never run again, and cannot be moved either.
+        # It will never run again, and cannot be moved.
         return True
     return wanted is None or (container.place.seen == container.place.configured == wanted and container.order is None)
 
 
 def is_quota_lifted(world: World, container: Container, assignment: Assignment | None) -> bool:
-    """Whether its CPU limit is another now than it was created with."""
+    """Return whether it has a grant and its CPU limit now differs from the original one."""
     before = world.state.originals.get(container.view.key)
     now = container.view
     return bool(assignment and before and (now.nano_cpus, now.cpu_quota) != (before.nano_cpus, before.cpu_quota))

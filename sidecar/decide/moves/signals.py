@@ -1,4 +1,4 @@
-"""Signals to workloads that want one at each change, and stops of containers that would rather stop than share.
+"""Signals to workloads that ask for one at each change, and stops of containers that prefer to stop than to share.
 
 Only this module and the removal of a container write `World.signalled` and `World.stops`.
 """
@@ -14,7 +14,9 @@ from state.model import Assignment, Shortage
 
 
 def signals(world: World) -> tuple[World, tuple[SendSignal, ...]]:
-    """A signal for each change of what a workload is told, from the first time on that it runs where it should."""
+    """Return the world and a signal for each change in what is reported to a workload. The first report, once it runs
+    where it should, causes no signal.
+    """
     orders: list[SendSignal] = []
     signalled = dict(world.signalled)
     for key, assignment in sorted(world.state.assignments.items(), key=lambda item: item[1].since):
@@ -36,7 +38,7 @@ def signals(world: World) -> tuple[World, tuple[SendSignal, ...]]:
 
 
 def stops(world: World) -> tuple[World, tuple[StopContainer, ...]]:
-    """The containers to be stopped now: refused, live, and asking for that; once for each start of theirs."""
+    """Return the world and an order to stop each live container that was refused and asks for that, once per start."""
     orders: list[StopContainer] = []
     for key, refused in world.state.refusals.items():
         container = world.containers.get(key)
@@ -51,6 +53,6 @@ def stops(world: World) -> tuple[World, tuple[StopContainer, ...]]:
 
 
 def told_of(container: Container, assignment: Assignment) -> Told:
-    """The CPUs in force, and those of them that are leaving: what the workload is told."""
+    """Return what is reported to the workload: the CPUs in force, and those of them that are leaving."""
     sure = container.sure
     return Told(sure, assignment.leaving.cpus & sure if assignment.leaving else EMPTY)

@@ -1,18 +1,20 @@
-"""Strict start: what a runtime that holds a start is answered, and when.
+"""Strict start: the answers to runtimes that hold a start, and when they are given.
 
-A runtime that asks (`StartHeld`) starts nothing until it is answered, and then exactly where the answer says. So:
+A runtime that asks (`StartHeld`) starts nothing until it is answered, and then on exactly the CPUs of the answer. So:
 
-1. A container whose runtime asks cannot start unseen: while it runs nothing, what it is configured for is in nobody's
-   way (`Container.footprint`).
-2. One with a grant is answered once nobody else may be on any CPU of it: all of it, from the first instruction.
-3. One of the shared pool is answered at once, with the pool but for CPUs that somebody exclusive has not left yet.
-4. One that was refused does not start, whatever its label says to a shortage: who wants it to share chooses another
+1. A container whose runtime asks cannot start unseen: while it is idle, its configured CPUs are not part of its
+   footprint (`Container.footprint`).
+2. A container with a grant is answered when no other container may be on its CPUs: it has all of them, from the first
+   instruction.
+3. A container of the shared pool is answered at once, with the pool except CPUs that exclusive containers have not left
+   yet.
+4. A refused container does not start, whatever its label asks for on a shortage. To let it share, choose another
    runtime.
-5. Who is not the sidecar's to place is let go as it is.
-6. From its answer until an order to it was carried out, the container is in doubt: its start may be still to come, or
-   may have failed. The engine does one thing at a time for a container, so that order ends the doubt (`machine`).
+5. The start of a container that the sidecar does not place goes on unchanged.
+6. From its answer until an order is carried out, the container is in doubt: its start may be still to come, or may have
+   failed. The engine does one thing at a time for a container, so that order ends the doubt (`machine`).
 
-While a start is held the engine answers neither looks nor orders of the container: none are given.
+While a start is held, the engine answers neither looks at the container nor orders to it, so none are given.
 """
 
 from __future__ import annotations
@@ -36,25 +38,25 @@ from state.model import QuotaRule
 from state.refusal import Refusal, RefusalCode, Taken
 
 _PERIOD: Final = 100_000
-"""Microseconds: the period of CPU limits that are given in CPUs."""
+"""Microseconds. The period of CPU limits that are set in CPUs."""
 
 
 def after_hold(world: World, fact: StartHeld) -> World:
-    """The world once a runtime asked about a start: whatever ran of the container before runs no more, and older looks
-    at it are old news.
+    """Return the world after a runtime asked about a start: no earlier process of the container runs any more, and
+    older looks at it are outdated.
     """
     key = fact.view.key
     if key not in world.containers:
         world = believed(world, fact.view, fact.began)
     container = world.containers[key]
     if key in world.state.refusals:
-        # Of an earlier start: this one asks anew.
+        # The refusal is of an earlier start; this one asks again.
         world = replace(world, state=world.state.released(key))
     return world.with_container(after(container, news.HoldBegan(fact.number, fact.began)))
 
 
 def after_letting_go(world: World, fact: StartLetGo) -> World:
-    """The world once a start is no longer waited for, and did not happen."""
+    """Return the world after the runtime gave up a held start, which did not happen."""
     container = world.containers.get(fact.container)
     if container is None or not isinstance(container.start, Held) or container.start.number != fact.number:
         return world
@@ -62,7 +64,7 @@ def after_letting_go(world: World, fact: StartLetGo) -> World:
 
 
 def answers(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
-    """What can be answered now, and the world in which it was."""
+    """Return the world in which all possible answers to held starts are given, and these answers."""
     given: list[AnswerStart] = []
     for container in [each for each in world.containers.values() if each.is_held]:
         assert isinstance(container.start, Held)
@@ -77,11 +79,11 @@ def answers(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
 
 
 def answer_to(world: World, container: Container, number: int) -> AnswerStart | None:
-    """The answer to the held start of this number; None where it has to wait."""
+    """Return the answer to the held start of this number; None if it has to wait."""
     key, settings = container.view.key, world.settings
     is_ours = container.wish.standing is Standing.MANAGED and settings.policy is not PolicyName.NONE
     if world.is_releasing or (not is_ours and container.wish.refusal is None):
-        # 5. Not ours to place.
+        # 5. Not placed by the sidecar.
         return AnswerStart(key, number)
     if not world.is_ready:
         return None
@@ -110,8 +112,8 @@ def answer_to(world: World, container: Container, number: int) -> AnswerStart | 
 
 
 def _bundle(world: World, container: Container, cpus: CPUSet) -> Update:
-    """What goes into the runtime's bundle, which has limits only as quotas: of the usual period where they were given
-    in CPUs.
+    """Return the update of the runtime's bundle. A bundle has limits only as quotas: one set in CPUs becomes a quota of
+    the usual period.
     """
     update = update_to(world, container, cpus)
     assignment = world.state.assignments.get(container.view.key)

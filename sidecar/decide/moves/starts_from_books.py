@@ -1,12 +1,12 @@
-"""A start that is held while the engine cannot be reached: it goes on by the books, or has to wait.
+"""A start that is held while the engine cannot be reached: it goes on from the recorded State, or has to wait.
 
-An engine that starts itself starts its containers first, and answers nobody before: it would wait for the answer, and
-the answer for it. Meanwhile it makes no container, and starts none but where the books have them. So:
+An engine that is starting up first starts its containers, and answers no request until then. To wait for it would be a
+deadlock. Meanwhile it creates no container, and starts containers only where the State has them. So:
 
-1. Who holds CPUs in the books starts on them.
-2. Who asks for none starts in the shared pool of the books.
-3. Who is not the sidecar's to place is let go as it is.
-4. Who asks for CPUs and holds none waits: they would have to be taken from somebody who cannot be asked.
+1. A container with a recorded grant starts on it.
+2. A container without a demand starts in the shared pool of the State.
+3. The start of a container that the sidecar does not place goes on unchanged.
+4. A container with a demand but no grant waits: its CPUs could not be vacated while the engine is not reached.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from state.model import QuotaRule
 
 
 def from_books(world: World, view: ContainerView, began: int) -> AnswerStart | None:
-    """The answer to a start that nothing decided, of number 0; None where it has to wait. Changes nothing."""
+    """Return the answer, with number 0, to a start that `step` has not decided; None if it has to wait."""
     key, settings = view.key, world.settings
     known = world if key in world.containers else believed(world, view, began)
     wish = known.containers[key].wish

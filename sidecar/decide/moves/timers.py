@@ -1,8 +1,8 @@
-"""Timers: a timer runs if and only if the world wants it.
+"""Timers: a timer runs if and only if the world calls for it.
 
-What is waited for, by container: the end of a rest (`LINGER`), of the notice before CPUs are taken (`GRACE`), of the
-peace after a growth (`COOLDOWN`). Each has a number; a timer that ends with another number says nothing. A restart of
-the sidecar begins all of them anew: what was promised is a minimum.
+A container may have a timer for the end of a rest (`LINGER`), for the grace before CPUs are taken (`GRACE`), and for
+cooling down after a growth (`COOLDOWN`). Each has a number; the end of a timer with another number is ignored. When the
+sidecar restarts, all timers start again: each duration is a minimum.
 
 Only this module and the removal of a container write `World.timers`.
 """
@@ -24,11 +24,11 @@ from state.key import ContainerKey
 from state.model import Assignment, Batch
 
 NOTHING_BEGUN: Final = -1
-"""Stands for the number of a take before all takes, which are numbered from 0."""
+"""Less than the number of any take. Takes are numbered from 0."""
 
 
 def timers(world: World) -> tuple[World, tuple[StartTimer, ...]]:
-    """The timers to start now, and the world in which those run that it wants, and no others."""
+    """Return the world in which exactly the timers run that it calls for, and the timers to start now."""
     orders: list[StartTimer] = []
     running: dict[ContainerKey, Mapping[Purpose, int]] = {}
     for key, assignment in sorted(world.state.assignments.items(), key=lambda item: item[1].since):
@@ -60,7 +60,7 @@ def timers(world: World) -> tuple[World, tuple[StartTimer, ...]]:
 
 
 def after_timer(world: World, fact: TimerEnded) -> World:
-    """The world once a timer is over. One that was replaced says nothing."""
+    """Return the world after a timer ended; unchanged if another timer has replaced it."""
     container = world.containers.get(fact.container)
     if container is None:
         return world
@@ -79,7 +79,7 @@ def after_timer(world: World, fact: TimerEnded) -> World:
 
 
 def interrupted(world: World, key: ContainerKey) -> World:
-    """The world after news of a container that ended a rest of it, if there was any: the next one begins anew."""
+    """Return the world without the `LINGER` timer of a container whose rest has ended: the next is timed in full."""
     container, running = world.containers.get(key), world.timers.get(key, {})
     if container is None or Purpose.LINGER not in running or (rests(container.view) and not container.is_held):
         return world
@@ -87,22 +87,24 @@ def interrupted(world: World, key: ContainerKey) -> World:
 
 
 def grace_of(world: World, assignment: Assignment) -> float:
-    """Seconds of notice before CPUs are taken from it."""
+    """Return the seconds of notice before CPUs are taken from a grant."""
     own = assignment.demand.grace_seconds
     return world.settings.grace_seconds if own is None else own
 
 
 def is_resting(container: Container) -> bool:
-    """Whether it waits for a start that may never come, and not for too long yet. Not while a start is held, or was
-    answered and is on its way.
+    """Return whether it waits for a start that may never come, and may still keep its CPUs. A container whose start is
+    held, or answered and under way, does not rest.
     """
     return rests(container.view) and not container.is_lapsed and not isinstance(container.start, Held | Answered)
 
 
 def _that_begin(container: Container, batches: Sequence[Batch], begun: int) -> Iterator[Batch]:
-    """The takes whose grace may begin, in their order. Not while CPUs that are to leave again are only just coming:
-    they are not told before that is certain, and notice of them would begin before it is given. Nor any after such a
-    one, since a grace that is over ends all before it.
+    """Yield the takes whose grace may begin, in order.
+
+    The grace of a take does not begin while its CPUs are still on their way to the container: they are not reported
+    until they are certain, so the grace would begin before the notice. Later takes wait too, because the end of a grace
+    ends all earlier ones.
     """
     for batch in batches:
         if batch.cpus.mask & container.coming & ~container.sure.mask:

@@ -1,6 +1,6 @@
-"""Which CPUs a request gets out of what is to be had, under the options in force; or why none.
+"""The choice of CPUs for a request out of the available ones, under the options in force; or why there are none.
 
-New algorithms are files in `order`, and a line in `order/by_options`.
+A new algorithm is a file in `order`, and a line in `order/by_options`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from state.topology import Topology
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """`count` CPUs (at least 1), and how they should lie. `near` is a device of the topology, "" for none."""
+    """A request for `count` CPUs (at least 1), and how they should lie. `near` is a device's name, "" for none."""
 
     count: int
     options: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Accept = Callable[[CPUSet], Refusal | None]
-"""Why these CPUs may not be given although they are to be had; None if they may."""
+"""Returns why these CPUs may not be granted although they are available; None if they may."""
 
 _ANY: Final[Accept] = lambda cpus: None  # noqa: E731, ARG005 - the shape of an Accept
 
@@ -41,18 +41,18 @@ _ANY: Final[Accept] = lambda cpus: None  # noqa: E731, ARG005 - the shape of an 
 def choose(
     topology: Topology, available: CPUSet, ask: Ask, *, reserved: CPUSet = EMPTY, accept: Accept = _ANY
 ) -> CPUSet | Refusal:
-    """CPUs out of `available` (which holds no reserved CPU), or why none.
+    """Return CPUs out of `available` (which contains no reserved CPU), or why there are none.
 
-    1. Options that cannot be had on this machine.
-    2. The first alternative that can serve the whole request (kinds of cores, isolated CPUs). In each:
-    3. The NUMA nodes that the rule allows, or prefers.
-    4. Under full-pcpus-only: a multiple of the threads of a core, and enough CPUs outside the cores that the
+    1. Refuse options that this machine cannot serve.
+    2. Use the first alternative that can serve the whole request (kinds of cores, isolated CPUs). In each:
+    3. Determine the NUMA nodes that the rule allows, or prefers.
+    4. Under full-pcpus-only, require a multiple of the threads of a core, and enough CPUs outside the cores that the
        reservation touches.
-    5. The algorithm, first among the CPUs of those nodes, then among the others; in both, nearest to the device first.
-    6. Under full-pcpus-only, whole cores, also where step 4 counts with an average of several kinds of cores, or where
-       an alternative has one thread of a core. (Without either, half cores are given as the kubelet gives them.)
+    5. Run the algorithm, first on the CPUs of those nodes, then on the others; in both, nearest to the device first.
+    6. Under full-pcpus-only, require whole cores even if step 4 uses an average of several kinds of cores, or if an
+       alternative has only one thread of a core. (In all other cases half cores are granted, as in the kubelet.)
     """
-    # 1. Options that cannot be had.
+    # 1. Options that this machine cannot serve.
     if unfit := misfit(ask.options, ask.numa, topology):
         return unfit
     # 2. The first alternative that can serve.
@@ -86,7 +86,7 @@ def _among(topology: Topology, candidates: CPUSet, ask: Ask, reserved: CPUSet) -
             return not_whole_cores(topology, physical, ask.count, width)
     if ask.count > len(candidates):
         return not_enough(topology, candidates, ask.count)
-    # 5. Node by node, near by near.
+    # 5. The algorithm.
     return laid_out(topology, candidates, ask, wanted)
 
 
@@ -96,14 +96,16 @@ def _uncut(topology: Topology, candidates: CPUSet, ask: Ask, chosen: CPUSet) -> 
 
 
 def laid_out(topology: Topology, candidates: CPUSet, ask: Ask, wanted: Affinity) -> CPUSet:
-    """The CPUs of a request that can be served: those of the wanted nodes first."""
+    """Return the CPUs for a request that can be served, those of the wanted nodes first."""
     aligned = candidates & _inside(topology, wanted, ask)
     chosen = _nearest(topology, aligned, min(ask.count, len(aligned)), ask)
     return chosen | _nearest(topology, candidates - chosen, ask.count - len(chosen), ask)
 
 
 def width_of(topology: Topology, candidates: CPUSet) -> int:
-    """Threads of a core, as full-pcpus-only counts them: those of the kind where all candidates are of one kind."""
+    """Return the threads of a core, as full-pcpus-only counts them: the most in a kind of cores if all candidates are
+    of that kind, else the machine's average.
+    """
     for kind in topology.kinds:
         if candidates and candidates <= kind.cpus:
             return max(len(core.cpus) for core in topology.cores if not core.cpus.isdisjoint(kind.cpus))
@@ -111,7 +113,7 @@ def width_of(topology: Topology, candidates: CPUSet) -> int:
 
 
 def _inside(topology: Topology, wanted: Affinity, ask: Ask) -> CPUSet:
-    """The CPUs of the wanted nodes; of their whole sockets under align-by-socket."""
+    """Return the CPUs of the wanted nodes; under align-by-socket, of their whole sockets."""
     if wanted.nodes is None:
         return topology.online
     inside = union(node.cpus for node in topology.nodes if node.id in wanted.nodes)
@@ -121,10 +123,10 @@ def _inside(topology: Topology, wanted: Affinity, ask: Ask) -> CPUSet:
 
 
 def _nearest(topology: Topology, candidates: CPUSet, count: int, ask: Ask) -> CPUSet:
-    """`count` of the candidates (there are so many), by the algorithm, tier by tier."""
+    """Return `count` of the candidates, which must be enough, by the algorithm, tier by tier."""
     chosen = EMPTY
     in_turn = [tier for tier in tiers(topology, candidates, ask.near, ask.isolated) if tier]
-    # Whole cores are not cut at the edge of a tier; what that leaves open comes from anywhere.
+    # Cores are not cut at the edge of a tier; CPUs that are then missing come from all candidates.
     for tier in (*in_turn, candidates) if len(in_turn) > 1 else (candidates,):
         free = tier - chosen
         amount = min(count - len(chosen), len(free))

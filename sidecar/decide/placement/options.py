@@ -1,7 +1,7 @@
-"""The placement options: their names, which may be used together, and on which machines.
+"""The placement options: their names, the combinations that are allowed, and the machines that can serve them.
 
-They are the kubelet's static policy options, by its names and with its incompatibilities, and two words of our own for
-machines with several kinds of cores. A container's options stand in place of the node's.
+They are the kubelet's static policy options, with its names and incompatibilities, and two further ones for machines
+with several kinds of cores. A container's options replace the node's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NODE_OPTIONS: Final = (
     ALIGN_BY_SOCKET,
     ALONG_CACHES,
 )
-"""What the configuration may say: the kubelet's options."""
+"""The options allowed in the configuration: the kubelet's."""
 
 CONTAINER_OPTIONS: Final = (
     FULL_PCPUS_ONLY,
@@ -42,7 +42,7 @@ CONTAINER_OPTIONS: Final = (
     PERFORMANCE,
     EFFICIENT,
 )
-"""What the label `cpuset.options` may say: the reservation is the node's, and the kind of cores a container's."""
+"""The options allowed in the label `cpuset.options`: no reservation, which is the node's, but the kinds of cores."""
 
 _EXCLUDE_EACH_OTHER: Final = (
     (FULL_PCPUS_ONLY, ACROSS_CORES),
@@ -58,20 +58,20 @@ _FALSE: Final = ("0", "f", "F", "FALSE", "false", "False")
 
 
 def clashes(options: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """The pairs of these options that cannot be used together."""
+    """Return the pairs of these options that cannot be used together."""
     given = set(options)
     return tuple((one, other) for one, other in _EXCLUDE_EACH_OTHER if one in given and other in given)
 
 
 def conflict(options: Iterable[str]) -> Refusal | None:
-    """Why these options cannot be used together; None if they can."""
+    """Return why these options cannot be used together; None if they can."""
     for one, other in clashes(options):
         return Refusal(RefusalCode.CONTRADICTION, Excluded(one, other))
     return None
 
 
 def misfit(options: Iterable[str], numa: NumaRule, topology: Topology) -> Refusal | None:
-    """Why these options cannot be used on this machine under this NUMA rule; None if they can."""
+    """Return why these options cannot be used on this machine under this NUMA rule; None if they can."""
     if ALIGN_BY_SOCKET not in options:
         return None
     if numa is NumaRule.SINGLE:
@@ -83,9 +83,9 @@ def misfit(options: Iterable[str], numa: NumaRule, topology: Topology) -> Refusa
 
 
 def from_switches(switches: Mapping[str, str]) -> tuple[str, ...] | Refusal:
-    """The options that are on, from names and truth values as the kubelet takes them; or what is wrong.
+    """Return the options that are on, from names and truth values in the kubelet's form; or what is wrong.
 
-    The words for true and false are those of Go's ParseBool, to which an option of the kubelet's is copied unchanged.
+    The words for true and false are those of Go's ParseBool, so options of a kubelet can be copied unchanged.
     """
     for name, value in sorted(switches.items()):
         if name not in NODE_OPTIONS:

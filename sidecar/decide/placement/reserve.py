@@ -10,14 +10,14 @@ from state.topology import Topology
 
 
 def reserve(topology: Topology, settings: Settings, before: State) -> CPUSet:
-    """The CPUs to reserve now; empty only if the settings ask for none.
+    """Return the CPUs to reserve now; empty only if the settings ask for none.
 
-    1. A list: those of it that are online.
-    2. A count: the policy's own order over the whole machine, under its own options, as the kubelet does. Where cores
-       are of several kinds, the slowest are reserved if they suffice; isolated CPUs that are meant for exclusive
-       containers only where there are no others.
-    3. Where a CPU that was reserved went offline: what is left of it stays, filled up first from CPUs that are reserved
-       already, then from those that nobody holds, then from any; the machine always keeps at least one.
+    1. A list: reserve its online CPUs.
+    2. A count: use the policy's own order over the whole machine, under its own options, as the kubelet does. If cores
+       are of several kinds, reserve the slowest if they suffice. Reserve isolated CPUs that are meant for exclusive
+       containers only if there are no others.
+    3. If a reserved CPU went offline, keep the others, and fill up first from CPUs that are already reserved, then from
+       ungranted CPUs, then from any. If no CPU of a list is online, reserve one other CPU.
     """
     if settings.reserved_cpus:
         # 1. A list.

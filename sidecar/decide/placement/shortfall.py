@@ -1,4 +1,4 @@
-"""Why a request is not served, as facts: what was asked, what is free where, and what would make it fit."""
+"""Why a request is not served, as facts: the number asked for, the free CPUs by place, and numbers that would fit."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ from state.topology import Group, Topology
 
 
 def not_enough(topology: Topology, free: CPUSet, count: int) -> Refusal:
-    """Fewer CPUs are free than were asked for."""
+    """Return the refusal for fewer free CPUs than asked for."""
     would_fit = (len(free),) if free else ()
     return Refusal(RefusalCode.NOT_ENOUGH, TooFew(count=count, free=where(topology, free), would_fit=would_fit))
 
 
 def not_whole_cores(topology: Topology, physical: CPUSet, count: int, width: int) -> Refusal:
-    """Under full-pcpus-only, not a number of whole cores, or more than are free outside the reserved cores."""
+    """Return the refusal, under full-pcpus-only, of a number that is not one of whole cores, or exceeds the CPUs that
+    are free outside the reserved cores.
+    """
     if count % width:
         near = (count - count % width, count - count % width + width)
         fitting = tuple(n for n in near if 0 < n <= len(physical))
@@ -42,8 +44,8 @@ def not_whole_cores(topology: Topology, physical: CPUSet, count: int, width: int
 
 
 def cut_core(topology: Topology, free: CPUSet, count: int) -> Refusal:
-    """Under full-pcpus-only, cores of several widths that do not add up to what was asked for."""
-    # Bit n is set where some of the free cores have n CPUs together.
+    """Return the refusal, under full-pcpus-only, for cores of several widths that do not add up to `count`."""
+    # Bit n is set if some of the free cores have n CPUs together.
     sums = 1
     for core in topology.cores:
         if core.cpus <= free:
@@ -55,7 +57,7 @@ def cut_core(topology: Topology, free: CPUSet, count: int) -> Refusal:
 
 
 def not_aligned(topology: Topology, free: CPUSet, count: int, rule: NumaRule) -> Refusal:
-    """The rule wants fewer NUMA nodes than could serve now."""
+    """Return the refusal for a rule that requires fewer NUMA nodes than could serve now."""
     if len(free) < count:
         return not_enough(topology, free, count)
     largest = max(len(node.cpus & free) for node in topology.nodes)
@@ -73,14 +75,14 @@ def not_aligned(topology: Topology, free: CPUSet, count: int, rule: NumaRule) ->
 
 
 def with_facts(refusal: Refusal, **facts: Any) -> Refusal:
-    """The same refusal with more facts of `Asked`, where it is one of CPUs that were asked for."""
+    """Return the refusal with more facts of `Asked`; unchanged if its detail is no `Asked`."""
     if not isinstance(refusal.detail, Asked):
         return refusal
     return Refusal(refusal.code, msgspec.structs.replace(refusal.detail, **facts))
 
 
 def where(topology: Topology, free: CPUSet) -> tuple[Part, ...]:
-    """The free CPUs by node, and by caches where a node has several."""
+    """Return the free CPUs by node, and by caches if a node has several."""
     parts = tuple(_parts(topology, free))
     rest = free - union(part.cpus for part in parts)
     return (*parts, Part(rest)) if rest else parts

@@ -1,12 +1,12 @@
-"""Where a request would rather be: alternatives to be tried one after the other, and nearness to a device.
+"""Preferences of a request: alternatives that are tried one after the other, and nearness to a device.
 
-Kinds of cores and isolated CPUs are *alternatives*: a request should be of one kind, and either isolated or not, where
-that is possible. So the first alternative that can serve the whole request does, and only the last one mixes:
+Kinds of cores and isolated CPUs are *alternatives*: if possible, all CPUs of a request are of one kind, and either all
+isolated or none. So the first alternative that can serve the whole request is used, and mixed ones come last:
 
-    isolated and performance, isolated and efficient, isolated, then the same of the others, then all
+    isolated performance cores, isolated efficient cores, isolated CPUs; then the same of the other CPUs; then of all
 
-Nearness is *gradual*: the CPUs local to the device first, then those of ever more distant nodes. So are isolated CPUs
-where they must be mixed with others.
+Nearness is *gradual*: the CPUs local to the device come first, then those of more and more distant nodes. The same
+holds for isolated CPUs if they must be mixed with others.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from state.topology import Topology
 def alternatives(
     topology: Topology, available: CPUSet, options: Collection[str], isolated: IsolatedRule
 ) -> tuple[CPUSet, ...]:
-    """The sets to try in turn; the last one holds everything that may be used at all."""
+    """Return the sets to try in turn. The last one contains all CPUs that may be used."""
     allowed = available
-    # What is asked for rather than preferred.
+    # Requirements, as opposed to preferences.
     if isolated is IsolatedRule.ONLY:
         allowed &= topology.isolated
     allowed &= _asked_kinds(topology, options)
@@ -37,13 +37,13 @@ def alternatives(
 
 
 def tiers(topology: Topology, cpus: CPUSet, near: str, isolated: IsolatedRule) -> Iterator[CPUSet]:
-    """These CPUs in the order in which they should be taken, in disjoint sets."""
+    """Yield these CPUs as disjoint sets, in the order in which they should be taken."""
     for part in (cpus & topology.isolated, cpus - topology.isolated) if isolated is IsolatedRule.PREFER else (cpus,):
         yield from by_distance(topology, part, near)
 
 
 def by_distance(topology: Topology, cpus: CPUSet, near: str) -> Iterator[CPUSet]:
-    """These CPUs from nearest to farthest, in disjoint sets; all at once where nothing is known of the device."""
+    """Yield these CPUs as disjoint sets, from nearest to farthest; all at once if the device is unknown."""
     local = topology.devices.get(near, EMPTY)
     homes = [node.id for node in topology.nodes if not node.cpus.isdisjoint(local)]
     left = cpus
@@ -64,8 +64,8 @@ def by_distance(topology: Topology, cpus: CPUSet, near: str) -> Iterator[CPUSet]
 
 
 def around(topology: Topology, available: CPUSet, held: CPUSet) -> Iterator[CPUSet]:
-    """What is available from nearest to farthest from what is held, in disjoint sets: the same core, cache, die, node
-    and package, then the rest. Ends early once nothing is left.
+    """Yield the available CPUs as disjoint sets, from nearest to farthest from `held`: the same core, cache, die, node
+    and package, then the rest. Stop early if none is left.
     """
     left = available
     for level in (topology.cores, topology.caches, topology.dies, topology.nodes, topology.packages):
@@ -78,7 +78,9 @@ def around(topology: Topology, available: CPUSet, held: CPUSet) -> Iterator[CPUS
 
 
 def _asked_kinds(topology: Topology, options: Collection[str]) -> CPUSet:
-    """The CPUs of the kinds that are asked for by name: every CPU where the machine has but one kind."""
+    """Return the CPUs of the kinds that the options require; all online CPUs if they name none, or the machine has no
+    kinds.
+    """
     if topology.kinds and EFFICIENT in options:
         return topology.kinds[-1].cpus
     if topology.kinds and PERFORMANCE in options:
@@ -95,7 +97,7 @@ def _parts(allowed: CPUSet, isolated: CPUSet, rule: IsolatedRule) -> tuple[CPUSe
 def beside(
     topology: Topology, tiers: Iterable[CPUSet], count: int, options: Collection[str], *, unit: int = 1
 ) -> CPUSet:
-    """Up to `count` CPUs out of disjoint tiers, the first ones first, in whole units: as many as there are."""
+    """Return up to `count` CPUs out of disjoint tiers, the first tiers first, in whole units; fewer if need be."""
     chosen = EMPTY
     for tier in tiers:
         amount = min(count - len(chosen), len(tier))

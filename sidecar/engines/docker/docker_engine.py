@@ -22,8 +22,8 @@ from sidecar.engines.http_client import GAP, Client, Reader
 from sidecar.failures import ContainerGone, EngineLacks, EngineUnavailable
 from sidecar.ports import EngineEvent
 
-_NOBODY: Final = "0" * 64
-"""A container that does not exist: to see whether the update route does."""
+_ABSENT: Final = "0" * 64
+"""A container that does not exist: used to check whether the update route exists."""
 
 
 NAME: Final = "docker"
@@ -31,7 +31,7 @@ NAME: Final = "docker"
 
 
 class DockerEngine:
-    """A Docker engine. Made by `open_docker`; every call is bounded in time."""
+    """A Docker engine. `open_docker` makes it; every call has a time limit."""
 
     def __init__(self, room: AsyncioRoom, client: Client, patience: Patience, labels: frozenset[str]) -> None:
         self._room = room
@@ -46,8 +46,11 @@ class DockerEngine:
         return NAME
 
     async def info(self) -> EngineInfo:
-        """Who answers. EngineLacks where the update route or the cpuset controller is missing, EngineUnavailable where
-        it is another engine than the one that answered first.
+        """Return what the engine is.
+
+        Raise EngineLacks if the update route or the cpuset controller is missing, and EngineUnavailable if it is
+        another
+        engine than the one that answered first.
         """
         socket = self._client.socket()
         version = await self._room.call(self._client.negotiate, self._patience.look)
@@ -60,12 +63,14 @@ class DockerEngine:
                 "the engine has no cpuset controller, so it would accept every update and drop it: delegate the "
                 "controller to it (systemd, for a rootless engine: Delegate=cpu cpuset io memory pids on user@.service)"
             )
-        with suppress(ContainerGone):  # the answer of a route that is there
-            await self._ask("POST", f"containers/{_NOBODY}/update", most=SMALL_BYTES, body=b"{}")
+        with suppress(ContainerGone):  # this is the answer of an existing route
+            await self._ask("POST", f"containers/{_ABSENT}/update", most=SMALL_BYTES, body=b"{}")
         return info
 
     def _recognize(self, home: str) -> None:
-        """Another engine has none of the containers: who took its list for true would think that all are gone."""
+        """Raise EngineUnavailable if this is another engine: without the containers, its list would mean that all are
+        gone.
+        """
         if self._home and home != self._home:
             raise EngineUnavailable(
                 f"another engine answers: it keeps its containers in {home}, the previous one in {self._home}; "
@@ -74,15 +79,15 @@ class DockerEngine:
         self._home = home
 
     async def containers(self) -> tuple[str, ...]:
-        """The full ids of all containers, stopped ones too."""
+        """Return the full ids of all containers, including stopped ones."""
         return docker_wire.ids_of(await self._ask("GET", "containers/json", most=LIST_BYTES, params={"all": "1"}))
 
     async def inspect(self, container: str) -> ContainerView:
-        """The engine's view of one container."""
+        """Return the engine's view of one container."""
         return await self._room.call(self._inspect_from_the_room, container)
 
     async def glance(self, container: str) -> ContainerView:
-        """Who a container is, while a start holds its lock, too."""
+        """Return the parts of a container's view that need no lock, which a start holds."""
         params = docker_glance.params_of(container)
         answer = await self._ask("GET", "containers/json", most=INSPECT_BYTES, params=params)
         return msgspec.structs.replace(docker_glance.glance_of(answer, container, self._labels), engine=NAME)
@@ -99,11 +104,13 @@ class DockerEngine:
         docker_wire.check_updated(answer)
 
     async def stop(self, container: str) -> None:
-        """Stop a container, with its own grace; no error if it is stopped already."""
+        """Stop a container, with its own grace; no error if it is already stopped."""
         await self._ask("POST", f"{path_of(container)}/stop", most=SMALL_BYTES, seconds=self._patience.stop)
 
     async def signal(self, container: str, signal: str) -> None:
-        """Send a signal to a container's first process, where that does no more than this: `signals` says why."""
+        """Send a signal to a container's first process. Raise EngineRefused if it would do more than that
+        (`docker_signals`).
+        """
         path = path_of(container)
         described = await self._ask("GET", f"{path}/json", most=INSPECT_BYTES)
         if effect := docker_wire.side_effect_of(described, signal):
@@ -112,7 +119,7 @@ class DockerEngine:
 
     @asynccontextmanager
     async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
-        """The event stream: subscribed when entered, with the last two seconds again."""
+        """Yield the event stream: subscribed when entered, and beginning with the last two seconds."""
         feed = Feed(size=BACKLOG, gap=GAP)
         reader = Reader(self._client, feed, self._inspect_from_the_room)
         try:
@@ -152,10 +159,11 @@ class DockerEngine:
 async def open_docker(
     address: str | None = None, patience: Patience | None = None, *, labels: frozenset[str] = frozenset()
 ) -> AsyncIterator[DockerEngine]:
-    """A Docker engine at this address; None or "auto" looks for it. Connects when first asked, and again when lost.
+    """Yield a Docker engine at this address; None or "auto" looks for it. It connects at the first call, and
+    reconnects.
 
-    Of a container's labels, views have those that matter to the sidecar, and the given ones. EngineUnavailable where no
-    address is to be had.
+    Views have the labels that matter to the sidecar, and the given ones. Raise EngineUnavailable if no address is
+    found.
     """
     where = choose(address, os.environ, os.path.exists)
     async with open_room() as room:

@@ -1,7 +1,7 @@
-"""A glance: who a container is, from Docker's list route, which waits for no container's lock. Pure.
+"""A glance: a container's identity from Docker's list route, which waits for no container's lock. Pure.
 
-The list is made from a copy of the engine's books, so it is answered in a millisecond while a start holds the lock that
-an inspect would wait for (measured on Docker 20.10). It has the name, the labels, the state and the mounts; no limits.
+The list is made from a copy of the engine's records, so it is answered in a millisecond while a start holds the lock
+that an inspect would wait for (measured on Docker 20.10). It has the name, labels, state and mounts; no limits.
 """
 
 from __future__ import annotations
@@ -33,20 +33,21 @@ class _Glanced(msgspec.Struct, rename="pascal"):
 
 
 def params_of(container: str) -> dict[str, str]:
-    """What to ask the list route for one container, stopped or not."""
+    """Return the parameters of the list route for one container, stopped or not."""
     return {"all": "1", "filters": msgspec.json.encode({"id": [container]}).decode()}
 
 
 def glance_of(body: bytes | bytearray, container: str, keep: frozenset[str] = frozenset()) -> ContainerView:
-    """The view of a container, as far as a list tells it. ContainerGone where it is not in it; EngineFailed where the
-    answer is no list.
+    """Return the view of a container, with the parts that a list contains.
+
+    Raise ContainerGone if it is not listed, and EngineFailed if the answer is not a list.
     """
     for each in docker_wire.decoded(body, list[_Glanced]):
         if each.id == container:
             break
     else:
         raise ContainerGone(f"the engine lists no container {container[:12]}")
-    # A container that is linked to has other names besides, with a slash inside.
+    # A linked container has additional names, with a slash inside.
     names = [name.removeprefix("/") for name in each.names or []]
     name = next((name for name in names if name and "/" not in name), "")
     return ContainerView(
@@ -63,7 +64,7 @@ _PHASES = {phase.value: phase for phase in Phase}
 
 
 def _is_sound(mounted: _Mounted) -> bool:
-    """Longer is no path, and cut it would be another one."""
+    """Return whether it has paths of at most PATH_MAX: a longer text is no path, and cut it would be another path."""
     source, target = _source(mounted), mounted.destination
     return bool(source and target) and max(len(source), len(target or "")) <= _LONGEST
 

@@ -1,13 +1,13 @@
-"""When a signal through the engine would do more than be delivered. Measured on Docker 20.10; the source of later ones
-says the same.
+"""When a signal through the engine would do more than be delivered. Measured on Docker 20.10; the source of later
+versions agrees.
 
-Docker takes its kill route for the wish that the container ends. Unless the container has a stop signal of its own, and
-it is another one than this:
+Docker understands its kill route as a request to end the container. Unless the container has a stop signal of its own
+that differs from this one:
 
-- its restart policy is forgotten until somebody starts it again: when it ends by itself it stays down;
+- its restart policy is forgotten until the next manual start: when it ends by itself it stays down;
 - a paused container is resumed.
 
-So where either would matter, no signal is sent.
+So no signal is sent if either would matter.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from sidecar.failures import EngineRefused
 
 
 class SideEffect(enum.Enum):
-    """What a signal would do besides being delivered."""
+    """What a signal would do in addition to being delivered."""
 
     RESTART_POLICY_FORGOTTEN = "the engine would forget its restart policy"
     RESUMED = "it is paused, and the engine would resume it"
 
 
 def side_effect(signal: str, *, stop_signal: str, restarts: bool, is_paused: bool) -> SideEffect | None:
-    """What this signal (`HUP`) would do to a container besides being delivered; None for nothing."""
+    """Return what this signal (`HUP`) would do to a container in addition to being delivered; None for nothing."""
     if stop_signal and _number(stop_signal) != _number(signal):
         return None
     if restarts:
@@ -35,7 +35,7 @@ def side_effect(signal: str, *, stop_signal: str, restarts: bool, is_paused: boo
 
 
 def refused(effect: SideEffect, signal: str) -> EngineRefused:
-    """The error of a signal that is not sent for what else it would do, with the cure."""
+    """Return the error for a signal that is not sent because of its side effect, with the cure."""
     cure = f"set a stop signal of its own that is not SIG{_bare(signal)} (`stop_signal: SIGTERM` in compose)"
     return EngineRefused(f"{effect.value}; {cure}")
 
@@ -45,7 +45,7 @@ def _bare(signal: str) -> str:
 
 
 def _number(signal: str) -> int | str:
-    """Engines take names with and without SIG, in any case, and numbers."""
+    """Return a signal in one spelling: engines take names with and without SIG, in any case, and numbers."""
     bare = _bare(signal.strip())
     if bare.isascii() and bare.isdigit():
         return int(bare)

@@ -1,8 +1,8 @@
-"""Engine JSON to our structs, and back: lenient about all that is not needed, bounded in all that is kept.
+"""Engine JSON to our structs, and back: lenient about all unneeded parts, bounded in all kept parts.
 
-Pure. What an engine sends may hold anything that somebody who can create containers has put there: labels of 40 MB,
-names that are no names, phases of a later version. Nothing of that may stop the sidecar, so unknown fields are
-skipped, unknown phases fall back on the engine's flags, and every text that is kept has a length limit.
+Pure. An engine's answer may contain anything that a user who creates containers has put there: labels of 40 MB, names
+that are no names, phases of a later version. None of that may stop the sidecar, so unknown fields are skipped, unknown
+phases fall back on the engine's flags, and every text that is kept has a length limit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WATCHED_ACTIONS: Final = (
     "destroy",
     "remove",  # Podman's word for destroy
 )
-"""What the engine is asked to send: all that may change a container's CPUs, name or phase. No exec and health noise."""
+"""The requested events: all that may change a container's CPUs, name or phase, without exec and health noise."""
 
 _LABELS: Final = frozenset({"com.docker.compose.project", "com.docker.compose.service", *swarm_task.LABELS})
 _OUR_LABELS: Final = "cpuset."
@@ -47,7 +47,7 @@ _LABEL_COUNT: Final = 64
 _NAME_LENGTH: Final = 256
 STAMP_LENGTH: Final = 64
 PATH_LENGTH: Final = 4096
-"""PATH_MAX; a longer one is no path, and cutting it would make another path of it."""
+"""PATH_MAX; a longer text is no path, and cutting it would make another path."""
 _MOUNT_COUNT: Final = 256
 
 _SET_ASIDE: Final = re.compile(rb'"DOCKER_RESOURCE_%s=(\d{1,5})"' % swarm_task.KIND.upper().encode())
@@ -120,10 +120,10 @@ class _HostConfig(msgspec.Struct, rename="pascal"):
 
 class _Config(msgspec.Struct, rename="pascal"):
     labels: dict[str, msgspec.Raw] | None = None
-    """Values stay raw, views into the answer, until one is wanted: a label of 40 MB is not copied."""
+    """Values stay raw, views into the answer, until one is needed: a label of 40 MB is not copied."""
     stop_signal: str | int | None = None
     env: list[msgspec.Raw] | None = None
-    """Raw, too, and looked at only of tasks of Swarm."""
+    """Raw as well, and read only for tasks of Swarm."""
 
 
 class _Container(msgspec.Struct, rename="pascal"):
@@ -135,7 +135,7 @@ class _Container(msgspec.Struct, rename="pascal"):
     config: _Config = msgspec.field(default_factory=_Config)
     mounts: list[_Mount] | None = None
     oci_runtime: str | None = msgspec.field(name="OCIRuntime", default=None)
-    """Podman's; its HostConfig.Runtime says `oci` of everybody."""
+    """Podman's; its HostConfig.Runtime is always `oci`."""
 
 
 class _Updated(msgspec.Struct, rename="pascal"):
@@ -143,7 +143,7 @@ class _Updated(msgspec.Struct, rename="pascal"):
 
 
 def event_of(event: bytes | Mapping[str, Any], actions: Container[str] = WATCHED_ACTIONS) -> EngineEvent | None:
-    """One event, a line of the stream or already JSON values; None for junk and for all that says nothing to us.
+    """Return one event, from a line of the stream or from JSON values; None for junk and for irrelevant events.
 
     API 1.52 dropped the old `id` and `status`: `Actor.ID` and `Action` come first here.
     """
@@ -159,7 +159,7 @@ def event_of(event: bytes | Mapping[str, Any], actions: Container[str] = WATCHED
 
 
 def torn_event_of(head: bytes, tail: bytes, actions: Container[str] = WATCHED_ACTIONS) -> EngineEvent | None:
-    """An event too long to keep, from its beginning and its end; None where they do not tell.
+    """Return an event too long to keep, from its beginning and its end; None if they do not suffice.
 
     Engines write the action and the id before the labels, and the time after them. Text of a user cannot imitate the
     pattern in the head: its quotation marks are escaped.
@@ -178,12 +178,14 @@ def _event(container: str, action: str, time_nano: int, actions: Container[str])
 
 
 def ids_of(body: bytes | bytearray) -> tuple[str, ...]:
-    """The ids in an answer of the list route, in its order."""
+    """Return the ids in an answer of the list route, in its order."""
     return tuple(each.id for each in decoded(body, list[_Listed]) if _ID.fullmatch(each.id))
 
 
 def side_effect_of(body: bytes | bytearray, signal: str) -> SideEffect | None:
-    """What this signal would do to the container that the inspect route describes, besides being delivered."""
+    """Return what this signal would do in addition to being delivered, to the container that the inspect route
+    describes.
+    """
     read = decoded(body, _Container)
     return side_effect(
         signal,
@@ -194,7 +196,7 @@ def side_effect_of(body: bytes | bytearray, signal: str) -> SideEffect | None:
 
 
 def has_restart_policy(body: bytes | bytearray) -> bool:
-    """Whether the engine starts the container again when it ends, from the answer of the inspect route."""
+    """Return whether the engine restarts the container when it ends, from the answer of the inspect route."""
     return _restarts(decoded(body, _Container))
 
 
@@ -204,7 +206,7 @@ def _restarts(read: _Container) -> bool:
 
 
 def view_of(body: bytes | bytearray, keep: frozenset[str] = frozenset()) -> ContainerView:
-    """The engine's view of a container, from the answer of the inspect route. EngineFailed if it is not one."""
+    """Return the engine's view of a container, from an inspect route's answer. Raise EngineFailed if it is none."""
     read = decoded(body, _Container)
     if not _ID.fullmatch(read.id):
         raise EngineFailed(f"the engine describes a container whose id is {shown(read.id)}")
@@ -233,7 +235,7 @@ def view_of(body: bytes | bytearray, keep: frozenset[str] = frozenset()) -> Cont
 
 
 def update_body(update: Update) -> bytes:
-    """The body of the update route: only what is given, so that the engine leaves the rest."""
+    """Return the body of the update route: only the given fields, so that the engine keeps the others."""
     body: dict[str, str | int] = {"CpusetCpus": str(update.cpus)}
     if update.mems is not None:
         body["CpusetMems"] = update.mems
@@ -245,7 +247,7 @@ def update_body(update: Update) -> bytes:
 
 
 def check_updated(body: bytes | bytearray) -> None:
-    """See that an update was not silently dropped: 200 with a warning, where the cpuset controller is missing."""
+    """Raise EngineLacks if an update was dropped: 200 with a warning, if the cpuset controller is missing."""
     if not body.strip():
         return
     for warning in decoded(body, _Updated).warnings or []:
@@ -278,13 +280,13 @@ _PHASES: Final = {
 
 
 def labels(values: Mapping[str, msgspec.Raw], keep: frozenset[str]) -> dict[str, str]:
-    """Of a container's labels those that matter, cut to a bounded length."""
+    """Return the relevant labels of a container, cut to a bounded length."""
     wanted = sorted(key for key in values if key.startswith(_OUR_LABELS) or key in _LABELS or key in keep)
     return {key[:_LABEL_LENGTH]: label(values[key]) for key in wanted[:_LABEL_COUNT]}
 
 
 def _set_aside(config: _Config) -> int:
-    """How many exclusive CPUs Swarm's scheduler counted for a task: it says so in the environment."""
+    """Return how many exclusive CPUs Swarm's scheduler counted for a task, from its environment."""
     if swarm_task.TASK_LABEL not in (config.labels or {}):
         return 0
     for raw in config.env or []:
@@ -294,7 +296,7 @@ def _set_aside(config: _Config) -> int:
 
 
 def label(raw: msgspec.Raw) -> str:
-    """A text of bounded length; "" where it is none."""
+    """Return a text of bounded length; "" if it is none."""
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -317,7 +319,7 @@ def _mounts(read: _Container) -> Iterator[Mount]:
 
 
 def decoded(body: bytes | bytearray, wanted: type[T]) -> T:
-    """An answer, read leniently. EngineFailed where it cannot be understood."""
+    """Return an answer, read leniently. Raise EngineFailed if it cannot be understood."""
     try:
         return msgspec.json.decode(body, type=wanted, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

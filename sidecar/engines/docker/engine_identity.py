@@ -1,4 +1,4 @@
-"""Who an engine is, from its answers about itself: versions, ceilings, Swarm. Pure, and as lenient as `docker_wire`."""
+"""What an engine is, from its answers about itself: versions, ceilings, Swarm. Pure, and lenient like `docker_wire`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ class _Info(msgspec.Struct, rename="pascal"):
 
 
 def api_version_of(version: bytes | bytearray, newest: tuple[int, int]) -> str:
-    """The API version to speak, `v1.41`: the engine's newest, but none newer than is known here, if it allows that."""
+    """Return the API version to use, `v1.41`: the engine's newest, but none newer than `newest` if the engine allows
+    that.
+    """
     read = decoded(version, _Version)
     theirs = _number(read.api_version)
     oldest = _number(read.min_api_version)
@@ -68,12 +70,12 @@ def api_version_of(version: bytes | bytearray, newest: tuple[int, int]) -> str:
 
 
 def is_podman(version: bytes | bytearray) -> bool:
-    """Whether the answer of `/version` is Podman's."""
+    """Return whether the answer of `/version` is Podman's."""
     return any("podman" in (part.name or "").lower() for part in decoded(version, _Version).components or [])
 
 
 def engine_info_of(info: bytes | bytearray, version: bytes | bytearray) -> EngineInfo:
-    """What the engine says of itself, from the answers of `/info` and `/version`."""
+    """Return what the engine reports about itself, from the answers of `/info` and `/version`."""
     about, said = decoded(info, _Info), decoded(version, _Version)
     is_rootless = any(option.partition(",")[0] == "name=rootless" for option in about.security_options or [])
     return EngineInfo(
@@ -101,8 +103,7 @@ def _advertised(resources: list[_GenericResource]) -> int | None:
 
 
 def home_of(info: bytes | bytearray) -> str:
-    """Where an engine keeps its containers, and its id, which it keeps for life: who it is, from the answer of
-    `/info`."""
+    """Return where an engine keeps its containers, and its permanent id: its identity, from the answer of `/info`."""
     about = decoded(info, _Info)
     return shown(f"{about.docker_root_dir or 'an unknown place'} (id {about.id or 'unknown'})")
 

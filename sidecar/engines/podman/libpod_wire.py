@@ -1,12 +1,12 @@
 """Podman's own wire format (libpod): its JSON to our structs, and our updates to its JSON. Pure.
 
-Most of it has Docker's shape, and is read by `docker_wire`; here is what differs. Measured on Podman 4.3.1 and 5.4.2.
+Most of it has Docker's shape, and `docker_wire` reads it; here is what differs. Measured on Podman 4.3.1 and 5.4.2.
 
-- Podman keeps a CPU limit as a quota and a period, whichever way it was asked for, and works out nano CPUs from them.
-  It never refuses one way for the other's sake. So a limit is told here as nano CPUs alone, and a lifted one is a
-  quota of the whole machine: a quota of -1 becomes one hundredth of a CPU under crun with the systemd driver.
-- Its events are told in other words, and a `since` reads history from a file or the journal, as far back as that goes.
-- An update's body is the OCI runtime's; anything else is taken with 201, and ignored.
+- Podman keeps a CPU limit as a quota and a period, however it was requested, and computes nano CPUs from them. One form
+ never conflicts with the other. So a view has nano CPUs only, and a lifted limit is a quota of the whole machine: a
+ quota of -1 becomes one hundredth of a CPU under crun with the systemd driver.
+- Its events use other words, and a `since` reads history from a file or the journal, as far back as that goes.
+- An update's body is the OCI runtime's; anything else is accepted with 201, and ignored.
 """
 
 from __future__ import annotations
@@ -25,20 +25,22 @@ from sidecar.failures import EngineFailed, EngineLacks
 from sidecar.ports import EngineEvent
 
 PREFIX: Final = "v4.0.0/libpod"
-"""Where the routes begin: 4.x and 5.x serve this one."""
+"""How all routes begin: 4.x and 5.x serve this one."""
 
 OLDEST: Final = (4, 3)
-"""The first with an update route."""
+"""The first version with an update route."""
 
 KEEPS_UPDATES: Final = (5, 1)
-"""The first that stores updates; and that lets a container be updated that does not run."""
+"""The first version that stores updates, and that updates a container that does not run."""
 
 GOOD_UPDATES: Final = (5, 4)
-"""The first whose updates leave alone the limits that they do not name."""
+"""The first version whose updates leave unnamed limits alone."""
 
 SIGNAL_KEEPS_POLICY: Final = (4, 3)
-"""The last of which it was seen that a signal leaves the restart policy in force; 5.4 does not start a container again
-that was ever sent one, whatever its stop signal."""
+"""The last version on which a signal was seen to leave the restart policy in force; 5.4 does not restart a container
+that
+was ever sent one, whatever its stop signal.
+"""
 
 NANO: Final = 1_000_000_000
 _PERIOD: Final = 100_000
@@ -74,7 +76,7 @@ class Native(msgspec.Struct, frozen=True):
     period: int = 0
 
     def after(self, update: Update, ncpu: int) -> Native:
-        """These limits after an update; `ncpu` CPUs are the whole machine."""
+        """Return these limits after an update; `ncpu` CPUs are the whole machine."""
         period = self.period or _PERIOD
         quota = self.quota
         if update.nano_cpus is not None:
@@ -116,12 +118,12 @@ class _PodmanInfo(msgspec.Struct):
 
 
 def native_of(view: ContainerView) -> Native:
-    """The limits in a view that `docker_wire` read, which are still Podman's own words."""
+    """Return the limits in a view that `docker_wire` read, still in Podman's own terms."""
     return Native(cpus=view.cpuset, mems=view.mems, quota=max(0, view.cpu_quota), period=view.cpu_period)
 
 
 def told(view: ContainerView, limits: Native, *, keeps_updates: bool) -> ContainerView:
-    """A view that `docker_wire` read, with these limits, in the port's words."""
+    """Return a view that `docker_wire` read, with these limits, in the port's terms."""
     return msgspec.structs.replace(
         view,
         cpuset=limits.cpus,
@@ -133,7 +135,7 @@ def told(view: ContainerView, limits: Native, *, keeps_updates: bool) -> Contain
 
 
 def stripped(view: ContainerView) -> ContainerView:
-    """What a glance tells of a view: no CPUs and no limits."""
+    """Return the part of a view that a glance contains: no CPUs and no limits."""
     return msgspec.structs.replace(
         view,
         cpuset="",
@@ -148,9 +150,9 @@ def stripped(view: ContainerView) -> ContainerView:
 
 
 def update_body(wanted: Native, update: Update, *, is_whole: bool) -> bytes:
-    """The body of the update route. An empty text is never in it: runtimes take that for an error.
+    """Return the body of the update route. An empty text is never in it: runtimes treat that as an error.
 
-    `is_whole`: with all limits and not only the changed ones, for a Podman that forgets what it was told before.
+    With `is_whole` it has all limits and not only the changed ones, for a Podman that forgets earlier updates.
     """
     cpu: dict[str, str | int] = {"cpus": wanted.cpus}
     if wanted.mems and (is_whole or update.mems is not None):
@@ -161,7 +163,7 @@ def update_body(wanted: Native, update: Update, *, is_whole: bool) -> bytes:
 
 
 def check_updated(body: bytes | bytearray, container: str) -> None:
-    """See that it was Podman who took an update: it answers with the container's id. EngineFailed otherwise."""
+    """Raise EngineFailed unless Podman took the update: it answers with the container's id."""
     if container.encode() not in body:
         raise EngineFailed(
             f"what answered the order is not Podman: {shown(bytes(body[:200]).decode('utf-8', 'replace'))}"
@@ -169,19 +171,19 @@ def check_updated(body: bytes | bytearray, container: str) -> None:
 
 
 def event_of(line: bytes) -> EngineEvent | None:
-    """One event, a line of the stream, with its action in Docker's words; None for all that says nothing to us."""
+    """Return the event in a line of the stream, with its action in Docker's words; None for irrelevant events."""
     event = docker_wire.event_of(line, WATCHED)
     return None if event is None else _renamed(event)
 
 
 def torn_event_of(head: bytes, tail: bytes) -> EngineEvent | None:
-    """An event too long to keep, from its beginning and its end; None where they do not tell."""
+    """Return an event too long to keep, from its beginning and its end; None if they do not suffice."""
     event = docker_wire.torn_event_of(head, tail, WATCHED)
     return None if event is None else _renamed(event)
 
 
 def attributes_of(line: bytes, keep: frozenset[str]) -> tuple[str, Mapping[str, str]]:
-    """The container's name and the labels that matter, from an event. Empty where it does not tell."""
+    """Return the container's name and the relevant labels, from an event; empty if it does not contain them."""
     try:
         read = msgspec.json.decode(line, type=_PodmanEvent)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -191,7 +193,10 @@ def attributes_of(line: bytes, keep: frozenset[str]) -> tuple[str, Mapping[str, 
 
 
 def engine_info_of(info: bytes | bytearray, version: str) -> EngineInfo:
-    """What Podman says of itself. EngineLacks, with the cure, where nobody could be confined, or nothing be heard."""
+    """Return what Podman reports about itself.
+
+    Raise EngineLacks, with the cure, if it could not confine any container, or keeps no events.
+    """
     host = docker_wire.decoded(info, _PodmanInfo).host
     number = number_of(version)
     if number < OLDEST:
@@ -226,12 +231,12 @@ def engine_info_of(info: bytes | bytearray, version: str) -> EngineInfo:
 
 
 def home_of(info: bytes | bytearray) -> str:
-    """Where this Podman keeps its containers: by that it is known."""
+    """Return where this Podman keeps its containers, which identifies it."""
     return (docker_wire.decoded(info, _PodmanInfo).store.graph_root or "")[: docker_wire.PATH_LENGTH]
 
 
 def number_of(version: str) -> tuple[int, int]:
-    """`4.3.1` as (4, 3); (0, 0) where it is none."""
+    """Return `4.3.1` as (4, 3); (0, 0) if it is no version."""
     found = re.match(r"v?(\d{1,4})\.(\d{1,4})", version)
     return (int(found[1]), int(found[2])) if found else (0, 0)
 

@@ -1,13 +1,13 @@
 """PodmanEngine: the port `Engine` on Podman's own API (libpod), for trio tasks. The asyncio side is in `http_client`.
 
-What Podman does otherwise than Docker, measured on 4.3.1 and 5.4.2 (`libpod_wire`, `podman_memory`):
+Where Podman differs from Docker, measured on 4.3.1 and 5.4.2 (`libpod_wire`, `podman_memory`):
 
-1. It checks no value. One that its runtime refuses (500) stays in the container's configuration all the same, and
-   every later start fails. So what is not there is refused before it is sent, and after a 500 the old value is written
-   again.
+1. It checks no value. A value that its runtime refuses (500) still stays in the container's configuration, and every
+  later start fails. So absent CPUs and nodes are refused before they are sent, and after a 500 the old value is
+  written again.
 2. Before 5.1 an update of a container that does not run fails: it is only remembered, and written once it runs.
-3. While it starts a container it lists none, and does not say who it is, until that start is done. Then the list is
-   what is remembered, without those that are gone; and a container that is not remembered is found in its history.
+3. While it starts a container it answers neither a list nor a request for its info, until that start is done. The list
+  is then the remembered containers, without the removed ones; an unknown container is found in Podman's history.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from state.errors import StateError
 from state.topology import Topology
 
 VERSION_HEADER: Final = "Libpod-API-Version"
-"""With this Podman answers a ping, and nobody else does. It is Podman's own version."""
+"""The header with which only Podman answers a ping. Its value is Podman's own version."""
 
 _NOT_RUNNING: Final = "container state improper"
 
 
 class LiveMachine(Protocol):
-    """What Podman does not look at before it takes an order."""
+    """What Podman does not check before it takes an order."""
 
     def online(self) -> CPUSet:
-        """The CPUs that are online now. StateError."""
+        """Return the CPUs that are online now. Raise StateError."""
 
     def topology(self) -> Topology:
-        """The machine as it is now. StateError."""
+        """Return the machine as it is now. Raise StateError."""
 
 
 NAME: Final = "podman"
@@ -58,7 +58,7 @@ NAME: Final = "podman"
 
 
 class PodmanEngine:
-    """Podman, 4.3 or later. Made by `open_engine`; every call is bounded in time."""
+    """Podman, 4.3 or later. `open_engine` makes it; every call has a time limit."""
 
     def __init__(
         self, room: AsyncioRoom, client: Client, patience: Patience, labels: frozenset[str], machine: LiveMachine
@@ -81,19 +81,21 @@ class PodmanEngine:
         return NAME
 
     async def info(self) -> EngineInfo:
-        """Who answers. EngineLacks where it has no cpuset controller, keeps no events, or is older than 4.3."""
+        """Return what Podman is. Raise EngineLacks if it has no cpuset controller, keeps no events, or is older than
+        4.3.
+        """
         return await self._room.call(self._ask_info)
 
     async def containers(self) -> tuple[str, ...]:
-        """The full ids of all containers, stopped ones too."""
+        """Return the full ids of all containers, including stopped ones."""
         return await self._room.call(self._list)
 
     async def inspect(self, container: str) -> ContainerView:
-        """The engine's view of one container, under the limits that were written onto it."""
+        """Return the engine's view of one container, with the limits that were written to it."""
         return await self._room.call(self._inspect, container)
 
     async def glance(self, container: str) -> ContainerView:
-        """Who a container is: what is remembered, or what Podman's history of events says."""
+        """Return the parts of a container's view that are remembered, or that Podman's history of events contains."""
         return await self._room.call(self._glance, container)
 
     async def update(self, container: str, update: Update) -> None:
@@ -101,18 +103,19 @@ class PodmanEngine:
         await self._room.call(self._update, container, update)
 
     async def stop(self, container: str) -> None:
-        """Stop a container, with its own grace; no error if it is stopped already."""
+        """Stop a container, with its own grace; no error if it is already stopped."""
         await self._room.call(self._post, f"{path_of(container)}/stop", self._patience.stop)
 
     async def signal(self, container: str, signal: str) -> None:
-        """Send a signal to a container's first process: Podman resumes nobody for it. EngineRefused where it would
-        forget a restart policy.
+        """Send a signal to a container's first process; Podman resumes no container for it.
+
+        Raise EngineRefused if Podman would forget a restart policy.
         """
         await self._room.call(self._signal, container, signal)
 
     @asynccontextmanager
     async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
-        """The event stream: subscribed when entered, with the last two seconds again."""
+        """Yield the event stream: subscribed when entered, and beginning with the last two seconds."""
         feed = Feed(size=BACKLOG, gap=GAP)
         dialect = Dialect(tuple(libpod_wire.WATCHED), self._heard, libpod_wire.torn_event_of, is_negotiated=False)
         reader = Reader(self._client, feed, self._inspect, dialect)
@@ -144,7 +147,9 @@ class PodmanEngine:
         return self._info
 
     def _recognize(self, home: str) -> None:
-        """Another Podman has none of the containers: who took its list for true would think that all are gone."""
+        """Raise EngineUnavailable if this is another Podman: without the containers, its list would mean that all are
+        gone.
+        """
         if self._home and home != self._home:
             raise EngineUnavailable(
                 f"another engine answers: it keeps its containers in {home}, the previous one in {self._home}; "
@@ -153,7 +158,7 @@ class PodmanEngine:
         self._home = home
 
     async def _greet(self) -> str:
-        """The version, which a ping tells without any lock."""
+        """Return the version from a ping, which needs no lock."""
         headers = await self._client.greet(self._patience.look)
         self._version = headers.get(VERSION_HEADER, "")[:64]
         if not self._version:
@@ -189,7 +194,7 @@ class PodmanEngine:
         return ids
 
     async def _list_without_locks(self) -> tuple[str, ...]:
-        """Those that are remembered and still there (3)."""
+        """Return the remembered containers that still exist (3)."""
         ids = self._remembered.ids()
         for id, is_there in zip(ids, await asyncio.gather(*(self._exists(id) for id in ids)), strict=True):
             if not is_there:
@@ -208,7 +213,7 @@ class PodmanEngine:
         return libpod_wire.told(view, limits, keeps_updates=await self._keeps_updates())
 
     async def _look(self, container: str) -> tuple[ContainerView, Native]:
-        """What inspect says, and the limits that the container really has."""
+        """Return the view from inspect, and the limits that the container really has."""
         keeps = await self._keeps_updates()
         try:
             answer = await self._client.ask(
@@ -233,7 +238,7 @@ class PodmanEngine:
         return msgspec.structs.replace(libpod_wire.stripped(view), engine=NAME)
 
     async def _read_history(self, container: str) -> None:
-        """Remember what Podman's own record of events says of a container: that needs no lock."""
+        """Remember a container from Podman's own record of events, which needs no lock."""
         filters = msgspec.json.encode({"container": [container], "event": ["create", "rename"]}).decode()
         answer = await self._client.ask(
             "GET", "events", self._patience.look, most=INSPECT_BYTES, params={"stream": "false", "filters": filters}
@@ -272,7 +277,7 @@ class PodmanEngine:
         self._remembered.wrote(view, wanted)
 
     def _refuse_absent(self, update: Update) -> None:
-        """Refuse CPUs and memory nodes that are not there, in Docker's words (1)."""
+        """Refuse CPUs and memory nodes that do not exist, in Docker's words (1)."""
         online = self._online()
         if online is not None and update.cpus - online:
             raise EngineRefused(f"Requested CPUs are not available - requested {update.cpus}, available: {online}")
@@ -286,7 +291,7 @@ class PodmanEngine:
                 )
 
     async def _write_again(self, container: str, before: Native, update: Update, error: EngineFailed) -> None:
-        """Write again what was there before (1). ContainerGone; EngineFailed says where that failed, too."""
+        """Write the old limits again (1). Raise ContainerGone, or EngineFailed if that fails, too."""
         online = self._online() or CPUSet()
         cpus = before.cpus if before.cpus and _is_within(before.cpus, online) else str(online)
         mems = before.mems
@@ -309,7 +314,7 @@ class PodmanEngine:
             raise EngineFailed(f"{error}; its old limits cannot be restored either: {again}") from error
 
     def _online(self) -> CPUSet | None:
-        """The CPUs that are online; None where that cannot be read."""
+        """Return the CPUs that are online; None if that cannot be read."""
         try:
             return self._machine.online()
         except StateError:

@@ -1,16 +1,16 @@
-"""What is remembered of Podman's containers, because Podman does not say it: the limits last written, and who they are.
+"""What is remembered of Podman's containers, because Podman does not report it: the last limits, and identities.
 
-Podman before 5.1 shows no update in its inspect, and forgets it at the container's next start. Later ones show it, but
-of a stopped container only from its next start on. So what was written lies over what inspect says, for as long as
-inspect goes on saying what it said then:
+Podman before 5.1 shows no update in its inspect, and forgets it at the container's next start. Later versions show it,
+but for a stopped container only from its next start on. So what was written overrides inspect as long as inspect shows
+the same as at that time:
 
-1. Anything else in inspect is a real change, by Podman or by somebody, and wins.
-2. Where updates are not kept, another start wins, too: the container runs with the old limits again.
-3. What was written for a container that does not run is only remembered where Podman could not take it.
+1. Anything else in inspect is a real change, by Podman or another tool, and wins.
+2. If updates are not kept, another start wins, too: the container runs with the old limits again.
+3. What was written to a container that does not run is remembered only if Podman could not take it.
 
-While Podman starts a container it answers nothing that needs the container's lock: no look at it, no list of any, and
-not even who it is itself. So ids, names and labels are remembered, too, from looks and events. Forgotten with the
-container, and bounded: the oldest goes first.
+While Podman starts a container it answers nothing that needs the container's lock: no inspect, no list, and no request
+for its info. So ids, names and labels are remembered, too, from looks and events. Entries are forgotten with the
+container, and bounded: the oldest is dropped first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PHASES: Final = {
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """Limits that were written, what inspect said then, and during which start."""
+    """Limits that were written, what inspect showed then, and the start that they belong to."""
 
     limits: Native
     over: Native
@@ -54,7 +54,7 @@ class Remembered:
         self._written: dict[str, _Written] = {}
 
     def looked(self, view: ContainerView, *, keeps_updates: bool) -> Native:
-        """Remember what inspect says, in Podman's words; the limits that the container really has."""
+        """Remember what inspect shows, in Podman's terms. Return the limits that the container really has."""
         said = libpod_wire.native_of(view)
         written = self._written.get(view.id)
         self._keep(view)
@@ -66,7 +66,7 @@ class Remembered:
         return said
 
     def heard(self, container: str, action: str, name: str, labels: Mapping[str, str]) -> None:
-        """Remember what an event says; who is new is created."""
+        """Remember what an event reports; an unknown container counts as created."""
         if action == "destroy":
             self.forget(container)
             return
@@ -75,26 +75,26 @@ class Remembered:
         self._keep(msgspec.structs.replace(view, name=name or view.name, phase=phase))
 
     def wrote(self, view: ContainerView, limits: Native) -> None:
-        """Remember what was written onto a container of which inspect said this before."""
+        """Remember what was written to a container, of which inspect showed this before."""
         self._written[view.id] = _Written(limits=limits, over=libpod_wire.native_of(view), started_at=view.started_at)
         self._keep(view)
 
     def view(self, container: str) -> ContainerView | None:
-        """What was last seen or heard of a container, in Podman's words."""
+        """Return the last view of a container, from a look or an event, in Podman's terms; None if it is unknown."""
         return self._seen.get(container)
 
     def ids(self) -> tuple[str, ...]:
-        """All containers that are there, as far as is remembered."""
+        """Return all known containers."""
         return tuple({**self._listed, **dict.fromkeys(self._seen)})
 
     def retain(self, containers: Collection[str]) -> None:
-        """These are there, and no others."""
+        """Forget all containers but these."""
         self._listed = dict.fromkeys(containers)
         for gone in set(self._seen) - set(containers):
             self.forget(gone)
 
     def forget(self, container: str) -> None:
-        """It is gone."""
+        """Forget a container that is gone."""
         self._listed.pop(container, None)
         self._seen.pop(container, None)
         self._written.pop(container, None)

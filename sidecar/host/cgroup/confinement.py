@@ -1,8 +1,8 @@
 """What confines a container apart from its own cpuset: the first cgroup above it with fewer CPUs.
 
 On cgroup v2 a cpuset outside the parent's is accepted and has no effect, so the reason must be looked for in its
-ancestors (cpuset(7)). A slice with AllowedCPUs=, a cgroup parent made by hand, dockerd's own unit: all are the same to
-the kernel.
+ancestors (cpuset(7)). A slice with AllowedCPUs=, a cgroup parent made by hand, dockerd's own unit: the kernel treats
+them alike.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Confinement(NamedTuple):
 def confining(
     view: ContainerView, cpus: CPUSet, *, cgroup: str | Path = CGROUP, proc: str | Path = "/proc"
 ) -> Confinement | None:
-    """Return the highest cgroup above a live container that has not all of these CPUs; None where each of them has."""
+    """Return the highest cgroup above a live container that lacks some of these CPUs; None if none does."""
     above = list(parents(view, cgroup=cgroup, proc=proc))
     return next((each for each in above if each.cpus and not cpus <= each.cpus), None)
 
@@ -49,7 +49,7 @@ def parents(view: ContainerView, *, cgroup: str | Path = CGROUP, proc: str | Pat
 
 
 def reason(found: Confinement | None) -> str:
-    """Return the same as the end of a sentence; "" where nothing confines."""
+    """Return the same as the end of a sentence; "" if nothing confines."""
     return f": the cgroup {found.path} above it has only CPUs {found.cpus}" if found else ""
 
 

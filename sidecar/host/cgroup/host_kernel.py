@@ -1,7 +1,7 @@
 """Where a container may really run: the kernel's effective cpuset of its cgroup, v1 and v2.
 
-The engine's word is not enough: on cgroup v2 a cpuset outside the parent's is accepted and silently has no effect, and
-CPUs that go offline leave effective sets behind that no program wrote (cpuset(7); checked against a real engine in
+The engine's answer is not enough: on cgroup v2 a cpuset outside the parent's is accepted and silently has no effect,
+and CPUs that go offline leave effective sets behind that no program wrote (cpuset(7); checked against a real engine in
 tests/live/test_cgroups.py).
 
 `places` finds the container's cgroup, and this module remembers it.
@@ -12,7 +12,7 @@ in tests/live/test_crash.py). So an exited container is looked for as well: if i
 A cgroup without CPUs of its own (v2 without the controller there, v1 after its last CPU went offline) has its
 processes run on those of the nearest ancestor that has some. On v1 they were moved there, and stay there when the
 cgroup gets CPUs again (`mending`): so a v1 cgroup is believed only after its processes were found in it, and every
-mending asks anew.
+mending checks again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FILES: Final = {1: ("cpuset.effective_cpus", "cpuset.cpus"), 2: ("cpuset.cpus.e
 
 
 def find_hierarchy(root: str | Path = CGROUP) -> Hierarchy | None:
-    """Return the hierarchy with cpusets below a mount of /sys/fs/cgroup; None where there is none.
+    """Return the hierarchy with cpusets below a mount of /sys/fs/cgroup; None if there is none.
 
     `root` may be the usual tmpfs of v1 and hybrid hosts, the v2 mount, or the v1 cpuset mount itself.
     """
@@ -60,18 +60,18 @@ class HostKernel:
         self._mender = Mender(self._proc)
 
     def topology(self) -> Topology:
-        """Return the machine as it is now. StateError if it cannot be understood."""
+        """Return the machine as it is now. Raise StateError if it cannot be understood."""
         return read_topology(self._sys)
 
     def online(self) -> CPUSet:
-        """Return the CPUs that are online now. StateError if that cannot be read."""
+        """Return the CPUs that are online now. Raise StateError if that cannot be read."""
         path = f"{self._sys}/{CPU_DIR}/online"
         if cpus := _read_cpus(path):
             return cpus
         raise StateError(f"{path} does not say which CPUs are online")
 
     def mend(self, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
-        """As the port says. May be called in a thread beside the others."""
+        """Mend the host, as the port describes. May be called in a thread beside the others."""
         hierarchy = find_hierarchy(self._cgroup)
         if hierarchy is None or hierarchy.version == 2:
             return ()
@@ -80,9 +80,7 @@ class HostKernel:
         return self._mender.mend(hierarchy, self._cgroup, views)
 
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
-        """Return where a container may really run; None where it runs nothing, as far as the kernel or the engine can
-        tell.
-        """
+        """Return where a container may really run; None if kernel and engine show that it runs nothing."""
         if not has_place(view):
             self._files.pop(view.id, None)
             return self._leftover_cpus(view) if view.phase is Phase.EXITED else None
@@ -100,7 +98,9 @@ class HostKernel:
         return self._read_upwards(hierarchy, directory, view.id)
 
     def confinement(self, view: ContainerView, cpus: CPUSet) -> str:
-        """Return which cgroup above a live container keeps it off some of these CPUs; "" if none does."""
+        """Return which cgroup above a live container keeps it off some of these CPUs, as a sentence's end; "" if none
+        does.
+        """
         return reason(confining(view, cpus, cgroup=self._cgroup, proc=self._proc))
 
     def _leftover_cpus(self, view: ContainerView) -> CPUSet | None:
@@ -115,8 +115,9 @@ class HostKernel:
         return self._read_upwards(hierarchy, directory, view.id)
 
     def _read_upwards(self, hierarchy: Hierarchy, directory: str, id: str) -> CPUSet | None:
-        """The CPUs of a cgroup, or of the nearest ancestor that has some. Only the own file of the container with this
-        id is remembered.
+        """Return the CPUs of a cgroup, or of the nearest ancestor that has some; None if none has.
+
+        Only the own file of the container with this id is remembered.
         """
         at = directory
         while True:
@@ -133,7 +134,7 @@ class HostKernel:
 
 
 def _read_cpus(path: str) -> CPUSet | None:
-    """Return the set in a cgroup's file; None where it is empty, gone, or not a list."""
+    """Return the set in a cgroup's file; None if it is empty, gone, or not a list."""
     try:
         return CPUSet.parse((read(path) or b"").decode("ascii")) or None
     except (UnicodeDecodeError, CPUSetError):

@@ -1,17 +1,17 @@
-"""Repair of what CPUs that went offline leave behind on cgroup v1.
+"""Repair of the effects of offlined CPUs on cgroup v1.
 
-On v1 a CPU that goes offline is taken from `cpuset.cpus` of every group, for good: it does not come back with the CPU.
-A group that loses its last CPU has its processes moved to the nearest ancestor that has some, and they stay there, next
+On v1 an offlined CPU is removed from `cpuset.cpus` of every group permanently: it does not return with the CPU. The
+processes of a group that loses its last CPU are moved to the nearest ancestor that has some, and they stay there, next
 to all others, when the group gets CPUs again (cpuset(7); tests/live/test_astray.py). So:
 
-1. From the root down, the groups above containers get CPUs back: an engine's own group all of the root's; one made by
-   hand no more than it was seen to have, as it may be small on purpose. Containers' own groups are not changed here: a
-   decision says what they get, and the engine writes it.
-2. Processes that fell out of their container's group are found by its groups in other hierarchies, which no CPU
-   concerns, and return as soon as the group has CPUs.
+1. From the root down, the groups above containers regain CPUs: an engine's own group regains all of the root's; a
+  group made by hand only those that it was seen to have, as it may be small on purpose. Containers' own groups are not
+  changed here: a decision determines their CPUs, and the engine writes them.
+2. Processes that fell out of their container's group are found by its groups in other hierarchies, which CPUs do not
+  affect, and return as soon as the group has CPUs.
 
 Calling it again changes nothing more. It needs a writable /sys/fs/cgroup, and the host's process ids: without these, a
-container whose group was seen without CPUs is taken to be astray until its next start.
+container whose group was seen without CPUs is assumed to be astray until its next start.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class Mender:
     def has_strayed(self, hierarchy: Hierarchy, directory: str, view: ContainerView) -> bool:
         """Return whether a live container's processes are not in this group of its own, but in one above it.
 
-        Where they are not visible, that is so from when the group was seen without CPUs until the next start.
+        If they are not visible, that is assumed from the time when the group was seen without CPUs until the next
+        start.
         """
         if read(f"{directory}/cgroup.procs"):
             self._emptied.pop(view.id, None)
@@ -81,7 +82,7 @@ class Mender:
         return [(part[1], part[2]) for part in parts if len(part) == 3]
 
     def _widen(self, hierarchy: Hierarchy, directories: list[str]) -> list[Astray]:
-        """1. The parents, from the root down: none may have a CPU that the one above it lacks."""
+        """Give the parents CPUs back, from the root down: none may have a CPU that the one above it lacks (1)."""
         ceiling = _cpus(hierarchy.root)
         returned = EMPTY if self._ceiling is None else ceiling - self._ceiling
         self._ceiling = ceiling
@@ -104,7 +105,7 @@ class Mender:
     def _bring_home(
         self, hierarchy: Hierarchy, others: list[Hierarchy], view: ContainerView, directory: str
     ) -> Astray | None:
-        """2. Move a container's processes back into its group. Return why that failed; "" if it did not."""
+        """Move a container's processes back into its group (2). Return why that failed; None if it did not."""
         places = [place for each in others if (place := find_directory(each, view, self._proc))]
         if not _cpus(directory):
             self._emptied[view.id] = view.started_at
@@ -123,7 +124,7 @@ class Mender:
 
 
 def _names(paths: list[tuple[str, str]], id: str) -> bool:
-    """Return whether these are the groups of the container with this id: the same number may be another's process."""
+    """Return whether these are the groups of the container with this id: a process ID may have been reused."""
     return any(id in path for _, path in paths)
 
 
@@ -132,7 +133,7 @@ def _directory(hierarchy: Hierarchy, view: ContainerView, proc: str) -> str | No
 
 
 def _others(mount: str) -> list[Hierarchy]:
-    """Return the other hierarchies that are mounted, v2 on a hybrid host among them."""
+    """Return the other mounted hierarchies, including v2 on a hybrid host."""
     v1 = (v1_hierarchy(mount, name, "cgroup.procs") for name in _OTHERS)
     return [each for each in (*v1, v2_hierarchy(mount)) if each]
 
@@ -168,7 +169,7 @@ def _move(processes: list[int], directory: str) -> str:
 
 
 def _cpus(directory: str) -> CPUSet:
-    """Return the CPUs that a group has; none where that cannot be read."""
+    """Return the CPUs that a group has; none if that cannot be read."""
     try:
         return CPUSet.parse((read(f"{directory}/cpuset.cpus") or b"").decode("ascii", "replace"))
     except CPUSetError:

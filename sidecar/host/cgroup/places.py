@@ -1,10 +1,10 @@
 """Where a container's cgroup is: the mounted hierarchies, and the places where engines put a container in them.
 
 On v1 each controller has a hierarchy of its own (some share one, like `cpu,cpuacct`); on v2 there is one for all; and
-hybrid hosts have v2 besides, without the controllers that v1 has. A container's path is usually the same in all.
+hybrid hosts also have v2, without the controllers that v1 has. A container's path is usually the same in all.
 
-The container's cgroup is where the engine says, or else looked for by its id in the places where engines put it. Where
-it is none of these, and the host's processes are visible, /proc/PID/cgroup tells; it is believed only if it names the
+The container's cgroup is where the engine reports it, or else it is looked for by its id in the engines' usual places.
+Failing that, if the host's processes are visible, /proc/PID/cgroup shows it; it is trusted only if it contains the
 container's ID, since in a container of ours the same PID may be another process.
 """
 
@@ -36,13 +36,14 @@ class Hierarchy(NamedTuple):
 
 
 def has_place(view: ContainerView) -> bool:
-    """Return whether a container may have a cgroup now. Nothing but a full id ever becomes part of a path."""
+    """Return whether a container may have a cgroup now. Only a full id ever becomes part of a path."""
     return view.phase.is_live and _ID.fullmatch(view.id) is not None
 
 
 def v1_hierarchy(base: str | Path, controller: str, marker: str) -> Hierarchy | None:
-    """The v1 hierarchy of a controller below a mount of /sys/fs/cgroup, or this mount itself; `marker` is a file that
-    only this controller has there. None where there is none.
+    """Return the v1 hierarchy of a controller below a mount of /sys/fs/cgroup, or this mount itself; None without one.
+
+    `marker` is a file that only this controller has there.
     """
     for path in (f"{base}/{controller}", f"{base}/cpu,cpuacct", f"{base}/cpuacct,cpu", str(base)):
         if os.path.exists(f"{path}/{marker}") and os.path.exists(f"{path}/tasks"):
@@ -60,7 +61,7 @@ def v2_hierarchy(base: str | Path, controller: str = "") -> Hierarchy | None:
 
 
 def find_directory(hierarchy: Hierarchy, view: ContainerView, proc: str) -> str | None:
-    """Return the directory of a container's cgroup; None where it has none that can be seen."""
+    """Return the directory of a container's cgroup; None if it has no visible one."""
     for directory in _candidates(hierarchy, view, proc):
         if os.path.isdir(directory):
             return directory
@@ -68,7 +69,7 @@ def find_directory(hierarchy: Hierarchy, view: ContainerView, proc: str) -> str 
 
 
 def read(path: str) -> bytes | None:
-    """Return what a kernel's file says now; None where it is gone, or does not answer."""
+    """Return the content of a kernel's file; None if it is gone, or cannot be read."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -80,10 +81,10 @@ def read(path: str) -> bytes | None:
 
 
 def _candidates(hierarchy: Hierarchy, view: ContainerView, proc: str) -> Iterator[str]:
-    """Yield where the container's cgroup may be, likeliest first."""
+    """Yield the possible places of the container's cgroup, likeliest first."""
     id = view.id
     if (told := view.cgroup.strip("/")) and _PARENT.fullmatch(told) and ".." not in told.split("/"):
-        # crun, as below; a group that has none of that is itself the place.
+        # crun, as below; a group without such a child is itself the place.
         if told.endswith(f"libpod-{id}.scope"):
             yield f"{hierarchy.root}/{told}/container"
         yield f"{hierarchy.root}/{told}"
@@ -114,14 +115,14 @@ def _path_from_proc(hierarchy: Hierarchy, view: ContainerView, proc: str) -> str
         controllers, _, path = rest.partition(":")
         is_v2 = number == "0" and not controllers
         ours = is_v2 if hierarchy.version == 2 else hierarchy.controller in controllers.split(",")
-        # ".." is what a foreign cgroup looks like from inside a cgroup namespace: nothing to be found by.
+        # A foreign cgroup looks like ".." from inside a cgroup namespace: useless for a search.
         if ours and view.id in path and path.startswith("/") and ".." not in path.split("/"):
             return path
     return None
 
 
 def _parents(cgroup_parent: str) -> Iterator[str]:
-    """Yield the parent that was asked for, then the engines' defaults, each as a path below the hierarchy's root."""
+    """Yield the requested parent, then the engines' defaults, each as a path below the hierarchy's root."""
     asked = cgroup_parent.strip("/")
     if asked and _PARENT.fullmatch(asked) and ".." not in asked.split("/"):
         if asked.endswith(".slice") and "/" not in asked:

@@ -1,8 +1,8 @@
 """The cgroup that confines the shared pool on cgroup v2: a slice of systemd's, or a plain group.
 
 Under the systemd driver it is written as a property of its unit, at run time: that survives `systemctl daemon-reload`,
-exists before the slice has its first member, and ends with a reboot. systemd owns the files below: what is written to
-them past it is undone when it next has reason to write. Under the cgroupfs driver no other program writes the file.
+exists before the slice has its first member, and ends with a reboot. systemd owns the files below: it undoes foreign
+writes to them at its own next write. Under the cgroupfs driver no other program writes the file.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from state.cpuset import EMPTY, CPUSet
 from state.errors import CPUSetError
 
 IN_FORCE_SECONDS: Final = 5.0
-"""How long systemd may take from its answer to the write, which it does when its queue is empty."""
+"""How long systemd may take from its answer to the write, which follows when its queue is empty."""
 
 _POLL_SECONDS: Final = 0.001
-"""Between two looks at whether it did: the write takes a millisecond."""
+"""Between two looks for the write: it takes a millisecond."""
 
 
 class Units(Protocol):
     """The units' properties, from systemd: see `unit_properties`."""
 
     async def allowed_cpus(self, unit: str) -> CPUSet:
-        """Return the unit's AllowedCPUs; the empty set where it has none."""
+        """Return the unit's AllowedCPUs; the empty set if it has none."""
 
     async def allow_cpus(self, unit: str, cpus: CPUSet) -> None:
-        """Set them, until the next reboot."""
+        """Set a unit's AllowedCPUs, until the next reboot."""
 
 
 class _GroupFiles:
-    """What both kinds of group read: where the group is, and which containers are in it."""
+    """The part that both kinds of group read: where the group is, and which containers are in it."""
 
     def __init__(self, name: str, path: str, *, cgroup: str | Path, proc: str | Path) -> None:
         self.name = name
@@ -54,7 +54,7 @@ class _GroupFiles:
         return self._directory is not None and os.path.isdir(self._directory)
 
     def whereabouts(self, view: ContainerView) -> str:
-        """Return the path of a container's cgroup, "" where none is seen, or only one without processes."""
+        """Return the path of a container's cgroup, "" if none is visible, or only one without processes."""
         hierarchy = v2_hierarchy(self._root, "cpuset")
         if hierarchy is None:
             return ""
@@ -101,7 +101,7 @@ class SystemdGroup(_GroupFiles):
         self._units = units
 
     def check(self, info: EngineInfo) -> None:
-        """Check that the engine's driver is systemd's, on v2. EngineLacks."""
+        """Check that the engine's driver is systemd's, on v2. Raise EngineLacks."""
         self._check(info, "systemd", 'the path of a cgroup, like shared_slice = "/sidecar-shared"')
 
     async def cpus(self) -> str:
@@ -114,7 +114,7 @@ class SystemdGroup(_GroupFiles):
         """Set the property, and wait until the kernel has it."""
         await self._units.allow_cpus(self.name, cpus)
         with trio.move_on_after(IN_FORCE_SECONDS):
-            # Nothing tells when the kernel's file has changed.
+            # No event reports a change of the kernel's file.
             while self.exists() and _cpus(f"{self._directory}/cpuset.cpus") != cpus:  # noqa: ASYNC110
                 await trio.sleep(_POLL_SECONDS)
             return
@@ -129,7 +129,7 @@ class PlainGroup(_GroupFiles):
         super().__init__(name, f"/{name.strip('/')}", cgroup=cgroup, proc=proc)
 
     def check(self, info: EngineInfo) -> None:
-        """Check that the engine's driver is cgroupfs, on v2. EngineLacks."""
+        """Check that the engine's driver is cgroupfs, on v2. Raise EngineLacks."""
         self._check(info, "cgroupfs", 'the name of a slice, like shared_slice = "sidecar-shared.slice"')
 
     async def cpus(self) -> str:
@@ -158,7 +158,7 @@ class PlainGroup(_GroupFiles):
 
 
 def _translated(error: OSError, at: str) -> EngineError:
-    """Return a write to cgroupfs that failed, by what may be done about it."""
+    """Return our error for a failed write to cgroupfs, by what can be done about it."""
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return EngineLacks(
             f"{at} cannot be written: {files.reason(error)}: run as root, and mount /sys/fs/cgroup writable into the "

@@ -11,8 +11,8 @@ started without it (`psi=0`), or if `cgroup.pressure` is 0 (cgroups(7), the kern
 against a real kernel in tests/host/cgroup/test_usage.py).
 
 Opening a file costs more than reading it (docs/performance.md), so the files of a bounded number of containers are kept
-open. When a container ends, its cgroup is removed, and the files that were open answer ENODEV: it is then looked for
-again, as at another start. Open files do not prevent the removal of a cgroup.
+open. When a container ends, its cgroup is removed, and the files that were open answer ENODEV: the cgroup is then
+looked for again, as at another start. Open files do not prevent the removal of a cgroup.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sidecar.decide.facts import ContainerView
 from sidecar.host.cgroup.places import CGROUP, find_directory, has_place, v1_hierarchy, v2_hierarchy
 
 KEPT: Final = 200
-"""Containers whose files are kept open, up to three each: with the usual limit of 1024 open files, much is left."""
+"""Containers whose files are kept open, up to three each: well below the usual limit of 1024 open files."""
 
 _READ_BYTES: Final = 64 * 1024
 
@@ -39,14 +39,14 @@ _PRESSURE: Final = re.compile(rb"some avg10=(\d+\.\d+) .*total=(\d+)$", re.MULTI
 
 
 class _File:
-    """A file of the kernel, perhaps open; "" is the path of none."""
+    """A file of the kernel, perhaps open; the path "" means no file."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._opened: int | None = None
 
     def read(self, *, keep: bool) -> bytes:
-        """Return what it says now; nothing where it does not answer. `keep` leaves it open."""
+        """Return its present content; nothing if it cannot be read. `keep` leaves it open."""
         if not self._path:
             return b""
         try:
@@ -77,7 +77,7 @@ class _Counters(NamedTuple):
     pressure: _File
 
     def read(self) -> Usage | None:
-        """Return what they say; None where they do not tell the CPU time."""
+        """Return their values; None if they do not contain the CPU time."""
         keep = self.keep
         content = self.used.read(keep=keep)
         if self.stat is None:
@@ -106,15 +106,15 @@ class HostUsages:
     """The kernel's counters on this host, below given roots; satisfies the port `Usages`."""
 
     def __init__(self, *, cgroup: str | Path = CGROUP, proc: str | Path = "/proc", kept: int | None = None) -> None:
-        """`kept`: the files of how many containers are kept open."""
+        """Begin without open files; `kept` is the number of containers whose files are kept open."""
         self._cgroup = str(cgroup)
         self._proc = str(proc)
-        # No more than half of what this process may open.
+        # At most half of what this process may open.
         self._kept = min(KEPT, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 6) if kept is None else kept
         self._known: dict[str, _Counters] = {}
 
     def usage(self, view: ContainerView) -> Usage | None:
-        """Return what a live container has used so far; None where it is not live or cannot be read."""
+        """Return what a live container has used so far; None if it is not live or cannot be read."""
         known, start = self._known.get(view.id), (view.started_at, view.pid)
         if known and view.phase.is_live and known.start == start and (usage := known.read()):
             return usage
@@ -128,7 +128,7 @@ class HostUsages:
         return usage
 
     def retain(self, containers: Collection[str]) -> None:
-        """Forget all but these, and close the files of the others."""
+        """Forget all containers but these, and close the files of the others."""
         for id in self._known.keys() - set(containers):
             self._forget(id)
 

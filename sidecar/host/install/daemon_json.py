@@ -1,8 +1,9 @@
-"""The Docker daemon's configuration file: read, changed by single keys, and written back with all else unchanged.
+"""The Docker daemon's configuration file: read, changed by single keys, and written back with everything else
+unchanged.
 
 dockerd reads it at its start, and part of it on SIGHUP; it refuses to start if the file is not JSON, or if a key is
-both there and among its flags. So nothing is written that is not understood first: a file that is not a JSON object, or
-has a key twice, is left alone and reported.
+both there and among its flags. So a file is changed only if it was understood: one that is not a JSON object, or has a
+key twice, is left alone and reported.
 
 A key is a path: ("cgroup-parent",), or ("runtimes", "cpuset") for one entry of a table.
 """
@@ -50,7 +51,7 @@ class Written(NamedTuple):
 
 
 def read_daemon_json(path: str = DAEMON_JSON) -> DaemonJson:
-    """Return the file at `path`; a missing or empty one has no settings. ConfigError if it is not a JSON object."""
+    """Return the file at `path`; a missing or empty one has no settings. Raise ConfigError if it is no JSON object."""
     real = os.path.realpath(path)
     if not os.path.lexists(real):
         return DaemonJson(real, None, {})
@@ -60,7 +61,7 @@ def read_daemon_json(path: str = DAEMON_JSON) -> DaemonJson:
 
 
 def decode_settings(content: bytes, path: str) -> dict[str, Any]:
-    """Return the settings in a daemon.json, in order. ConfigError, with the place, if it is not an object."""
+    """Return the settings in a daemon.json, in order. Raise ConfigError, with the place, if it is not an object."""
     left_alone = "nothing was changed: correct it first"
     try:
         text = content.decode("utf-8-sig")
@@ -88,7 +89,7 @@ def value_at(settings: Mapping[str, Any], keys: Keys) -> Any:
 
 
 def with_value(settings: Mapping[str, Any], keys: Keys, value: Any) -> dict[str, Any]:
-    """Return the settings with this value at a key. ConfigError where a table is needed and something else stands."""
+    """Return the settings with this value at a key. Raise ConfigError if a needed table is something else."""
     first, *rest = keys
     changed = dict(settings)
     if not rest:
@@ -116,7 +117,7 @@ def without(settings: Mapping[str, Any], keys: Keys) -> dict[str, Any]:
 
 
 def encode_settings(settings: Mapping[str, Any], like: bytes | None = None) -> bytes:
-    """Return the settings as JSON, indented as the bytes that they came from are."""
+    """Return the settings as JSON, with the indentation of the bytes that they came from."""
     found = _INDENT.search((like or b"").decode("utf-8", "replace"))
     return (json.dumps(settings, indent=found[1] if found else 2, ensure_ascii=False) + "\n").encode()
 
@@ -124,12 +125,12 @@ def encode_settings(settings: Mapping[str, Any], like: bytes | None = None) -> b
 def write_daemon_json(found: DaemonJson, settings: Mapping[str, Any]) -> Written:
     """Replace the file, in one step and synced; the old content is kept beside it.
 
-    1. Nothing is done where they say the same.
+    1. Nothing is done if the settings are the same.
     2. A file that changed since it was read is left alone: ConfigError.
     3. The old content goes into the backup, with the old file's mode.
-    4. The new content takes its place; where nothing is left to say, the file goes.
+    4. The new content takes its place; without any settings left, the file is removed.
 
-    StateError or StateUnwritable where it cannot be written: what was there stands.
+    Raise StateError or StateUnwritable if it cannot be written: the old content stands.
     """
     if settings == found.settings:
         return Written(found.path, changed=False, backup="")  # (1)

@@ -1,7 +1,7 @@
 """The files of the strict start on the host: the runtime `cpuset-runc`, its program and settings, and Podman's.
 
-What is installed and what is removed is one list, so that the second undoes the first. Everything is below `root`, the
-host's file system: `/`, or wherever a container has it mounted; paths inside the files are the host's own.
+Installation and removal use one list, so that the second undoes the first. Everything is below `root`, the host's file
+system: `/`, or its mount in a container; paths inside the files are the host's own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from state import files
 from state.errors import FileUnreadable, FileUnwritable
 
 USUAL: Final = "/usr/local"
-"""Where programs go that are not the distribution's."""
+"""Where programs go that do not belong to the distribution."""
 
 _MODULES: Final = ("__init__.py", "bundle.py", "front.py")
 _FOUND_IN: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -34,8 +34,9 @@ SUPPORTS_JSON: Final = ("crun", "runc", "kata", "runsc", "youki", "krun", STRICT
 
 
 class Places(msgspec.Struct, frozen=True):
-    """Where everything is: below `prefix`, and below `podman` what Podman reads. Settings are in /etc for the usual
-    prefix.
+    """Where everything is: below `prefix`, and below `podman` the files that Podman reads. For the usual prefix,
+    settings
+    are in /etc.
     """
 
     prefix: str = USUAL
@@ -53,7 +54,7 @@ class Places(msgspec.Struct, frozen=True):
 
     @property
     def library(self) -> str:
-        """What is ours of the library's folder."""
+        """Our part of the library's folder."""
         return f"{self.prefix}/lib/cpuset-sidecar"
 
     @property
@@ -68,12 +69,12 @@ class Places(msgspec.Struct, frozen=True):
 
     @property
     def podman_settings(self) -> str:
-        """How Podman knows the runtime."""
+        """The file by which Podman knows the runtime."""
         return f"{self.podman}/containers.conf.d/50-cpuset-sidecar.conf"
 
     @property
     def podman_hook(self) -> str:
-        """How Podman knows the hook."""
+        """The file by which Podman knows the hook."""
         return f"{self.podman}/oci/hooks.d/50-cpuset-sidecar.json"
 
 
@@ -90,7 +91,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Planned(msgspec.Struct, frozen=True):
-    """One planned file; without content it is to be removed."""
+    """One planned file; without content it is removed."""
 
     path: str
     content: bytes | None
@@ -98,7 +99,7 @@ class Planned(msgspec.Struct, frozen=True):
 
 
 def runtime_files(places: Places, made: Installation) -> Iterator[Planned]:
-    """Yield the runtime, which both engines use; its script last, when all that it needs is there."""
+    """Yield the runtime's files, which both engines use; its script last, after everything that it needs."""
     package = package_files("sidecar.runtime")
     for name in _MODULES:
         yield Planned(f"{places.package}/{name}", package.joinpath(name).read_bytes())
@@ -107,7 +108,7 @@ def runtime_files(places: Places, made: Installation) -> Iterator[Planned]:
 
 
 def podman_files(places: Places, *, with_hook: bool) -> Iterator[Planned]:
-    """Yield how Podman knows the runtime; and the hook, where that is wanted."""
+    """Yield the file by which Podman knows the runtime, and with `with_hook` those of the hook."""
     supports = ", ".join(f'"{name}"' for name in SUPPORTS_JSON)
     lines = ["# Written by `cpuset-sidecar install-runtime`.", "[engine]", f"runtime_supports_json = [{supports}]"]
     if with_hook:
@@ -119,19 +120,19 @@ def podman_files(places: Places, *, with_hook: bool) -> Iterator[Planned]:
 
 
 def all_gone(places: Places) -> Iterator[Planned]:
-    """Every file that any installation makes here, to be removed; the script first."""
+    """Yield every file that any installation makes here, to be removed; the script first."""
     first = (places.runtime, places.hook, places.podman_hook, places.podman_settings, places.settings)
     for path in (*first, *(f"{places.package}/{name}" for name in _MODULES)):
         yield Planned(path, None)
 
 
 def changes(root: str, wanted: Iterator[Planned]) -> list[Planned]:
-    """Return those of the files that are not as they are to be. StateError where one cannot be read."""
+    """Return the files that differ from what is planned. Raise StateError if one cannot be read."""
     return [each for each in wanted if not _is_so(root, each)]
 
 
 def carry_out(root: str, planned: list[Planned]) -> None:
-    """Write and remove them, each in one step. StateError if one fails."""
+    """Write and remove files, each in one step. Raise StateError if one fails."""
     for each in planned:
         folder, name = os.path.split(_below(root, each.path))
         if each.content is None:
@@ -156,8 +157,8 @@ def remove_directories(root: str, places: Places) -> None:
 
 
 def find_real(root: str, wanted: str) -> str:
-    """Return the real runtime, by name or path; for `auto` the first of runc and crun. ConfigError where it is not
-    there.
+    """Return the real runtime, by name or path; for `auto` the first of runc and crun. Raise ConfigError if it is
+    missing.
     """
     names = ("runc", "crun") if wanted == "auto" else (wanted,)
     for name in names:
@@ -169,7 +170,7 @@ def find_real(root: str, wanted: str) -> str:
 
 
 def find_python(root: str, wanted: str) -> str:
-    """Return the host's Python, which no version manager stands in front of. ConfigError where there is none."""
+    """Return the host's Python, not a version manager's. Raise ConfigError if there is none."""
     for name in (wanted,) if wanted else ("/usr/bin/python3", "/usr/local/bin/python3", "/bin/python3"):
         if found := _program(root, name):
             return found
@@ -180,10 +181,10 @@ def find_python(root: str, wanted: str) -> str:
 
 
 def _program(root: str, name: str) -> str:
-    """Return a program's path as the host says it; "" where there is none."""
+    """Return a program's path on the host; "" if there is none."""
     for path in (name,) if name.startswith("/") else tuple(f"{place}/{name}" for place in _FOUND_IN):
         real = _below(root, path)
-        # A link of the host's may point to nowhere from here.
+        # A link on the host may point to nowhere from here.
         if os.path.islink(real) and root != "/":
             real = _below(root, os.path.join(os.path.dirname(path), os.readlink(real)))
         if os.path.isfile(real) and os.stat(real).st_mode & stat.S_IXUSR:

@@ -1,10 +1,10 @@
 """The caches of a machine, level by level.
 
-1. Of each CPU the directories index0, index1, ... are read, each a cache with a level and a type; instruction caches
-   are passed over. An index, or a level, that a lower CPU's list shares with this CPU is not read again.
-2. A cache with an empty list of sharers is its core's own: old Itaniums report that. One that names
-   others, and not the CPU itself, is not believed.
-3. Ids are the kernel's where it tells them for a whole level, each once; else the lowest CPUs.
+1. For each CPU the directories index0, index1, ... are read, each a cache with a level and a type; instruction caches
+   are skipped. An index, or a level, that a lower CPU's list shares with this CPU is not read again.
+2. A cache with an empty list of sharers is its core's own: old Itaniums report that. A list that names other CPUs, and
+   not the CPU itself, is ignored.
+3. Ids are the kernel's if it reports them for a whole level, each once; else the lowest CPUs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from state.cpuset import CPUSet
 from state.topology import CacheLevel, Group
 
 _MAX_INDEX: Final = 15
-"""Caches of one CPU that are looked at: real ones have up to five."""
+"""Caches of one CPU that are read: real ones have up to five."""
 
 _MAX_LEVEL: Final = 9
 
@@ -31,7 +31,7 @@ class _Cache(msgspec.Struct, frozen=True):
 
 
 class _Level(msgspec.Struct):
-    """The caches of one level, while they are found."""
+    """The caches of one level, while they are collected."""
 
     caches: list[_Cache]
     covered: int = 0
@@ -39,14 +39,14 @@ class _Level(msgspec.Struct):
 
 
 def cache_levels(told: MachineFiles, cpu_dir: str, online: CPUSet, cores: list[CPUSet]) -> tuple[CacheLevel, ...]:
-    """Return the data and unified caches of each level; none where none are told."""
+    """Return the data and unified caches of each level; none if none are reported."""
     levels: dict[int, _Level] = {}
-    # 1. By index, the CPUs that some lower CPU's cache of that index is shared with.
+    # 1. By index, the CPUs that share a lower CPU's cache of that index.
     shared_at: dict[int, int] = {}
     # The kernel numbers data before instructions, so an index and a level have one type on all CPUs.
     types: dict[tuple[int, int], str | None] = {}
     value = told.files.value
-    # A directory that tells no level is as good as not there: a record does not have it.
+    # A directory without a level counts as missing: a record does not have it.
     first = f"{cpu_dir}/cpu{online.lowest()}/cache"
     listed = (n for n in numbered(told.files, first, "index") if n <= _MAX_INDEX)
     known = max((n for n in listed if value(f"{first}/index{n}/level") is not None), default=-1)
@@ -60,7 +60,7 @@ def cache_levels(told: MachineFiles, cpu_dir: str, online: CPUSet, cores: list[C
             at = f"{cpu_dir}/cpu{cpu}/cache/index{index}"
             text = value(f"{at}/level")
             if text is None:
-                # Past what the first CPU has, the first gap is the end.
+                # Beyond the first CPU's last one, the first gap is the end.
                 if index > known:
                     break
                 continue
@@ -101,7 +101,7 @@ def _sharing(told: MachineFiles, at: str, cpu: int, cores: list[CPUSet]) -> CPUS
 
 
 def _identified(told: MachineFiles, caches: list[_Cache], *, ask: bool) -> tuple[Group, ...]:
-    """3. The caches as groups, ascending by lowest CPU. `ask` is whether to look for the kernel's ids at all."""
+    """Return the caches as groups, ascending by lowest CPU (3). `ask`: whether to look for the kernel's ids at all."""
     ids = [told.number(f"{cache.at}/id") for cache in caches] if ask else []
     kernels = [id for id in ids if id is not None]
     if len(set(kernels)) != len(caches):

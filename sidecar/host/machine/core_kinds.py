@@ -1,7 +1,7 @@
 """Which cores are fast and which are small: Intel's hybrid machines by name, all others by the kernel's capacities.
 
 The kernel's `cpu_capacity` (Documentation/scheduler/sched-capacity.rst) is relative, the fastest core being 1024. Cores
-of one kind may differ by a few per cent, where the firmware favours some of them: only a gap makes another kind.
+of one kind may differ by a few per cent, as the firmware favours some of them: only a gap makes another kind.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SAME: Final = 0.9
 
 
 def kinds(told: MachineFiles, cpu_dir: str, online: CPUSet, cores: list[CPUSet]) -> tuple[Kind, ...]:
-    """Return the kinds of cores, fastest first, each CPU in one; none where all are alike, or nothing is told."""
+    """Return the kinds of cores, fastest first, each CPU in one; none if all are alike, or nothing is reported."""
     capacities = _capacities(told, cpu_dir, cores)
     found = _hybrid(told, cpu_dir, online, capacities) or _by_gaps(capacities)
     if len(found) < 2:
@@ -40,12 +40,12 @@ def kinds(told: MachineFiles, cpu_dir: str, online: CPUSet, cores: list[CPUSet])
 
 
 def _capacities(told: MachineFiles, cpu_dir: str, cores: list[CPUSet]) -> dict[CPUSet, int]:
-    """Return the capacity of each core that tells it."""
+    """Return the capacity of each core that reports it."""
 
     def capacity(cpu: int) -> int | None:
         return told.number(f"{cpu_dir}/cpu{cpu}/cpu_capacity")
 
-    # Most machines tell none at all, and the first and the last core know.
+    # Most machines report none at all, and the first and the last core suffice to find out.
     if capacity(cores[0].lowest()) is None and capacity(cores[-1].lowest()) is None:
         return {}
     by_core = ((core, capacity(core.lowest())) for core in cores)
@@ -65,7 +65,7 @@ def _hybrid(
     found: list[tuple[int, CPUSet]] = []
     for cpus in named if len(named) > 1 else ():
         capacity = max((number for core, number in capacities.items() if core <= cpus), default=0)
-        # Kernels before 6.12 tell no capacity on x86; the firmware's figure is on a scale of its own, the same for all.
+        # Kernels before 6.12 report no capacity on x86; the firmware's figure has a scale of its own, the same for all.
         capacity = capacity or told.number(f"{cpu_dir}/cpu{cpus.lowest()}/acpi_cppc/highest_perf") or 0
         found.append((min(capacity, found[-1][0]) if found else capacity, cpus))
     return found

@@ -1,10 +1,10 @@
 """Which CPUs are near which device: PCI functions, network interfaces, block devices; by the kernel's `local_cpulist`.
 
 Only PCI functions have that file. An interface or a disk is as near as the nearest directory above it that has one, so
-a virtio disk, or an NVMe name space, is where its controller is. What sits on no bus (bridges, loops, bonds, the
+a virtio disk, or an NVMe name space, is where its controller is. A device on no bus (bridges, loops, bonds, the
 interfaces of containers) is near nothing, and is left out.
 
-In a record each stands under one path, whatever the way to it was on the machine:
+In a record each device has one path, whatever the way to it was on the machine:
 `bus/pci/devices/0000:3b:00.0/local_cpulist`, `class/net/eth0/device/local_cpulist`, `block/sda/device/local_cpulist`.
 """
 
@@ -28,15 +28,16 @@ _PCI_ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 _NAME: Final = re.compile(NAME)
 
 _MAX_OF_A_SORT: Final = 4096
-"""Names looked at of each sort of device: a host of many virtual functions has a thousand."""
+"""Names read of each sort of device: a host of many virtual functions has a thousand."""
 
 _MAX_DEPTH: Final = 16
-"""Directories above a device that are looked at: bridges behind bridges make about ten."""
+"""Directories above a device that are read: bridges behind bridges make about ten."""
 
 
 def devices(told: MachineFiles, online: CPUSet) -> dict[str, CPUSet]:
-    """Return the online CPUs near each device, by its PCI address, interface or disk name. Without those that tell of
-    none.
+    """Return the online CPUs near each device, by its PCI address, interface or disk name.
+
+    Devices without such CPUs are left out.
     """
     found: dict[str, CPUSet] = {}
     for path, text in local_lists(told.files).items():
@@ -48,9 +49,9 @@ def devices(told: MachineFiles, online: CPUSet) -> dict[str, CPUSet]:
 
 
 def local_lists(files: Files) -> dict[str, str]:
-    """Return the list that each device has, or has from above it, by the path under which a record has it."""
+    """Return the list of each device, its own or one from above it, by its path in a record."""
     found = _pci(files)
-    # Directories that were looked at already: a card of a hundred interfaces sits below one.
+    # Directories that were already read: a card of a hundred interfaces sits below one.
     seen: dict[str, str | None] = {}
     for directory in (NET_DIR, BLOCK_DIR):
         for name in files.children(directory)[:_MAX_OF_A_SORT]:
@@ -60,7 +61,7 @@ def local_lists(files: Files) -> dict[str, str]:
 
 
 def _pci(files: Files) -> dict[str, str]:
-    """Return the list of each PCI function: of the bus, or, where a copy has no bus, of the tree of bridges."""
+    """Return the list of each PCI function: from the bus, or, if a copy has no bus, from the tree of bridges."""
     found: dict[str, str] = {}
     for name in files.children(PCI_DIR)[:_MAX_OF_A_SORT]:
         path = f"{PCI_DIR}/{name}/local_cpulist"
@@ -81,7 +82,7 @@ def _pci(files: Files) -> dict[str, str]:
 
 
 def _nearest(files: Files, path: str, seen: dict[str, str | None]) -> str | None:
-    """Return the nearest list at or above a device; None where it sits on no bus."""
+    """Return the nearest list at or above a device; None if it sits on no bus."""
     target = files.target(path) or files.target(f"{path}/device")
     if target is None:
         return files.value(f"{path}/device/local_cpulist")

@@ -1,5 +1,6 @@
-"""Levels of a machine, whoever told of them: the last-level caches; and, for foreign descriptions, each online CPU in
-exactly one group of a level.
+"""Levels of a machine, from any source: the last-level caches; and, for foreign descriptions, each online CPU in
+exactly
+one group of a level.
 """
 
 from __future__ import annotations
@@ -12,17 +13,18 @@ from state.cpuset import EMPTY, CPUSet, union
 from state.topology import CacheLevel, Group
 
 LAST_LEVELS: Final = 3
-"""From this level on a cache counts as a last-level one even where it is one core's own, as for the kubelet."""
+"""From this level on a cache counts as a last-level one even if it belongs to one core, as in the kubelet."""
 
 Told = tuple[int | None, CPUSet]
-"""A group as a document tells it: its id, None where it has none, and its CPUs, online or not."""
+"""A group in a document: its id, None if it has none, and its CPUs, online or not."""
 
 
 def completed(told: Iterable[Told], online: CPUSet, level: str, notes: list[str]) -> dict[int, CPUSet]:
-    """Return the groups by id, with each online CPU once; {}, with a note, where none is told.
+    """Return the groups by id, with each online CPU once; {}, with a note, if there are none.
 
-    1. Of two groups that name a CPU the narrower has it, then the lower: a node without CPUs of its own may name
-       those that are near it.
+    1. If two groups name a CPU the narrower has it, then the lower: a node without CPUs of its own may name those that
+    are
+      near it.
     2. Ids that are missing or repeat are replaced by the lowest CPU of each group, for the whole level.
     3. CPUs in no group go to the lowest.
     """
@@ -65,11 +67,14 @@ def last_level(
     online: CPUSet,
     note: Callable[[str], None],
 ) -> dict[int, CPUSet] | None:
-    """The last-level caches by id, each CPU in one: of each CPU the one of its highest level, at level 2 or beyond.
+    """Return the last-level caches by id, each CPU in one: for each CPU the one of its highest level, at level 2 or
+    beyond.
 
-    None, with a note, where nowhere a cache is told that several cores share, and none of level 3 either: they tell
-    nothing that the cores do not, and each package counts as one, as for the kubelet. CPUs without a cache share one
-    with those of their package that have none either. By lowest CPU where not all are of one level: ids count at one.
+    Return None, with a note, if no cache is shared by several cores, and none is of level 3: such caches add nothing to
+    the
+    cores, and each package counts as one cache, as in the kubelet. CPUs without a cache share one with those of their
+    package that have none either. Ids are the lowest CPUs unless all are of one level: the kernel's are unique per
+    level.
     """
     instead = f"{'each package' if packages else 'the machine'} counts as one"
     beyond = [level for level in levels if level.level >= 2]
@@ -96,8 +101,9 @@ def last_level(
 def between(
     told: Iterable[Told], cores: list[CPUSet], packages: Mapping[int, CPUSet], online: CPUSet
 ) -> tuple[Group, ...]:
-    """A level between cores and packages, by lowest CPU; none where it does not hold every CPU once, in whole cores,
-    or is the cores or the packages again.
+    """Return a level between cores and packages, by lowest CPU.
+
+    Return none if it does not hold every CPU once, in whole cores, or if it equals the cores or the packages.
     """
     groups = {cpus & online for _, cpus in told} - {EMPTY}
     is_whole = all(core <= group or core.isdisjoint(group) for core in cores for group in groups)
@@ -108,12 +114,12 @@ def between(
 
 
 def _apart(told: Iterable[Told], online: CPUSet, level: str, notes: list[str]) -> list[Told]:
-    """Return the groups with online CPUs, none of which is in two."""
+    """Return the groups with online CPUs, made disjoint."""
     given = [(id, cpus & online) for id, cpus in told]
     kept, taken, disputed = [], EMPTY, EMPTY
     for id, cpus in sorted(given, key=lambda each: (len(each[1]), -1 if each[0] is None else each[0], each[1].mask)):
         if own := cpus - taken:
-            # A group that is a repetition, or only names what others have, is no group of its own.
+            # A repetition, or a group that only names CPUs of others, is no group of its own.
             disputed |= cpus & taken
             kept.append((id, own))
         taken |= cpus

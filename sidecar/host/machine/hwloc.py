@@ -1,13 +1,13 @@
 """Read a machine from hwloc's XML, as `lstopo machine.xml` writes it: the formats of hwloc 1 and of hwloc 2 and later.
 
-hwloc tells a tree of objects: packages, dies, groups, caches, cores, and processing units (PU), which are the CPUs.
+hwloc writes a tree of objects: packages, dies, groups, caches, cores, and processing units (PU), which are the CPUs.
 Each has the mask of its CPUs. In format 1 NUMA nodes are levels of that tree, caches are one type with a depth, and the
-root says which CPUs are online; since format 2 nodes hang beside the tree ("memory children"), each cache level is a
-type, and what is offline or not allowed to the program that looked is only in the complete mask. Devices stand below
-the object whose CPUs they are near.
+root lists the online CPUs. Since format 2 nodes hang beside the tree ("memory children"), each cache level is a type,
+and CPUs that are offline or not allowed to the writing program are only in the complete mask. Devices are below the
+object whose CPUs they are near.
 
-A file may come from anybody: a document type that brings declarations of its own is refused, nothing is fetched, and
-size, depth and the number of objects are bounded.
+A file may come from any source: a document type with declarations of its own is refused, nothing is fetched, and size,
+depth and the number of objects are bounded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LIMIT: Final = 64 * 1024 * 1024
 """Characters. A machine of 8192 CPUs, whose masks are 2 KiB each, takes 50 MiB."""
 
 DEPTH: Final = 100
-"""Elements within elements. PCI bridges may lie deep; no machine comes near."""
+"""Elements within elements. PCI bridges may lie deep; no machine comes near this limit."""
 
 OBJECTS: Final = 500_000
 """Elements. 8192 CPUs with cores and caches of their own take 60 thousand."""
@@ -47,7 +47,7 @@ _CORE_KINDS: Final = {"IntelCore": 1, "IntelAtom": 0}
 
 
 class _Object:
-    """An element with its attributes and what is below it; `text` is what it holds besides."""
+    """An element with its attributes and the elements below it; `text` is its text."""
 
     __slots__ = ("attributes", "below", "name", "text")
 
@@ -58,7 +58,7 @@ class _Object:
         self.text = ""
 
     def of(self, name: str) -> Iterator[_Object]:
-        """Return the elements of that name right below."""
+        """Return the elements of that name directly below."""
         return (each for each in self.below if each.name == name)
 
     @property
@@ -70,16 +70,16 @@ class _Object:
         return _number(self.attributes.get("os_index"))
 
     def cpus(self, name: str = "cpuset") -> CPUSet | None:
-        """Return a mask among the attributes; None where there is none."""
+        """Return a mask among the attributes; None if there is none."""
         text = self.attributes.get(name)
         return None if text is None else _mask(text)
 
 
 def read_hwloc(text: str) -> Topology:
-    """Return the machine in hwloc's XML. StateError if it is not that, or describes no machine."""
+    """Return the machine in hwloc's XML. Raise StateError if it is something else, or describes no machine."""
     root = _tree(text)
     machine = next(root.of("object"), None)
-    # The very first format called the root just that.
+    # The very first format named the root like that.
     if root.name not in {"topology", "root"} or machine is None:
         raise StateError("it is not hwloc's XML: it has no topology with an object")
     notes: list[str] = []
@@ -111,7 +111,7 @@ def read_hwloc(text: str) -> Topology:
 
 
 class _Seen:
-    """The objects of a machine that matter, by type, with the CPUs of each; and the devices with theirs."""
+    """The relevant objects of a machine, by type, with the CPUs of each; and the devices with theirs."""
 
     def __init__(self, machine: _Object) -> None:
         self.cpus = EMPTY
@@ -178,7 +178,7 @@ def _extras(
     packages: Mapping[int, CPUSet],
     online: CPUSet,
 ) -> dict[str, object]:
-    """Return what only some machines have."""
+    """Return the levels that only some machines have."""
     nodes = [each for each, _ in seen.objects.get("NUMANode", ())]
     groups = seen.objects.get("Group", ())
     clusters = [(each.index, cpus) for each, cpus in groups if each.attributes.get("subtype") == "Cluster"]
@@ -199,7 +199,7 @@ def _has_memory(node: _Object) -> bool:
 
 
 def _kinds(root: _Object, online: CPUSet) -> tuple[Kind, ...]:
-    """Kinds of cores that have a rank: Linux' capacity, or the kind's name, where the slower one's capacity is 0."""
+    """Return kinds of cores that have a rank: Linux' capacity, or the kind's name, with 0 for the slower one."""
     ranked: list[tuple[int, CPUSet]] = []
     for each in root.of("cpukind"):
         told = {one.attributes.get("name"): one.attributes.get("value", "") for one in each.of("info")}
@@ -214,7 +214,7 @@ def _kinds(root: _Object, online: CPUSet) -> tuple[Kind, ...]:
         return ()
     found: list[tuple[int, CPUSet]] = []
     for rank, cpus in sorted(ranked, key=lambda each: (-each[0], each[1].mask)):
-        # Cores of one kind may differ by a few per cent, where the firmware favours some of them.
+        # Cores of one kind may differ by a few per cent, as the firmware favours some of them.
         if found and rank >= found[-1][0] * _SAME:
             found[-1] = (rank, found[-1][1] | cpus)
         else:
@@ -226,7 +226,7 @@ def _kinds(root: _Object, online: CPUSet) -> tuple[Kind, ...]:
 
 
 def _distances(root: _Object, machine: _Object, nodes: list[_Object], depth: int) -> dict[int, dict[int, int]]:
-    """From node to node, as the firmware says it; empty where that is not told, or does not fit."""
+    """Return the firmware's distances from node to node; empty if they are missing, or do not fit."""
     by_gp = {each.attributes.get("gp_index"): each.index for each in nodes}
     for each in root.of("distances2"):
         if each.attributes.get("type") != "NUMANode" or each.attributes.get("name", "NUMALatency") != "NUMALatency":
@@ -280,7 +280,7 @@ def _word(text: str, longest: int) -> int:
 
 
 def _number(text: str | None) -> int | None:
-    """Return a number below 2**63; None for what is missing, or unknown (4294967295)."""
+    """Return a number below 2**63; None if it is missing, or unknown (4294967295)."""
     if text is None or not (text.isascii() and text.isdigit()) or len(text) > 18 or text == "4294967295":
         return None
     return int(text)
@@ -291,7 +291,7 @@ def _decimal(text: str | None) -> float | None:
 
 
 def _tree(text: str) -> _Object:
-    """Return the elements of a document that brings nothing but elements."""
+    """Return the elements of a document that contains nothing but elements."""
     if len(text) > LIMIT:
         raise StateError(f"{len(text)} characters are too many to be a machine in hwloc's XML")
     parser = expat.ParserCreate()
@@ -317,7 +317,7 @@ def _tree(text: str) -> _Object:
         open_now[-1].text += text
 
     def has_type(_name: str, _system: str | None, _public: str | None, has_own: int) -> None:
-        # hwloc names hwloc.dtd, which is not fetched. What declares anything itself is an attempt on the reader.
+        # hwloc names hwloc.dtd, which is not fetched. A document with its own declarations is an attack on the reader.
         if has_own:
             raise StateError("it is not hwloc's XML: it declares a document type of its own")
 

@@ -1,10 +1,10 @@
 """Read a machine from lscpu's JSON (util-linux): `lscpu -J -e`, with a row for each CPU, or the summary, `lscpu -J`.
 
-The rows tell cores, sockets, nodes and caches by number, and are as good as sysfs for placement. They have no devices,
-no distances, and no isolated CPUs. Numbers may come as strings, and "-" or null where nothing is known (offline CPUs).
+The rows number cores, sockets, nodes and caches, and are as good as sysfs for placement. They have no devices, no
+distances, and no isolated CPUs. Numbers may be strings, and "-" or null if a value is unknown (offline CPUs).
 
-The summary has counts only, besides the CPUs that are online and those of each node. Which CPUs share a core, a socket
-or a cache is then a guess (`_guessed_cores` says how), and the notes of the Topology say what was guessed. Its field
+The summary has counts only, next to the online CPUs and those of each node. Which CPUs share a core, a socket or a
+cache is then a guess (`_guessed_cores` describes it), and the notes of the Topology report what was guessed. Its field
 names are those of the C locale: others cannot be understood.
 """
 
@@ -27,7 +27,7 @@ LIMIT: Final = 16 * 1024 * 1024
 _CURE: Final = "write the file with `LC_ALL=C lscpu -J -e`"
 
 _BARE: Final = re.compile(r'((?<!\\)":\s*)-(?=\s*[,}])')
-"""What lscpu 2.38 writes for a number that it does not know, such as the core of an offline CPU: it is no JSON."""
+"""What lscpu 2.38 writes for an unknown number, such as the core of an offline CPU: it is not JSON."""
 
 _CACHE: Final = re.compile(r"l([1-9])([dis]?)")
 _COUNT: Final = re.compile(r"(\d{1,6})\b.*")
@@ -40,7 +40,7 @@ Row = Mapping[str, Any]
 
 
 def read_lscpu(text: str) -> Topology:
-    """Return the machine in the JSON that lscpu printed. StateError if it is not that, or describes no machine."""
+    """Return the machine in the JSON that lscpu printed. Raise StateError if it is not that, or has no machine."""
     if len(text) > LIMIT:
         raise StateError(f"{len(text)} characters are too many to be lscpu's")
     try:
@@ -96,7 +96,7 @@ def _of_rows(rows: list[Row]) -> Topology:
 
 
 def _is_online(row: Row) -> bool:
-    """Return the column `online`; where it is missing, or in another language, a CPU that is somewhere is online."""
+    """Return whether a row's CPU is online; without a usable column `online`, whether the CPU has a place."""
     told = row.get("online")
     word = str(told).lower()
     if word in {"true", "yes", "y", "1"}:
@@ -108,7 +108,7 @@ def _is_online(row: Row) -> bool:
 
 
 def _cores(rows: Mapping[int, Row], notes: list[str]) -> list[CPUSet]:
-    """CPUs of one core number, socket and level 2 cache: numbers repeat under `--physical`."""
+    """Return the cores: CPUs of one core number, socket and level 2 cache, since `--physical` repeats numbers."""
     found: dict[object, int] = {}
     for cpu, row in rows.items():
         core = _number(row.get("core"))
@@ -122,7 +122,7 @@ def _cores(rows: Mapping[int, Row], notes: list[str]) -> list[CPUSet]:
 
 
 def _grouped(rows: Mapping[int, Row], column: str, outer: tuple[str, ...]) -> list[Told]:
-    """Return the CPUs of each number in a column, apart by the columns around it."""
+    """Return the CPUs of each number in a column, separated by the columns around it."""
     found: dict[tuple[int, tuple[int | None, ...]], int] = {}
     for cpu, row in rows.items():
         number = _number(row.get(column))
@@ -145,11 +145,11 @@ def _caches(rows: Mapping[int, Row]) -> dict[int, list[Told]]:
 
 
 def _cache_numbers(row: Row) -> Iterator[tuple[int, str, int]]:
-    """Level, kind ("d", "i", or "" for both) and number of each cache in a row: `"l1d:l1i:l2:l3": "0:0:0:0"`."""
+    """Yield level, kind ("d", "i", or "" for both) and number of each cache in a row: `"l1d:l1i:l2:l3": "0:0:0:0"`."""
     for column, value in row.items():
         names, numbers = column.split(":"), str(value).split(":")
         if column == "cache":
-            # Where the column is asked for by this name, and not told what it holds, the order is that of its title.
+            # If the column is requested by this name, without a list of its caches, the order is that of its title.
             names = ["l1d", "l1i", "l2", "l3"][: len(numbers)]
         if len(names) != len(numbers):
             continue
@@ -172,7 +172,7 @@ def _of_summary(fields: Mapping[str, str]) -> Topology:
 
 
 def _fields(items: list[Any]) -> Iterator[tuple[str, str]]:
-    """Yield names in lower case without the colon, and values, also of the fields below other fields."""
+    """Yield names in lower case without the colon, and values, including the fields below other fields."""
     waiting = list(reversed(items))
     while waiting:
         item = waiting.pop()
@@ -186,7 +186,7 @@ def _fields(items: list[Any]) -> Iterator[tuple[str, str]]:
 
 
 def _listed(fields: Mapping[str, str]) -> tuple[CPUSet, CPUSet]:
-    """Return the CPUs that are online, and those that are not."""
+    """Return the online CPUs, and the offline ones."""
     count = _count(fields, "cpu(s)")
     for name in ("on-line cpu(s) list", "on-line cpu(s) mask"):
         if name in fields:
@@ -214,11 +214,11 @@ def _listed_nodes(fields: Mapping[str, str]) -> list[Told]:
 def _guessed_cores(
     fields: Mapping[str, str], every: CPUSet, online: CPUSet, nodes: Mapping[int, CPUSet], notes: list[str]
 ) -> list[CPUSet]:
-    """Cores of the told number of threads, numbered in one of the two ways that machines do it.
+    """Return cores of the reported number of threads, numbered in one of the two usual ways.
 
     1. The second threads of all cores after the first ones: the usual way of x86.
     2. The threads of a core one after the other: the usual way of other machines, and under hypervisors.
-    3. What the machine would not do is taken where only that leaves each core within a node.
+    3. The unusual way is used if only that leaves each core within a node.
     """
     threads = _count(fields, "thread(s) per core") or 1
     cpus = list(every)
@@ -242,7 +242,7 @@ def _guessed_cores(
 def _guessed_packages(
     fields: Mapping[str, str], cores: list[CPUSet], nodes: Mapping[int, CPUSet], notes: list[str]
 ) -> dict[int, CPUSet]:
-    """As many sockets as told, of equally many cores, node by node."""
+    """Return as many sockets as reported, of equally many cores, node by node."""
     count = _count(fields, "socket(s)") or (_count(fields, "socket(s) per book") or 1) * (
         _count(fields, "book(s)") or (_count(fields, "book(s) per drawer") or 1) * (_count(fields, "drawer(s)") or 1)
     )
@@ -262,12 +262,12 @@ def _guessed_packages(
 def _guessed_caches(
     fields: Mapping[str, str], cores: list[CPUSet], packages: Mapping[int, CPUSet], notes: list[str]
 ) -> list[CPUSet]:
-    """As many last-level caches as told, each of neighbouring cores of one package."""
+    """Return as many last-level caches as reported, each of neighbouring cores of one package."""
     outer = list(packages.values()) or [union(cores)]
     for level in (4, 3, 2):
         text = next((fields[name] for name in (f"l{level} cache", f"l{level}") if name in fields), None)
         match = _INSTANCES.fullmatch(text) if text else None
-        # A level 2 cache for each core tells nothing that the cores do not.
+        # A level 2 cache for each core adds nothing to the cores.
         is_shared = level > 2 or (match and int(match[1]) < len(cores))
         if match and is_shared and (count := int(match[1])) and count % len(outer) == 0:
             parts: list[CPUSet] = []
@@ -283,7 +283,7 @@ def _guessed_caches(
 
 
 def _cut(groups: list[CPUSet], count: int) -> list[CPUSet]:
-    """Return the groups joined to `count` equal neighbourhoods; none if they cannot be."""
+    """Return the groups joined to `count` equal neighbourhoods; none if that is impossible."""
     size, rest = divmod(len(groups), count)
     if not size or rest:
         return []
@@ -291,7 +291,7 @@ def _cut(groups: list[CPUSet], count: int) -> list[CPUSet]:
 
 
 def _cpus(text: str, name: str) -> CPUSet:
-    """Return a list, or under `--hex` a mask."""
+    """Return the CPUs of a list, or of a mask under `--hex`. Raise StateError, naming the field, if it is neither."""
     try:
         if text.lower().startswith("0x"):
             return CPUSet.from_mask(int(text.replace(",", ""), 16))
@@ -306,7 +306,7 @@ def _count(fields: Mapping[str, str], name: str) -> int | None:
 
 
 def _number(value: object) -> int | None:
-    """Return a number of at most six digits, as a number or a string; None for "-", null, -1, and whatever else."""
+    """Return a number of at most six digits, as a number or a string; None for "-", null, -1, and anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         return None
     text = str(value)

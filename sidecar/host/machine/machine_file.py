@@ -15,8 +15,9 @@ _MAX_BYTES: Final = 4 * MAX_CHARACTERS
 
 
 def read_machine(text: str) -> Topology:
-    """Return the machine that `text` describes; its first character tells in which form. StateError if it is none of
-    them.
+    """Return the machine that `text` describes; its first character determines the form.
+
+    Raise StateError if it is none of them.
     """
     first = text.lstrip("\ufeff \t\r\n")[:1]
     if first == "<":
@@ -27,7 +28,7 @@ def read_machine(text: str) -> Topology:
 
 
 def machine_in(file: str) -> Topology:
-    """Return the machine that a file describes, in any of the forms. StateError, naming the file or line, if it is
+    """Return the machine that a file describes, in any of the forms. Raise StateError, with the file or line, if it is
     none.
     """
     try:

@@ -11,14 +11,14 @@ from state.cpuset import EMPTY, CPUSet
 NODE_DIR: Final = "devices/system/node"
 
 _MAX_NODES: Final = 4096
-"""Nodes that are looked at: the kernel's MAX_NUMNODES is at most 1024."""
+"""Nodes that are read: the kernel's MAX_NUMNODES is at most 1024."""
 
 _MAX_DIGITS: Final = 5
 """Digits of a distance: firmware has a byte for it."""
 
 
 class Nodes(NamedTuple):
-    """The groups are None where no node is told. Distances and memory are also of nodes without CPUs."""
+    """The groups are None if no node is reported. Distances and memory include nodes without CPUs."""
 
     groups: dict[int, CPUSet] | None
     distances: dict[int, dict[int, int]]
@@ -51,14 +51,16 @@ def nodes(told: MachineFiles, online: CPUSet, packages: dict[int, CPUSet] | None
 
 
 def _is_told(told: MachineFiles, id: int) -> bool:
-    """Return whether a node's directory holds anything: one that does not is as good as not there."""
+    """Return whether a node's directory holds anything: an empty one counts as missing."""
     return any(
         told.files.value(f"{NODE_DIR}/node{id}/{name}") is not None for name in ("cpulist", "cpumap", "distance")
     )
 
 
 def _distances(told: MachineFiles, ids: list[int]) -> dict[int, dict[int, int]]:
-    """Return each node's file has one number for each online node, ascending (drivers/base/node.c)."""
+    """Return the distances between nodes; a node's file has one number per online node, ascending
+    (drivers/base/node.c).
+    """
     found: dict[int, dict[int, int]] = {}
     for id in ids:
         path = f"{NODE_DIR}/node{id}/distance"
@@ -67,13 +69,13 @@ def _distances(told: MachineFiles, ids: list[int]) -> dict[int, dict[int, int]]:
             continue
         row = text.split()
         if len(row) != len(ids) or not all(word.isdigit() and len(word) <= _MAX_DIGITS for word in row):
-            told.passed_over(path, f"{text[:40]!r} is not a distance to each of {len(ids)} nodes")
+            told.note_ignored(path, f"{text[:40]!r} is not a distance to each of {len(ids)} nodes")
             continue
         found[id] = dict(zip(ids, map(int, row), strict=True))
     return found
 
 
 def _memory(told: MachineFiles, ids: list[int], known: list[int]) -> tuple[int, ...]:
-    """Return the nodes with memory; all that are told, where the kernel does not say which (before 3.10)."""
+    """Return the nodes with memory; all reported nodes, if the kernel does not list those (before 3.10)."""
     listed = told.cpus(f"{NODE_DIR}/has_memory") or told.cpus(f"{NODE_DIR}/has_normal_memory")
     return tuple(id for id in ids if id in listed) if listed else tuple(known)

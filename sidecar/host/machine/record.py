@@ -39,20 +39,20 @@ _CPU_FILES: Final = (
 )
 _CACHE_FILES: Final = ("level", "type", "id", "size", "shared_cpu_list")
 _NODE_FILES: Final = ("cpulist", "distance")
-"""All that is read, and what a bug report should show besides."""
+"""All files that are read, and those that a bug report should show in addition."""
 
 _CPU_MASKS: Final = {
     **{f"topology/{name}_cpus": f"topology/{name}_cpus_list" for name in ("core", "cluster", "die", "package")},
     **{f"topology/{name}_siblings": f"topology/{name}_siblings_list" for name in ("thread", "core")},
 }
 _CACHE_MASKS: Final = {"shared_cpu_map": "shared_cpu_list"}
-"""Masks, and the lists that say the same: a mask is recorded only where its list does not tell of the CPU itself."""
+"""Masks, and the lists that are equal to them: a mask is recorded only if its list does not contain the CPU itself."""
 
 _FORMER: Final = {
     "topology/thread_siblings_list": "topology/core_cpus_list",
     "topology/core_siblings_list": "topology/package_cpus_list",
 }
-"""Names of kernels before 5.2, which later ones have besides (Documentation/admin-guide/cputopology.rst)."""
+"""Names of kernels before 5.2, which later ones have in addition (Documentation/admin-guide/cputopology.rst)."""
 
 _DEVICE: Final = rf"(?:{PCI_DIR}/{NAME}|(?:{NET_DIR}|{BLOCK_DIR})/{NAME}/device)/local_cpulist"
 _LINE: Final = re.compile(rf"((?:devices/(?:[A-Za-z0-9_]+/)*[A-Za-z0-9_]*)|{_DEVICE}): ?([^\x00-\x1f\x7f]*)")
@@ -61,7 +61,7 @@ MAX_CHARACTERS: Final = 32 * 1024 * 1024
 
 
 def record(root: str | Path = "/sys") -> str:
-    """Return the machine below `root` as text. Equal machines give equal text. StateError if there is no machine."""
+    """Return the machine below `root` as text; equal machines give equal text. Raise StateError if there is none."""
     files = collect(root)
     understand(files)
     parents = {f"{path.rsplit('/', depth)[0]}/" for path in files if not path.endswith("/") for depth in (1, 2, 3)}
@@ -72,8 +72,8 @@ def record(root: str | Path = "/sys") -> str:
 def collect(root: str | Path) -> dict[str, str]:
     """Return the files that describe the machine below `root`: relative path to stripped value.
 
-    A CPU's directory stands with a final slash and no value, since its mere presence tells something. What is missing,
-    unreadable, or not one line of text is left out.
+    A CPU's directory has a final slash and no value, since its mere presence is information. Files that are missing,
+    unreadable, or not one line of text are left out.
     """
     with Live(str(root)) as files:
         found = _found(files)
@@ -82,12 +82,12 @@ def collect(root: str | Path) -> dict[str, str]:
 
 
 def read_record(text: str) -> Topology:
-    """Return the Topology of a recorded machine. StateError, naming the line, if it is not one."""
+    """Return the Topology of a recorded machine. Raise StateError, naming the line, if it is not one."""
     return understand(_files(text))
 
 
 def unpack(text: str, directory: str | Path) -> None:
-    """Write a recorded machine below `directory` as sysfs has it. StateError, naming the line, if it is not one."""
+    """Write a recorded machine below `directory` as sysfs has it. Raise StateError, naming the line, if it is none."""
     base = Path(directory)
     for path, value in _files(text).items():
         try:
@@ -152,5 +152,5 @@ def _files(text: str) -> dict[str, str]:
 
 
 def _natural(path: str) -> list[tuple[int, str]]:
-    """Sort key that puts cpu2 before cpu10."""
+    """Return a sort key that puts cpu2 before cpu10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path)]

@@ -1,8 +1,8 @@
 """Where a machine's files are read from: a sysfs below some root, or a record of one. Every path is below the root.
 
 Both answer the same few questions, so that one reading (sysfs.py) serves both, and a recorded machine is read exactly
-as it would be read in place. Nothing here raises for what a tree holds: what is missing, unreadable, a loop of links,
-or not one line of printable text is as good as not there.
+as it would be read in place. Nothing here raises for the contents of a tree: a file that is missing, unreadable, a loop
+of links, or not one line of printable text counts as missing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, Protocol, Self
 _CPUS: Final = "devices/system/cpu/"
 
 _PAGE: Final = 4096
-"""Bytes: what most files of sysfs have at most, so one read is nearly always all."""
+"""Bytes: the most that nearly all files of sysfs have, so one read is nearly always enough."""
 
 _MAX_VALUE: Final = 64 * 1024
 """Bytes of one value. All of 8192 CPUs written one by one, with commas, need 40 KiB."""
@@ -30,11 +30,11 @@ class Files(Protocol):
     """The files of one machine."""
 
     def value(self, path: str) -> str | None:
-        """Return the stripped text of a file; None where there is none that is one line of printable ASCII."""
+        """Return the stripped text of a file; None if there is none that is one line of printable ASCII."""
         ...
 
     def children(self, directory: str) -> list[str]:
-        """Return the names in a directory, sorted; none where there is no such directory."""
+        """Return the names in a directory, sorted; none if there is no such directory."""
         ...
 
     def target(self, path: str) -> str | None:
@@ -50,7 +50,7 @@ class Live:
         self._fd = self._cpus = -1
 
     def __enter__(self) -> Self:
-        # No such directory: every answer is then that nothing is there.
+        # Without the directory, every file counts as missing.
         with contextlib.suppress(OSError, ValueError):
             self._fd = os.open(self._root, _READ | os.O_DIRECTORY)
             self._cpus = os.open(_CPUS, _READ | os.O_DIRECTORY, dir_fd=self._fd)
@@ -63,7 +63,7 @@ class Live:
         self._fd = self._cpus = -1
 
     def value(self, path: str) -> str | None:
-        """As Files says."""
+        """Return a file's text, as `Files` defines it."""
         if self._fd < 0:
             return None
         # Plain descriptors: a large machine has ten thousand files, and a file object costs as much as the read.
@@ -86,7 +86,7 @@ class Live:
         return _line(found)
 
     def children(self, directory: str) -> list[str]:
-        """As Files says."""
+        """Return a directory's names, as `Files` defines them."""
         if self._fd < 0:
             return []
         try:
@@ -101,14 +101,14 @@ class Live:
             os.close(fd)
 
     def target(self, path: str) -> str | None:
-        """As Files says."""
+        """Return a link's target, as `Files` defines it."""
         if self._fd < 0:
             return None
         try:
             link = os.readlink(path, dir_fd=self._fd)
         except OSError:
             return None
-        # The kernel's links are relative, and lead to plain directories: the text alone says where.
+        # The kernel's links are relative, and lead to plain directories: the text alone determines the target.
         found = posixpath.normpath(posixpath.join(posixpath.dirname(path), link))
         return None if found.startswith(("/", "../")) else found
 
@@ -129,23 +129,21 @@ class Recorded:
                 known.add(name)
 
     def value(self, path: str) -> str | None:
-        """As Files says."""
+        """Return a file's text, as `Files` defines it."""
         found = self._values.get(path)
         return None if found is None else _line(found.encode("utf-8", "surrogatepass"))
 
     def children(self, directory: str) -> list[str]:
-        """As Files says."""
+        """Return a directory's names, as `Files` defines them."""
         return sorted(self._names.get(directory, ()))
 
     def target(self, path: str) -> str | None:  # noqa: ARG002
-        """Nothing: a record has no links."""
+        """Return None: a record has no links."""
         return None
 
 
 def numbered(files: Files, directory: str, prefix: str) -> list[int]:
-    """Return the numbers, ascending, in the names of a directory like cpu0, cpu1, ...: plain decimal, up to five
-    digits.
-    """
+    """Return the ascending numbers in the names of a directory like cpu0, cpu1, ...: decimal, up to five digits."""
     numbers = (name[len(prefix) :] for name in files.children(directory) if name.startswith(prefix))
     return sorted(
         int(text)

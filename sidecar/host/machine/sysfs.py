@@ -1,16 +1,16 @@
 """Read the machine from sysfs: which CPUs are online, and what they share: cores, caches, dies, nodes, packages.
 
-One reading serves a live tree and a recorded machine (files.py). It is lazy: of a group only the lowest CPU is asked
-who is in it, so a machine of a thousand CPUs is read in a fraction of its ten thousand files.
+One reading serves a live tree and a recorded machine (files.py). It is lazy: it reads the members of a group only from
+its lowest CPU, so a machine of a thousand CPUs is read in a fraction of its ten thousand files.
 
-What real machines teach, and what is done about it:
+What real machines show, and how this module handles it:
 
 1. A core is its set of siblings. (package, core_id) repeats on real machines and is not read.
 2. CPU and node ids have holes, and need not start at 0.
 3. The lists of siblings, caches and nodes may name CPUs that are offline: the online mask decides.
 4. Nodes may be empty, or overlap, or miss a CPU: the lowest node that names a CPU has it.
-5. Packages need not have an id (POWER, s390), nor one of their own: then the list of each CPU's fellows decides.
-6. Any file may be missing, in containers, sandboxes and old kernels: that level falls back, and a note says so.
+5. Packages need not have an id (POWER, s390), nor a unique one: then the list of each CPU's fellows decides.
+6. Any file may be missing, in containers, sandboxes and old kernels: that level falls back, and a note reports it.
 
 Only a machine whose online CPUs are unknown is an error.
 """
@@ -43,14 +43,15 @@ _PACKAGE_MASKS: Final = ("package_cpus", "core_siblings")
 
 
 def read_topology(root: str | Path = "/sys") -> Topology:
-    """Return the machine below `root` as it is now. StateError, in words, if it is not one."""
+    """Return the machine below `root` as it is now. Raise StateError, with the reason, if there is none."""
     with Live(str(root)) as files:
         return understand(files)
 
 
 def understand(machine: Mapping[str, str] | Files) -> Topology:
-    """Return the Topology that these files tell, path to value, or as a tree. StateError, in words, if they tell of
-    none.
+    """Return the Topology in these files, given as path to value or as a tree.
+
+    Raise StateError, with the reason, if they describe none.
     """
     told = MachineFiles(Recorded(machine) if isinstance(machine, Mapping) else machine)
     online, offline = _online(told)
@@ -104,7 +105,7 @@ def _cores(told: MachineFiles, online: CPUSet) -> list[CPUSet]:
 
 
 def _packages(told: MachineFiles, online: CPUSet, cores: list[CPUSet]) -> dict[int, CPUSet] | None:
-    """Packages by id. A core is in the package that its lowest CPU tells of, or the next CPU, if that one does not."""
+    """Return packages by id. The first CPU of a core that reports a package determines the core's package."""
     found: dict[int, CPUSet] = {}
     masks: dict[int, int] = {}
     untold = 0
@@ -128,8 +129,11 @@ def _packages(told: MachineFiles, online: CPUSet, cores: list[CPUSet]) -> dict[i
 
 
 def _parted(told: MachineFiles, cpus: CPUSet) -> list[CPUSet]:
-    """The CPUs of one package id: one package, unless their lists of fellows say, all alike, that they are several
-    (a book of an s390 numbers its sockets from 0, as the next book does).
+    """Return the packages in the CPUs of one package id: usually one.
+
+    There are several if their lists of fellows consistently show that (a book of an s390 numbers its sockets from 0, as
+    the
+    next book does).
     """
     first = _fellows(told, cpus.lowest(), _PACKAGE_LISTS, _PACKAGE_MASKS)
     if first is None or cpus <= first:
@@ -139,7 +143,7 @@ def _parted(told: MachineFiles, cpus: CPUSet) -> list[CPUSet]:
 
 
 def _free(found: Mapping[int, CPUSet], cpus: CPUSet) -> int:
-    """Return an id for a package that has none: its lowest CPU, or the next number that no other has."""
+    """Return an id for a package that has none: its lowest CPU, or the next free number."""
     id = cpus.lowest()
     while id in found:
         id += 1
@@ -149,9 +153,10 @@ def _free(found: Mapping[int, CPUSet], cpus: CPUSet) -> int:
 def _between(
     told: MachineFiles, name: str, online: CPUSet, cores: list[CPUSet], packages: dict[int, CPUSet] | None
 ) -> tuple[Group, ...]:
-    """A level between cores and packages, by lowest CPU; none where it is not told, or is the cores or packages again.
+    """Return a level between cores and packages, by lowest CPU.
 
-    Kernels tell every level on every machine, and where there is none, of each CPU alone, or of its package.
+    Return none if it is not reported, or equals the cores or packages: kernels report every level on every machine, and
+    where there is none, as one group per CPU or per package.
     """
     found = grouped(online, lambda cpu: _fellows(told, cpu, (f"{name}_list",), (name,)))
     if found.alone or found.disputed:

@@ -1,7 +1,7 @@
-"""What a machine's files say, value by value: CPU lists, masks and numbers, with a note for each that is nonsense.
+"""The values in a machine's files: CPU lists, masks and numbers, with a note for each that is nonsense.
 
-And the one rule by which sets of CPUs become groups: the lowest CPU of a group says who is in it. Its fellows need not
-be asked, and are not, which is most of the speed of reading a large machine.
+And the one rule by which sets of CPUs become groups: the lowest CPU of a group determines its members. The other
+members are not read, which is most of the speed of reading a large machine.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from state.cpuset import CPUSet, union
 from state.errors import CPUSetError
 
 _MAX_NONSENSE: Final = 20
-"""Notes about single files; of the others, only their number: ten thousand are of no use."""
+"""Notes about single files; the others are only counted, since ten thousand are of no use."""
 
 _MAX_DIGITS: Final = 10
 """Digits of an id: the kernel's are 32 bits wide."""
 
 
 class MachineFiles:
-    """The files of a machine, and the notes that reading them gave."""
+    """The files of a machine, and the notes from reading them."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
@@ -33,8 +33,8 @@ class MachineFiles:
         """Note what was missing or contradictory, and what was assumed instead."""
         self._notes.append(text)
 
-    def passed_over(self, path: str, why: str) -> None:
-        """One file that is not used, and why."""
+    def note_ignored(self, path: str, why: str) -> None:
+        """Note one file that is not used, and why."""
         self._nonsense.setdefault(path, why)
 
     @property
@@ -46,18 +46,18 @@ class MachineFiles:
         return (*shown, *self._notes)
 
     def number(self, path: str) -> int | None:
-        """Return a number that is not negative; None where none is told. -1 is the kernel's word for "not known"."""
+        """Return a number that is not negative; None if there is none. -1 is the kernel's value for "unknown"."""
         text = self.files.value(path)
         return int(text) if text and text.isdigit() and len(text) <= _MAX_DIGITS else None
 
     def cpus(self, path: str) -> CPUSet | None:
-        """Return a list of CPUs, or of nodes, which have the same syntax; None where none is told."""
+        """Return a list of CPUs, or of nodes, which have the same syntax; None if there is none."""
         text = self.files.value(path)
         return None if text is None else self.parsed(path, text)
 
     def parsed(self, path: str, text: str) -> CPUSet | None:
-        """Return the list that `path` holds; None, with a note, where it is not one."""
-        # "(null)" is what some kernels print for a list that is not there (isolated, nohz_full).
+        """Return the list that `path` holds; None, with a note, if it is not one."""
+        # Some kernels print "(null)" for a missing list (isolated, nohz_full).
         if text == "(null)":
             return None
         # A core's caches, cluster and siblings are one text, read from five files.
@@ -66,7 +66,7 @@ class MachineFiles:
         try:
             found = self._parsed[text] = CPUSet.parse(text)
         except CPUSetError as error:
-            self.passed_over(path, str(error))
+            self.note_ignored(path, str(error))
             return None
         return found
 
@@ -78,12 +78,13 @@ class MachineFiles:
         try:
             return CPUSet.from_mask(int(text.replace(",", ""), 16))
         except (ValueError, CPUSetError):
-            self.passed_over(path, f"{text[:40]!r} is not a CPU mask")
+            self.note_ignored(path, f"{text[:40]!r} is not a CPU mask")
             return None
 
     def naming(self, cpu: int, at: str, lists: tuple[str, ...], masks: tuple[str, ...]) -> CPUSet | None:
-        """The first of several files in `at` about a CPU's fellows that names the CPU itself; one that does not is not
-        about it. None where none does.
+        """Return the first of several files in `at` about a CPU's fellows that names the CPU itself; None if none does.
+
+        A file that does not name the CPU is not about it.
         """
         for name in lists:
             found = self.cpus(f"{at}/{name}")
@@ -97,8 +98,9 @@ class MachineFiles:
 
 
 class Grouped(NamedTuple):
-    """Groups by ascending lowest CPU. `alone`: CPUs that told of no fellows, and nobody lower named them.
-    `disputed`: CPUs that a second group names too.
+    """Groups by ascending lowest CPU. `alone`: CPUs that reported no fellows, and that no lower CPU named. `disputed`:
+    CPUs
+    that a second group names too.
     """
 
     groups: list[CPUSet]
@@ -107,9 +109,7 @@ class Grouped(NamedTuple):
 
 
 def grouped(cpus: CPUSet, fellows: Callable[[int], CPUSet | None]) -> Grouped:
-    """Return groups that hold each of `cpus` once: the lowest CPU of a group says who is in it; one that does not is
-    alone.
-    """
+    """Return groups that hold each of `cpus` once; a group's lowest CPU determines its members, or is alone."""
     groups: list[CPUSet] = []
     left, alone, disputed = cpus.mask, 0, 0
     while left:
@@ -136,8 +136,8 @@ def say_disputed(told: MachineFiles, level: str, disputed: CPUSet) -> None:
 def completed(
     told: MachineFiles, found: dict[int, CPUSet], online: CPUSet, level: str, missing: str
 ) -> dict[int, CPUSet] | None:
-    """The groups, with CPUs that no group names put into the lowest; None, with the note `missing`, where there is no
-    group.
+    """Return the groups, with CPUs that no group names put into the lowest; None, with the note `missing`, if there are
+    none.
     """
     if not found:
         told.note(missing)

@@ -48,7 +48,7 @@ class UnitProperties:
         self._address = told or f"unix:path={SYSTEM_BUS}"
 
     async def allowed_cpus(self, unit: str) -> CPUSet:
-        """Return the AllowedCPUs of a slice, which need not run; the empty set where it has none."""
+        """Return the AllowedCPUs of a slice, which need not run; the empty set if it has none."""
         arguments = (f"{_NAME}.Slice", "AllowedCPUs")
         body = await self._ask(unit, Call(object_path(unit), "org.freedesktop.DBus.Properties", "Get", "ss", arguments))
         return _set_of(body)
@@ -76,7 +76,7 @@ class UnitProperties:
 
 
 class Call(NamedTuple):
-    """A method call: on what, of which interface, and its arguments with their D-Bus signature."""
+    """A method call: its object, interface and method, and its arguments with their D-Bus signature."""
 
     path: str
     interface: str
@@ -91,7 +91,7 @@ def bytes_of(cpus: CPUSet) -> bytes:
 
 
 def object_path(unit: str) -> str:
-    """Return the object of a unit: what is neither a letter nor a digit becomes _ and two hexadecimal digits."""
+    """Return the object of a unit: every character but letters and digits becomes _ and two hexadecimal digits."""
     escaped = "".join(each if each.isascii() and each.isalnum() else f"_{ord(each):02x}" for each in unit)
     return f"{_OBJECT}/unit/{escaped}"
 
@@ -105,7 +105,7 @@ def _set_of(body: tuple[Any, ...]) -> CPUSet:
 
 
 def _socket_of(address: str) -> str:
-    """Return the path of the first Unix socket in a D-Bus address. EngineLacks where there is none."""
+    """Return the path of the first Unix socket in a D-Bus address. Raise EngineLacks if there is none."""
     from jeepney.bus import get_connectable_addresses
 
     try:
@@ -117,7 +117,9 @@ def _socket_of(address: str) -> str:
 
 
 async def _answer(path: str, call: Call) -> Message:
-    """One call on a connection of its own: 1. authenticate, 2. say hello, as the bus demands, 3. ask."""
+    """Make one call on a connection of its own: 1. authenticate, 2. say hello, as the bus demands, 3. ask. Return the
+    reply.
+    """
     from jeepney import DBusAddress, message_bus, new_method_call
     from jeepney.auth import BEGIN, Authenticator
     from jeepney.low_level import Parser
@@ -157,7 +159,7 @@ async def _some(stream: trio.SocketStream) -> bytes:
 
 
 def _body(reply: Message, unit: str) -> tuple[Any, ...]:
-    """Return what a reply says; its error as ours, by what may be done about it."""
+    """Return the content of a reply; raise our error for its error, by what can be done about it."""
     from jeepney import HeaderFields, MessageType
 
     if reply.header.message_type is not MessageType.error:

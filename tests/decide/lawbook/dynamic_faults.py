@@ -8,6 +8,7 @@ from sidecar.decide import step
 from sidecar.decide.books import dynamic, fair, gains_and_losses, grants, load_wish, refit, sizes, takes
 from sidecar.decide.books.room import Room
 from sidecar.decide.container.container import Container
+from sidecar.decide.container.footprint import Reach
 from sidecar.decide.facts import Load, Purpose, TakeAcknowledged, TimerEnded
 from sidecar.decide.moves import plan as plan_module
 from sidecar.decide.moves import settled, signals, timers
@@ -191,6 +192,26 @@ def refits_without_notice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(refit, "_with_notice", lambda state, fitted: fitted)
 
 
+def stays_where_another_is_leaving(patch: pytest.MonkeyPatch) -> None:
+    """An exclusive container that runs among all others on CPUs of its grant stays while they are being left."""
+    honest = plan_module.target
+
+    def target(world: World, container: Container, desired: CPUSet, reached: Reach) -> CPUSet:
+        found = honest(world, container, desired, reached)
+        grant = world.state.assignments.get(container.view.key)
+        if grant is None or container.is_idle:
+            return found
+        stays = desired & container.place.seen
+        return (found - world.state.reserved) | stays if stays else found
+
+    patch.setattr(plan_module, "target", target)
+
+
+def gives_notice_of_what_was_never_had(patch: pytest.MonkeyPatch) -> None:
+    """What two that arrive together take from each other is leaving, though neither had it."""
+    patch.setattr(dynamic, "_without_takes_from_arrivals", lambda world, state: state)
+
+
 FAULTS = (
     Fault(takes_at_once, laws.NOTICE),
     Fault(takes_without_leaving, laws.NOTICE),
@@ -208,5 +229,7 @@ FAULTS = (
     Fault(follows_the_load_without_a_band, laws.COMES_TO_REST, first=630),
     Fault(forgets_what_is_cooling, laws.FAIR, first=430),
     Fault(refits_without_notice, laws.NOTICE, first=2380),
+    Fault(stays_where_another_is_leaving, laws.OWN, first=190),
+    Fault(gives_notice_of_what_was_never_had, laws.NEVER_HAD, first=2170),
     Fault(calls_it_off_when_it_restarts, laws.VACATED, first=1000),
 )

@@ -18,7 +18,7 @@ from sidecar.projection.projection_of import projection_of
 from state.cpuset import EMPTY, CPUSet
 from state.invariants import violations
 from state.key import ContainerKey
-from tests.decide.lawbook import restlaws, takelaws, waitlaws
+from tests.decide.lawbook import grantlaws, restlaws, takelaws, waitlaws
 from tests.decide.lawbook.roomlaws import held_without_room
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
@@ -98,7 +98,9 @@ def _grants_are_not_left(reality: Reality) -> list[str]:
         for order in reality.new_orders
         if order.live
         and (
-            lost := (world.containers[order.container].place.seen & _holds(world, order.container)) - order.update.cpus
+            lost := (world.containers[order.container].place.seen & _holds(world, order.container))
+            - world.state.leaving  # another container's until it has left
+            - order.update.cpus
         )
     ]
 
@@ -134,6 +136,9 @@ def _conflicts(world: World, order: ApplyCpuset, holds: CPUSet) -> list[str]:
     entered = order.update.cpus - world.state.reserved
     if order.live:
         entered = entered - container.place.seen
+    elif container.place.configured <= holds:
+        # It was written there when it could be.
+        entered = entered - container.place.configured
     found = []
     for id, other in world.containers.items():
         is_exclusive = id in world.state.assignments
@@ -283,6 +288,10 @@ ORIGINAL_SETS = Law("an original set stays", takelaws.lost_of_original_sets)
 HELD = Law("nothing is ordered while a start is held", ordered_while_held)
 ANSWERS = Law("a start is answered rightly", answered_wrongly)
 
+OWN = Law("what a container is leaving is its own", grantlaws.sent_where_another_is_leaving)
+AS_ASKED = Law("a new grant is as it was asked for", grantlaws.granted_otherwise)
+NEVER_HAD = Law("a new grant leaves nothing", grantlaws.leaving_at_once)
+
 GONE = Law("what is gone is not ordered", waitlaws.ordered_though_gone)
 PAUSES = Law("a failed order is not repeated before its pause is over", waitlaws.ordered_in_a_pause)
 MEMORY_AGAIN = Law("CPUs do not fail again for memory", waitlaws.memory_again)
@@ -307,7 +316,22 @@ REPLAYS = Law("the journal replays", restlaws.replayed_otherwise, When.REST)
 
 LAWS: tuple[Law[Reality], ...] = (
     *(BOOKS, POOL, ROOM, FOOTPRINTS, POSSIBLE, KNOWN, KEPT, ISOLATED, VACATED, ALONE, TOLD, ONE_ORDER, FEW_ORDERS),
-    *(ORIGINALS, GIVEN_BACK, TASKS, NOTICE, ORIGINAL_SETS, HELD, ANSWERS, GONE, PAUSES, MEMORY_AGAIN, TIMED),
+    *(
+        ORIGINALS,
+        GIVEN_BACK,
+        TASKS,
+        NOTICE,
+        ORIGINAL_SETS,
+        HELD,
+        ANSWERS,
+        OWN,
+        AS_ASKED,
+        NEVER_HAD,
+        GONE,
+        PAUSES,
+        MEMORY_AGAIN,
+        TIMED,
+    ),
     *(
         COMES_TO_REST,
         SAME_CONTAINERS,

@@ -104,7 +104,8 @@ def told_too_little(reality: Reality) -> list[str]:
     return [
         f"{real.name} has {real.effective}, of {real.configured(online)}, and is told {told or 'none'}"
         for container, real in _known_pairs(reality)
-        if real.is_member and real.effective is not None
+        # A lost order to a container pinned by hand since may still take effect: no other order follows it.
+        if real.is_member and real.effective is not None and not container.may_change_unseen
         if not real.effective & real.configured(online) <= (told := world.sure_of(container))
     ]
 

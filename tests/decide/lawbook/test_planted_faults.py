@@ -8,9 +8,9 @@ from functools import cached_property
 import pytest
 
 from sidecar.decide import reconcile, sightings, step
-from sidecar.decide.books import grants, static
+from sidecar.decide.books import dynamic, grants, static
 from sidecar.decide.books.refit import refit
-from sidecar.decide.books.room import Room
+from sidecar.decide.books.room import Room, room_in
 from sidecar.decide.container import machine
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
@@ -254,6 +254,20 @@ def never_forgets_a_timer(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plan_module, "timers", kept)
 
 
+def keeps_what_it_was_put_onto(patch: pytest.MonkeyPatch) -> None:
+    """A waiting container is granted the shared pool in which it runs, by its number alone."""
+
+    def keeps(world: World, state: State, container: Container) -> bool:
+        demand, seen = container.wish.demand, container.place.seen
+        if demand is None or not container.view.cpuset or not seen <= state.assignable - world.strangers:
+            return False
+        least, most = grants.bounds(world, demand)
+        return least <= len(seen) <= most and room_in(world, state).objection(seen) is None
+
+    for module in (grants, static, dynamic):
+        patch.setattr(module, "keeps", keeps)
+
+
 FAULTS = (
     Fault(enters_without_looking, laws.VACATED),
     Fault(never_leaves, laws.SETTLED),
@@ -283,6 +297,7 @@ FAULTS = (
     Fault(ends_every_pause_with_any, laws.PAUSES, first=460),
     Fault(waits_for_the_start_of_the_dead, laws.IDLE, first=1290),
     Fault(forgets_what_was_only_glanced_at, laws.GIVEN_BACK, first=190),
+    Fault(keeps_what_it_was_put_onto, laws.AS_ASKED, first=9550),
     Fault(orders_what_is_disputed, laws.GONE, first=580),
     Fault(takes_a_lost_order_for_a_start, laws.TIMED, first=700),
     Fault(never_forgets_a_timer, laws.NO_TIMERS),

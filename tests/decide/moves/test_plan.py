@@ -341,7 +341,7 @@ def test_a_target_is_never_empty() -> None:
     rt = story.arrive("rt", 2)
     story.settle()
     world: World = story.world
-    everywhere = replace(world.reach, anybody=-1, crowded=-1, exclusive=-1, contested=-1)
+    everywhere = replace(world.reach, touched=-1, crowded=-1, exclusive=-1, contested=-1)
     container = replace(story.known(rt), place=Place(EMPTY, EMPTY))
     assert target(world, container, cpus("1-2"), everywhere) == cpus("0")
 

@@ -39,7 +39,9 @@ async def test_a_socket_that_was_replaced_is_not_asked_before_it_is_known_whose_
             with pytest.raises(EngineUnavailable, match="its socket was replaced"):
                 async with engine.events():
                     pytest.fail("it is believed")
-            with pytest.raises(EngineUnavailable, match=r"its containers in /elsewhere .*before in /var/lib/docker"):
+            with pytest.raises(
+                EngineUnavailable, match=r"its containers in /elsewhere .*previous one in /var/lib/docker"
+            ):
                 await engine.info()
             with pytest.raises(EngineUnavailable, match="its socket was replaced"):
                 await engine.containers()

@@ -1,20 +1,19 @@
-"""NUMA affinity: which nodes a request should come from, as the kubelet's topology manager decides for CPUs alone.
+"""NUMA affinity: the nodes that should serve a request, as the kubelet's topology manager decides for CPUs alone.
 
 A set of nodes can serve a request if enough of its CPUs are free. It is *preferred* if no smaller set of this machine
-could serve it even with every CPU free; so what is preferred does not depend on who holds what. With `align-by-socket`
-a set is preferred, too, if it spans no more sockets than it must.
+could serve it even with every CPU free, so the preference does not depend on present grants. With `align-by-socket` a
+set is also preferred if it spans no more sockets than necessary.
 
 The kubelet lists every set of nodes, and then merges the list: preferred before others, then the smallest, then the one
-whose nodes have the lowest numbers. With 64 nodes that list has 2^64 entries. What it would end with can be found
-without it:
+whose nodes have the lowest numbers. With 64 nodes that list has 2^64 entries. The result can be found without the list:
 
 1. The size of the smallest sets that could ever serve: the largest nodes first, until their CPUs suffice.
 2. Of the sets of that size that can serve now, the first. All of these are preferred.
 3. With align-by-socket, the smallest set within the fewest sockets: it is preferred as well.
 4. Otherwise, the smallest set that can serve now: it is not preferred.
 
-The first of the sets of one size is the one whose highest node is lowest, then the next highest, and so on (the order
-of the bit masks as numbers): each node is chosen as low as the nodes below it can make up for it.
+The first of the sets of one size is the one with the lowest highest node, then the lowest second-highest node, and so
+on (the order of the bit masks as numbers). So each node is chosen as low as the nodes below it allow.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from state.model import NumaRule
 from state.topology import Topology
 
 _MOST_SOCKET_SETS: Final = 252
-"""Sets of sockets that are looked at, one by one: all of a machine with 10 sockets, in 4 ms at most. Beyond,
-align-by-socket is not considered for what needs so many sockets.
+"""Sets of sockets that are tried one by one: enough for all sets of a machine with 10 sockets, in 4 ms at most. If a
+request would need more sets, align-by-socket does not count as a preference.
 """
 
 
 class Affinity(msgspec.Struct, frozen=True):
-    """The nodes that a request should come from, by their ids ascending; None for any. `is_admitted` is false where the
-    rule forbids to serve it now.
+    """The nodes that should serve a request, by ascending id; None for any. `is_admitted` is false if the rule forbids
+    to serve it now.
     """
 
     nodes: tuple[int, ...] | None
@@ -51,7 +50,7 @@ ANYWHERE: Final = Affinity(None, is_preferred=True)
 
 
 def affinity(topology: Topology, available: CPUSet, count: int, rule: NumaRule, *, by_socket: bool = False) -> Affinity:
-    """The nodes that `count` CPUs should come from under this rule; `merged` of all `hints`, without listing them."""
+    """Return the nodes that should serve `count` CPUs under this rule: `merged` of all `hints`, not listed."""
     if rule is NumaRule.NONE:
         return ANYWHERE
     return _under(rule, topology, _best(topology, available, count, by_socket=by_socket))
@@ -60,9 +59,9 @@ def affinity(topology: Topology, available: CPUSet, count: int, rule: NumaRule, 
 def hints(
     topology: Topology, available: CPUSet, count: int, *, by_socket: bool = False, held: CPUSet = EMPTY
 ) -> Iterator[Affinity]:
-    """Every set of nodes that can serve, the smallest first, then by node ids. There may be 2^nodes of them.
+    """Yield each set of nodes that can serve, the smallest first, then by node ids. There may be 2^nodes of them.
 
-    `held` are CPUs that the request has already and keeps among the count: every set of nodes must have all of them.
+    `held` are CPUs that the request already has, and keeps as part of `count`: each set of nodes must contain them all.
     """
     least = _least_nodes(topology, count)
     for size in range(1, len(topology.nodes) + 1):
@@ -75,7 +74,7 @@ def hints(
 
 
 def merged(topology: Topology, listed: Iterable[Affinity], rule: NumaRule) -> Affinity:
-    """What the kubelet's topology manager makes of a list of hints, with no other resource having a say."""
+    """Return the hint that the kubelet's topology manager selects from a list, if CPUs are the only resource."""
     if rule is NumaRule.NONE:
         return ANYWHERE
     best = min(listed, key=lambda each: (not each.is_preferred, _rank(each.nodes or ())), default=None)
@@ -83,14 +82,14 @@ def merged(topology: Topology, listed: Iterable[Affinity], rule: NumaRule) -> Af
 
 
 def _under(rule: NumaRule, topology: Topology, best: Affinity | None) -> Affinity:
-    """The best set of nodes as the rule takes it."""
+    """Return the best set of nodes as the rule admits it."""
     nowhere = Affinity(None, is_preferred=False, is_admitted=rule is NumaRule.BEST_EFFORT)
     if best is None or best.nodes is None:
         return nowhere
     if rule is NumaRule.SINGLE:
         if not best.is_preferred or len(best.nodes) > 1:
             return nowhere
-        # A machine of one node leaves nothing to say.
+        # On a machine of one node there is nothing to prefer.
         return ANYWHERE if len(topology.nodes) == 1 else best
     return Affinity(best.nodes, best.is_preferred, best.is_preferred or rule is NumaRule.BEST_EFFORT)
 
@@ -128,7 +127,7 @@ def _within_sockets(topology: Topology, free: Mapping[int, int], least: int, cou
 
 
 def _smallest_set(free: Mapping[int, int], count: int) -> tuple[int, ...] | None:
-    """The first of the smallest sets of nodes with `count` free CPUs; None where all of them have fewer."""
+    """Return the first of the smallest sets of nodes with `count` free CPUs; None if all nodes together have fewer."""
     total = 0
     for size, each in enumerate(sorted(free.values(), reverse=True), 1):
         total += each
@@ -138,11 +137,11 @@ def _smallest_set(free: Mapping[int, int], count: int) -> tuple[int, ...] | None
 
 
 def _first_set(free: Mapping[int, int], size: int, count: int) -> tuple[int, ...] | None:
-    """The first set of `size` nodes with `count` free CPUs; None where no set of that size has so many."""
+    """Return the first set of `size` nodes with `count` free CPUs; None if no set of that size has so many."""
     chosen: list[int] = []
     below = sorted(free)
     for others in range(size - 1, -1, -1):
-        # The next highest node: as low as the best `others` of the nodes below it can make up for it.
+        # The next highest node: the lowest that has enough together with the best `others` of the nodes below it.
         best: list[int] = []
         total = 0
         for position, id in enumerate(below):
@@ -151,7 +150,7 @@ def _first_set(free: Mapping[int, int], size: int, count: int) -> tuple[int, ...
                 count -= free[id]
                 below = below[:position]
                 break
-            # The best of the nodes below: a heap of their free CPUs, and its total.
+            # The best of the nodes below, as a heap of their free CPUs, and its total.
             total += free[id]
             if len(best) < others:
                 heappush(best, free[id])
@@ -163,12 +162,12 @@ def _first_set(free: Mapping[int, int], size: int, count: int) -> tuple[int, ...
 
 
 def _rank(nodes: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-    """The smaller set first, then the one whose bit mask is the smaller number."""
+    """Return a sort key: the smaller set first, then the set with the smaller bit mask as a number."""
     return len(nodes), nodes[::-1]
 
 
 def _least_nodes(topology: Topology, count: int) -> int:
-    """How many nodes a request of this size needs with every CPU free; all of them where even these are too few."""
+    """Return how many nodes a request of this size needs with every CPU free; all nodes if even these are too few."""
     total = 0
     for number, size in enumerate(sorted((len(node.cpus) for node in topology.nodes), reverse=True), 1):
         total += size
@@ -178,7 +177,7 @@ def _least_nodes(topology: Topology, count: int) -> int:
 
 
 def _least_sockets(topology: Topology, nodes: int) -> int:
-    """How many sockets so many nodes fill, as the kubelet counts: by the average of nodes in a socket."""
+    """Return how many sockets so many nodes fill, as the kubelet counts: by the average number of nodes in a socket."""
     in_a_socket = max(1, len(topology.nodes) // len(topology.packages))
     return -(-nodes // in_a_socket)
 

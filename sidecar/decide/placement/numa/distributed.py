@@ -1,18 +1,18 @@
-"""Distributed placement (distribute-cpus-across-numa): evenly over as few NUMA nodes as will do, like the kubelet.
+"""Distributed placement (distribute-cpus-across-numa): evenly over as few NUMA nodes as possible, like the kubelet.
 
 CPUs are dealt in groups: whole cores under full-pcpus-only, else single CPUs.
 
 1. Nothing to do, or not enough. A count that is not a multiple of the group is placed packed.
-2. The nodes with free CPUs, in the order of `packed`, and the fewest that the count needs on an idle machine.
-3. From there upwards: the first number of members that works. Members give the same number of whole groups; what is
-   left over is dealt round-robin to some of them. A number works if so many nodes have as much as all members give,
-   and together have enough whole groups.
-4. Of all members and dealings with this number, the one that leaves the nodes most even: `even_balance`.
-5. Each member's CPUs are taken packed within the node: first what all give, then group by group what is dealt.
-6. Where no number works, the count is placed packed over everything.
+2. List the nodes with free CPUs, in the order of `packed`, and the fewest that the count needs on an idle machine.
+3. From there upwards, find the first number of members that works. All members give the same number of whole groups;
+   the rest is dealt round-robin to some of them. A number works if so many nodes have the common share free, and
+   together have enough whole groups.
+4. Of all members and dealings with this number, choose the one that leaves the nodes most even: `even_balance`.
+5. Take each member's CPUs packed within the node: first the common share, then the dealt groups one by one.
+6. If no number works, place the count packed over all nodes.
 
-The kubelet up to 1.36 tried whole CPUs where no whole group was left, and never came back; here only whole groups count
-(fixed there later). It also overwrote its best find with later ones (fixed there later too).
+If no whole group was left, the kubelet up to 1.36 tried whole CPUs and never returned; here only whole groups count
+(fixed there later). It also overwrote its best result with later ones (fixed there later too).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from state.topology import Topology
 
 
 def distributed(topology: Topology, available: CPUSet, count: int, group_size: int) -> CPUSet | None:
-    """`count` CPUs out of `available`, or None where there are not so many. Deterministic. `group_size` is in CPUs."""
+    """Return `count` CPUs out of `available`; None if there are fewer. Deterministic. `group_size` is in CPUs."""
     # 1. Nothing to do, or not enough.
     if count < 1:
         return EMPTY
@@ -44,7 +44,7 @@ def distributed(topology: Topology, available: CPUSet, count: int, group_size: i
     # 3. The first number of members that works.
     members = _members(free, count, group_size, fewest)
     if not members:
-        # 6. None does.
+        # 6. No number works.
         return packed(topology, available, count)
     # 4. The most even. 5. Taken node by node.
     taken = 0
@@ -54,12 +54,12 @@ def distributed(topology: Topology, available: CPUSet, count: int, group_size: i
 
 
 def _members(free: list[int], count: int, group_size: int, fewest: int) -> int:
-    """The smallest number of members that works, `fewest` or more; 0 if none does."""
+    """Return the smallest number of members that works, at least `fewest`; 0 if none does."""
     groups = sorted((cpus // group_size for cpus in free), reverse=True)
     together = list(accumulate(groups))
     needed = count // group_size
     for members in range(fewest, min(needed, len(free)) + 1):
-        # The nodes with the most groups are the ones to ask: if they cannot do it, no others can.
+        # Check the nodes with the most groups: if they are not enough, no others are.
         if groups[members - 1] >= needed // members and together[members - 1] >= needed:
             return members
     return 0

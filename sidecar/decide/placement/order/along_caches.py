@@ -1,15 +1,15 @@
-"""Placement along caches (prefer-align-cpus-by-uncorecache): packed, with a look at the last-level caches in between.
+"""Placement along caches (prefer-align-cpus-by-uncorecache): packed, with steps for the last-level caches in between.
 
 1. Nothing to do, or not enough.
-2. Whole nodes and packages, as in `packed`.
-3. Whole caches that are entirely free, best fit first; only if as much is needed as an average cache has.
-4. What is still needed out of one cache: the first, fullest first, whose lowest cores make up exactly that many CPUs.
-   As many cores are tried as the request would fill; of an odd rest, the highest CPU stays behind.
-5. Whole cores, then single CPUs, as in `packed`.
+2. Take whole nodes and packages, as in `packed`.
+3. Take whole caches that are entirely free, best fit first; only if at least an average cache is needed.
+4. Take the rest from one cache: the first, fullest first, whose lowest cores have exactly that many CPUs. The number of
+   cores tried is that which the rest would fill; of an odd rest, the highest CPU is left.
+5. Take whole cores, then single CPUs, as in `packed`.
 
-Caches are listed node by node. Averages are the machine's, rounded down, as the kubelet's are: here they choose between
-good answers, and never make a CPU free that is not. A cache with enough CPUs can fail in step 4 if some of its cores
-are half used; the request then goes on to step 5, as it does there.
+Caches are listed node by node. Averages are the machine's, rounded down, as in the kubelet: here they choose between
+good answers, and never treat a used CPU as free. A cache with enough CPUs can fail in step 4 if some of its cores are
+half used; the request then continues with step 5, as in the kubelet.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from state.topology import Topology
 
 
 def along_caches(topology: Topology, available: CPUSet, count: int) -> CPUSet | None:
-    """`count` CPUs out of `available`, or None where there are not so many. Deterministic."""
+    """Return `count` CPUs out of `available`; None if there are fewer. Deterministic."""
     # 1. Nothing to do, or not enough.
     if count < 1:
         return EMPTY
@@ -34,7 +34,7 @@ def along_caches(topology: Topology, available: CPUSet, count: int) -> CPUSet | 
     # 3. Whole caches.
     if taking.needed >= len(topology.online) // len(topology.caches) and taking.whole(caches):
         return taking.result()
-    # 4. The rest out of one cache.
+    # 4. The rest from one cache.
     for cache in caches:
         part = _part(taking, cache, topology.cpus_per_core)
         if part:
@@ -47,7 +47,7 @@ def along_caches(topology: Topology, available: CPUSet, count: int) -> CPUSet | 
 
 
 def _part(taking: Taking, cache: int, cpus_per_core: int) -> int:
-    """The free CPUs of the cache's lowest cores that are exactly what is needed; 0 if they are not."""
+    """Return the mask of free CPUs of the cache's lowest cores if they are exactly as many as needed, else 0."""
     needed, free = taking.needed, taking.free
     cores, part = -(-needed // cpus_per_core), 0
     for core in taking.tree.cores_in[cache]:

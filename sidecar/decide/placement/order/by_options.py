@@ -1,4 +1,4 @@
-"""So many CPUs out of these, by the algorithm that the options name."""
+"""The taking of a number of CPUs by the algorithm that the options select."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from state.topology import Topology
 
 
 def take(topology: Topology, available: CPUSet, count: int, options: Collection[str]) -> CPUSet | None:
-    """`count` CPUs out of `available`, or None where there are not so many. Deterministic."""
+    """Return `count` CPUs out of `available`; None if there are fewer. Deterministic."""
     if ACROSS_NUMA in options:
         group_size = topology.cpus_per_core if FULL_PCPUS_ONLY in options else 1
         return distributed(topology, available, count, group_size)

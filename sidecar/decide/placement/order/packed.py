@@ -1,11 +1,11 @@
 """Packed placement: n CPUs taken best-fit from the machine's tree, in the kubelet's order.
 
 1. Nothing to do, or not enough.
-2. Whole groups of the upper level, then of the lower one: those that are entirely free, as long as they fit.
-3. Whole cores.
-4. Single CPUs, in core order: half-used cores are filled first.
+2. Take whole groups of the upper level, then of the lower one: those that are entirely free, as long as they fit.
+3. Take whole cores.
+4. Take single CPUs, in core order: half-used cores are filled first.
 
-What "in order" means, and when a group is free, stands in `taking`.
+`taking` defines the order, and when a group is free.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from state.topology import Topology
 
 
 def packed(topology: Topology, available: CPUSet, count: int) -> CPUSet | None:
-    """`count` CPUs out of `available`, or None where there are not so many. Deterministic."""
+    """Return `count` CPUs out of `available`; None if there are fewer. Deterministic."""
     # 1. Nothing to do, or not enough.
     if count < 1:
         return EMPTY
@@ -28,7 +28,7 @@ def packed(topology: Topology, available: CPUSet, count: int) -> CPUSet | None:
 
 
 def pack(taking: Taking) -> None:
-    """Take what is still needed, which is there, packed."""
+    """Take the CPUs that are still needed, packed. There must be enough."""
     # 2. Whole nodes and packages. 3. Whole cores.
     if not (taking.whole_nodes_and_packages() or taking.whole_cores()):
         # 4. Single CPUs.

@@ -1,15 +1,15 @@
 """Spread placement (distribute-cpus-across-cores): as many different cores as possible before a second sibling.
 
 1. Nothing to do, or not enough.
-2. Whole nodes and packages that are entirely free, as in `packed`.
-3. Package by package, in the order of `packed`: one CPU of each core, the lowest that is free, by CPU number; when
-   every core of the package has given one, the package's other CPUs by number.
+2. Take whole nodes and packages that are entirely free, as in `packed`.
+3. Package by package, in the order of `packed`, take one CPU of each core, the lowest free one, by CPU number. When
+   every core of the package has given one, take the package's other CPUs by number.
 
-The kubelet takes a package's CPUs by number alone. That spreads where siblings are numbered far apart (0 and 24), and
-gives sibling pairs where they are neighbours (0 and 1), as in most virtual machines. Wherever its answer has as many
-different cores as there can be, it is the answer here too: then one CPU of each core comes first in both.
+The kubelet takes a package's CPUs by number alone. That spreads if siblings are numbered far apart (0 and 24), but
+takes sibling pairs if they are neighbours (0 and 1), as in most virtual machines. If its answer has as many different
+cores as possible, the answer here is the same: then one CPU of each core comes first in both.
 
-Locality goes before spreading: a package is used up before the next one is touched, as in the kubelet.
+Locality takes precedence over spreading: a package is used up before the next one is touched, as in the kubelet.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from state.topology import Topology
 
 
 def spread(topology: Topology, available: CPUSet, count: int) -> CPUSet | None:
-    """`count` CPUs out of `available`, or None where there are not so many. Deterministic."""
+    """Return `count` CPUs out of `available`; None if there are fewer. Deterministic."""
     # 1. Nothing to do, or not enough.
     if count < 1:
         return EMPTY

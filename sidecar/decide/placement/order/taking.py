@@ -1,14 +1,14 @@
-"""What all placement algorithms share: one call's progress, the order of groups, and the phases common to them.
+"""What all placement algorithms share: the progress of one call, the order of groups, and the common phases.
 
-The sort rule is the same at every level: fewest free CPUs first, then lowest id, so that the fullest group that still
-serves is used up before an emptier one is broken into. Free counts are over the whole group.
+The sort rule is the same at every level: fewest free CPUs first, then lowest id. So the fullest group that fits is used
+up before an emptier one is touched. Free counts are over the whole group.
 
-Which of node and package stands above the other depends on the machine: with at least as many packages as nodes, nodes
+The machine determines whether nodes or packages are the upper level: with at least as many packages as nodes, nodes
 come first ("NUMA first"), else packages do. Lower levels are listed in the order of their sorted parents; a group that
-reaches into several parents is under the first with which it shares a free CPU.
+lies in several parents is listed under the first with which it shares a free CPU.
 
-A group is free when *all* its CPUs are available (the kubelet up to 1.36 compared with machine-wide averages, which
-gave out a second container's thread on hybrid machines; fixed there later).
+A group is free when *all* its CPUs are available. (The kubelet up to 1.36 compared with machine-wide averages, which
+on hybrid machines granted a thread of a second container; fixed there later.)
 
 Rules for changing this file: the order is a contract. Nothing is listed, counted or sorted before a phase needs it.
 """
@@ -22,7 +22,7 @@ from state.tree import Tree
 
 
 class Taking:
-    """One call's progress: what is still free, what was taken, how many CPUs are still needed.
+    """The progress of one call: masks of the CPUs still free and of those taken, and how many are still needed.
 
     A phase returns whether nothing more is needed.
     """
@@ -34,31 +34,31 @@ class Taking:
         self.needed = count
 
     def result(self) -> CPUSet:
-        """What was taken."""
+        """Return the CPUs taken."""
         return CPUSet.from_mask(self.taken)
 
     def take(self, mask: int) -> None:
-        """Take these CPUs, which are free and no more than are needed."""
+        """Take these CPUs, which must be free and no more than needed."""
         self.taken |= mask
         self.free &= ~mask
         self.needed -= mask.bit_count()
 
     def nodes(self) -> list[int]:
-        """The nodes that have a free CPU, in order."""
+        """Return the nodes that have a free CPU, in order."""
         return ranked(self.tree.upper, self.free) if self.tree.is_numa_first else self.lower()
 
     def packages(self) -> list[int]:
-        """The packages that have a free CPU, in order."""
+        """Return the packages that have a free CPU, in order."""
         return self.lower() if self.tree.is_numa_first else ranked(self.tree.upper, self.free)
 
     def lower(self) -> list[int]:
-        """Those of the lower of the two levels that have a free CPU, in order."""
+        """Return the groups of the lower of the two levels that have a free CPU, in order."""
         if len(self.tree.lower) == 1:
             return [*self.tree.lower]
         return self.below(ranked(self.tree.upper, self.free), self.tree.lower_in)
 
     def below(self, parents: list[int], children: dict[int, tuple[int, ...]]) -> list[int]:
-        """The children of these parents that have a free CPU, in order."""
+        """Return the children of these parents that have a free CPU, in order."""
         listed: dict[int, None] = {}
         for parent in parents:
             shared = parent & self.free
@@ -66,7 +66,7 @@ class Taking:
         return list(listed)
 
     def whole(self, groups: Iterable[int]) -> bool:
-        """Take those of these groups that are entirely free, in this order, skipping what is more than is needed."""
+        """Take the groups that are entirely free, in this order, skipping those larger than needed."""
         for mask in groups:
             if mask & self.free == mask and mask.bit_count() <= self.needed:
                 self.take(mask)
@@ -83,7 +83,7 @@ class Taking:
     def whole_cores(self) -> bool:
         """Take whole cores, in order."""
         for parent in self.lower():
-            # Taking a core never makes or unmakes another one free: each may be asked when its turn comes.
+            # Taking a core never changes whether another one is free, so each may be checked when its turn comes.
             if self.whole(sorted(self._servable(self.tree.cores_in[parent]), key=int.bit_count)):
                 return True
         return False
@@ -98,23 +98,23 @@ class Taking:
                     return
 
     def _servable(self, groups: Iterable[int]) -> list[int]:
-        """Those that are entirely free, and not more than is needed."""
+        """Return the groups that are entirely free, and no larger than needed."""
         free, needed = self.free, self.needed
         return [mask for mask in groups if mask & free == mask and mask.bit_count() <= needed]
 
 
 def ranked(groups: Iterable[int], free: int) -> list[int]:
-    """Those that have a free CPU: fewest free first, then as they were."""
+    """Return the groups that have a free CPU: fewest free CPUs first, then in the given order."""
     counted = [((mask & free).bit_count(), place, mask) for place, mask in enumerate(groups) if mask & free]
     counted.sort()
     return [mask for _, _, mask in counted]
 
 
 def lowest(mask: int, count: int) -> int:
-    """The `count` lowest CPUs of a mask; all of it, if there are not so many."""
+    """Return the `count` lowest CPUs of a mask; the whole mask if it has fewer."""
     if mask.bit_count() <= count:
         return mask
-    # As many low bits as hold `count` CPUs, by halving.
+    # Find the fewest low bits that contain `count` CPUs, by bisection.
     low, high = count, mask.bit_length()
     while low < high:
         middle = (low + high) // 2

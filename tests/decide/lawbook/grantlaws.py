@@ -1,0 +1,66 @@
+"""The laws of a new grant: it is what was asked for, and its CPUs belong to one container at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sidecar.decide.books.grants import bounds
+from sidecar.decide.container.terms import Terms
+from sidecar.decide.settings import PolicyName
+from state.cpuset import EMPTY, CPUSet, union
+from state.model import Assignment, NumaRule
+from tests.support.decide.reality import Reality
+
+
+def sent_where_another_is_leaving(reality: Reality) -> list[str]:
+    """Return the last orders that put an exclusive container where another may still stay, as sentences."""
+    world, found = reality.world, list[str]()
+    for order in reality.new_orders:
+        granted = world.state.assignments.get(order.container)
+        if granted is None or not order.live:
+            continue
+        others = union(_leaving(each) for each in world.state.assignments.values() if each is not granted)
+        if both := order.update.cpus & others - world.state.reserved:
+            found.append(f"{granted.name} was sent to {both}, which another container is still leaving")
+    return found
+
+
+def granted_otherwise(reality: Reality) -> list[str]:
+    """Return what the last burst granted against a container's number or NUMA rule, as sentences."""
+    return [sentence for granted in _new(reality) for sentence in _wrong_in(reality, granted)]
+
+
+def leaving_at_once(reality: Reality) -> list[str]:
+    """Return the new grants that leave CPUs which they never had, as sentences: nothing was taken from them."""
+    before = reality.planned_from.state
+    return [
+        f"{granted.name} was granted {granted.cpus}, and is leaving {granted.leaving.cpus}, which it never had"
+        for granted in _new(reality)
+        if granted.leaving and granted.container in before.originals
+    ]
+
+
+def _new(reality: Reality) -> Iterator[Assignment]:
+    """Yield each grant of a container that the last burst made."""
+    before, world = reality.planned_from.state, reality.world
+    if world.settings.policy is PolicyName.NONE:
+        return
+    for key, granted in world.state.assignments.items():
+        if key not in before.assignments and key in world.containers:
+            yield granted
+
+
+def _wrong_in(reality: Reality, granted: Assignment) -> Iterator[str]:
+    world, demand = reality.world, granted.demand
+    terms, topology = Terms(world.settings, demand), world.topology
+    held = granted.cpus | _leaving(granted)
+    least, most = bounds(world, demand)
+    if not least <= len(held) <= most:
+        yield f"{granted.name} asked for {demand.cpus} and was granted {held}"
+    nodes = [node for node in topology.nodes if not node.cpus.isdisjoint(held)]
+    if terms.numa is NumaRule.SINGLE and len(nodes) > 1:
+        yield f"{granted.name} asked for one NUMA node and was granted {held}"
+
+
+def _leaving(granted: Assignment) -> CPUSet:
+    return granted.leaving.cpus if granted.leaving else EMPTY
