@@ -41,7 +41,7 @@ def test_what_decides_how_many_is_said() -> None:
 
 
 def test_why_cpus_moved_and_what_is_leaving_is_said() -> None:
-    """The take with its notice, whom it is for, the reason; and afterwards what was changed, the newest first."""
+    """The take with its notice, its recipient and the reason; and afterwards what was changed, the newest first."""
     story = dynamic()
     story.arrive("batch", 2, labels={"cpuset.max": "6", "cpuset.grace": "3s"})
     story.settle()

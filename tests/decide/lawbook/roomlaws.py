@@ -11,7 +11,7 @@ from state.topology import Topology
 
 
 def kept_without_room(state: State, topology: Topology, settings: Settings) -> list[str]:
-    """Return grants that the rule of the room objects to, whoever holds the rest and since when."""
+    """Return grants that the rule of the room objects to, regardless of their age and of other grants."""
     if settings.policy is PolicyName.NONE:
         return []
     found, books = [], replace(state, assignments={})

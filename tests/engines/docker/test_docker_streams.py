@@ -76,7 +76,7 @@ async def test_a_broken_stream_is_unavailable_after_its_last_event(daemon: RawDa
 
 @pytest.mark.trio
 async def test_a_stream_that_is_no_http_is_unavailable(daemon: RawDaemon) -> None:
-    """Whether it is noticed when subscribing or later; and where the HTTP library tells nobody, within seconds."""
+    """Whether it is noticed when subscribing or later; and within seconds if the HTTP library raises no error."""
     daemon.scripts["/events"] = sends(chunk(line(ONE, "start", 1)), b"nonsense\r\n")
     with pytest.raises(EngineUnavailable, match=r"chunk|its connection was closed"):
         raise (await collected(daemon))[1]
