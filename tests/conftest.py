@@ -1,4 +1,4 @@
-"""How all tests run: live tests in lanes, the lanes first; and what is left to other runs says to which."""
+"""How all tests run: live tests in lanes, the lanes first; and which tests are left to other runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXIT_SECONDS = 30
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let interrupted workers put the host back as it was; and let no example fail for another process's work."""
+    """Let interrupted workers restore the host; and let no example fail because of another process's load."""
     hypothesis.settings.register_profile("beside-others", deadline=None)
     hypothesis.settings.load_profile("beside-others")
     if config.pluginmanager.hasplugin("dsession"):

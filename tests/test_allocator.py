@@ -42,7 +42,7 @@ INFO = EngineInfo(name="docker", version="20.10.24", api_version="1.41", ncpu=4)
 
 
 class Recorder(Board):
-    """A board that is also the checkpoint, the journal, the projections and the executor, and records who is called."""
+    """A board that is also the checkpoint, the journal, the projections and the executor, and records the calls."""
 
     def __init__(self, policy: PolicyName = PolicyName.STATIC) -> None:
         super().__init__(begin(State(), uniform(cores=4), static(policy=policy)))
@@ -142,7 +142,9 @@ pytestmark = pytest.mark.trio
 
 
 async def test_everything_is_on_disk_before_an_order_leaves(autojump_clock: MockClock, recorder: Recorder) -> None:
-    """Journal and checkpoint first; the world is posted, and what an order takes withdrawn, before that order."""
+    """Journal and checkpoint come first. Before an order, the World is posted, and the CPUs that it takes are
+    withdrawn.
+    """
     await recorder.take(READY, [ContainerSeen(view("a"), 2), ContainerSeen(view("b", exclusive=1), 3)])
     assert recorder.calls[:3] == ["journal", "checkpoint", "post"]
     calls = recorder.calls[3:]
@@ -156,7 +158,7 @@ async def test_everything_is_on_disk_before_an_order_leaves(autojump_clock: Mock
 
 
 async def test_what_is_not_live_is_withdrawn_too(autojump_clock: MockClock, recorder: Recorder) -> None:
-    """It may be started any moment, and then reads what its files say."""
+    """It may be started at any moment, and then reads its files."""
     await recorder.take(READY, [ContainerSeen(view("b", exclusive=1, phase=Phase.CREATED), 2)])
     assert recorder.calls[3:] == ["journal", "checkpoint", "post", "withdraw b 1", "order b", "other"]
     assert isinstance(recorder.orders[0], ApplyCpuset)
@@ -164,7 +166,7 @@ async def test_what_is_not_live_is_withdrawn_too(autojump_clock: MockClock, reco
 
 
 async def test_what_waits_is_one_burst(autojump_clock: MockClock, recorder: Recorder) -> None:
-    """Up to its bound."""
+    """A burst has an upper bound."""
     facts = [ContainerSeen(view("a"), number + 2) for number in range(BURST + 5)]
     await recorder.take(READY, facts)
     assert recorder.bursts == [2, BURST, 5]
@@ -183,7 +185,7 @@ async def test_no_news_is_not_written_down(autojump_clock: MockClock, recorder: 
 async def test_a_checkpoint_that_cannot_be_written_is_told_once_and_tried_again(
     autojump_clock: MockClock, recorder: Recorder
 ) -> None:
-    """Deciding goes on: the engine and an inventory can rebuild the books."""
+    """Decisions go on: the engine and an inventory can rebuild the State."""
     recorder.failing = {"checkpoint"}
     await recorder.take(READY, [ContainerSeen(view("b", exclusive=1), 2)], [ContainerSeen(view("a"), 3)])
     assert len(recorder.orders) == 2
@@ -202,7 +204,7 @@ async def test_a_checkpoint_that_cannot_be_written_is_told_once_and_tried_again(
 async def test_books_that_are_kept_elsewhere_are_told_and_tried_again(
     autojump_clock: MockClock, recorder: Recorder
 ) -> None:
-    """They are safe, and not where they belong."""
+    """The State is safe, but not in its usual place."""
     recorder.failing = {"place"}
     await recorder.take(READY, [ContainerSeen(view("b", exclusive=1), 2)])
     said = "the recorded state is not saved: disk full; until then it is kept in /spare"
@@ -242,13 +244,13 @@ async def test_a_projection_that_cannot_be_withdrawn_is_told_and_the_order_leave
 
 @pytest.fixture
 def elastic(monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    """Under the policy `dynamic`."""
+    """Return a recorder under the policy `dynamic`."""
     monkeypatch.setattr(trio.to_thread, "run_sync", inline)
     return Recorder(PolicyName.DYNAMIC)
 
 
 async def take_from_b(recorder: Recorder) -> list[str]:
-    """b runs on all that there is, and a newcomer wants some of it; the calls since then."""
+    """Let a newcomer ask for CPUs while b runs on all of them; return the calls since then."""
     everything = CPUSet.of(1, 2, 3)
     grown = view("b", exclusive=1, max="3", signal="HUP", grace="5s")
     await recorder.take(READY, [ContainerSeen(grown, 2)])
@@ -264,7 +266,7 @@ async def take_from_b(recorder: Recorder) -> list[str]:
 async def test_a_workload_is_told_before_its_grace_begins_and_before_the_signal(
     autojump_clock: MockClock, elastic: Recorder
 ) -> None:
-    """After the commit and the posting: what it is told is the newest world."""
+    """After the commit and the posting: its projection is that of the newest World."""
     calls = await take_from_b(elastic)
     assert calls[:3] == ["journal", "checkpoint", "post"]
     told = [call for call in calls if call.startswith(("announce b", "grace b", "signal b"))]
@@ -273,7 +275,7 @@ async def test_a_workload_is_told_before_its_grace_begins_and_before_the_signal(
 
 
 async def test_a_grace_begins_though_it_cannot_be_told(autojump_clock: MockClock, elastic: Recorder) -> None:
-    """On a full disk, others' CPUs are not kept from them: it is said on the board and in the log."""
+    """A full disk does not keep CPUs from other containers: the board and the log report it."""
     elastic.failing = {"projections"}
     calls = await take_from_b(elastic)
     assert {"grace b", "signal b"} <= set(calls)

@@ -1,4 +1,4 @@
-"""The board: readers see the newest world, and hear of every change, of the world or of a problem."""
+"""The board: readers see the newest World, and are notified of every change of it or of a problem."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_a_slow_reader_sees_the_newest_not_every_one(autojump_clock: MockC
 
 @pytest.mark.trio
 async def test_a_problem_wakes_readers_and_is_news_once(autojump_clock: MockClock) -> None:
-    """Saying it again is no news, and neither is that all is still well."""
+    """Reporting it again does not wake readers, nor does reporting again that all is well."""
     board = Board(world(0))
     worlds = board.worlds()
     await anext(worlds)

@@ -1,4 +1,4 @@
-"""Log lines are one line each, for people or machines, whatever is in them."""
+"""Log lines are one line each, for people or machines, whatever they contain."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_line_for_machines() -> None:
 
 
 def test_what_is_below_the_level_is_not_written() -> None:
-    """Debug lines cost nothing where nobody asked for them."""
+    """Debug lines cost nothing if they are not enabled."""
     log, out = lines(level=LogLevel.WARNING)
     log.debug("no")
     log.info("no")
@@ -89,7 +89,7 @@ def test_hostile_names_cannot_forge_a_line(hostile: str) -> None:
 
 
 def test_long_texts_are_cut() -> None:
-    """A label of 40 MB is no log line."""
+    """A label of 40 MB does not become a log line."""
     log, out = lines()
     log.info("big", label="x" * 1_000_000)
     assert len(out.getvalue()) < 5000
@@ -97,7 +97,7 @@ def test_long_texts_are_cut() -> None:
 
 
 def test_a_closed_stream_is_no_error() -> None:
-    """The daemon goes on when nobody listens."""
+    """The daemon goes on when nothing reads its log."""
     stream = io.StringIO()
     log, _ = lines(stream=stream)
     stream.close()

@@ -1,4 +1,4 @@
-"""Readers of what people type: what they take, from TOML or as text, and what they say would be right."""
+"""Readers of user input: what they accept, from TOML or as text, and the correct form that they suggest."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_the_closest_word_is_found_in_either_case() -> None:
 
 
 def test_what_was_cut_says_so() -> None:
-    """At the bound it is whole."""
+    """A text at the bound is not cut."""
     assert kept("a" * 40) == "a" * 40
     assert kept("a" * 41) == "a" * 39 + CUT
     assert len(kept("a" * 9999, 60)) == 60
@@ -230,7 +230,9 @@ anything: st.SearchStrategy[Any] = st.recursive(
 @example("steps", [{"at": 16**9999, "cpus": -(16**9999)}])
 @example("truth", [])
 def test_a_reader_takes_anything_and_raises_nothing(reader: str, value: object) -> None:
-    """A value, or a flaw whose sentence names what was read and what would be right; read twice, the same."""
+    """It returns a value, or a flaw whose sentence names what was read and what would be right. It does so
+    repeatably.
+    """
     read = READERS[reader]
     found = read(value)
     assert read(value) == found
@@ -293,7 +295,7 @@ def test_what_a_reader_gives_is_within_its_bounds(reader: str, value: object) ->
 
 
 def test_a_misreading_can_be_compared_and_kept() -> None:
-    """It holds texts and facts alone, never the value itself."""
+    """It holds only texts and facts, never the value itself."""
     found = misreading(Given("x" * 99, ["a"] * 99, "here"), Whole(1, 2))
     assert hash(found) == hash(msgspec.structs.replace(found))
     assert (len(found.name), len(found.given), found.is_text) == (64, 40, False)

@@ -35,5 +35,5 @@ def test_a_name_that_begins_with_a_controllers_is_misread_by_runtimes() -> None:
     "name", ["", "slice", ".slice", "-a.slice", "a-.slice", "a--b.slice", "a/b.slice", "a b.slice"]
 )
 def test_what_is_no_name_of_a_slice(name: str) -> None:
-    """systemd would refuse it as well."""
+    """systemd would refuse it, too."""
     assert not is_slice(name)

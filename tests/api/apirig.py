@@ -1,4 +1,4 @@
-"""The real API on a real socket, over a story whose decisions are the real ones; and clients of it."""
+"""The real API on a real socket, over a story with the real decisions; and clients of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MANUAL = {"cpuset.max": "3", "cpuset.scale": "manual"}
 
 
 class Elastic(Story):
-    """`batch` has 2 to 6 CPUs and all that is spare; `man` has 1, and 3 if people say so."""
+    """`batch` has 2 to 6 CPUs and all spare ones; `man` has 1, and 3 if resized."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"policy": PolicyName.DYNAMIC, **settings})
@@ -45,7 +45,9 @@ class Elastic(Story):
 
 
 class Rig:
-    """A served story. Nothing is decided before `deciding` is set; `asked` is what came to the allocator's place."""
+    """A served story. Nothing is decided before `deciding` is set; `asked` is what the allocator would have
+    received.
+    """
 
     def __init__(self, directory: Path, story: Story, inbox: int = 8) -> None:
         self.path = str(directory / NAME)
@@ -62,7 +64,7 @@ class Rig:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[Rig]:
-        """Serve for as long as the block runs."""
+        """Serve for the length of the block."""
         with listening(str(self.directory)) as listener:
             async with self._outbox, trio.open_nursery() as nursery:
                 nursery.start_soon(self._decide)
@@ -80,20 +82,20 @@ class Rig:
             self.board.post(self.story.world)
 
     def tell(self) -> None:
-        """Show what the story came to."""
+        """Post the present World of the story."""
         self.board.post(self.story.world)
 
     async def ask(self, method: str, route: str, body: object = None, **headers: str) -> tuple[int, Any]:
-        """One request of a blocking client in a thread: the status, and the document."""
+        """Send one request of a blocking client in a thread; return the status and the document."""
         status, content = await self.raw(method, route, body if isinstance(body, bytes) else _encoded(body), **headers)
         return status, json.loads(content)
 
     async def raw(self, method: str, route: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
-        """The same, as bytes."""
+        """Send the same; return the status and the bytes."""
         return await trio.to_thread.run_sync(partial(_blocking, self.path, method, route, body, headers))
 
     async def send(self, request: bytes) -> trio.SocketStream:
-        """A connection on which this was sent."""
+        """Open a connection and send this on it."""
         stream = await trio.open_unix_socket(self.path)
         self.streams.append(stream)
         await stream.send_all(request)
@@ -106,7 +108,7 @@ class Rig:
 
 
 async def until(stream: trio.SocketStream, is_so: Callable[[bytes], bool]) -> bytes:
-    """Read until what was read is so."""
+    """Read until the condition holds for what was read."""
     seen = b""
     with trio.fail_after(20):
         while not is_so(seen):

@@ -1,4 +1,4 @@
-"""Places on a listener: who gets one, who goes first, and who takes none from others."""
+"""Places on a listener: which client gets one, which yields first, and which takes none from others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESIZE = b'POST /v1/containers/man/resize HTTP/1.1\r\nhost: x\r\ncontent-length:
 
 
 async def is_closed(stream: trio.SocketStream) -> bool:
-    """Whether the server closes it now, and sends nothing before."""
+    """Return whether the server closes it now without sending anything before."""
     with trio.move_on_after(0.2):
         return await stream.receive_some(1) == b""
     return False
@@ -29,7 +29,7 @@ async def is_closed(stream: trio.SocketStream) -> bool:
 async def test_a_newcomer_gets_the_place_of_the_client_that_waits_for_longest(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So clients that say nothing keep nobody out, however many they are."""
+    """So silent clients keep no other client out, however many they are."""
     monkeypatch.setattr("sidecar.api.connections.MOST", 3)
     async with rig.serving():
         first, second, third = [await rig.send(text) for text in (b"", b"GET /rea", READY)]
@@ -44,7 +44,7 @@ async def test_a_newcomer_gets_the_place_of_the_client_that_waits_for_longest(
 
 
 async def test_a_client_that_reads_slowly_goes_first_too(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it has kept the server waiting for longest."""
+    """If it has kept the server waiting longest."""
     monkeypatch.setattr("sidecar.api.connections.MOST", 1)
     rig.board.report("long", "x" * 20_000_000)
     async with rig.serving():
@@ -54,7 +54,7 @@ async def test_a_client_that_reads_slowly_goes_first_too(rig: Rig, monkeypatch: 
 
 
 async def test_a_request_that_is_being_answered_keeps_its_place(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where all of them are, a newcomer is closed at once."""
+    """If all places answer requests, a newcomer is closed at once."""
     monkeypatch.setattr("sidecar.api.connections.MOST", 2)
     rig.deciding = trio.Event()
     async with rig.serving():
@@ -68,8 +68,10 @@ async def test_a_request_that_is_being_answered_keeps_its_place(rig: Rig, monkey
             await until(stream, lambda text: b"HTTP/1.1 200" in text)
 
 
-async def test_followers_take_nobodys_place_and_have_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One too many is told so; a place is free again once its client has left."""
+async def test_followers_take_no_other_place_and_have_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An excess one gets an error; a place is free again once its client has left."""
     monkeypatch.setattr(web_app, "MOST_FOLLOWERS", 2)
     monkeypatch.setattr("sidecar.api.connections.MOST", 1)
     rig = Rig(tmp_path, Elastic())
@@ -81,14 +83,14 @@ async def test_followers_take_nobodys_place_and_have_their_own(tmp_path: Path, m
         await rig.streams[0].aclose()
         with trio.fail_after(10):
             while b"503" in await until(await rig.send(FOLLOW), lambda text: b"\r\n\r\n" in text):  # noqa: ASYNC110
-                await trio.sleep(0.01)  # the server learns of it by itself
+                await trio.sleep(0.01)  # the server notices by itself
     await rig.close()
 
 
 async def test_followers_over_tcp_take_none_of_the_unix_sockets_places(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Anybody on the host may follow on loopback; only the owner on the Unix socket."""
+    """Any user of the host may follow on loopback; only the owner on the Unix socket."""
     monkeypatch.setattr(web_app, "MOST_FOLLOWERS", 1)
     rig = Rig(tmp_path, Elastic())
     async with serving(rig) as port, await trio.open_tcp_stream("127.0.0.1", port) as other:

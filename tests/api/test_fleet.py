@@ -1,4 +1,4 @@
-"""The dashboard and the alerts ask for metrics that there are, by labels that they have."""
+"""The dashboard and the alerts use only existing metrics, with labels that these have."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WORDS: Final = {
 
 @pytest.fixture(scope="module")
 def there() -> dict[str, set[str]]:
-    """Every metric of a node that has all of them, with its labels."""
+    """Return every metric of a node that has all of them, with its labels."""
     made = world(uniform(cores=4), container("rt", exclusive=2), container("too big", exclusive=9))
     assert made.state.refusals
     board = Board(replace(made, engine=replace(ENGINE, in_swarm=True, advertised=3)))
@@ -43,7 +43,7 @@ def dashboard() -> Any:
 
 
 def expressions() -> Iterator[tuple[str, str]]:
-    """Where an expression stands, and the expression."""
+    """Yield each expression with its place."""
     shown = dashboard()
     for panel in shown["panels"]:
         for target in panel["targets"]:
@@ -59,7 +59,7 @@ def expressions() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize(("where", "expression"), list(expressions()))
 def test_an_expression_asks_for_what_there_is(where: str, expression: str, there: dict[str, set[str]]) -> None:
-    """Metrics by their names, selected and grouped by labels that they have."""
+    """Metrics by existing names, selected and grouped by labels that they have."""
     bare = re.sub(r"\{[^}]*\}|\[[^\]]*\]", "", expression)
     grouped = re.findall(r"by \(([^)]*)\)", bare)
     named = set(re.findall(r"[a-z_][a-z_0-9]*", re.sub(r"by \([^)]*\)", "", bare))) - WORDS
@@ -72,7 +72,7 @@ def test_an_expression_asks_for_what_there_is(where: str, expression: str, there
 
 
 def test_a_counter_is_asked_for_its_change_and_a_gauge_is_not(there: dict[str, set[str]]) -> None:
-    """The value of a counter says nothing by itself."""
+    """The value of a counter has no meaning by itself."""
     for where, expression in expressions():
         for name in there:
             if not re.search(rf"\b{name}\b", expression):
@@ -103,7 +103,7 @@ def test_panels_have_places_of_their_own() -> None:
 
 
 def kept(expression: str) -> set[str]:
-    """The labels of an expression's answer: those that it groups by, all where it does not sum, else none."""
+    """Return the labels of an expression's result: its grouping labels; all if it does not sum; else none."""
     if grouped := re.findall(r"by \(([^)]*)\)", expression):
         return {label.strip() for group in grouped for label in group.split(",")}
     return set() if re.match(r"(sum|min|max|count)\(", expression) else {"instance", "job"}

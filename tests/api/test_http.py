@@ -1,4 +1,4 @@
-"""The API on a real socket: what it answers, that decisions are waited for, and that nothing makes it stumble."""
+"""The API on a real socket: its answers, that it waits for decisions, and that nothing upsets it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.trio
 
 
 def leaving(story: Story, real: Real) -> CPUSet:
-    """What is being taken from it, by the books."""
+    """Return the CPUs that leave it, by the State."""
     take = story.world.state.assignments[real.key].leaving
     assert take is not None
     return take.cpus
@@ -39,7 +39,7 @@ def of(rig: Rig, real: Real) -> str:
 
 
 async def test_what_is_is_answered_from_the_world(rig: Rig) -> None:
-    """The books, the status, the machine, one container by its name or the beginning of its id."""
+    """The State, the status, the machine, one container by its name or the beginning of its id."""
     story, world = rig.story, rig.story.world
     assert isinstance(story, Elastic)
     async with rig.serving():
@@ -62,7 +62,7 @@ async def test_what_is_is_answered_from_the_world(rig: Rig) -> None:
 
 
 async def test_a_resize_is_answered_with_what_was_decided(rig: Rig) -> None:
-    """What it has, what it will have, what it waits for; and of whom it is taken, until when."""
+    """Its CPUs, its future CPUs, what it waits for; and which container loses CPUs until when."""
     story = rig.story
     assert isinstance(story, Elastic)
     async with rig.serving():
@@ -85,7 +85,7 @@ async def test_a_resize_is_answered_with_what_was_decided(rig: Rig) -> None:
 
 
 async def test_the_answer_waits_for_the_decision(rig: Rig) -> None:
-    """Not before the allocator decided; and not for ever."""
+    """Not before the allocator decided; and not indefinitely."""
     story = rig.story
     assert isinstance(story, Elastic)
     rig.deciding = trio.Event()
@@ -106,7 +106,7 @@ async def test_the_answer_waits_for_the_decision(rig: Rig) -> None:
 
 
 async def test_no_decision_is_told_as_such(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bounded in time, and when the inbox is full not even begun."""
+    """The wait is bounded, and with a full inbox it does not begin."""
     monkeypatch.setattr("sidecar.api.requests.DECISION_SECONDS", 0.01)
     story = rig.story
     assert isinstance(story, Elastic)
@@ -142,7 +142,7 @@ async def test_under_static_nothing_changes(tmp_path: Path) -> None:
 
 
 async def test_people_can_acknowledge_for_a_workload(rig: Rig) -> None:
-    """The take that waits, by its number or without; twice is once too often."""
+    """The pending take, with or without its number; a second time is an error."""
     story = rig.story
     assert isinstance(story, Elastic)
     async with rig.serving():
@@ -187,7 +187,7 @@ async def test_a_defragmentation_says_what_it_moved(tmp_path: Path) -> None:
 
 
 async def test_metrics_are_prometheus_text_by_the_kubelets_names(rig: Rig) -> None:
-    """Pool, grants, refusals, takes; counters from the books."""
+    """Pool, grants, refusals, takes; counters from the State."""
     story = rig.story
     assert isinstance(story, Elastic)
     async with rig.serving():
@@ -232,7 +232,7 @@ async def test_events_tell_every_change_with_its_reason(rig: Rig) -> None:
 
 
 async def test_a_follower_hears_that_the_daemon_lives(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though nothing changes."""
+    """Although nothing changes."""
     monkeypatch.setattr(web_app, "ALIVE_SECONDS", 0.01)
     async with rig.serving():
         stream = await rig.send(b"GET /v1/events HTTP/1.1\r\nhost: x\r\n\r\n")

@@ -1,4 +1,4 @@
-"""One connection of HTTP/1.1 on a stream in memory, in virtual time: the protocol, its bounds, and any bytes at all."""
+"""One HTTP/1.1 connection on a stream in memory, in virtual time: the protocol, its bounds, and arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ READY = b"GET /ready HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
 class Talk:
-    """What came back on a connection, how long it lasted in seconds, and what was logged."""
+    """The bytes received on a connection, its duration in seconds, and the log."""
 
     def __init__(self) -> None:
         self.received = b""
@@ -91,7 +91,7 @@ class Talk:
 
 
 async def talk(*chunks: bytes, half_closed: bool = False, waits: bool = True) -> Talk:
-    """Send these, each read before the next; then read to the end, or, where the client does not wait, hang up."""
+    """Send these, each read before the next; then read to the end, or hang up if the client does not wait."""
     told, began = Talk(), trio.current_time()
     client, server = trio.testing.memory_stream_pair()
     with trio.fail_after(1000):
@@ -112,7 +112,7 @@ async def talk(*chunks: bytes, half_closed: bool = False, waits: bool = True) ->
 
 @pytest.mark.trio
 async def test_requests_follow_each_other_on_one_connection(autojump_clock: MockClock) -> None:
-    """Sent at once or one by one; also after a refusal, whose body is out of the way."""
+    """Sent at once or one by one; also after a refusal, whose body is skipped."""
     posted = b"POST /nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc"
     for chunks in ((READY * 3 + posted + READY,), (READY, READY, READY, posted[:-1], posted[-1:] + READY)):
         told = await talk(*chunks)
@@ -145,7 +145,7 @@ async def test_requests_follow_each_other_on_one_connection(autojump_clock: Mock
 async def test_what_a_request_without_a_body_is_answered(
     autojump_clock: MockClock, request_bytes: bytes, statuses: list[int], part: bytes
 ) -> None:
-    """With a connection that stays exactly where another request may follow."""
+    """The connection stays open exactly where another request may follow."""
     told = await talk(request_bytes)
     assert (told.statuses, part in told.received) == (statuses, True)
     assert told.lines.getvalue() == ""
@@ -201,7 +201,7 @@ async def test_each_part_of_a_request_has_its_time(
 
 @pytest.mark.trio
 async def test_a_byte_now_and_then_does_not_keep_a_connection(autojump_clock: MockClock) -> None:
-    """A head has its time as a whole."""
+    """The time limit is for the head as a whole."""
     client, server = trio.testing.memory_stream_pair()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(HttpConnection(server, TABLE, lambda route: False, Log(StringIO())).serve)
@@ -220,7 +220,7 @@ async def test_a_byte_now_and_then_does_not_keep_a_connection(autojump_clock: Mo
 async def test_a_client_that_goes_away_ends_its_request(
     autojump_clock: MockClock, route: bytes, *, half_closed: bool
 ) -> None:
-    """Also behind what it sent ahead."""
+    """Also behind data that it sent ahead."""
     request = b"GET /" + route + b" HTTP/1.1\r\nhost: x\r\n\r\n"
     for chunks in ((request,), (request, READY * 3)):
         told = await talk(*chunks, half_closed=half_closed, waits=half_closed)
@@ -230,14 +230,14 @@ async def test_a_client_that_goes_away_ends_its_request(
 
 @pytest.mark.trio
 async def test_a_half_closed_client_is_still_answered(autojump_clock: MockClock) -> None:
-    """It sent what it had to say, and reads on."""
+    """It finished sending, and still reads."""
     told = await talk(READY * 2, half_closed=True)
     assert (told.statuses, told.seconds) == ([200, 200], 0)
 
 
 @pytest.mark.trio
 async def test_what_is_sent_ahead_is_bounded(autojump_clock: MockClock) -> None:
-    """A flood behind a request that takes long stays in the kernel."""
+    """A flood behind a slow request stays in the kernel."""
     client, server = trio.testing.memory_stream_pair()
     connection = HttpConnection(server, TABLE, lambda route: False, Log(StringIO()))
     async with trio.open_nursery() as nursery:
@@ -267,7 +267,7 @@ async def test_an_answer_without_an_end_comes_in_parts(autojump_clock: MockClock
 
 
 @pytest.mark.trio
-async def test_where_a_route_is_crowded_it_says_so(autojump_clock: MockClock) -> None:
+async def test_a_crowded_route_says_so(autojump_clock: MockClock) -> None:
     """And the connection stays."""
     client, server = trio.testing.memory_stream_pair()
     async with trio.open_nursery() as nursery:
@@ -280,7 +280,7 @@ async def test_where_a_route_is_crowded_it_says_so(autojump_clock: MockClock) ->
 
 @pytest.mark.trio
 async def test_a_mistake_of_our_own_ends_one_connection(autojump_clock: MockClock) -> None:
-    """With a 500, and in the log with where it happened."""
+    """With a 500, and in the log with its place."""
     told = await talk(b"GET /broken HTTP/1.1\r\nhost: x\r\n\r\n" + READY)
     assert told.statuses == [500]
     assert "ValueError: planted" in told.lines.getvalue()
@@ -300,7 +300,7 @@ REQUESTS = (
 
 @st.composite
 def streams(draw: st.DrawFn) -> list[bytes]:
-    """Requests, broken requests and rubbish, cut anywhere."""
+    """Draw requests, broken requests and rubbish, cut anywhere."""
     pieces = draw(st.lists(st.sampled_from(REQUESTS) | st.binary(max_size=40), max_size=5))
     text = bytearray(b"".join(pieces))
     for _ in range(draw(st.integers(0, 4))):
@@ -316,7 +316,7 @@ def streams(draw: st.DrawFn) -> list[bytes]:
 @example(chunks=[REQUESTS[3][:-5], b"abcde" + READY], half_closed=False, waits=True)
 @example(chunks=[REQUESTS[6] + b"\0"], half_closed=False, waits=False)
 def test_no_bytes_at_all_break_a_connection(chunks: list[bytes], half_closed: bool, waits: bool) -> None:
-    """It ends by itself, answers nothing but what the protocol has, and logs nothing; the next one is answered."""
+    """It ends by itself, sends only answers of the protocol, and logs nothing; the next one is answered."""
 
     async def all_of_it() -> None:
         told = await talk(*chunks, half_closed=half_closed or b"follow" in b"".join(chunks), waits=waits)

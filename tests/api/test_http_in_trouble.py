@@ -1,4 +1,6 @@
-"""The API among clients that err, stay, read nothing or send rubbish: nothing makes it stumble, nor the daemon stay."""
+"""The API with clients that err, stay, read nothing or send rubbish: it goes on, and does not delay the daemon's
+end.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ pytestmark = pytest.mark.trio
 
 
 async def test_the_end_does_not_wait_for_anybody(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients that follow events, that read nothing of a long answer, that say nothing, that sent half a request."""
+    """Clients that follow events, that read nothing of a long answer, that are silent, that sent half a request."""
     monkeypatch.setattr("sidecar.api.http_connection.SEND_SECONDS", 3600)
     rig.board.report("long", "x" * 20_000_000)
     with trio.fail_after(60):
@@ -38,7 +40,7 @@ async def test_the_end_does_not_wait_for_anybody(rig: Rig, monkeypatch: pytest.M
     assert NAME not in os.listdir(rig.directory)
 
 
-async def test_who_reads_nothing_is_left(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_reads_nothing_is_left(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while its connection is closed, and others are answered all the time."""
     monkeypatch.setattr("sidecar.api.http_connection.SEND_SECONDS", 0.05)
     rig.board.report("long", "x" * 20_000_000)
@@ -88,7 +90,7 @@ async def test_who_reads_nothing_is_left(rig: Rig, monkeypatch: pytest.MonkeyPat
     ],
 )
 async def test_what_is_wrong_is_told_as_json(rig: Rig, method: str, route: str, body: bytes, code: int) -> None:
-    """Never 500, never something done."""
+    """Never 500, and nothing is changed."""
     async with rig.serving():
         answered, told = await rig.ask(method, route, body)
         assert (answered, list(told)) == (code, ["error"])
@@ -109,7 +111,7 @@ async def test_what_is_wrong_is_told_as_json(rig: Rig, method: str, route: str, 
         b"GET /v1/events HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n",
     ],
 )
-async def test_what_is_no_request_harms_nobody(rig: Rig, request_bytes: bytes) -> None:
+async def test_what_is_no_request_harms_no_other_client(rig: Rig, request_bytes: bytes) -> None:
     """The connection ends, others go on."""
     async with rig.serving():
         stream = await rig.send(request_bytes)
@@ -136,7 +138,7 @@ REQUESTS = (
 
 
 def mutated(chance: Random) -> bytes:
-    """One of these requests, or several, with a few bytes changed, missing or too many."""
+    """Draw one or several of these requests, with a few bytes changed, missing or added."""
     text = bytearray(chance.choice(REQUESTS))
     for _ in range(chance.choice((0, 1, 2, 5))):
         place = chance.randrange(len(text) + 1)
@@ -153,7 +155,7 @@ def mutated(chance: Random) -> bytes:
 
 
 async def test_rubbish_neither_ends_the_server_nor_keeps_a_place(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hundreds of broken requests in pieces, half closed, hung up on: all of their tasks end, others are answered."""
+    """Hundreds of broken requests in pieces, half closed or hung up: all of their tasks end, others are answered."""
     monkeypatch.setattr("sidecar.api.http_connection.HEAD_SECONDS", 0.3)
     chance = Random(7)
     async with rig.serving():
@@ -179,7 +181,7 @@ async def test_rubbish_neither_ends_the_server_nor_keeps_a_place(rig: Rig, monke
 
 
 async def test_a_failure_of_our_own_is_500_and_in_the_log(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As JSON, and the daemon lives."""
+    """As JSON, and the daemon goes on."""
 
     def fail(*_: object, **__: object) -> None:
         raise ValueError("planted")
@@ -208,7 +210,7 @@ async def test_the_socket_is_its_owners_alone_and_gone_afterwards(tmp_path: Path
 
 
 async def test_a_socket_that_cannot_be_made_is_told(tmp_path: Path) -> None:
-    """Too long a path, with its cure; something else in its place, which is left."""
+    """A path that is too long, with its cure; another file in its place, which is left alone."""
     deep = tmp_path / ("x" * 100)
     with pytest.raises(ConfigError, match=r"bytes, and the path of a socket at most 107: choose a shorter state_dir"):
         listening(str(deep)).__enter__()

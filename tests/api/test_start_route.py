@@ -1,4 +1,4 @@
-"""POST /v1/starts on a real socket, over the real decisions: held, answered, refused, let go, and asked wrongly."""
+"""POST /v1/starts on a real socket, over the real decisions: held, answered, refused, let go, and malformed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Counter:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[Counter]:
-        """Serve for as long as the block runs."""
+        """Serve for the length of the block."""
         with listening(str(self.directory)) as listener:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._decide)
@@ -84,13 +84,13 @@ class Counter:
                     self.desk.answer(order)
 
     async def ask(self, **changed: Any) -> tuple[int, Any]:
-        """Ask for a start; the status, and the document."""
+        """Ask for a start; return the status and the document."""
         body = json.dumps({"id": ID, **changed}).encode()
         status, content = await trio.to_thread.run_sync(_blocking, self.path, "POST", "/v1/starts", body, {})
         return status, json.loads(content)
 
     def glance(self, id: str = ID, **labels: str) -> None:
-        """The engine knows this container."""
+        """Make the engine know this container."""
         named = {key.replace("_", "."): value for key, value in labels.items()}
         self.glances[id] = ContainerView(
             engine=ENGINE, id=id, name="strict", phase=Phase.CREATED, labels=named, is_glance=True
@@ -98,7 +98,7 @@ class Counter:
 
 
 async def until(is_so: Callable[[], object]) -> None:
-    """Wait for what another task does."""
+    """Wait for the effect of another task."""
     with trio.fail_after(20):
         while not is_so():  # noqa: ASYNC110 - nobody tells
             await trio.sleep(0.001)
@@ -106,13 +106,13 @@ async def until(is_so: Callable[[], object]) -> None:
 
 @pytest.fixture
 def counter(tmp_path: Path) -> Counter:
-    """Eight CPUs, of which one is reserved, and nobody there."""
+    """Provide eight CPUs, of which one is reserved, without containers."""
     return Counter(tmp_path, Story())
 
 
 @pytest.mark.trio
 async def test_an_exclusive_container_is_answered_with_its_grant(counter: Counter) -> None:
-    """CPUs, no quota, and where its projection is: what the runtime writes."""
+    """The runtime gets what it writes: CPUs, no quota, and the place of the projection."""
     counter.glance(cpuset_exclusive="2")
     async with counter.serving():
         status, answer = await counter.ask(cpus="", quota=200_000, period=100_000, memory=1 << 20)
@@ -129,7 +129,7 @@ async def test_an_exclusive_container_is_answered_with_its_grant(counter: Counte
 
 @pytest.mark.trio
 async def test_a_shared_container_is_answered_with_the_pool(counter: Counter) -> None:
-    """Without the CPUs that others hold."""
+    """Without the CPUs that others are granted."""
     counter.glance()
     other = "d" * 64
     counter.glance(other, cpuset_exclusive="3")
@@ -141,7 +141,7 @@ async def test_a_shared_container_is_answered_with_the_pool(counter: Counter) ->
 
 
 @pytest.mark.trio
-async def test_who_is_left_alone_is_answered_with_nothing(counter: Counter) -> None:
+async def test_an_unmanaged_container_is_answered_with_nothing(counter: Counter) -> None:
     """The bundle stays as it is."""
     counter.glance(cpuset_manage="off")
     async with counter.serving():
@@ -150,7 +150,7 @@ async def test_who_is_left_alone_is_answered_with_nothing(counter: Counter) -> N
 
 @pytest.mark.trio
 async def test_too_many_cpus_are_refused_with_the_reason(counter: Counter) -> None:
-    """409, in the decision's own words."""
+    """409, with the reason of the decision."""
     counter.glance(cpuset_exclusive="99")
     async with counter.serving():
         status, answer = await counter.ask()
@@ -160,7 +160,7 @@ async def test_too_many_cpus_are_refused_with_the_reason(counter: Counter) -> No
 
 @pytest.mark.trio
 async def test_annotations_count_where_the_engine_tells_no_labels(counter: Counter) -> None:
-    """Ours only, and labels win."""
+    """Only ours, and labels take precedence."""
     counter.glance(cpuset_exclusive="1")
     other = "d" * 64
     counter.glance(other)
@@ -175,8 +175,8 @@ async def test_annotations_count_where_the_engine_tells_no_labels(counter: Count
 
 
 @pytest.mark.trio
-async def test_a_container_that_nobody_knows_is_refused(counter: Counter) -> None:
-    """The engine's word."""
+async def test_an_unknown_container_is_refused(counter: Counter) -> None:
+    """With the engine's message."""
     async with counter.serving():
         status, answer = await counter.ask()
     assert (status, answer["error"]) == (409, f"not started: the engine knows no container {ID[:12]}")
@@ -184,7 +184,7 @@ async def test_a_container_that_nobody_knows_is_refused(counter: Counter) -> Non
 
 @pytest.mark.trio
 async def test_an_engine_that_gives_no_glance_is_not_needed_where_the_runtime_knows(counter: Counter) -> None:
-    """Docker's own books, or annotations, say who it is."""
+    """Docker's own files, or annotations, identify it."""
     counter.glance_fails = True
     async with counter.serving():
         status, answer = await counter.ask(name="voice", labels={"cpuset.exclusive": "1"})
@@ -193,10 +193,10 @@ async def test_an_engine_that_gives_no_glance_is_not_needed_where_the_runtime_kn
 
 
 @pytest.mark.trio
-async def test_an_answer_that_takes_too_long_is_a_refusal_and_nobody_is_waited_for(
+async def test_an_answer_that_takes_too_long_is_a_refusal_and_ends_the_wait(
     counter: Counter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The daemon is told so, and has nothing held any more."""
+    """The daemon is notified, and holds no start any more."""
     monkeypatch.setattr(start_route, "ANSWER_SECONDS", 0.1)
     counter.glance(cpuset_exclusive="1")
     counter.deciding = trio.Event()
@@ -213,7 +213,7 @@ async def test_an_answer_that_takes_too_long_is_a_refusal_and_nobody_is_waited_f
 
 @pytest.mark.trio
 async def test_a_runtime_that_is_killed_is_not_waited_for(counter: Counter) -> None:
-    """Its connection ends, and so does the holding."""
+    """Its connection ends, and the start is no longer held."""
     counter.glance(cpuset_exclusive="1")
     counter.deciding = trio.Event()
     async with counter.serving():
@@ -232,7 +232,9 @@ async def test_a_runtime_that_is_killed_is_not_waited_for(counter: Counter) -> N
 async def test_while_the_engine_is_not_reached_the_books_answer(
     counter: Counter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be waiting for this answer itself: who holds CPUs starts on them, who asks for none in the pool."""
+    """The engine may itself be waiting for this answer: a container with a grant starts on it, one without a demand in
+    the pool.
+    """
     monkeypatch.setattr(start_route, "UNREACHED_SECONDS", 0.05)
     counter.glance(cpuset_exclusive="2")
     async with counter.serving():
@@ -281,7 +283,7 @@ async def test_hostile_questions_are_refused(counter: Counter, changed: dict[str
 
 @pytest.mark.trio
 async def test_a_question_of_any_size_is_bounded(counter: Counter) -> None:
-    """More than two sets of CPUs and some words is no question."""
+    """A request longer than two sets of CPUs and some words is refused."""
     async with counter.serving():
         status, _ = await counter.ask(cpus="0" * (start_route.MAX_BODY + 1))
     assert status == 413
@@ -289,14 +291,14 @@ async def test_a_question_of_any_size_is_bounded(counter: Counter) -> None:
 
 @pytest.mark.trio
 async def test_a_field_of_a_later_runtime_is_passed_over(counter: Counter) -> None:
-    """The two are not always upgraded together."""
+    """Daemon and runtime are not always upgraded together."""
     counter.glance()
     async with counter.serving():
         assert (await counter.ask(later=1))[0] == 200
 
 
 def test_it_is_asked_for_on_the_daemons_own_socket_only(counter: Counter) -> None:
-    """Not on TCP, whatever its reach, and not where there is nobody to ask."""
+    """Not on TCP, whatever its reach, and not without an allocator."""
     for reach in Access:
         paths = {route.path for route in counter.api.table(reach).routes}
         assert ("/v1/starts" in paths) == (reach is Access.ALL)
@@ -306,7 +308,7 @@ def test_it_is_asked_for_on_the_daemons_own_socket_only(counter: Counter) -> Non
 
 @pytest.mark.trio
 async def test_many_are_held_at_once(counter: Counter) -> None:
-    """Each is answered for itself; two want the same CPUs, and one of them is refused."""
+    """Each is answered separately; two want the same CPUs, and one of them is refused."""
     ids = [f"{number:064x}" for number in range(1, 13)]
     for number, id in enumerate(ids):
         counter.glance(id, **({"cpuset_exclusive": "4"} if number < 2 else {}))
@@ -316,7 +318,7 @@ async def test_many_are_held_at_once(counter: Counter) -> None:
         answers[id] = await counter.ask(id=id)
 
     async with counter.serving():
-        # Nobody updates anything here: whoever was answered with the whole pool would be in their way for ever.
+        # No container is updated here: one that was answered with the whole pool would block them indefinitely.
         for together in (ids[:2], ids[2:]):
             with trio.fail_after(20):
                 async with trio.open_nursery() as nursery:
@@ -329,7 +331,7 @@ async def test_many_are_held_at_once(counter: Counter) -> None:
 
 @pytest.mark.trio
 async def test_a_held_start_keeps_no_place_from_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither from other starts nor from the owner; one too many is told so."""
+    """Neither from other starts nor from the owner; an excess one gets an error."""
     monkeypatch.setattr("sidecar.api.connections.MOST", 1)
     monkeypatch.setattr(web_app, "MOST_STARTS", 3)
     counter = Counter(tmp_path, Story())
@@ -343,7 +345,7 @@ async def test_a_held_start_keeps_no_place_from_others(tmp_path: Path, monkeypat
         for held, id in enumerate(ids, start=1):
             counter.glance(id)
             nursery.start_soon(partial(counter.ask, id=id))
-            # One that has not asked yet would give its place to the next.
+            # A connection without a request yet would yield its place to the next.
             await until(partial(is_held, held))
         assert await counter.ask(id="d" * 64) == (503, {"error": "not started: 3 starts are held already"})
         ready = await trio.to_thread.run_sync(_blocking, counter.path, "GET", "/readyz", b"", {})
@@ -352,7 +354,7 @@ async def test_a_held_start_keeps_no_place_from_others(tmp_path: Path, monkeypat
 
 
 def test_an_answer_has_the_shape_that_runtimes_read() -> None:
-    """Names are part of the contract with what is installed on hosts."""
+    """Names are part of the contract with the runtimes installed on hosts."""
     answer = start_route.StartAnswer(
         update=start_route.Bundle(cpus="1"), projection=start_route.ProjectionMount(directory="x")
     )

@@ -1,4 +1,4 @@
-"""The API over TCP: what may be asked where, that nothing can be changed, and what is said where nothing can listen."""
+"""The API over TCP: which routes exist where, that none changes anything, and the errors of a failed listener."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FIGURES = ["/healthz", "/readyz", "/metrics"]
 
 
 def free_port() -> int:
-    """A port on which nobody listens just now."""
+    """Return a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -36,7 +36,7 @@ def free_port() -> int:
 
 @asynccontextmanager
 async def serving(rig: Rig, reach: Access | None = None) -> AsyncIterator[int]:
-    """The rig's API on a port of the loopback address, of this reach or of that which the address has."""
+    """Serve the rig's API on a port of the loopback address, with this reach or the reach of the address."""
     port = free_port()
     with listening(str(rig.directory)) as listener, listening_on(f"127.0.0.1:{port}") as tcp:
         assert tcp is not None
@@ -48,7 +48,7 @@ async def serving(rig: Rig, reach: Access | None = None) -> AsyncIterator[int]:
 
 
 async def ask(port: int, method: str, route: str, **headers: str) -> tuple[int, bytes]:
-    """One request of a blocking client in a thread."""
+    """Send one request of a blocking client in a thread."""
     return await trio.to_thread.run_sync(partial(_blocking, port, method, route, headers))
 
 
@@ -78,7 +78,7 @@ async def test_on_loopback_all_that_changes_nothing_may_be_asked(rig: Rig) -> No
 @pytest.mark.parametrize("route", ["/v1/containers/man/resize", "/v1/containers/man/ack", "/v1/defragment"])
 @pytest.mark.parametrize("method", ["POST", "PUT", "GET"])
 async def test_nothing_can_be_changed_over_tcp(rig: Rig, reach: Access, route: str, method: str) -> None:
-    """The routes are not there, and nothing comes to the allocator."""
+    """The routes do not exist, and nothing reaches the allocator."""
     async with serving(rig, reach) as port:
         status, told = await ask(port, method, route)
         assert (status, json.loads(told)) == (
@@ -90,7 +90,7 @@ async def test_nothing_can_be_changed_over_tcp(rig: Rig, reach: Access, route: s
 
 @pytest.mark.trio
 async def test_from_elsewhere_there_are_figures_only(rig: Rig) -> None:
-    """No names, no books, no machine."""
+    """No names, no State, no machine."""
     async with serving(rig, Access.METRICS) as port:
         assert [(await ask(port, "GET", route))[0] for route in FIGURES] == [200] * 3
         others = [*(set(READING) - set(FIGURES)), "/v1/containers/man", "/", "/v1"]
@@ -111,15 +111,15 @@ async def test_from_elsewhere_there_are_figures_only(rig: Rig) -> None:
         ("localhost.evil.example:9413", 400),
     ],
 )
-async def test_on_loopback_nobody_may_ask_by_a_name_of_the_outside(rig: Rig, host: str, status: int) -> None:
-    """So a page in a browser cannot read it, though its name was made to point here."""
+async def test_on_loopback_a_name_of_the_outside_is_refused(rig: Rig, host: str, status: int) -> None:
+    """So a page in a browser cannot read it, even if its host name resolves to loopback."""
     async with serving(rig) as port:
         assert (await ask(port, "GET", "/v1/status", host=host))[0] == status
 
 
 @pytest.mark.trio
 async def test_every_route_that_reads_is_there_on_loopback_and_no_other(rig: Rig) -> None:
-    """By the table of routes, so that a new one is thought of."""
+    """By the table of routes, so that a new one cannot be forgotten."""
     there = {reach: [route.path for route in rig.api.table(reach).routes] for reach in Access}
     assert there[Access.READ] == [*READING, "/v1/containers/{container}"]
     assert there[Access.METRICS] == FIGURES
@@ -150,7 +150,7 @@ def test_without_an_address_nothing_listens() -> None:
 
 
 def test_a_port_in_use_is_said_with_the_cure() -> None:
-    """Before anything else is done."""
+    """Before any other action."""
     with listening_on(f"127.0.0.1:{free_port()}") as tcp:
         assert tcp is not None
         with pytest.raises(ConfigError, match=r"another program listens there .*: choose another port"):
@@ -158,7 +158,7 @@ def test_a_port_in_use_is_said_with_the_cure() -> None:
 
 
 def test_an_address_that_is_not_this_hosts_is_said_with_the_cure() -> None:
-    """192.0.2.0/24 is nobody's (RFC 5737)."""
+    """192.0.2.0/24 is assigned to no host (RFC 5737)."""
     assert not ipaddress.ip_address("192.0.2.1").is_global
     with pytest.raises(ConfigError, match=r"no interface of this host has that address") as raised:
         _open("192.0.2.1:9413")
@@ -167,7 +167,7 @@ def test_an_address_that_is_not_this_hosts_is_said_with_the_cure() -> None:
 
 
 def test_a_unit_that_forbids_the_network_is_said_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """RestrictAddressFamilies=AF_UNIX, as the unit of the how-to has it, lets no other socket be made."""
+    """RestrictAddressFamilies=AF_UNIX, as in the how-to's unit, forbids all other sockets."""
 
     def forbidden(*_: object) -> socket.socket:
         raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
@@ -178,7 +178,7 @@ def test_a_unit_that_forbids_the_network_is_said_with_the_cure(monkeypatch: pyte
 
 
 def test_a_port_is_free_again_once_the_daemon_ended() -> None:
-    """At once, though connections of it are just ending."""
+    """At once, although its connections are just ending."""
     address = f"127.0.0.1:{free_port()}"
     for _ in range(3):
         with listening_on(address) as tcp:

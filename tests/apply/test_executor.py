@@ -74,7 +74,7 @@ class Bench:
         )
 
     async def run(self, name: str = "one") -> str:
-        """A running container that the board knows."""
+        """Add a running container that the board knows."""
         made = await self.docker.run(name)
         self.board.post(sighted(self.board.latest, self.docker.container(made).view(), self.tickets()))
         return made
@@ -89,7 +89,7 @@ class Bench:
             return await self.inbox.receive()
 
     async def outcome(self) -> Fact:
-        """The next fact; not that an order is late, which one that is lost is told to be before."""
+        """Return the next outcome, without the notices of late orders, which precede a lost order."""
         fact = await self.next()
         return await self.next() if isinstance(fact, OrderDelayed) else fact
 
@@ -101,7 +101,7 @@ def bench(nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 
 async def test_an_order_that_took_effect(autojump_clock: MockClock, bench: Bench) -> None:
-    """With the kernel's word, and a ticket that is drawn when the outcome is known."""
+    """With the kernel's value, and a ticket that is drawn when the outcome is known."""
     one = await bench.run()
     before = bench.tickets()
     bench.order(one)
@@ -124,7 +124,7 @@ async def test_an_order_that_took_effect(autojump_clock: MockClock, bench: Bench
 async def test_an_order_that_failed_is_told_and_its_pause_ends_in_a_fact(
     autojump_clock: MockClock, bench: Bench, fault: Fault, failure: Failure
 ) -> None:
-    """Never repeated by the executor itself; one that the engine called wrong waits longest."""
+    """The executor itself never repeats it; an order that the engine called invalid waits longest."""
     one = await bench.run()
     bench.engine.fail_updates(fault)
     bench.order(one)
@@ -154,7 +154,7 @@ async def test_a_container_that_is_gone_needs_no_retry(autojump_clock: MockClock
 
 
 async def test_an_order_without_effect(autojump_clock: MockClock, bench: Bench) -> None:
-    """cgroup v2 takes CPUs outside the parent's, and does nothing."""
+    """cgroup v2 accepts CPUs outside the parent's, without effect."""
     one = await bench.run()
     bench.docker.kernel.confine(TWO)
     bench.order(one)
@@ -165,7 +165,7 @@ async def test_an_order_without_effect(autojump_clock: MockClock, bench: Bench) 
     assert fact.reason == f"the engine accepted CPUs 1, but the kernel shows 2: {above}"
 
 
-async def test_pauses_grow_with_every_failure_and_begin_anew_after_a_success(
+async def test_pauses_grow_with_every_failure_and_restart_after_a_success(
     autojump_clock: MockClock, bench: Bench
 ) -> None:
     one = await bench.run()
@@ -202,7 +202,7 @@ async def test_a_slow_start_holds_up_its_own_update_and_no_other(autojump_clock:
 async def test_an_order_that_hangs_is_told_as_late(
     autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once, and its outcome besides; one that is answered in time is not."""
+    """Once, in addition to its outcome; an order that is answered in time is not."""
     one = await bench.run("one")
     honest = bench.engine.update
 
@@ -263,7 +263,7 @@ async def test_a_stop_that_fails_is_told(autojump_clock: MockClock, bench: Bench
 
 
 async def ended(bench: Bench, orders: Sequence[str], *, after: float) -> None:
-    """Orders in a nursery of their own, which is stopped a while later."""
+    """Start orders in a nursery of their own, which is stopped a while later."""
     async with trio.open_nursery() as nursery:
         bench.executor._nursery = nursery
         for container in orders:
@@ -279,7 +279,9 @@ async def test_an_order_already_sent_is_learnt_at_the_end(autojump_clock: MockCl
     assert isinstance(bench.inbox.receive_nowait(), CpusetApplied)
 
 
-async def test_an_answer_that_does_not_come_is_not_waited_for_for_ever(autojump_clock: MockClock, bench: Bench) -> None:
+async def test_an_answer_that_does_not_come_is_waited_for_in_bounded_time(
+    autojump_clock: MockClock, bench: Bench
+) -> None:
     one = await bench.run()
     bench.engine.fail_updates(Fault.LOST_BEFORE)
     began = trio.current_time()

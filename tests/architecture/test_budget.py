@@ -1,4 +1,4 @@
-"""How the code must read: file sizes, names, docstrings, and what importing costs."""
+"""Rules for the code: file sizes, names, docstrings, and the cost of an import."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_LINES = 400
 EMPTY_NAMES = re.compile(r"utils?|helpers?|common|managers?|handlers?|data|info|misc")
 """Names of modules and packages that say nothing. (`tests/data` holds data, and no code.)"""
 
-# Put together here, so that this file is not what it looks for.
+# Joined here, so that this file does not match itself.
 INDEX_ADDRESSES = re.compile(
     "|".join(
         [
@@ -39,7 +39,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def files(*folders: str) -> list[Path]:
-    """The Python files below these folders of the project."""
+    """Return the Python files below these folders of the project."""
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 
@@ -60,7 +60,7 @@ def test_a_file_has_a_name_that_says_something(path: Path) -> None:
 
 @pytest.mark.parametrize("path", files(*ALL), ids=shown)
 def test_a_file_says_what_it_holds(path: Path) -> None:
-    """The first thing in each is a sentence."""
+    """The first statement of each module is a sentence."""
     text = path.read_text()
     if text:
         assert (ast.get_docstring(ast.parse(text)) or "").split("\n\n")[0].endswith((".", ":", "!"))
@@ -73,7 +73,7 @@ def test_everything_public_says_what_it_promises(path: Path) -> None:
 
 
 def public(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, Definition]]:
-    """Functions, classes and methods whose names do not begin with an underscore."""
+    """Yield functions, classes and methods whose names do not begin with an underscore."""
     for node in body:
         if not isinstance(node, Definition) or node.name.startswith("_"):
             continue
@@ -91,7 +91,7 @@ def test_no_name_says_get(path: Path) -> None:
 
 
 def tracked() -> list[Path]:
-    """Every file of the project that is under version control, or will be."""
+    """Return every file of the project that is under version control, or will be."""
     command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         done = subprocess.run(command, capture_output=True, check=True)
@@ -101,7 +101,7 @@ def tracked() -> list[Path]:
 
 
 def test_no_text_names_the_address_of_an_index() -> None:
-    """Where packages come from is the business of whoever installs."""
+    """The source of packages is the installer's choice."""
     found = []
     for path in tracked():
         text = path.read_bytes().decode(errors="replace")

@@ -1,4 +1,4 @@
-"""The names of classes: each is there once."""
+"""The names of classes: each is unique."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT: Final = Path(__file__).parents[2]
 
 
 def test_no_two_classes_have_one_name() -> None:
-    """Private ones too: whoever reads a traceback or searches for a class finds one."""
+    """Private ones too: a class name in a traceback or a search has one meaning."""
     named = defaultdict(list)
     for folder in ("state", "sidecar"):
         for path in sorted((ROOT / folder).rglob("*.py")):

@@ -1,4 +1,4 @@
-"""Live tests run in lanes: each module has one, and what needs the whole host is alone there."""
+"""Live tests run in lanes: each module has one, and a test that needs the whole host runs alone."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ MODULES = sorted(path.stem for path in (ROOT / "tests" / "live").glob("test_*.py
 
 
 def test_each_module_of_live_tests_has_one_lane() -> None:
-    """And no lane has a module that is not there."""
+    """And no lane names a module that does not exist."""
     assert sorted(module for modules in LANES.values() for module in modules) == MODULES
 
 
 def test_a_module_without_a_lane_is_an_error() -> None:
-    """It would run beside a test that kills its engine."""
+    """It could otherwise run beside a test that kills its engine."""
     with pytest.raises(KeyError):
         lane_of("test_something_new")
 
 
 def test_each_live_test_of_this_run_is_in_a_lane(request: pytest.FixtureRequest) -> None:
-    """Those of the contract suite, too."""
+    """Live tests of the contract suite, too."""
     live = [item for item in request.session.items if item.get_closest_marker("live")]
     groups = {item.nodeid: [mark.args[0] for mark in item.iter_markers("xdist_group")] for item in live}
     assert {id: group for id, group in groups.items() if len(group) != 1 or group[0] not in lanes_here()} == {}
 
 
 def test_without_an_engine_of_its_own_every_live_test_is_in_one_lane(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They share the engine that is found, and what one of them does to it."""
+    """They share the host's engine, and the effects of each other's actions on it."""
     monkeypatch.setattr("tests.live.lanes.os.geteuid", lambda: 1000)
     assert lanes_here() == (ONLY,)
 
@@ -56,7 +56,7 @@ def test_what_needs_the_whole_host_has_it_alone(tmp_path: Path, first: bool, sec
 
 
 def test_others_are_beside_each_other(tmp_path: Path) -> None:
-    """Two that need an engine each."""
+    """Two tests that each need an engine run concurrently."""
     with room_on_host(tmp_path, is_alone=False), room_on_host(tmp_path, is_alone=False):
         assert (tmp_path / "host.lock").exists()
 

@@ -1,4 +1,4 @@
-"""The names of modules: each says something, and each is there once."""
+"""The names of modules: each is meaningful and unique."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAY_NOTHING: Final = frozenset(
 
 
 def modules() -> list[Path]:
-    """The modules of `state` and `sidecar`; packages have their names by their folders."""
+    """Return the modules of `state` and `sidecar`; packages are named by their folders."""
     found = [path for folder in ("state", "sidecar") for path in (ROOT / folder).rglob("*.py")]
     return sorted(path for path in found if path.name != "__init__.py")
 
@@ -30,7 +30,7 @@ def shown(path: Path) -> str:
 
 
 def test_no_two_modules_have_one_name() -> None:
-    """A name says which module is meant without its folder: in talk, in a search, in the tabs of an editor."""
+    """A name identifies a module without its folder: in conversation, in a search, in the tabs of an editor."""
     named = defaultdict(list)
     for path in modules():
         named[path.stem].append(shown(path))
@@ -39,5 +39,5 @@ def test_no_two_modules_have_one_name() -> None:
 
 @pytest.mark.parametrize("path", modules(), ids=shown)
 def test_the_name_of_a_module_says_what_it_holds(path: Path) -> None:
-    """A command's module is called `cmd_` and the command; others are called by a noun of their room."""
+    """A command's module is named `cmd_` and the command; others by a noun of their room."""
     assert path.stem not in SAY_NOTHING

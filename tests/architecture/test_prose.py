@@ -1,4 +1,4 @@
-"""Sentences are for people: nothing that decides, observes or acts reads one, and only `words` makes them."""
+"""Sentences are for people: no code that decides, observes or acts reads one, and only `words` makes them."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ REFUSALS = {
 
 
 def is_text(node: ast.expr) -> bool:
-    """Whether it is a text in the code, or a collection that has one."""
+    """Return whether it is a text in the code, or a collection that contains one."""
     if isinstance(node, ast.Tuple | ast.List | ast.Set):
         return any(is_text(each) for each in node.elts)
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 def readings(tree: ast.AST) -> Iterator[ast.AST]:
-    """Every comparison with a text, and every search in one or for one."""
+    """Yield every comparison with a text, and every search in one or for one."""
     for node in ast.walk(tree):
         texts: list[ast.expr] = []
         if isinstance(node, ast.Compare) and not all(isinstance(op, OTHERS) for op in node.ops):
@@ -90,7 +90,7 @@ def readings(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def sentences(tree: ast.AST) -> Iterator[str]:
-    """Every text that has words after each other, but for docstrings and what an assertion says."""
+    """Yield every text of several words, except docstrings and assertion messages."""
     passed = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
     passed += [node.msg for node in ast.walk(tree) if isinstance(node, ast.Assert) and node.msg]
     texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
@@ -99,18 +99,18 @@ def sentences(tree: ast.AST) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", [path for path in DECIDING if path.stem not in READS_TEXT], ids=shown)
 def test_no_text_is_compared_or_searched_where_things_are_decided_observed_or_done(path: Path) -> None:
-    """What a decision needs to know is a value: a code, a kind, a fact."""
+    """A decision depends on values: a code, a kind, a fact."""
     assert [ast.unparse(node) for node in readings(ast.parse(path.read_text())) if ast.unparse(node) not in READ] == []
 
 
 @pytest.mark.parametrize("path", files("sidecar/decide"), ids=shown)
 def test_no_sentence_is_made_where_things_are_decided(path: Path) -> None:
-    """What people read is made in `words`, of the values that were decided."""
+    """`words` makes what people read, from the decided values."""
     assert list(sentences(ast.parse(path.read_text()))) == []
 
 
 def test_what_is_allowed_to_be_read_is_there() -> None:
-    """An exception that nobody needs any more hides the next one."""
+    """An unused exception would hide the next reading."""
     found = {ast.unparse(node) for path in DECIDING for node in readings(ast.parse(path.read_text()))}
     assert sorted(set(READ) - found) == []
 
@@ -130,7 +130,7 @@ def test_prose_that_decides_is_found(text: str) -> None:
 
 
 def test_there_is_one_type_of_refusal() -> None:
-    """Whatever else says no is an error at an edge, or goes with the engine."""
+    """Every other rejection is an error at an edge, or belongs to an engine."""
     name = re.compile(r"(?i)refus|declin|denied|objection|shortfall|^_?bad|wrong|notfound")
     found = {
         node.name

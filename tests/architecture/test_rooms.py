@@ -1,4 +1,4 @@
-"""Tests stand where the room stands that they test: whoever changes a module finds what holds it."""
+"""Tests mirror the rooms of the code, so that the tests of a module are easy to find."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALL = [path for room in ROOMS for path in sorted(room.glob("test_*.py"))]
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.relative_to(ROOT)))
 def test_each_room_has_tests(room: Path) -> None:
-    """Of all its modules together: not each has a file of its own."""
+    """Each room as a whole: a module need not have a test file of its own."""
     assert list(room.glob("test_*.py")) != []
 
 

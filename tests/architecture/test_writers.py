@@ -24,7 +24,7 @@ WRITERS = {
 
 
 def calls(*folders: str) -> Iterator[tuple[str, str, frozenset[str]]]:
-    """Every call: where, of what, and with which keywords."""
+    """Yield every call: its place, its function, and its keywords."""
     for path in files(*folders):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call):
@@ -37,7 +37,7 @@ def test_only_the_machine_makes_a_container() -> None:
 
 
 def test_only_the_machine_changes_a_container() -> None:
-    """What it is made of is given to nothing else that makes a value anew."""
+    """No other code that builds values receives a container's parts."""
     found = {
         path
         for path, name, keywords in calls("sidecar")

@@ -1,7 +1,7 @@
-"""What the daemon costs when nothing happens: `python -m tests.bench.idle [--seconds 60] [--containers 10]`.
+"""The cost of the daemon when nothing happens: `python -m tests.bench.idle [--seconds 60] [--containers 10]`.
 
-CPU time, wake-ups (voluntary context switches of all its threads), resident memory and threads over the time, and how
-long it takes from its start to ready. Use an engine of your own.
+CPU time, wake-ups (voluntary context switches of all its threads), resident memory and threads over the time, and the
+time from its start to ready. Use an engine of your own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.bench.latency import IMAGE, engine_at
 
 
 def used(pid: int) -> tuple[float, int]:
-    """CPU seconds and voluntary context switches so far."""
+    """Return CPU seconds and voluntary context switches so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     switches = 0
     for status in Path(f"/proc/{pid}/task").glob("*/status"):
@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def start(scratch: Path, flags: list[str]) -> tuple[subprocess.Popen[bytes], float]:
-    """Start the daemon; it, and the milliseconds until it was ready."""
+    """Start the daemon; return it, and the milliseconds until it was ready."""
     began = time.perf_counter()
     daemon = subprocess.Popen([sys.executable, "-m", "sidecar", "run", *flags], stderr=subprocess.DEVNULL)
     status = scratch / "state" / "status.json"

@@ -1,9 +1,9 @@
 """How fast a container is pinned, beside the bare update call: `python -m tests.bench.latency [--rounds 100]`.
 
-On the engine that is found (use one of your own: the sidecar confines every container of its engine). Three launchers:
-`docker run -d`, a client that creates and starts at once, and one that creates only (as compose does, which starts
-when all are created). The bare call is the same update of a created container,
-by a blocking client on a warm machine, in the same run, between the rounds.
+On the host's engine (use one of your own: the sidecar confines every container of its engine). Three launchers: `docker
+run -d`, a client that creates and starts at once, and one that creates only (as compose does, which starts when all are
+created). The bare call is the same update of a created container, by a blocking client on a warm machine, in the same
+run, between the rounds.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ HERE = Path(__file__).parent
 
 
 def percentile(values: list[float], share: float) -> float:
-    """The value below which that share of the values lies."""
+    """Return the value below which that share of the values lies."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, round(share * (len(ordered) - 1)))]
 
 
 def line(name: str, values: list[float]) -> str:
-    """A row of the table, in milliseconds."""
+    """Return a row of the table, in milliseconds."""
     if not values:
         return f"| {name} | - | - | - | 0 |"
     low, high = percentile(values, 0.9), percentile(values, 0.99)
@@ -58,14 +58,14 @@ class Bench:
         self.daemon: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Begin to measure the sidecar."""
+        """Start to measure the sidecar."""
         command = [sys.executable, "-m", "tests.bench.timed", f"unix://{self.socket}"]
         command += [str(self.scratch / "state"), str(self.scratch / "projections"), str(self.out)]
         self.daemon = subprocess.Popen(command)
         self._wait_until_ready()
 
     def race(self, rounds: int) -> None:
-        """How many starts a blind racer wins, and how late it is otherwise: what there is to be won by events."""
+        """Measure how many starts a blind racer wins, and how late it is otherwise: the most that events allow."""
         racer = subprocess.Popen([sys.executable, "-m", "tests.bench.racer", self.socket], stdout=subprocess.PIPE)
         assert racer.stdout is not None
         racer.stdout.readline()
@@ -93,7 +93,7 @@ class Bench:
         self.daemon.wait(10)
 
     def measure_bare(self, name: str) -> None:
-        """One bare update of a created container that the sidecar leaves alone."""
+        """Measure one bare update of a created container that the sidecar leaves alone."""
         id = self.api.create(name, IMAGE, "sleep", "1", labels={"cpuset.manage": "off"})
         began = time.perf_counter()
         self.api.update(id, CpusetCpus="1", NanoCpus=2 * 10**9)
@@ -101,7 +101,7 @@ class Bench:
         self.api.ask("DELETE", f"containers/{id}", force="1")
 
     def run_once(self, launcher: str, number: int) -> tuple[str, str]:
-        """Start the probe, exclusive; its id, and what it printed."""
+        """Start the exclusive probe; return its id, and its output."""
         name = f"bench-{launcher}-{number}"
         bind = f"{self.probe}:/probe:ro"
         if launcher == "run":
@@ -139,7 +139,7 @@ def report(bench: Bench, launcher: str, printed: dict[str, str]) -> None:
 
 
 def engine_at(socket: str) -> EngineApi:
-    """The engine, with the image that the benchmarks run. Ends the program where it cannot be had."""
+    """Return the engine, with the image that the benchmarks run. Ends the program if it is unavailable."""
     api = EngineApi(socket)
     try:
         ensure_image(api)

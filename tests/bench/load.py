@@ -1,9 +1,10 @@
-"""What measuring loads costs the daemon: `python -m tests.bench.load [--containers 200] [--period 2] [--rounds 200]`.
+"""The cost of measuring loads: `python -m tests.bench.load [--containers 200] [--period 2] [--rounds 200]`.
 
-Makes so many cgroups in each hierarchy that the kernel's counters are in (v1 and v2, below a folder of its own, removed
-afterwards), and measures rounds of the real LoadMeter on them: where nothing is news, and where everything always is,
-with the allocator's step and the journal's line. CPU time, as percent of one CPU for a round every period. Besides
-that, what reading alone costs: opening each file anew, and from files kept open, as the daemon does. Wants to be root.
+Makes this many cgroups in each hierarchy with the kernel's counters (v1 and v2, below a folder of its own, removed
+afterwards), and measures rounds of the real LoadMeter on them: with nothing new, and with everything always new,
+including the allocator's step and the journal's line. It prints CPU time, as percent of one CPU for a round every
+period, and the cost of reading alone: opening each file again, and from files kept open, as the daemon does. Needs
+root.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ EACH: Final = 4
 
 @contextmanager
 def groups(roots: list[str], ids: list[str]) -> Iterator[None]:
-    """A cgroup for each container in each of these hierarchies."""
+    """Make a cgroup for each container in each of these hierarchies."""
     with ExitStack() as stack:
         for path in (f"{root}/{FOLDER}{name}" for root in roots for name in ("", *(f"/{id}" for id in ids))):
             os.mkdir(path)
@@ -55,7 +56,7 @@ def groups(roots: list[str], ids: list[str]) -> Iterator[None]:
 
 
 def world_of(ids: list[str]) -> World:
-    """All of them run, and follow their load."""
+    """Return a World in which all of them run, and follow their load."""
     machine = uniform(cores=EACH * (len(ids) + 1))
     settings = Settings(policy=PolicyName.DYNAMIC, reserved_cpus=CPUSet.of(0))
     state = State(policy="dynamic", online=machine.online, reserved=CPUSet.of(0))
@@ -79,28 +80,28 @@ def world_of(ids: list[str]) -> World:
 
 
 class Busy:
-    """The real counters, on which every container is busy all the time."""
+    """The real counters, made to show every container as busy all the time."""
 
     def __init__(self, usages: HostUsages) -> None:
         self._usages = usages
 
     def usage(self, view: ContainerView) -> Usage | None:
-        """As the kernel says, and what was made up besides."""
+        """Return the kernel's counters plus the invented use."""
         real = self._usages.usage(view)
         return real and replace(real, cpu_nanoseconds=real.cpu_nanoseconds + round(EACH * trio.current_time() * 1e9))
 
     def retain(self, containers: Collection[str]) -> None:
-        """As the real ones."""
+        """Do as the real ones."""
         self._usages.retain(containers)
 
 
 def percent(milliseconds: float, period: float) -> str:
-    """Of one CPU."""
+    """Return the share of one CPU, in percent."""
     return f"{milliseconds:6.2f} ms a round: {milliseconds / period / 10:.3f} % of one CPU"
 
 
 def timed(work: Callable[[], object], rounds: int) -> float:
-    """The median of its CPU time, in milliseconds."""
+    """Return the median of its CPU time, in milliseconds."""
     times = []
     for _ in range(rounds):
         began = time.thread_time_ns()
@@ -110,8 +111,8 @@ def timed(work: Callable[[], object], rounds: int) -> float:
 
 
 async def rounds_of(ids: list[str], rounds: int, *, busy: bool) -> float:
-    """Milliseconds of CPU time a round, by median: all idle, which is no news once known; or all news, again and again,
-    since the world never learns of it, though it is folded into one and written as the journal does.
+    """Return the median CPU time of a round, in milliseconds: all idle, which is no news once known; or all news each
+    time, since the World that is measured stays the same, with the cost of the step and of the journal.
     """
     world = with_loads(world_of(ids), [Load(container=docker(id), cpus=EACH, use=0.0, peak=0.0) for id in ids])
     outbox, inbox = trio.open_memory_channel[Fact](1)
@@ -135,7 +136,7 @@ async def rounds_of(ids: list[str], rounds: int, *, busy: bool) -> float:
 
 
 def reading(hierarchies: list[tuple[Hierarchy, str]], ids: list[str], rounds: int) -> tuple[float, float]:
-    """Milliseconds for the bytes of all files: opened anew, and kept open."""
+    """Return the milliseconds for the bytes of all files: opened again, and kept open."""
     paths = [f"{one.root}/{FOLDER}/{id}/{name}" for id in ids for one, name in hierarchies]
     anew = timed(lambda: [read(path) for path in paths], rounds)
     opened = [os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in paths]

@@ -1,8 +1,8 @@
 """How long placement takes, median and worst, by algorithm and machine: `python -m tests.bench.placement [--json]`.
 
 Each call is of a random count on a machine of which a random share is free; every call is timed several times, and its
-fastest run counts, since the others measured the rest of the host as well. The slowest calls are timed once more in the
-end, when what disturbed them may have gone. The seed is fixed: runs can be compared.
+fastest run counts, since the others include disturbances by the host. The slowest calls are timed once more in the end,
+when disturbances may have gone. The seed is fixed: runs can be compared.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MEDIAN_SECONDS: Final = {256: 0.0002, 1024: 0.001}
 
 
 def cached(cpus: int, caches: int, nodes: int) -> Topology:
-    """Two packages with SMT, siblings in the upper half, and so many caches."""
+    """Return a machine of two packages with SMT, siblings in the upper half, and this many caches."""
     cores = [CPUSet.of(core, core + cpus // 2) for core in range(cpus // 2)]
 
     def parts(count: int) -> dict[int, CPUSet]:
@@ -41,14 +41,14 @@ def cached(cpus: int, caches: int, nodes: int) -> Topology:
 
 
 def linked(machine: Topology) -> Topology:
-    """The same machine with distances between its nodes, and a device at the last one."""
+    """Return the same machine with distances between its nodes, and a device at the last one."""
     nodes = machine.nodes
     distances = {one.id: {other.id: 10 if one is other else 20 + one.id % 4 for other in nodes} for one in nodes}
     return replace(machine, distances=distances, devices={"nic": nodes[-1].cpus})
 
 
 def asking(**how: object) -> Algorithm:
-    """A whole request with these wishes, as the policy makes it."""
+    """Return a whole request with these wishes, as the policy makes it."""
 
     def place(machine: Topology, available: CPUSet, count: int) -> CPUSet | None:
         found = choose(machine, available, Ask(count=count, **how))  # type: ignore[arg-type] # spelled in keywords
@@ -96,14 +96,14 @@ class Row(NamedTuple):
 
 
 def fragmented(machine: Topology, rng: random.Random) -> CPUSet:
-    """A random share of the machine, of random size, at least one CPU."""
+    """Return a random share of the machine, of random size, at least one CPU."""
     density = rng.random()
     chosen = CPUSet(cpu for cpu in machine.online if rng.random() < density)
     return chosen or CPUSet.of(machine.online.lowest())
 
 
 def seconds(algorithm: Algorithm, machine: Topology, available: CPUSet, count: int, runs: int) -> float:
-    """The fastest of so many runs."""
+    """Return the fastest of this many runs."""
     best = float("inf")
     for _ in range(runs):
         began = time.thread_time()
@@ -113,7 +113,7 @@ def seconds(algorithm: Algorithm, machine: Topology, available: CPUSet, count: i
 
 
 def measured(algorithm: str, machine: str, *, calls: int = 1000, runs: int = 5, seed: int = 1) -> Row:
-    """So many random calls on the fragmented machine, and a tenth of them on the idle one."""
+    """Measure this many random calls on the fragmented machine, and a tenth of them on the idle one."""
     place, on, rng = PLACING[algorithm], MACHINES[machine], random.Random(seed)
     place(on, on.online, 1)
     idle = [seconds(place, on, on.online, rng.randint(1, len(on.online)), runs) for _ in range(max(1, calls // 10))]
@@ -139,7 +139,7 @@ def measured(algorithm: str, machine: str, *, calls: int = 1000, runs: int = 5, 
 
 
 def main(arguments: list[str]) -> int:
-    """Print the table; 1 if a bound was missed."""
+    """Print the table; return 1 if a bound was missed."""
     rows = [measured(algorithm, machine) for machine in MACHINES for algorithm in PLACING]
     if "--json" in arguments:
         print(json.dumps([row._asdict() for row in rows], indent=2))
@@ -153,7 +153,7 @@ def main(arguments: list[str]) -> int:
 
 
 def is_within_bounds(row: Row) -> bool:
-    """Whether no call took too long, nor half of them."""
+    """Return whether no call took too long, nor half of them."""
     median = 1000 * min((bound for cpus, bound in MEDIAN_SECONDS.items() if cpus >= row.cpus), default=WORST_SECONDS)
     return row.worst <= 1000 * WORST_SECONDS and max(row.idle_median, row.median) <= median
 

@@ -1,4 +1,4 @@
-"""The most that anybody can win by events: an update sent at once, with no look and no books.
+"""The best possible reaction to events: an update sent at once, without a look or a State.
 
 `python -m tests.bench.racer SOCKET` subscribes, and for each labelled container that is created sends one update to
 CPU 1, blindly, over a connection that is open already. It keeps nothing and can undo nothing: a bound, not a program.

@@ -1,7 +1,8 @@
-"""How fast the API answers, and what a connection costs: `python -m tests.bench.serving [TREE ...]`.
+"""The speed of the API, and the cost of a connection: `python -m tests.bench.serving [TREE ...]`.
 
-Several working trees are measured in turn, each by its own `.venv`, so that the same load is beside all of them; ratios
-are to the first. The server is a process of its own; one client asks over its Unix socket, on a connection that stays.
+Several working trees are measured in turn, each by its own `.venv`, so that the same load is next to all of them;
+ratios are to the first. The server is a process of its own; one client asks over its Unix socket, on a connection that
+stays.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ async def serve(directory: str) -> None:
 
 
 def measure(tree: str) -> dict[str, float]:
-    """Figures of one server of this tree: microseconds of each route, KiB of an idle connection, and so on."""
+    """Return figures of one server of this tree: microseconds of each route, KiB of an idle connection, and so on."""
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, NAME)
         program = [f"{tree}/.venv/bin/python", "-m", "tests.bench.serving", "serve", directory]
@@ -69,7 +70,7 @@ def _measured(pid: int, path: str) -> dict[str, float]:
 
 
 def _microseconds(path: str, route: str) -> float:
-    """The median time of a request, on one connection."""
+    """Return the median time of a request, on one connection."""
     request = f"GET {route} HTTP/1.1\r\nhost: x\r\n\r\n".encode()
     times = []
     with _connected(path) as connection:
@@ -100,7 +101,7 @@ def _received(connection: socket.socket) -> bytes:
 
 
 def _connected(path: str) -> socket.socket:
-    """A connection to a server, which may only be starting."""
+    """Connect to a server, which may only be starting."""
     for _ in range(1000):
         made = socket.socket(socket.AF_UNIX)
         made.settimeout(10)

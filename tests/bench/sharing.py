@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def _timed(move: Callable[[CPUSet], None], sets: Sequence[CPUSet], files: Sequence[Path]) -> list[float]:
-    """Milliseconds of each round, there and back."""
+    """Return the milliseconds of each round, there and back."""
     found = []
     for turn in range(ROUNDS):
         cpus = sets[turn % len(sets)]

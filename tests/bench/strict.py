@@ -1,8 +1,8 @@
-"""What the strict start costs, and whether it keeps its word: `python -m tests.bench.strict [--rounds 200] [--load]`.
+"""The cost of the strict start, and whether it holds: `python -m tests.bench.strict [--rounds 200] [--load]`.
 
-On an engine of its own, which takes root. Starts alternate between the bare runtime and `cpuset`, each of a container
-that was created and left in peace first, so that the start alone is measured. Then containers are created and started
-at once, and each tells, as its first act, how many CPUs it may run on; `--load` keeps every CPU busy meanwhile.
+On an engine of its own, which needs root. Starts alternate between the bare runtime and `cpuset`, each of a container
+that was created and left alone first, so that only the start is measured. Then containers are created and started at
+once, and each prints, as its first act, how many CPUs it may run on; `--load` keeps every CPU busy meanwhile.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class Bench:
         subprocess.run(["gcc", "-O2", "-static", "-o", str(self.probe), str(source)], check=True)
 
     def start(self, name: str, runtime: str, labels: dict[str, str], pause: float) -> tuple[float, str]:
-        """Create, wait, start: how long the start took, in milliseconds, and what the container printed first."""
+        """Create, wait, start; return how long the start took, in milliseconds, and what the container printed
+        first.
+        """
         bind = f"{self.probe}:/probe:ro"
         id = self.api.create(name, self.image, "/probe", labels=labels, Binds=[bind], NanoCpus=10**9, Runtime=runtime)
         time.sleep(pause)
@@ -55,7 +57,7 @@ class Bench:
         return took, printed
 
     def alternate(self, rounds: int) -> None:
-        """The cost of a start."""
+        """Measure the cost of a start."""
         took: dict[str, list[float]] = {"the bare runtime": [], "cpuset, exclusive": [], "cpuset, shared": []}
         kinds = {
             "the bare runtime": ("runc", ALONE),
@@ -76,7 +78,7 @@ class Bench:
             )
 
     def race(self, rounds: int) -> None:
-        """Created and started at once."""
+        """Measure containers that are created and started at once."""
         for name, runtime in (("runc, by events", "runc"), ("cpuset", RUNTIME)):
             pinned = 0
             for number in range(rounds):
@@ -87,7 +89,7 @@ class Bench:
 
 @contextlib.contextmanager
 def busy(*, is_wanted: bool) -> Iterator[None]:
-    """Two busy processes for every CPU."""
+    """Run two busy processes for every CPU."""
     made = [multiprocessing.Process(target=_spin, daemon=True) for _ in range(2 * (os.cpu_count() or 1))]
     made = made if is_wanted else []
     for each in made:

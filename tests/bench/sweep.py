@@ -1,8 +1,8 @@
 """One exclusive arrival on a host with many shared containers: `python -m tests.bench.sweep [--shared 50]`.
 
-Time from the arrival's create event to its projection saying `settled`, and the number of updates, beside the bare
-engine: the same updates of the same containers by a blocking client, as many at once, in the same run. Use an engine
-of your own.
+Time from the arrival's create event to its projection saying `settled`, and the number of updates, compared with the
+bare engine: the same updates of the same containers by a blocking client, as many at once, in the same run. Use an
+engine of your own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.live.engineapi import EngineApi
 
 
 def wait_for(path: Path, key: str, seconds: float = 30) -> float:
-    """Poll a JSON file until a key is true; the wall clock in seconds then."""
+    """Poll a JSON file until a key is true; return the wall clock in seconds then."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         try:
@@ -36,7 +36,7 @@ def wait_for(path: Path, key: str, seconds: float = 30) -> float:
 
 
 def bare_sweep(api: EngineApi, ids: list[str], cpus: str) -> float:
-    """Seconds that a blocking client needs to update all, as many at once as the sidecar does."""
+    """Return the seconds that a blocking client needs to update all, as many at once as the sidecar does."""
     with ThreadPoolExecutor(SWEEP_SLOTS) as pool:
         began = time.perf_counter()
         list(pool.map(lambda id: api.update(id, CpusetCpus=cpus), ids))
@@ -44,7 +44,7 @@ def bare_sweep(api: EngineApi, ids: list[str], cpus: str) -> float:
 
 
 def main() -> int:
-    """Measure, and print a line a round."""
+    """Measure, and print a line per round."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--socket", default="/var/run/docker.sock")
     parser.add_argument("--shared", type=int, default=50)
@@ -77,7 +77,7 @@ def main() -> int:
 
 
 def one_round(api: EngineApi, scratch: Path, ids: list[str]) -> None:
-    """One arrival and departure."""
+    """Measure one arrival and departure."""
     updates = scratch / "updates"
     before = len(updates.read_text().splitlines())
     began = time.time()

@@ -1,4 +1,4 @@
-"""The model of the study of benefit: against queueing theory, and that it is fair to every policy."""
+"""The model of the study of benefit: checked against queueing theory, and fair to every policy."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ BY_NAME = {case.name: case for case in CASES}
 
 
 def memoryless(seed: int, rate: float, mean: float, seconds: float) -> Requests:
-    """Poisson arrivals of exponential work."""
+    """Return Poisson arrivals of exponential work."""
     chance = random.Random(seed)
     at = poisson(chance, 0.0, seconds, rate)
     return Requests(at, array("d", (chance.expovariate(1 / mean) for _ in at)), array("d", [0.0]) * len(at))
 
 
 def answered(server: Server) -> list[float]:
-    """The response times of a server that has answered everything, in the order of arrival."""
+    """Return the response times of a server that has answered everything, in the order of arrival."""
     assert server.is_done
     return [seconds for _, seconds in sorted(server.responses)]
 
 
 def bounds(values: list[float], batches: int = 25) -> tuple[float, float]:
-    """Between what the mean lies with 99 %: by the means of batches, which hardly know of each other."""
+    """Return the bounds of the mean at 99 %: by the means of batches, which are nearly independent."""
     size = len(values) // batches
     means = [statistics.fmean(values[size * number : size * (number + 1)]) for number in range(batches)]
     # Student's t for 24 degrees of freedom.
@@ -49,7 +49,7 @@ def bounds(values: list[float], batches: int = 25) -> tuple[float, float]:
 
 
 def erlang_response(servers: int, offered: float, mean: float) -> float:
-    """The mean response time of M/M/c."""
+    """Return the mean response time of M/M/c."""
     blocked = 1.0
     for number in range(1, servers + 1):
         blocked = offered * blocked / (number + offered * blocked)
@@ -59,7 +59,7 @@ def erlang_response(servers: int, offered: float, mean: float) -> float:
 
 @pytest.mark.parametrize(("servers", "offered"), [(1, 0.6), (8, 6.4), (28, 25.0)])
 def test_a_line_before_threads_with_cpus_of_their_own_is_erlangs(servers: int, offered: float) -> None:
-    """The mean response time of M/M/c, within the bounds of what so many requests can tell."""
+    """The mean response time of M/M/c, within the bounds that this many requests allow."""
     load = memoryless(7, offered / REQUEST, REQUEST, 50_000 * REQUEST / offered)
     server = Server(load)
     server.advance(1e6, servers, own_speeds(servers, servers))
@@ -94,8 +94,8 @@ def test_no_work_is_lost_and_none_is_invented() -> None:
     assert server.busy >= server.served
 
 
-def test_nobody_is_interrupted_for_want_of_threads() -> None:
-    """With fewer threads than before, what was begun goes on; with more, the line moves at once."""
+def test_no_request_is_interrupted_for_want_of_threads() -> None:
+    """With fewer threads than before, requests under way go on; with more, the line moves at once."""
     load = Requests(array("d", [0.0] * 6), array("d", [1.0] * 6), array("d", [0.0] * 6))
     server = Server(load)
     server.advance(0.5, 4, own_speeds(4, 6))
@@ -110,10 +110,8 @@ def test_nobody_is_interrupted_for_want_of_threads() -> None:
 
 @pytest.mark.parametrize("ratio", CACHE)
 @pytest.mark.parametrize("noise", [0, 5, NEIGHBOURS])
-def test_those_who_share_get_no_more_than_there_is(ratio: int, noise: int) -> None:
-    """What server and batch job do together is at most what the neighbours leave; more for the one is less for the
-    other.
-    """
+def test_sharing_parties_get_no_more_than_there_is(ratio: int, noise: int) -> None:
+    """Server and batch job together do at most what the neighbours leave; more for one is less for the other."""
     speeds = shared_speeds(CPUS, noise, ratio, CPUS)
     before = math.inf
     for busy in range(CPUS + 1):
@@ -121,7 +119,7 @@ def test_those_who_share_get_no_more_than_there_is(ratio: int, noise: int) -> No
         assert 0 < speeds[busy] <= 1
         assert batch < before or busy > CPUS - noise
         before = batch
-        # The batch job's serial part leaves its other CPUs idle: what its speed is of is at least its speed.
+        # The batch job's serial part leaves its other CPUs idle: it occupies at least as much as its speed.
         assert busy * speeds[busy] + batch <= CPUS - noise
     assert shared_batch(CPUS, noise, ratio, 0) == pytest.approx(batch_speed(CPUS - noise))
 
@@ -167,12 +165,12 @@ SEED = 5
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, Outcome]:
-    """Every case under one short load."""
+    """Play every case under one short load."""
     return {case.name: play(case, Shape.WAVES, SEED, 12.0) for case in CASES}
 
 
 def test_every_policy_is_given_the_same_load(outcomes: dict[str, Outcome]) -> None:
-    """As many requests are measured, whoever answers them: all that arrived after the warm-up."""
+    """The same number of requests is measured in each case: all that arrived after the warm-up."""
     load = requests(Shape.WAVES, SEED, WARM_UP + 12.0)
     assert {found.requests for found in outcomes.values()} == {sum(1 for at in load.at if at >= WARM_UP)}
 
@@ -183,7 +181,9 @@ def test_the_same_run_gives_the_same_outcome(outcomes: dict[str, Outcome]) -> No
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_each_case_is_what_its_name_says(outcomes: dict[str, Outcome], case: Case) -> None:
-    """Who shares has all CPUs; static sizes stand still; dynamic ones move, and only who is deaf is forced."""
+    """A sharing container has all CPUs; static sizes stay; dynamic ones move, and only takes from a deaf container are
+    forced.
+    """
     found = outcomes[case.name]
     if case.shares:
         assert found.server_cpus == found.batch_cpus == pytest.approx(CPUS)
@@ -193,7 +193,7 @@ def test_each_case_is_what_its_name_says(outcomes: dict[str, Outcome], case: Cas
     else:
         assert found.changes > 0
         assert (found.forced == 0) is case.follows
-        # Within the grace where it is acknowledged, and no earlier than its end where not.
+        # Within the grace if it is acknowledged, and no earlier than its end if not.
         assert (max(found.given_back) < 2.0) is case.follows
 
 
@@ -205,7 +205,7 @@ def test_a_server_that_cannot_keep_up_is_seen_to_wait(outcomes: dict[str, Outcom
 
 
 def test_a_study_is_of_every_case_shape_and_seed() -> None:
-    """In their order, each as if it were played alone; and its tables and pictures can be made."""
+    """In order, each as if it were played alone; and its tables and pictures can be made."""
     few = (BY_NAME["none"], BY_NAME["dynamic"])
     found = study(2, 1.0, cases=few, processes=1)
     assert [(one.case, one.shape, one.seed) for one in found] == [
@@ -240,8 +240,8 @@ def test_quartiles_are_those_of_the_values() -> None:
     assert quartiles([5.0, 1.0, 2.0, 4.0, 3.0]) == (2.0, 3.0, 4.0)
 
 
-def test_a_history_shows_who_had_what() -> None:
-    """Together never more than can be exclusive, each within its bounds, and what was asked is the load."""
+def test_a_history_shows_what_each_container_had() -> None:
+    """Together never more than can be exclusive, each within its bounds, and the request is the load."""
     moments = history(BY_NAME["dynamic"], Shape.WAVES, SEED, 5.0)
     assert all(20 <= each.server <= 64 and each.batch >= 8 and each.server + each.batch <= 88 for each in moments)
     assert len({each.server for each in moments}) > 1
@@ -250,7 +250,7 @@ def test_a_history_shows_who_had_what() -> None:
 
 
 def test_the_figures_are_the_same_bytes_each_time(outcomes: dict[str, Outcome], tmp_path: Path) -> None:
-    """Drawn twice they are equal, carry no date, name every case, and know light and dark."""
+    """Drawn twice they are equal, carry no date, name every case, and support light and dark."""
     pytest.importorskip("matplotlib", reason="needs matplotlib: `make benefit` installs it, and draws")
     from tests.bench.benefit.figure import boxes, timeline, write
 
@@ -269,7 +269,7 @@ def test_the_figures_are_the_same_bytes_each_time(outcomes: dict[str, Outcome], 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_case_says_what_both_parties_ask_for(case: Case) -> None:
-    """Who shares asks for nothing, everybody else for CPUs; what together can be exclusive is not exceeded."""
+    """A sharing container asks for nothing, all others for CPUs; together they do not exceed what can be exclusive."""
     asked = [int(labels["cpuset.exclusive"]) for labels in (case.server, case.batch) if labels]
     assert len(asked) == (0 if case.shares else 2)
     assert sum(asked) <= 88

@@ -1,4 +1,4 @@
-"""How long decisions take: `make bench`. Figures and what they are compared with stand in docs/performance.md."""
+"""The duration of decisions: `make bench`. docs/performance.md has the figures and their comparisons."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ELASTIC = {"cpuset.exclusive": "2", "cpuset.min": "1", "cpuset.max": "20"}
 
 
 def crowded(containers: int, *, elastic: int = 0) -> World:
-    """A ready world of a 256-CPU machine with so many containers, of which some are elastic under `dynamic`."""
+    """Return a ready World of a 256-CPU machine with this many containers, some of them elastic under `dynamic`."""
     settings = Settings(policy=PolicyName.DYNAMIC if elastic else PolicyName.STATIC, reserved_count=2)
     world = begin(State(), MACHINE, settings)
     engine = EngineInfo(name="bench", version="0", api_version="1.41", ncpu=256)
@@ -42,7 +42,7 @@ def crowded(containers: int, *, elastic: int = 0) -> World:
 
 @pytest.mark.parametrize("containers", [50, 500])
 def test_a_whole_step_for_an_arrival(benchmark: BenchmarkFixture, containers: int) -> None:
-    """An exclusive container is created among so many shared ones: grant, books, and the first orders."""
+    """An exclusive container is created among this many shared ones: grant, State, and the first orders."""
     world = crowded(containers)
     labels = {"cpuset.exclusive": "8"}
     arrival = ContainerSeen(ContainerView(id="f" * 64, name="arrival", phase=Phase.CREATED, labels=labels), 2)
@@ -53,7 +53,7 @@ def test_a_whole_step_for_an_arrival(benchmark: BenchmarkFixture, containers: in
 
 @pytest.mark.parametrize("containers", [50, 500])
 def test_a_whole_step_that_takes_cpus_back(benchmark: BenchmarkFixture, containers: int) -> None:
-    """The same where forty elastic containers hold all that is spare: sizes, takes, and the timers of their notice."""
+    """The same with forty elastic containers that hold all spare CPUs: sizes, takes, and the timers of their notice."""
     world = crowded(containers, elastic=40)
     arrival = ContainerView(id="f" * 64, name="arrival", phase=Phase.CREATED, labels={"cpuset.exclusive": "8"})
     after, orders = benchmark(step, world, [ContainerSeen(arrival, 2)])

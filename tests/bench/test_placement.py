@@ -1,4 +1,4 @@
-"""How long one placement takes, by algorithm, machine and count: `make bench`. The worst of many: `placement`."""
+"""The duration of one placement, by algorithm, machine and count: `make bench`. The worst of many: `placement`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.bench.placement import MACHINES, PLACING, fragmented, is_within_bound
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("algorithm", PLACING)
 def test_placement(benchmark: BenchmarkFixture, algorithm: str, machine: str, free: str, share: float) -> None:
-    """Such a share of the free CPUs, of an idle machine or of one that is in use at random."""
+    """A share of the free CPUs, of an idle machine or of one in random use."""
     on = MACHINES[machine]
     available = on.online if free == "idle" else fragmented(on, random.Random(7))
     count = max(1, round(share * len(available)))
@@ -28,5 +28,5 @@ def test_placement(benchmark: BenchmarkFixture, algorithm: str, machine: str, fr
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("algorithm", PLACING)
 def test_no_fragmentation_makes_placement_slow(algorithm: str, machine: str) -> None:
-    """Neither half of many random calls, nor the worst of them; a host that is busy otherwise gets a second chance."""
+    """Neither half of many random calls, nor the worst of them; on a busy host there is a second attempt."""
     assert any(is_within_bounds(measured(algorithm, machine, calls=200)) for _ in range(2))

@@ -1,4 +1,4 @@
-"""How long reading a machine takes, and recording it: `make bench`. The page cache is warm: sysfs has no disk."""
+"""The duration of reading a machine, and of recording it: `make bench`. The page cache is warm: sysfs has no disk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ MACHINES = {
 
 
 def files(machine: Topology) -> Iterator[str]:
-    """What a kernel of today has of such a machine: SMT, four caches a CPU, a third level for each node, devices."""
+    """Yield the files that a present-day kernel has for such a machine: SMT, four caches per CPU, a third level for
+    each node, devices.
+    """
     yield from (f"{CPU}/{name}: {machine.online}" for name in ("online", "present", "possible"))
     yield f"{CPU}/isolated:"
     for cpu in machine.online:
@@ -58,7 +60,7 @@ def files(machine: Topology) -> Iterator[str]:
 
 @pytest.fixture(scope="module", params=list(MACHINES.values()), ids=list(MACHINES))
 def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Topology, Path]:
-    """A machine, and its files on disk."""
+    """Return a machine, and its files on disk."""
     root = tmp_path_factory.mktemp("sys")
     unpack("\n".join(files(request.param)), root)
     return request.param, root
@@ -73,7 +75,7 @@ def test_a_machine_is_read(benchmark: BenchmarkFixture, machine: tuple[Topology,
 
 
 def test_a_machine_is_recorded(benchmark: BenchmarkFixture, machine: tuple[Topology, Path]) -> None:
-    """Every file that there is, and the text of it."""
+    """Every existing file, with its text."""
     _, root = machine
     text = benchmark(record, root)
     assert read_record(text) == read_topology(root)

@@ -1,4 +1,4 @@
-"""What measures the way from a projection to a workload: that it measures that. Its figures: `tests.bench.woken`."""
+"""The measurement of the way from a projection to a workload measures just that. Its figures: `tests.bench.woken`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.bench.woken import BY_HAND, TOLD, WATCHES, cpus_of, measured, row_of
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="there is no gcc")
 def test_every_listener_hears_every_projection_once_and_right(tmp_path: Path) -> None:
-    """In each way to listen, by `write` and by the Teller; and the clock stops after it was started."""
+    """For each way to listen, with `write` and with the Teller; and the clock stops after it was started."""
 
     async def run() -> None:
         found = await measured(tmp_path, rounds=3, warm_up=1)

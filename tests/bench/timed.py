@@ -26,7 +26,7 @@ from sidecar.ports import EngineEvent
 
 
 class TimedEngine:
-    """A DockerEngine whose events and updates are stamped."""
+    """A DockerEngine that stamps its events and updates."""
 
     def __init__(self, engine: DockerEngine, out: TextIO) -> None:
         self._engine = engine
@@ -35,35 +35,35 @@ class TimedEngine:
 
     @property
     def name(self) -> str:
-        """As the engine."""
+        """The engine's name."""
         return self._engine.name
 
     async def info(self) -> EngineInfo:
-        """As the engine."""
+        """Ask the engine."""
         return await self._engine.info()
 
     async def containers(self) -> tuple[str, ...]:
-        """As the engine."""
+        """Ask the engine."""
         return await self._engine.containers()
 
     async def inspect(self, container: str) -> ContainerView:
-        """As the engine."""
+        """Ask the engine."""
         return await self._engine.inspect(container)
 
     async def glance(self, container: str) -> ContainerView:
-        """As the engine."""
+        """Ask the engine."""
         return await self._engine.glance(container)
 
     async def stop(self, container: str) -> None:
-        """As the engine."""
+        """Ask the engine."""
         await self._engine.stop(container)
 
     async def signal(self, container: str, signal: str) -> None:
-        """As the engine."""
+        """Ask the engine."""
         await self._engine.signal(container, signal)
 
     async def update(self, container: str, update: Update) -> None:
-        """As the engine, with a line about it."""
+        """Update as the engine does, and write a line about it."""
         sent = time.time_ns()
         try:
             await self._engine.update(container, update)
@@ -75,7 +75,7 @@ class TimedEngine:
 
     @asynccontextmanager
     async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
-        """As the engine, remembering when each `create` came."""
+        """Yield as the engine does, and record when each `create` came."""
         async with self._engine.events() as events:
             yield self._stamped(events)
 
@@ -87,7 +87,7 @@ class TimedEngine:
 
 
 async def main(address: str, state: str, projections: str, out: str) -> int:
-    """Serve until told to stop."""
+    """Serve until SIGTERM."""
     flags = {"policy": "static", "reserved": "0", "state_dir": state, "projections": projections, "engine": address}
     config = load(None, {}, flags)
     with open(out, "w", buffering=1) as lines:  # noqa: ASYNC230 - before anything runs

@@ -1,10 +1,11 @@
-"""From a projection's writing to a workload that knows its CPUs: `python -m tests.bench.woken [--rounds N] [--json]`.
+"""From the write of a projection to a workload that knows its CPUs: `python -m tests.bench.woken [--rounds N]
+[--json]`.
 
-Every way to listen is a process of its own with a directory of its own. A round writes one changed projection for
-each, in random order, one at a time: the others sleep meanwhile, and all see the same machine. The clock is the
-monotonic one, which all processes share. It starts just before `Projections.write`, or before a world is posted to the
-board from which the daemon's Teller tells, and stops at the listener's first act with the new CPUs in hand. Beside it
-is the time spent in `write` itself; a listener may well know before it returns, since `status.json` comes first.
+Each way to listen is a process of its own with a directory of its own. A round writes one changed projection for each,
+in random order, one at a time: the others sleep meanwhile, and all see the same machine. The clock is the monotonic
+one, which all processes share. It starts just before `Projections.write`, or before a World is posted to the board that
+the daemon's Teller reads, and stops at the listener's first act with the new CPUs. The table also has the time spent in
+`write` itself; a listener may know before it returns, since `status.json` comes first.
 """
 
 from __future__ import annotations
@@ -77,26 +78,26 @@ class Round(NamedTuple):
 
 
 class Timed(Projections):
-    """As the daemon's own, remembering when the last write was entered and when it returned."""
+    """The daemon's own, with a record of when the last write was entered and when it returned."""
 
     entered = returned = 0
 
     def write(self, container: str, names: Iterable[str], projection: Projection) -> None:
-        """As usual."""
+        """Write as usual."""
         self.entered = time.monotonic_ns()
         super().write(container, names, projection)
         self.returned = time.monotonic_ns()
 
 
 class Listener:
-    """A process that tells what it hears on its standard output."""
+    """A process that prints what it reads on its standard output."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._rest = b""
 
     async def heard(self) -> tuple[int, CPUSet]:
-        """The next line: when it knew, and which CPUs."""
+        """Return the next line: when it knew, and which CPUs."""
         with trio.fail_after(PATIENCE):
             while b"\n" not in self._rest:
                 await trio.lowlevel.wait_readable(self._fd)
@@ -108,12 +109,12 @@ class Listener:
         return int(woken), CPUSet.parse(cpus)
 
     def has_more(self) -> bool:
-        """Whether it told more than it was asked for."""
+        """Return whether it printed more than was asked for."""
         return bool(self._rest or select.select([self._fd], [], [], 0)[0])
 
 
 class Subject(NamedTuple):
-    """One row: whom to hand CPUs to, and whom to ask when they were known."""
+    """One row: the sink of new CPUs, and the listener that reports when they were known."""
 
     row: str
     projections: Timed
@@ -121,7 +122,7 @@ class Subject(NamedTuple):
     listener: Listener
 
     async def round(self, cpus: CPUSet) -> Round:
-        """Hand these over, and wait until they are known."""
+        """Hand over these CPUs, and wait until they are known."""
         began = time.monotonic_ns()
         self.hand_over(cpus)
         woken, heard = await self.listener.heard()
@@ -130,7 +131,7 @@ class Subject(NamedTuple):
 
 @contextmanager
 def listening(command: list[str]) -> Iterator[Listener]:
-    """The process, until the end of the block."""
+    """Run the process until the end of the block."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=HERE.parent.parent)
     try:
         assert process.stdout
@@ -141,7 +142,7 @@ def listening(command: list[str]) -> Iterator[Listener]:
 
 
 def listener_command(way: str, directory: Path) -> list[str]:
-    """How to start a listener of this way."""
+    """Return the command that starts a listener of this way."""
     if way in WAYS:
         return [sys.executable, "-m", "tests.bench.woken_listener", way, str(directory)]
     program = directory.parent.parent / "listener"
@@ -151,7 +152,7 @@ def listener_command(way: str, directory: Path) -> list[str]:
 
 
 def writing(row: str, id: str, projections: Timed) -> Callable[[CPUSet], None]:
-    """Writes as the Teller does, a projection of ordinary size."""
+    """Write as the Teller does, a projection of ordinary size."""
 
     def write(cpus: CPUSet) -> None:
         said = Projection(
@@ -173,7 +174,9 @@ def writing(row: str, id: str, projections: Timed) -> Callable[[CPUSet], None]:
 
 @asynccontextmanager
 async def telling(containers: int, root: Path) -> AsyncIterator[tuple[Timed, Callable[[CPUSet], None], str]]:
-    """A Teller at work; what it writes with, what posts a world where the last container runs on these CPUs, its id."""
+    """Run a Teller. Yields its writer, a function that posts a World in which the last container runs on given CPUs,
+    and the container's id.
+    """
     story = Story(uniform(cores=CPUS))
     for number in range(containers - 1):
         story.arrive(f"shared-{number}")
@@ -192,14 +195,16 @@ async def telling(containers: int, root: Path) -> AsyncIterator[tuple[Timed, Cal
 
 
 def cpus_of(number: int) -> CPUSet:
-    """Four CPUs, others than those of the number before."""
+    """Return four CPUs, different from those of the number before."""
     return CPUSet(range(number % (CPUS - 4), number % (CPUS - 4) + 4))
 
 
 async def measured(
     root: Path, *, rounds: int, warm_up: int = WARM_UP, pause: float = PAUSE, seed: int = 1
 ) -> list[Round]:
-    """So many rounds of every row, after so many that do not count. AssertionError if one hears anything else."""
+    """Measure this many rounds of every row, after warm-up rounds that do not count. AssertionError if a listener reads
+    other CPUs.
+    """
     rng, found = random.Random(seed), []
     async with AsyncExitStack() as stack:
         subjects = []
@@ -247,7 +252,7 @@ class Row(NamedTuple):
 
 
 def row_of(rounds: list[Round]) -> Row:
-    """The figures of rounds of one row."""
+    """Return the figures of rounds of one row."""
 
     def figures(nanoseconds: Iterable[int], *shares: float) -> list[float]:
         milliseconds = [each / 1e6 for each in nanoseconds]
@@ -262,13 +267,13 @@ def row_of(rounds: list[Round]) -> Row:
 
 
 def is_met(row: Row) -> bool:
-    """Whether a ProjectionWatch keeps to the goal; nothing is asked of the other rows."""
+    """Return whether a ProjectionWatch reaches the goal; the other rows have none."""
     median, _, p99, _ = row.woken
     return row.row not in WATCHES or (median < 1e3 * GOAL[0] and p99 < 1e3 * GOAL[1])
 
 
 def main(arguments: list[str]) -> int:
-    """Print the table; 1 if the goal was missed."""
+    """Print the table; return 1 if the goal was missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--pause", type=float, default=PAUSE, help="seconds between two writes")
@@ -288,7 +293,7 @@ def main(arguments: list[str]) -> int:
 
 
 def print_table(rows: list[Row]) -> None:
-    """In milliseconds."""
+    """Print the table, in milliseconds."""
     print(
         f"{'milliseconds':30}{'write':>8}{'p99':>8}{'woken':>10}{'p95':>8}{'p99':>8}{'worst':>8}{'after':>10}{'p99':>8}"
     )

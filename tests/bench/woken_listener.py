@@ -1,8 +1,8 @@
-"""A workload that says when it knew its CPUs: `python -m tests.bench.woken_listener WAY DIRECTORY`.
+"""A workload that reports when it knew its CPUs: `python -m tests.bench.woken_listener WAY DIRECTORY`.
 
-For the present projection, if there is one, and for each change of CPUs, a line: the monotonic clock in nanoseconds,
-taken as the first act with the CPUs in hand, and the CPUs. The ways are ProjectionWatch in plain Python, on trio and on
-asyncio, and the kernel's inotify by hand.
+It prints a line for the present projection, if there is one, and for each change of CPUs: the monotonic clock in
+nanoseconds, taken as the first act with the new CPUs, and the CPUs. The ways are ProjectionWatch in plain Python, on
+trio and on asyncio, and the kernel's inotify by hand.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _IN_MOVED_TO: Final = 0x80
 
 
 def tell(cpus: CPUSet, known: CPUSet | None) -> CPUSet:
-    """Print the line, if these are not the CPUs known already; what is known now."""
+    """Print the line, if these are not the CPUs known already; return the CPUs known now."""
     now = time.monotonic_ns()
     if cpus != known:
         os.write(1, f"{now} {cpus}\n".encode())
@@ -33,7 +33,7 @@ def tell(cpus: CPUSet, known: CPUSet | None) -> CPUSet:
 
 
 def in_plain_python(directory: Path) -> None:
-    """As in the first lines of `state.watch`."""
+    """Listen as in the first lines of `state.watch`."""
     known = None
     with ProjectionWatch(directory) as watch:
         for projection in watch.changes():
@@ -41,7 +41,7 @@ def in_plain_python(directory: Path) -> None:
 
 
 async def in_a_loop(directory: Path) -> None:
-    """The same in a task."""
+    """Listen likewise in a task."""
     known = None
     with ProjectionWatch(directory) as watch:
         async for projection in watch.achanges():
@@ -49,17 +49,17 @@ async def in_a_loop(directory: Path) -> None:
 
 
 def on_trio(directory: Path) -> None:
-    """With trio's loop."""
+    """Listen with trio's loop."""
     anyio.run(in_a_loop, directory, backend="trio")
 
 
 def on_asyncio(directory: Path) -> None:
-    """With asyncio's loop."""
+    """Listen with asyncio's loop."""
     anyio.run(in_a_loop, directory, backend="asyncio")
 
 
 def by_hand(directory: Path) -> None:
-    """No more than must be: one blocking read an event, one file, one `json.loads`. It survives nothing unusual."""
+    """Listen with the minimum: one blocking read per event, one file, one `json.loads`. Unusual events break it."""
     status = directory / "status.json"
     with RawInotify(directory, _IN_MOVED_TO) as raw:
         os.set_blocking(raw.fd, True)

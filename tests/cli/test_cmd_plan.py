@@ -1,4 +1,4 @@
-"""`plan` and the deeper `explain`: what a request would get, on any machine, beside what is there."""
+"""`plan` and the detailed `explain`: what a request would get, on any machine, next to the running containers."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ MACHINE = uniform(packages=2, cores=4, threads=2)
 
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> Topology:
-    """This host is the machine."""
+    """Make this host the machine."""
     for command in (cmd_plan, cmd_explain):
         monkeypatch.setattr(command, "read_topology", lambda: MACHINE)
     return MACHINE
 
 
 def state_of(directory: Path, *, later: Settings = STATIC) -> Path:
-    """A state directory: web holds 2 CPUs, db is pinned by hand; the status is of the settings `later`."""
+    """Return a state directory: web holds 2 CPUs, db is pinned by hand; the status is of the settings `later`."""
     made = world(MACHINE, container("web", exclusive=2), container("db", cpuset="6"))
     books = CheckpointFile(directory)
     books.save(made.state)
@@ -105,8 +105,8 @@ def test_options_labels_and_devices_are_those_of_a_container(
 @pytest.mark.parametrize(
     "label", ["com.docker.compose.project=x", "compose.exclusive=1", "cpu.numa=1", "numax=2", "team="]
 )
-def test_a_label_of_somebody_else_is_one(label: str, tmp_path: Path) -> None:
-    """Patterns of `unmanaged` speak of them."""
+def test_a_label_of_another_program_is_one(label: str, tmp_path: Path) -> None:
+    """Patterns of `unmanaged` may name them."""
     args = ["plan", "--json", "--state-dir", str(tmp_path), "--reserved", "count:1", "--cpus", "1"]
     assert main([*args, "--label", label]) == 0
 
@@ -144,7 +144,7 @@ def test_a_label_that_leaves_it_alone_asks_for_nothing(tmp_path: Path, capsys: p
 
 
 def test_a_recorded_machine_is_planned_from_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With one CPU reserved where the configuration says nothing, and a word about that."""
+    """With one CPU reserved if the configuration sets none, and a remark on that."""
     record = tmp_path / "machine.txt"
     base = "devices/system/cpu"
     lines = [f"{base}/online: 0-3", *(f"{base}/cpu{n}/topology/core_cpus_list: {n % 2},{n % 2 + 2}" for n in range(4))]
@@ -164,7 +164,7 @@ def test_books_that_cannot_be_read_are_told_with_the_way_around(
 
 
 def test_explain_says_how_cpus_lie(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Placed anew it would get the same, so nothing is said of that."""
+    """Placed again it would get the same, so there is no remark on that."""
     state_of(tmp_path)
     assert main(["explain", "web", "--state-dir", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -172,7 +172,7 @@ def test_explain_says_how_cpus_lie(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_explain_says_what_changed_options_would_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is held stays; nobody has to delete anything."""
+    """Grants stay; nothing has to be deleted."""
     state_of(tmp_path, later=replace(STATIC, options=("distribute-cpus-across-cores",)))
     assert main(["explain", "web", "--state-dir", str(tmp_path)]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
@@ -190,7 +190,7 @@ def test_explain_says_where_a_request_would_be_refused_now(tmp_path: Path, capsy
 def test_under_dynamic_a_plan_counts_what_others_have_above_their_floors(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A request that static would refuse, if as much were held for good, is served out of what is elastic."""
+    """A request that static would refuse is served from elastic CPUs."""
     demand = Demand(container=docker("a" * 64), name="batch", cpus=14, min_cpus=2, max_cpus=14)
     settings = Settings(policy=PolicyName.DYNAMIC, reserved_cpus=CPUSet.of(0))
     held = CPUSet.parse("1-14")
@@ -204,7 +204,7 @@ def test_under_dynamic_a_plan_counts_what_others_have_above_their_floors(
 
 
 def fragmented(directory: Path, *, can_move: bool = True) -> Path:
-    """A state directory in which wide lies on both sockets, and now fits into the first."""
+    """Return a state directory in which wide lies on both sockets, and now fits into the first."""
     settings = replace(STATIC, policy=PolicyName.DYNAMIC)
     labels = {"cpuset.move": "true"} if can_move else {}
     views = (container("first", exclusive=5), container("wide", exclusive=4, labels=labels))
@@ -217,7 +217,7 @@ def fragmented(directory: Path, *, can_move: bool = True) -> Path:
 
 
 def test_a_defragmentation_is_shown_without_doing_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The moves with their reasons, and the map afterwards; the books are not touched."""
+    """The moves with their reasons, and the map afterwards; the State is not touched."""
     fragmented(tmp_path)
     before = (tmp_path / "checkpoint.json").read_bytes()
     args = ["plan", "--defragment", "--state-dir", str(tmp_path), "--policy", "dynamic", "--reserved", "0"]
@@ -237,7 +237,7 @@ def test_a_defragmentation_is_shown_without_doing_it(tmp_path: Path, capsys: pyt
     assert found["notes"] == []
 
 
-def test_a_defragmentation_that_nobody_allows_or_nobody_would_do_says_so(
+def test_a_defragmentation_that_is_not_allowed_or_useless_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fragmented(tmp_path, can_move=False)

@@ -1,4 +1,4 @@
-"""`resize` and `defragment` against the real API on a real socket: what they print, and what when it says no."""
+"""`resize` and `defragment` against the real API on a real socket: their output, and their errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.decide.workloads import acknowledge
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
-    """`batch` has 6 CPUs of 2 to 6, `man` has 1, and up to 3 if people say so."""
+    """Serve `batch` with 6 CPUs of 2 to 6, and `man` with 1, and up to 3 if resized."""
     story = Story(policy=PolicyName.DYNAMIC)
     story.arrive("batch", 2, labels={"cpuset.max": "6", "cpuset.grace": "1500ms"})
     story.arrive("man", 1, labels={"cpuset.max": "3", "cpuset.scale": "manual"})
@@ -37,13 +37,13 @@ def rig(tmp_path: Path) -> Rig:
 
 
 async def typed(rig: Rig, *words: str) -> int:
-    """A command, in a thread."""
+    """Run a command, in a thread."""
     return await trio.to_thread.run_sync(main, [*words, "--state-dir", str(rig.directory)])
 
 
 @pytest.mark.trio
 async def test_a_size_is_ordered_and_the_decision_is_printed(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
-    """What it has, what it will have, whom it waits for; then what leaves it, until when."""
+    """Its CPUs, its future CPUs, the container it waits for; then what leaves it, until when."""
     async with rig.serving():
         assert await typed(rig, "resize", "man", "3") == 0
         [taken] = [each.leaving.cpus for each in rig.story.world.state.assignments.values() if each.leaving]
@@ -66,7 +66,7 @@ async def test_a_size_is_ordered_and_the_decision_is_printed(rig: Rig, capsys: p
 
 @pytest.mark.trio
 async def test_less_than_ordered_is_said(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where there are not so many, it gets what there is."""
+    """If there are too few, it gets those that are available."""
     rig.story.arrive("late", 4)
     rig.story.settle()
     async with rig.serving():
@@ -88,7 +88,7 @@ async def test_less_than_ordered_is_said(rig: Rig, capsys: pytest.CaptureFixture
 async def test_what_may_not_be_is_told_with_its_cure(
     rig: Rig, words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """1, and the daemon's own reason."""
+    """Exit code 1, and the daemon's own reason."""
     async with rig.serving():
         assert await typed(rig, *words) == 1
     shown = capsys.readouterr()
@@ -107,10 +107,10 @@ async def test_a_defragmentation_says_why_it_moved_nothing(rig: Rig, capsys: pyt
 
 
 @pytest.mark.parametrize("words", [("resize", "man", "3"), ("defragment",)])
-def test_without_a_daemon_there_is_nobody_to_ask(
+def test_without_a_daemon_the_command_fails(
     tmp_path: Path, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Never started, crashed, or another directory: 1, and where it was looked for."""
+    """Never started, crashed, or another directory: exit code 1, and the path that was tried."""
     stale = tmp_path / "stale"
     stale.mkdir()
     left = socket.socket(socket.AF_UNIX)
@@ -123,7 +123,7 @@ def test_without_a_daemon_there_is_nobody_to_ask(
 
 
 def test_without_permission_the_owner_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """1, and the cure."""
+    """Exit code 1, and the cure."""
     with listening(str(tmp_path)), nobody(tmp_path):
         assert main(["resize", "man", "3", "--state-dir", str(tmp_path)]) == 1
     message = f"cpuset-sidecar: the daemon on {tmp_path} answers only its owner: run this as root\n"
@@ -133,7 +133,7 @@ def test_without_permission_the_owner_is_named(tmp_path: Path, capsys: pytest.Ca
 def test_too_long_a_path_and_an_answer_of_something_else_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever sits there instead of a daemon."""
+    """Some other program listens instead of a daemon."""
     deep = tmp_path / ("x" * 120)
     assert main(["defragment", "--state-dir", str(deep)]) == 1
     assert "cannot be reached: " in capsys.readouterr().err
@@ -148,7 +148,7 @@ def test_too_long_a_path_and_an_answer_of_something_else_are_told(
 
 
 def test_any_text_is_a_name_and_one_part_of_the_route() -> None:
-    """Nothing of it is a path, a query or an encoding."""
+    """No part of it acts as a path, a query or an encoding."""
     assert container_route("/web", "resize") == "/v1/containers/web/resize"
     assert container_route("..b?c#d%20\n", "resize") == "/v1/containers/..b%3Fc%23d%2520%0A/resize"
 
@@ -169,7 +169,7 @@ def _answer_with(listener: socket.socket, answer: bytes) -> None:
 
 @contextmanager
 def nobody(directory: Path) -> Iterator[None]:
-    """As somebody who may not open what is in this directory."""
+    """Act as a user who may not open files in this directory."""
     if os.geteuid() == 0:
         directory.chmod(0o700)
         os.seteuid(65534)

@@ -1,4 +1,4 @@
-"""`simulate`: what is printed of a history, and the files that it writes."""
+"""`simulate`: its output of a history, and the files that it writes."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ container = "own"
 
 @pytest.fixture
 def scenario(tmp_path: Path) -> str:
-    """The file."""
+    """Write the file."""
     file = tmp_path / "x.toml"
     file.write_text(SCENARIO)
     return str(file)
 
 
 def test_a_history_for_people(scenario: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The title, what happened and why, the figures, the machine in the end."""
+    """The title, each event with its reason, the figures, the final machine."""
     assert main(["simulate", scenario]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "One arrives",
@@ -107,7 +107,7 @@ def test_the_journal_and_the_picture_are_written(
 
 
 def test_it_can_be_watched(scenario: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Ten times as fast as life, and what is printed is the same."""
+    """Ten times as fast as real time, with the same output."""
     assert main(["simulate", scenario]) == 0
     at_once = capsys.readouterr().out
     clock = [100.0]
@@ -141,7 +141,7 @@ def test_a_scenario_that_cannot_be_understood_or_played_is_code_1(
 
 
 def test_it_needs_nothing_of_the_daemons_tasks(scenario: str) -> None:
-    """Neither trio nor an engine's client is loaded: it is the decisions alone."""
+    """Neither trio nor an engine's client is loaded: it uses the decisions alone."""
     program = (
         "import sys; from sidecar.cli import cmd_simulate; from sidecar.simulation import scenario, scenario_file\n"
         f"scenario.simulation_of(scenario_file.scenario_in({scenario!r})).advance(10)\n"
@@ -154,7 +154,7 @@ def test_it_needs_nothing_of_the_daemons_tasks(scenario: str) -> None:
 def test_a_broken_law_is_code_1(
     scenario: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It would be a mistake in the program, and nobody should overlook it."""
+    """It would be a bug in the program, which must not be overlooked."""
     monkeypatch.setattr("sidecar.simulation.virtual_host.violations", lambda *_: ["CPU 3 is in no book"])
     assert main(["simulate", scenario]) == 1
     assert "a law is broken: CPU 3 is in no book" in capsys.readouterr().err

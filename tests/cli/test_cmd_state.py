@@ -1,4 +1,4 @@
-"""`state` in the kubelet's words: printed, read, imported."""
+"""`state` in the kubelet's format: printed, read, imported."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EXAMPLE = b'{"policyName":"static","defaultCpuSet":"0-63","checksum":1058907510}
 
 @pytest.fixture
 def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A state directory with books, and no daemon."""
+    """Return a state directory with a State, and no daemon."""
     monkeypatch.setenv("CPUSET_SIDECAR_STATE_DIR", str(tmp_path / "state"))
     with CheckpointFile(tmp_path / "state") as checkpoint:
         checkpoint.save(BOOKS)
@@ -62,7 +62,7 @@ def test_the_books_as_a_kubelets_file(capsysbinary: pytest.CaptureFixture[bytes]
 
 
 def test_any_checkpoint_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Ours or a kubelet's, by what is in it; the formats are the same for both. No state directory is needed."""
+    """Ours or a kubelet's, by its content; the output formats are the same for both. No state directory is needed."""
     assert main(["state", "--file", left(tmp_path, EXAMPLE)]) == 0
     assert capsys.readouterr().out == "policy static, of a kubelet\ndefault    0-63\n"
     assert main(["state", "--file", left(tmp_path, EXAMPLE), "--format", "kubelet"]) == 0
@@ -77,7 +77,7 @@ def test_any_checkpoint_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_a_kubelets_books_are_a_table() -> None:
-    """Names are other people's text."""
+    """Names are foreign text."""
     held = {"pod-1": {"app\x1b[2J": CPUSet.of(2, 3), "log": CPUSet()}, "pod-2": {"app": CPUSet.of(4)}}
     state = KubeletState(policy="\x07", assignments=held, pod_assignments={"pod-3": CPUSet.of(6, 7)})
     assert kubelets(state) == [
@@ -105,7 +105,7 @@ def test_a_kubelets_books_are_a_table() -> None:
 def test_a_broken_file_is_refused(
     content: bytes, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """1, and why."""
+    """Exit code 1, and the reason."""
     assert main(["state", "--file", left(tmp_path, content)]) == 1
     assert message in capsys.readouterr().err
 
@@ -115,7 +115,7 @@ def test_a_broken_file_is_refused(
     [("/nowhere", "/nowhere cannot be read: "), ("/", "/ cannot be read: "), ("/dev/zero", "/dev/zero is too large")],
 )
 def test_no_file_is_told(path: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Also where it never ends."""
+    """Also one that never ends."""
     assert main(["state", "--file", path]) == 1
     assert message in capsys.readouterr().err
 
@@ -123,7 +123,7 @@ def test_no_file_is_told(path: str, message: str, capsys: pytest.CaptureFixture[
 def test_an_import_moves_what_the_books_know(
     state_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By name and by id; what is not ours is told, and the file of the books holds it when the command is done."""
+    """By name and by id; foreign entries are reported, and the checkpoint is written when the command is done."""
     held = {"uid-1": {"web": CPUSet.of(6, 7)}, "uid-2": {"app": CPUSet.of(5)}, DB: {"db": CPUSet.of(3, 4)}}
     file = left(tmp_path, kubelet_state.encode(KubeletState(policy="static", assignments=held)))
     assert main(["state", "--import", file]) == 0
@@ -136,7 +136,7 @@ def test_an_import_moves_what_the_books_know(
         "web": "6-7",
         "db": "3-4",
     }
-    # Once more, there is nothing left to do but what cannot be done.
+    # A second time, only the impossible entries are left.
     assert main(["state", "--import", file]) == 1
     assert capsys.readouterr().out == "nothing changed\n"
 
@@ -186,7 +186,7 @@ def test_the_next_daemon_moves_what_was_imported() -> None:
 def test_an_import_that_cannot_be_leaves_the_books(
     state_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A law would be broken; a daemon runs; there are no books, or none that can hold a grant."""
+    """A law would be broken; a daemon runs; there is no State, or none that can hold a grant."""
     overlapping = KubeletState(policy="static", assignments={"uid": {"web": CPUSet.of(4, 5)}})
     file = left(tmp_path, kubelet_state.encode(overlapping))
     before = (state_dir / "checkpoint.json").read_bytes()

@@ -31,7 +31,7 @@ NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 
 
 class Elastic(Story):
-    """`batch` fills 2 to 4 CPUs, `busy` follows its load, `man` is resized by people, `fixed` stays."""
+    """`batch` fills 2 to 4 CPUs, `busy` follows its load, `man` is resized by order, `fixed` stays."""
 
     def __init__(self) -> None:
         super().__init__(policy=PolicyName.DYNAMIC)
@@ -46,7 +46,7 @@ class Elastic(Story):
         self.settle()
 
     def take(self) -> None:
-        """Somebody arrives, and `batch` is to give up CPUs."""
+        """Let a container arrive for which `batch` must give up CPUs."""
         self.arrive("late", 2)
         self.settle()
 
@@ -56,7 +56,7 @@ class Elastic(Story):
 
 
 def test_top_shows_sizes_within_their_ranges() -> None:
-    """Size, range, who decides, weight; use where it is known; the others as their number."""
+    """Size, range, rule, weight; use where it is known; the others as their number."""
     story = Elastic()
     story.feed(LoadMeasured((Load(container=story.busy.key, cpus=1, use=0.9, peak=0.9, pressure=1.0),)))
     story.settle()
@@ -72,7 +72,7 @@ def test_top_shows_sizes_within_their_ranges() -> None:
 
 
 def test_a_take_counts_down_with_its_reason() -> None:
-    """In the table, and as a line that says for whom; the same in `status`."""
+    """In the table, and as a line that names the recipient; the same in `status`."""
     story = Elastic()
     story.take()
     [leaving] = [each.leaving for each in story.world.state.assignments.values() if each.leaving]
@@ -93,7 +93,7 @@ def test_a_take_counts_down_with_its_reason() -> None:
 
 
 def test_a_deadline_stays_what_it_was_first_told() -> None:
-    """It is counted from when the take was first seen; a new take has a new one; what is due has none."""
+    """It counts from the first sight of the take; a new take has a new one; a due take has none."""
     story, at = Elastic(), [NOW]
     deadlines = Deadlines(lambda: at[0])
     assert deadlines.of(story.world) == {}
@@ -108,7 +108,7 @@ def test_a_deadline_stays_what_it_was_first_told() -> None:
 
 @pytest.fixture
 def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A state directory with a status and a lock that is held."""
+    """Yield a state directory with a status and a lock that is held."""
     monkeypatch.setenv("CPUSET_SIDECAR_STATE_DIR", str(tmp_path))
     write_status(tmp_path, Elastic().told())
     held = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
@@ -118,7 +118,7 @@ def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 def test_once_is_a_page_or_the_document(state_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Plain, and 1 without a daemon."""
+    """Plain, and exit code 1 without a daemon."""
     assert main(["top", "--once"]) == 0
     assert "RANGE  SCALE" in capsys.readouterr().out
     assert main(["top", "--once", "--json"]) == 0
@@ -131,7 +131,7 @@ def test_once_is_a_page_or_the_document(state_dir: Path, capsys: pytest.CaptureF
 
 
 def test_json_is_a_line_a_change(state_dir: Path) -> None:
-    """Until Ctrl-C, which is how one leaves."""
+    """Until Ctrl-C."""
     command = [sys.executable, "-m", "sidecar", "top", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, preexec_fn=hear_interrupts) as process:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""The commands as people type them: what they print, what they return, and what they say when something is wrong."""
+"""The commands as people type them: their output, their exit codes, and their errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BUSY = world(
 
 @pytest.fixture
 def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A state directory with a status, books, and a lock that is held, as a running daemon has it."""
+    """Yield a state directory with a status, a State, and a lock that is held, as with a running daemon."""
     monkeypatch.setenv("CPUSET_SIDECAR_STATE_DIR", str(tmp_path))
     monkeypatch.setattr(cmd_explain, "read_topology", lambda: BUSY.topology)
     _leave(tmp_path, BUSY)
@@ -75,7 +75,7 @@ def test_status_is_a_table_and_a_map() -> None:
 
 
 def test_status_says_when_the_daemon_is_gone() -> None:
-    """What it last knew, and how long ago; and what it could not do."""
+    """Its last status with its age, and its problems."""
     status = status_of(BUSY, updated_at="2026-03-04T02:06:07+00:00", problems=("the disk is full",))
     lines = rendered(status, NOW, is_running=False)
     assert lines[1:3] == ["THE DAEMON IS NOT RUNNING: this is its last state, 3 h old", "problem: the disk is full"]
@@ -95,12 +95,12 @@ def test_status_says_one_warning_and_how_many_more() -> None:
 
 
 def test_status_of_an_empty_host() -> None:
-    """No containers is a lawful state."""
+    """A host without containers is lawful."""
     assert "no containers" in rendered(status_of(world(uniform(cores=2))), NOW, is_running=True)
 
 
 def test_the_status_command(state_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It reads what the daemon left, and is plain where nobody watches."""
+    """It reads the daemon's files, and is plain without a terminal."""
     assert main(["status"]) == 0
     out = capsys.readouterr().out
     assert "A  web" in out
@@ -112,7 +112,7 @@ def test_the_status_command(state_dir: Path, capsys: pytest.CaptureFixture[str])
 def test_without_a_daemon_status_fails_but_shows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """1, with the reason on stderr."""
+    """Exit code 1, with the reason on stderr."""
     monkeypatch.setenv("CPUSET_SIDECAR_STATE_DIR", str(tmp_path))
     monkeypatch.setattr(cmd_explain, "read_topology", lambda: BUSY.topology)
     _leave(tmp_path, BUSY)
@@ -161,14 +161,16 @@ def test_explain_tells_by_name_and_by_id(capsys: pytest.CaptureFixture[str]) -> 
     ],
 )
 @pytest.mark.usefixtures("state_dir")
-def test_explain_of_nobody_names_the_nearest(wanted: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """1, and a hint."""
+def test_explain_of_an_unknown_name_names_the_nearest(
+    wanted: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1, and a hint."""
     assert main(["explain", wanted]) == 1
     assert capsys.readouterr().err.replace("\\\\", "\\") == f"cpuset-sidecar: {message}\n"
 
 
 def test_state_prints_the_books(state_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Grants, refusals, and settings before; the file is left as it is."""
+    """Grants, refusals, and original settings; the file is left unchanged."""
     before = (state_dir / "checkpoint.json").read_bytes()
     assert main(["state"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -218,13 +220,13 @@ def test_topology_shows_records_and_reads_back(tmp_path: Path, capsys: pytest.Ca
     ],
 )
 def test_topology_of_no_machine(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """1, and why."""
+    """Exit code 1, and the reason."""
     assert main(["topology", *args]) == 1
     assert message in capsys.readouterr().err
 
 
 def test_hostile_names_are_not_printed_raw(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """A name is somebody else's text: it cannot drive the terminal."""
+    """A name is foreign text: it cannot control the terminal."""
     evil = "\x1b[2Jevil\x1b]0;title\x07\n\u202e"
     made = world(uniform(cores=2), container(evil, exclusive=1), container("odd", labels={"cpuset.\x1b[31m": "x"}))
     _leave(tmp_path, made)
@@ -304,7 +306,7 @@ def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) ->
 def test_a_directory_in_a_flag_may_be_relative_to_where_it_is_typed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A variable, or the file, is not typed anywhere."""
+    """A path in a variable or the file has no such directory."""
     monkeypatch.chdir(tmp_path)
     assert main(["status", "--state-dir", "lib/x"]) == 1
     assert f"there is no {tmp_path}/lib/x" in capsys.readouterr().err
@@ -323,7 +325,7 @@ def test_the_help_of_a_key_says_its_default_or_an_example(capsys: pytest.Capture
 
 @pytest.mark.parametrize("args", [[], ["nonsense"], ["explain"], ["status", "--wach"]])
 def test_wrong_usage_is_2(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """With the usage, of the command where it is known."""
+    """With the usage, of the command if it is known."""
     with pytest.raises(SystemExit) as caught:
         main(args)
     assert caught.value.code == 2
@@ -338,7 +340,7 @@ def test_wrong_usage_is_2(args: list[str], capsys: pytest.CaptureFixture[str]) -
     ],
 )
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """With what it does; and the list of commands names it."""
+    """With its purpose; and the list of commands names it."""
     with pytest.raises(SystemExit) as caught:
         main([command, "--help"])
     assert caught.value.code == 0
@@ -368,7 +370,7 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
 
 
 def test_commands_do_not_load_the_daemon() -> None:
-    """trio, aiodocker, rich, the web server and a client of it are imported by those commands alone that need them."""
+    """trio, aiodocker, rich, the web server and a client of it are imported only by commands that need them."""
     large = (*DAEMON_PACKAGES, "http.client")
     code = f"import sys, sidecar.__main__; print([m for m in {large} if m in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

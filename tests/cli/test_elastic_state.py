@@ -1,4 +1,4 @@
-"""`state` and `explain` of books whose grants change: ranges, what is leaving, the last changes with their reasons."""
+"""`state` and `explain` with changing grants: ranges, what is leaving, the last changes with their reasons."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.decide.workloads import acknowledge
 
 @pytest.fixture
 def story() -> Story:
-    """`batch` had 6 CPUs, and some are being taken for `web`."""
+    """Return a story where `batch` had 6 CPUs, and some are being taken for `web`."""
     made = Story(policy=PolicyName.DYNAMIC)
     made.arrive("batch", 2, labels={"cpuset.max": "6", "cpuset.weight": "20"})
     made.settle()
@@ -29,7 +29,7 @@ def story() -> Story:
 
 
 def test_the_books_are_printed_with_what_changes_in_them(story: Story) -> None:
-    """Those whose size may change in a table, each change with its reason; where nothing changes, neither is there."""
+    """Containers whose size may change in a table, each change with its reason; without changes, neither is printed."""
     [take] = [each.leaving for each in story.world.state.assignments.values() if each.leaving]
     lines = rendered(story.world.state)
     assert "changes    2 so far; takes acknowledged 0, forced 0" in lines
@@ -48,7 +48,7 @@ def test_the_books_are_printed_with_what_changes_in_them(story: Story) -> None:
 
 
 def test_explain_says_why_cpus_moved(story: Story, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As the status document has it, a sentence a line."""
+    """As in the status document, one sentence per line."""
     write_status(tmp_path, status_of(story.world))
     with CheckpointFile(tmp_path) as checkpoint:
         checkpoint.save(story.world.state)

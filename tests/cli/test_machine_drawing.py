@@ -23,14 +23,14 @@ MACHINES = {
 
 
 def test_a_machine_of_two_cpus_is_one_line() -> None:
-    """What divides nothing is not drawn."""
+    """A level that divides nothing is not drawn."""
     status = status_of(world(MACHINES["two"], container("web", exclusive=1), container("noisy")))
     assert draw(status.machine, marks_of(status)) == ["socket 0   [0r] [1A]"]
     assert legend(status) == ["A web   r reserved, shared"]
 
 
 def test_two_sockets_with_siblings() -> None:
-    """Siblings stand together in one core."""
+    """Siblings are drawn together in one core."""
     pinned = container("pin", cpuset="30", effective=CPUSet.of(30))
     status = status_of(
         world(MACHINES["two sockets"], container("web", exclusive=4), container("db", exclusive=1), pinned)
@@ -102,12 +102,12 @@ def test_more_containers_than_letters() -> None:
 
 
 def test_strict_reservation_is_no_part_of_the_pool() -> None:
-    """The legend tells whether reserved CPUs are shared."""
+    """The legend says whether reserved CPUs are shared."""
     strict = Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0), options=("strict-cpu-reservation",))
     assert legend(status_of(world(MACHINES["two"], settings=strict))) == [". shared   r reserved"]
     assert legend(status_of(world(MACHINES["two"]))) == [". shared   r reserved, shared"]
 
 
 def test_without_a_policy_nothing_is_called_shared() -> None:
-    """Nobody keeps a pool then."""
+    """There is no shared pool then."""
     assert legend(status_of(world(MACHINES["two"], settings=Settings()))) == [". not managed"]

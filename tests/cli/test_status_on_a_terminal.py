@@ -22,7 +22,7 @@ FOUR = uniform(cores=4)
 
 
 class Terminal:
-    """The command on a terminal of its own; what it wrote there so far."""
+    """The command on a terminal of its own, with its output so far."""
 
     def __init__(self, *args: str) -> None:
         self._side, inner = pty.openpty()
@@ -36,7 +36,7 @@ class Terminal:
         self.written = ""
 
     def wait_until(self, is_so: Callable[[str], bool]) -> None:
-        """Read until what was written is so; fails after 20 seconds, or when the program ended without."""
+        """Read until the condition holds for the output; fail after 20 seconds, or when the program ended without."""
         deadline = time.monotonic() + 20
         while not is_so(self.written):
             assert time.monotonic() < deadline, self.written
@@ -49,14 +49,14 @@ class Terminal:
         assert is_so(self.written), self.written
 
     def close(self) -> None:
-        """Kill what is left."""
+        """Kill the remaining processes."""
         self.process.kill()
         self.process.wait()
         os.close(self._side)
 
 
 def hear_interrupts() -> None:
-    """Whoever runs the tests in the background ignores Ctrl-C, and a child would inherit that."""
+    """Restore Ctrl-C: tests that run in the background ignore it, and a child would inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

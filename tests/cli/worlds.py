@@ -22,7 +22,7 @@ STATIC = Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0))
 
 
 def container(name: str, **fields: object) -> ContainerView:
-    """A running container; `exclusive="2"` is its label, other fields are those of a ContainerView."""
+    """Return a running container; `exclusive="2"` is its label, other fields are those of a ContainerView."""
     labels: dict[str, str] = {}
     if "exclusive" in fields:
         labels["cpuset.exclusive"] = str(fields.pop("exclusive"))
@@ -35,7 +35,7 @@ def container(name: str, **fields: object) -> ContainerView:
 
 
 def world(machine: Topology, *views: ContainerView, settings: Settings = STATIC, answers: int = 1000) -> World:
-    """The World after these containers were first seen, and after the first `answers` orders took effect."""
+    """Return the World after these containers were first seen, and after the first `answers` orders took effect."""
     made, orders = step(begin(State(), machine, settings), [EngineConnected(ENGINE, 0)])
     seen = tuple(view if view.effective or view.cpuset else _everywhere(view, machine) for view in views)
     made, orders = step(made, [InventoryTaken(seen, (), 1)])

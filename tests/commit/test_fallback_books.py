@@ -1,4 +1,4 @@
-"""Books that cannot be written where they belong: kept elsewhere, found there, and brought back."""
+"""A State that cannot be written to its place: kept elsewhere, found there, and brought back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.keys import docker
 
 
 def books(number: int) -> State:
-    """Books that differ by number."""
+    """Return States that differ by number."""
     return State().remembering(docker(f"{number:064x}"), Originals(cpuset="", nano_cpus=number))
 
 
@@ -24,7 +24,7 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def break_disk(monkeypatch: pytest.MonkeyPatch, broken: Path) -> None:
-    """Nothing can be written into this directory."""
+    """Make every write into this directory fail."""
     honest = CheckpointFile.save
 
     def save(self: CheckpointFile, state: State) -> None:
@@ -46,7 +46,7 @@ def test_nothing_is_spared_where_the_books_can_be_written(places: tuple[Path, Pa
 def test_books_of_a_full_disk_are_found_by_the_next_start(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are newer than what the full disk has, and go back when there is room."""
+    """They are newer than those on the full disk, and return when there is room."""
     state, spare = places
     with SparedCheckpoint(str(state), str(spare)) as checkpoint:
         checkpoint.save(books(1))
@@ -66,7 +66,7 @@ def test_books_of_a_full_disk_are_found_by_the_next_start(
 
 
 def test_a_spare_that_is_older_is_not_believed(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed after the books were back in their place, and before the spare was removed."""
+    """The sidecar was killed after the State returned to its place, and before the spare was removed."""
     state, spare = places
     with SparedCheckpoint(str(state), str(spare)) as checkpoint:
         break_disk(monkeypatch, state)
@@ -81,7 +81,7 @@ def test_a_spare_that_is_older_is_not_believed(places: tuple[Path, Path], monkey
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-def test_books_that_somebody_planted_are_not_used(
+def test_planted_books_are_not_used(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, *, is_whole: bool
 ) -> None:
     """Workloads may have write access to the place of the spare; the seal is the sidecar's."""
@@ -109,7 +109,7 @@ def test_books_without_a_seal_are_not_used(places: tuple[Path, Path]) -> None:
 
 
 def test_books_that_can_be_written_nowhere(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error is the one of their own place."""
+    """The error is that of the State's own place."""
     state, spare = places
 
     def full(self: CheckpointFile, state: State) -> None:

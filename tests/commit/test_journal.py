@@ -77,7 +77,7 @@ def world(seen: int) -> WorldLine:
 
 
 def shown(path: Path) -> list[object]:
-    """What a file holds, worlds as what they have seen, and the facts of each burst."""
+    """Return the content of a file: worlds as their numbers of facts, and the facts of each burst."""
     found: list[object] = []
     for line in read_journal(path):
         found += [msgspec.json.decode(line.world)["seen"]] if isinstance(line, WorldLine) else line
@@ -181,7 +181,7 @@ def test_a_bad_line_in_the_middle_is_named(journal: Journal, tmp_path: Path) -> 
 def test_facts_that_could_not_be_written_are_followed_by_a_world(
     journal: Journal, tmp_path: Path, worlds: Worlds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The daemon goes on; a replay begins afresh behind the gap. A disk fills up in the middle of a line."""
+    """The daemon goes on; a replay begins again after the gap. A disk fills up in the middle of a line."""
     journal.append(FACTS[:2])
     worlds.seen = 2
     real = os.write
@@ -207,8 +207,8 @@ def test_facts_that_could_not_be_written_are_followed_by_a_world(
 
 
 @pytest.mark.parametrize("what", ["file", "directory", "directory, with a file in its place for a while"])
-def test_what_was_deleted_under_us_is_made_anew(tmp_path: Path, worlds: Worlds, what: str) -> None:
-    """With a world first: the facts before it are gone."""
+def test_a_deleted_journal_is_made_again(tmp_path: Path, worlds: Worlds, what: str) -> None:
+    """It begins with a World: earlier facts are gone."""
     folder = tmp_path / "state"
     with Journal(folder) as journal:
         journal.start_with(worlds.now)

@@ -17,7 +17,7 @@ OLD = sorted(path for path in FORMATS.glob("v*.jsonl") if path.stem != f"v{VERSI
 
 @pytest.mark.parametrize("path", OLD, ids=lambda path: path.stem)
 def test_a_journal_of_another_release_says_who_can_replay_it(path: Path) -> None:
-    """It would be decoded with defaults for what it lacks, and lead to another World in silence."""
+    """It would be decoded with defaults for missing fields, and silently lead to another World."""
     said = f"{path}, line 1: the journal has version {path.stem[1:]}, but this release reads version {VERSION}"
     with pytest.raises(StateError, match=re.escape(said) + ": replay it with the release that wrote it"):
         list(read_journal(path))

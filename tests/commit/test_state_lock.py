@@ -16,7 +16,7 @@ from sidecar.failures import AlreadyRunning, StateUnwritable
 from sidecar.status.status_file import is_daemon_running
 
 
-def test_a_second_sidecar_is_refused_and_told_who_holds_the_lock(tmp_path: Path) -> None:
+def test_a_second_sidecar_is_refused_and_reads_which_process_holds_the_lock(tmp_path: Path) -> None:
     with (
         hold_lock(str(tmp_path)),
         pytest.raises(AlreadyRunning, match=f"process {os.getpid()}"),
@@ -32,13 +32,13 @@ def test_the_lock_is_free_again_after_its_holder(tmp_path: Path) -> None:
         assert not is_daemon_running(tmp_path)
 
 
-def test_the_directory_is_made_and_is_nobody_elses_business(tmp_path: Path) -> None:
+def test_the_directory_is_made_and_is_private(tmp_path: Path) -> None:
     with hold_lock(str(tmp_path / "deep" / "state")):
         assert (tmp_path / "deep" / "state").stat().st_mode & 0o777 == 0o700
 
 
 def test_a_lock_that_was_deleted_or_replaced_is_not_in_place(tmp_path: Path) -> None:
-    """Whoever deletes it under its holder lets a second sidecar in."""
+    """Deleting it under its holder would let a second sidecar in."""
     with hold_lock(str(tmp_path)) as lock:
         assert lock.is_in_place()
         (tmp_path / NAME).unlink()
@@ -57,7 +57,7 @@ def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None
 
 
 def test_a_disk_without_a_byte_is_said(tmp_path: Path) -> None:
-    """Nothing can be kept there: not a traceback, but what is wrong and the cure."""
+    """Nothing can be stored there: the output is the reason and the cure, not a traceback."""
     (tmp_path / NAME).touch()
     with limited_file_size(0), pytest.raises(StateUnwritable, match="make it writable"), hold_lock(str(tmp_path)):
         pytest.fail("went on without books")
@@ -67,7 +67,7 @@ def test_a_disk_without_a_byte_is_said(tmp_path: Path) -> None:
 
 @contextmanager
 def limited_file_size(size: int) -> Iterator[None]:
-    """Every write beyond fails (setrlimit(2))."""
+    """Make every write beyond this size fail (setrlimit(2))."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     was = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))

@@ -1,4 +1,4 @@
-"""Configuration comes from file, environment and flags, and fits the machine or says why not."""
+"""Configuration comes from file, environment and flags, and fits the machine or gives the reason."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_nothing_said_means_nothing_touched() -> None:
 
 
 def test_a_whole_file_is_read(tmp_path: Path) -> None:
-    """Every key, in the words of TOML."""
+    """Every key, in TOML."""
     config = from_text(
         tmp_path,
         """
@@ -76,7 +76,7 @@ def test_a_whole_file_is_read(tmp_path: Path) -> None:
 
 
 def test_flags_win_over_variables_and_those_over_the_file(tmp_path: Path) -> None:
-    """Later ones win, key by key; and each key remembers where it was given."""
+    """Later sources win, key by key; and each key remembers its source."""
     path = tmp_path / "c.toml"
     path.write_text('policy = "static"\nreserved = 2\nlinger = 3\n')
     config = load(str(path), {"CPUSET_SIDECAR_RESERVED": "0", "CPUSET_SIDECAR_LINGER": "4s"}, {"linger": "5s"})
@@ -107,7 +107,7 @@ def test_reserved_is_a_list_as_text_and_a_count_as_number(
 
 
 def test_the_file_may_be_named_by_a_variable(tmp_path: Path) -> None:
-    """CPUSET_SIDECAR_CONFIG says where it is, for containers."""
+    """CPUSET_SIDECAR_CONFIG holds its path, for containers."""
     (tmp_path / "c.toml").write_text("shared_min = 1")
     assert load(None, {"CPUSET_SIDECAR_CONFIG": str(tmp_path / "c.toml")}, {}).shared_min == 1
 
@@ -135,13 +135,13 @@ def test_it_can_be_read_again(tmp_path: Path) -> None:
     ],
 )
 def test_where_to_listen_is_an_address_and_a_port(written: str, meant: str) -> None:
-    """Off without; a name is none, but for the one that is the same everywhere."""
+    """Off without one; a host name is invalid, except the one that is the same everywhere."""
     assert load(None, {}, {}).listen == ""
     assert load(None, {}, {"listen": written}).listen == meant
 
 
 def test_an_empty_variable_is_not_given() -> None:
-    """compose writes an empty variable where nobody set one."""
+    """compose writes an empty variable for an unset one."""
     assert load(None, {"CPUSET_SIDECAR_POLICY": "", "CPUSET_SIDECAR_CONFIG": ""}, {}) == Config()
 
 
@@ -172,7 +172,7 @@ def test_the_machine_must_have_what_is_reserved() -> None:
 
 
 def test_a_reservation_that_splits_a_core_is_worth_a_warning() -> None:
-    """Lawful, but under full-pcpus-only the sibling is of no use to anybody."""
+    """Lawful, but under full-pcpus-only the sibling cannot be granted."""
     flags = {"policy": "static", "reserved": "0", "options": "full-pcpus-only"}
     warnings = load(None, {}, flags).check_against(uniform(cores=2, threads=2))
     assert warnings == ("reserved 0 splits cores: under full-pcpus-only CPU 2 cannot be granted",)
@@ -237,7 +237,7 @@ def test_options_may_be_written_as_the_kubelet_takes_them(tmp_path: Path, text: 
 
 @pytest.mark.parametrize("text", ["", "sidecar-shared.slice", "a.slice", "/sidecar-shared", "/a/b.c"])
 def test_a_shared_group_is_a_slice_or_a_path(text: str) -> None:
-    """As the engine is told its default parent; and decisions are told it."""
+    """In the form of the engine's default parent; decisions get it, too."""
     config = configured([Given("shared_slice", text, "here")])
     assert isinstance(config, Config)
     assert config.shared_slice == config.settings().shared_slice == text
@@ -258,7 +258,7 @@ def test_a_shared_group_is_a_slice_or_a_path(text: str) -> None:
     ],
 )
 def test_what_cannot_be_a_shared_group_is_refused_with_what_can(value: object, words: str) -> None:
-    """Also a slice that systemd and OCI runtimes look for in different places."""
+    """Including a slice that systemd and OCI runtimes look for in different places."""
     found = configured([Given("shared_slice", value, "here")])
     assert not isinstance(found, Config)
     [told] = sentences(found)
@@ -277,5 +277,5 @@ def test_what_cannot_be_a_shared_group_is_refused_with_what_can(value: object, w
     ],
 )
 def test_one_number_as_text_that_looks_like_a_count_is_worth_a_warning(reserved: str, doubt: tuple[str, ...]) -> None:
-    """RESERVED: "2" is the most natural way to say two, and is CPU 2. 0 cannot be meant as a count."""
+    """RESERVED: "2" looks like two CPUs, and is CPU 2. 0 cannot be meant as a count."""
     assert load(None, {}, {"policy": "static", "reserved": reserved}).check_against(uniform(cores=4)) == doubt

@@ -1,4 +1,4 @@
-"""Mistakes in the configuration: each is told where it stands, with its cure, and all of them at once."""
+"""Mistakes in the configuration: each is reported with its place and its cure, and all of them at once."""
 
 from __future__ import annotations
 
@@ -124,14 +124,14 @@ def test_a_mistake_in_the_file_is_told_by_line_with_its_cure(tmp_path: Path, tex
 def test_a_mistake_elsewhere_names_the_variable_or_the_flag(
     environ: dict[str, str], flags: dict[str, str | None], message: str
 ) -> None:
-    """Nobody has to guess which of three places is wrong."""
+    """The message says which of three places is wrong."""
     with pytest.raises(ConfigError) as caught:
         load(None, environ, flags)
     assert str(caught.value).startswith(message)
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    """A file that was asked for must be there, and be text."""
+    """A file that was named must exist, and be text."""
     with pytest.raises(ConfigError, match=r"nowhere\.toml cannot be read: No such file or directory"):
         load(str(tmp_path / "nowhere.toml"), {}, {})
     (tmp_path / "c.toml").write_bytes(b"\xff\xfe")
@@ -162,7 +162,7 @@ def test_no_text_does_worse_than_an_error(key: str, text: str) -> None:
 
 
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
-    """Of file, variables and flags, in this order; each with its place, and the value with a sign that it was cut."""
+    """Those of file, variables and flags, in this order; each with its place, and a cut value is marked."""
     path = tmp_path / "c.toml"
     path.write_text(f'polcy = "static"\n\nlinger = "soon"\nunmanaged = 7\nnuma = "{"x" * 50}"\n[settings]\na = 1\n')
     with pytest.raises(ConfigError) as caught:
@@ -180,7 +180,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_values_that_contradict_each_other_are_all_told() -> None:
-    """And those that the machine cannot have."""
+    """And values that the machine cannot have."""
     flags = {"policy": "static", "load_low": "0.9", "state_dir": "/run/cpuset-sidecar/x"}
     with pytest.raises(ConfigError) as caught:
         load(None, {}, flags)
@@ -200,7 +200,7 @@ def test_variables_and_flags_are_read_though_the_file_cannot_be(tmp_path: Path) 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "0x" + "f" * 5000])
 def test_a_number_of_thousands_of_digits_is_a_mistake(number: str, tmp_path: Path) -> None:
-    """Python refuses to read the one and to write the other."""
+    """Python refuses to parse it, and to print it."""
     with pytest.raises(ConfigError):
         from_text(tmp_path, f"linger = {number}")
 
@@ -215,7 +215,7 @@ values = (
 
 
 def written(value: object) -> str:
-    """The value in TOML, which has JSON's texts and numbers."""
+    """Return the value in TOML, which has JSON's texts and numbers."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(key)} = {written(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list):
@@ -224,7 +224,7 @@ def written(value: object) -> str:
 
 
 def keep_the_law(table: dict[str, object]) -> None:
-    """Each line is read as it is alone: its mistake is told with its number, and no other's is left out for it."""
+    """Check that each line is read as if alone: its mistake is reported with its number, and none hides another."""
     text = "\n".join(f"{json.dumps(name)} = {written(value)}" for name, value in table.items())
     wrong = [
         number
@@ -250,13 +250,13 @@ def test_of_any_file_all_mistakes_are_told(table: dict[str, object]) -> None:
 
 
 def stops_at_the_first(given: Iterable[Given], readers: Mapping[str, Any]) -> Any:
-    """Of all mistakes one is told."""
+    """Report only the first mistake."""
     values, mistakes = read_all(given, readers)
     return values, mistakes[:1]
 
 
 def forgets_what_is_unknown(given: Iterable[Given], readers: Mapping[str, Any]) -> Any:
-    """A slip in a key is not found."""
+    """Ignore an unknown key."""
     return read_all([each for each in given if each.name in readers], readers)
 
 

@@ -1,4 +1,4 @@
-"""The worlds that the contract is held against: the simulated engine, and the real ones where there are any."""
+"""The worlds that must fulfil the contract: the simulated engine, and the real ones where available."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ OpenWorld = Callable[[], AbstractAsyncContextManager[World]]
 
 @pytest.fixture(scope="session")
 def private_podman() -> Iterator[PrivatePodman | str]:
-    """A Podman of the tests' own, or the reason why there is none."""
+    """Yield a Podman of the tests' own, or the reason why there is none."""
     with opened(PrivatePodman) as engine:
         yield engine
 
 
 @pytest.fixture
 def podman(private_podman: PrivatePodman | str) -> Iterator[Containers]:
-    """Makes containers on Podman, and removes them at the end of the test; skips, saying why, where there is none."""
+    """Yield a maker of containers on Podman, which are removed at the end; skip with the reason if there is none."""
     if isinstance(private_podman, str):
         pytest.skip(private_podman)
     made = Containers(private_podman.api, ensure_image(private_podman.api))
@@ -55,7 +55,7 @@ def podman(private_podman: PrivatePodman | str) -> Iterator[Containers]:
     ]
 )
 def open_world(request: pytest.FixtureRequest) -> OpenWorld:
-    """Opens one world: an engine, and the verbs of its users."""
+    """Return a function that opens one world: an engine, and the verbs of its users."""
     if request.param == "simulated":
         return simulated_world
     if request.param == "podman":
@@ -69,7 +69,7 @@ def open_world(request: pytest.FixtureRequest) -> OpenWorld:
 
 @pytest.fixture
 def checking_world(open_world: OpenWorld, request: pytest.FixtureRequest) -> OpenWorld:
-    """Opens a world whose engine checks the values that it is given; skips Podman, which checks none."""
+    """Return a function that opens a world whose engine checks values; skip Podman, which checks none."""
     if request.node.callspec.params["open_world"] == "podman":
         pytest.skip("Podman checks no value: what the sidecar sends it is in tests/live/test_podman.py")
     return open_world

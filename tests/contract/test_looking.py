@@ -1,4 +1,4 @@
-"""What an engine tells: its containers, one container, and what happens to them."""
+"""What an engine reports: its containers, one container, and its events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def made(world: World, limits: Limits | None = None, **labels: str) -> str
 
 
 async def actions(stream: AsyncIterator[EngineEvent], container: str, last: str) -> list[str]:
-    """The actions of a container until `last`, each once."""
+    """Return the actions of a container until `last`, each once."""
     seen: list[str] = []
     with trio.fail_after(DEADLINE):
         async for event in stream:
@@ -37,7 +37,7 @@ async def actions(stream: AsyncIterator[EngineEvent], container: str, last: str)
 
 
 @pytest.mark.trio
-async def test_the_engine_says_who_it_is(open_world: OpenWorld) -> None:
+async def test_the_engine_identifies_itself(open_world: OpenWorld) -> None:
     """Its CPU count is the ceiling for limits, and its cgroup version is known."""
     async with open_world() as world:
         info = await world.engine.info()
@@ -99,7 +99,7 @@ async def test_a_rename_shows(open_world: OpenWorld) -> None:
 
 @pytest.mark.trio
 async def test_an_unknown_container_is_gone(open_world: OpenWorld) -> None:
-    """Never there and there no more are the same: ContainerGone, and absent from the list."""
+    """Never created and removed are the same: ContainerGone, and absent from the list."""
     async with open_world() as world:
         one = await made(world)
         await world.act(one, "remove")
@@ -150,7 +150,7 @@ async def test_a_stop_and_a_restart_are_told(open_world: OpenWorld) -> None:
 
 @pytest.mark.trio
 async def test_stopping_a_stopped_container_is_no_error(open_world: OpenWorld) -> None:
-    """The order is that it should be stopped, and it is."""
+    """The order is fulfilled already."""
     async with open_world() as world:
         one = await made(world)
         await world.act(one, "start")
@@ -161,7 +161,7 @@ async def test_stopping_a_stopped_container_is_no_error(open_world: OpenWorld) -
 
 @pytest.mark.trio
 async def test_a_container_that_removes_itself_is_gone_when_it_ends(open_world: OpenWorld) -> None:
-    """With --rm the destroy follows the die, without anybody asking."""
+    """With --rm the destroy follows the die, without any request."""
     async with open_world() as world, world.engine.events() as stream:
         one = await world.create("one", Limits(), labels={}, removes_itself=True)
         await world.act(one, "start")
@@ -173,8 +173,8 @@ async def test_a_container_that_removes_itself_is_gone_when_it_ends(open_world: 
 
 
 @pytest.mark.trio
-async def test_a_glance_tells_who_a_container_is_and_nothing_of_its_limits(open_world: OpenWorld) -> None:
-    """Name, labels that matter, phase: what can be had without the container's lock."""
+async def test_a_glance_identifies_a_container_and_says_nothing_of_its_limits(open_world: OpenWorld) -> None:
+    """Name, labels that matter, phase: what is available without the container's lock."""
     async with open_world() as world:
         one = await world.create("one", Limits(cpuset="0", nano_cpus=500_000_000), labels={"cpuset.exclusive": "2"})
         created = await world.engine.glance(one)
@@ -190,8 +190,8 @@ async def test_a_glance_tells_who_a_container_is_and_nothing_of_its_limits(open_
 
 
 @pytest.mark.trio
-async def test_a_glance_at_nobody_says_that_it_is_gone(open_world: OpenWorld) -> None:
-    """A container that is not there is forgotten, not tried again."""
+async def test_a_glance_at_an_absent_container_says_that_it_is_gone(open_world: OpenWorld) -> None:
+    """An absent container is forgotten, not tried again."""
     async with open_world() as world:
         with pytest.raises(ContainerGone):
             await world.engine.glance(NOBODY)

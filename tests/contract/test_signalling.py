@@ -1,4 +1,4 @@
-"""What a signal does: it is delivered to who runs, and where the engine would do more than that it is not sent."""
+"""What a signal does: running containers receive it; where the engine would do more than that, it is not sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESUMES = "it is paused, and the engine would resume it; set a stop signal"
 
 
 async def started(world: World, *, restarts: bool = False, stop_signal: str = "") -> str:
-    """One that runs, and is ready to hear."""
+    """Start a container that is ready for signals."""
     one = await world.create_hearing("one", restarts=restarts, stop_signal=stop_signal)
     await world.act(one, "start")
     await said(world, one, "ready")
@@ -24,7 +24,7 @@ async def started(world: World, *, restarts: bool = False, stop_signal: str = ""
 
 
 async def said(world: World, container: str, word: str) -> None:
-    """Wait for a program to say this."""
+    """Wait for a program to print this."""
     with trio.fail_after(20):
         while not await world.has_said(container, word):  # noqa: ASYNC110 - what it says is only to be looked for
             await trio.sleep(0.02)
@@ -32,8 +32,8 @@ async def said(world: World, container: str, word: str) -> None:
 
 @pytest.mark.trio
 @pytest.mark.parametrize("restarts", [False, True])
-async def test_who_runs_hears_it_and_runs_on(open_world: OpenWorld, restarts: bool) -> None:
-    """With a stop signal of its own, whatever its restart policy."""
+async def test_a_running_container_hears_it_and_runs_on(open_world: OpenWorld, restarts: bool) -> None:
+    """If it sets a stop signal, whatever its restart policy."""
     async with open_world() as world:
         one = await started(world, restarts=restarts, stop_signal="SIGTERM")
         if restarts and world.traits.signal_forgets_policy:
@@ -56,7 +56,7 @@ async def test_without_a_restart_policy_it_needs_no_stop_signal(open_world: Open
 @pytest.mark.trio
 @pytest.mark.parametrize("stop_signal", ["", "SIGHUP", "HUP", "1"])
 async def test_a_restart_policy_is_not_given_up_for_a_signal(open_world: OpenWorld, stop_signal: str) -> None:
-    """The engine takes the signal for a wish that the container ends: it would stay down when it ends by itself."""
+    """The engine takes the signal for a request to end: the container would stay down when it ends by itself."""
     async with open_world() as world:
         one = await started(world, restarts=True, stop_signal=stop_signal)
         if world.traits.signal_forgets_policy:
@@ -75,7 +75,7 @@ async def test_a_restart_policy_is_not_given_up_for_a_signal(open_world: OpenWor
 
 @pytest.mark.trio
 async def test_a_paused_container_stays_paused(open_world: OpenWorld) -> None:
-    """With a stop signal of its own it hears when it is thawed; without one it is not sent."""
+    """If it sets a stop signal, it receives the signal when it is thawed; otherwise none is sent."""
     async with open_world() as world:
         one = await started(world)
         await world.act(one, "pause")
@@ -103,8 +103,8 @@ async def test_one_that_has_a_stop_signal_hears_after_its_pause(open_world: Open
 
 @pytest.mark.trio
 @pytest.mark.parametrize("phase", ["created", "stopped"])
-async def test_who_does_not_run_is_refused(open_world: OpenWorld, phase: str) -> None:
-    """409: nobody is there to hear."""
+async def test_a_container_that_does_not_run_is_refused(open_world: OpenWorld, phase: str) -> None:
+    """409: there is no process to signal."""
     async with open_world() as world:
         one = await world.create_hearing("one")
         if phase == "stopped":

@@ -1,4 +1,4 @@
-"""What an update does: in each phase, refused or not, and to the CPU quota."""
+"""What an update does: in each phase, when it is refused, and to the CPU quota."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def onto(cpus: CPUSet, **rest: int) -> Update:
 
 
 async def runs_on(world: World, container: str, written: CPUSet) -> None:
-    """It runs where it was written; where updates are not kept, everywhere again, and its view does not lie."""
+    """Check that it runs on these CPUs; where updates are not kept, on all CPUs again, and its view agrees."""
     if world.traits.keeps_updates:
         assert await world.running_on(container) == written
         return
@@ -43,7 +43,7 @@ async def test_a_created_container_starts_where_it_was_written(open_world: OpenW
 
 @pytest.mark.trio
 async def test_a_running_container_moves_at_once(open_world: OpenWorld) -> None:
-    """When the call is back the kernel shows it, and a restart keeps it."""
+    """When the call returns the kernel shows it, and a restart keeps it."""
     async with open_world() as world:
         one = await world.create("one", Limits(), labels={})
         await world.act(one, "start")
@@ -56,7 +56,7 @@ async def test_a_running_container_moves_at_once(open_world: OpenWorld) -> None:
 
 @pytest.mark.trio
 async def test_an_update_during_a_start_is_never_lost(open_world: OpenWorld) -> None:
-    """Both want the container's lock: whoever is first, the container ends up where it was told to go."""
+    """Both want the container's lock: in either order, the container ends up on the CPUs of the update."""
     async with open_world() as world:
         one = await world.create("one", Limits(), labels={})
         async with trio.open_nursery() as nursery:
@@ -96,7 +96,7 @@ async def test_a_container_that_removes_itself_is_updated(open_world: OpenWorld)
 
 @pytest.mark.trio
 async def test_our_own_update_comes_back_as_an_event(open_world: OpenWorld) -> None:
-    """So whoever reads events must compare, not react. Where there is none, what comes next comes all the same."""
+    """So a reader of events must compare, not react. Where there is no event, later ones arrive all the same."""
     async with open_world() as world, world.engine.events() as stream:
         one = await world.create("one", Limits(), labels={})
         await world.engine.update(one, onto(FIRST))
@@ -110,7 +110,7 @@ async def test_our_own_update_comes_back_as_an_event(open_world: OpenWorld) -> N
 
 @pytest.mark.trio
 async def test_cpus_that_are_not_there_are_refused(open_world: OpenWorld) -> None:
-    """400, in the engine's words, and nothing changed."""
+    """400, with the engine's message, and nothing changed."""
     async with open_world() as world:
         one = await world.create("one", Limits(cpuset="0"), labels={})
         absent = f"Requested CPUs are not available - requested 4000, available: {world.cpus}"
@@ -134,7 +134,7 @@ async def test_cpus_that_are_not_there_are_refused(open_world: OpenWorld) -> Non
 )
 @pytest.mark.trio
 async def test_nonsense_is_refused_in_these_words(checking_world: OpenWorld, change: Limits, text: str) -> None:
-    """The simulated engine's words are the real one's, so what the daemon shows is what people will read."""
+    """The simulated engine's messages are the real one's, so tests show what people will read."""
     async with checking_world() as world:
         one = await world.create("one", Limits(), labels={})
         with pytest.raises(EngineRefused) as caught:
@@ -144,7 +144,7 @@ async def test_nonsense_is_refused_in_these_words(checking_world: OpenWorld, cha
 
 @pytest.mark.trio
 async def test_an_unknown_container_cannot_be_updated(open_world: OpenWorld) -> None:
-    """ContainerGone, told apart from a route that is missing."""
+    """ContainerGone, distinct from a missing route."""
     async with open_world() as world:
         with pytest.raises(ContainerGone, match=r"(?i)no such container"):
             await world.engine.update(NOBODY, onto(FIRST))
@@ -152,11 +152,11 @@ async def test_an_unknown_container_cannot_be_updated(open_world: OpenWorld) -> 
 
 @pytest.mark.trio
 async def test_empty_and_zero_change_nothing(open_world: OpenWorld) -> None:
-    """So a cpuset can never be cleared, and what is written stays word for word."""
+    """So a cpuset can never be cleared, and what is written stays unchanged."""
     async with open_world() as world:
         one = await world.create("one", Limits(cpuset="0,0,0", nano_cpus=NANO), labels={})
         if not world.traits.keeps_updates:
-            await world.act(one, "start")  # Nobody can update it before.
+            await world.act(one, "start")  # It cannot be updated earlier.
         await world.change(one, Limits(mems=""))
         view = await world.engine.inspect(one)
     assert (view.cpuset, view.nano_cpus) == ("0,0,0", NANO)
@@ -182,7 +182,7 @@ async def test_a_limit_by_cpus_is_lifted_and_put_back_by_cpus(open_world: OpenWo
 
 @pytest.mark.trio
 async def test_a_limit_by_quota_is_lifted_and_put_back_by_quota(open_world: OpenWorld) -> None:
-    """-1, then the original; the period stays. Podman's is told in nano CPUs, and lifted to the whole machine's."""
+    """-1, then the original; the period stays. Podman's is reported in nano CPUs, and lifted to the whole machine."""
     async with open_world() as world:
         one = await world.create("one", Limits(cpu_quota=50_000, cpu_period=50_000), labels={})
         await world.act(one, "start")

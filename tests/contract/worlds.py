@@ -1,4 +1,4 @@
-"""World: an engine and the verbs of its users, over the simulated engine, a real Docker, and a real Podman."""
+"""World: an engine and the verbs of its users, for the simulated engine, a real Docker, and a real Podman."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HEARING = ("sh", "-c", 'trap "echo heard" HUP; echo ready; while true; do sleep 
 
 
 class Traits(NamedTuple):
-    """Where engines really differ. What is not said here is the same of all."""
+    """The real differences between engines. All else is common to all."""
 
     keeps_updates: bool = True
     """An update holds at the next start; else the container starts with its old limits, and its view says so."""
@@ -52,7 +52,7 @@ class Traits(NamedTuple):
 
 
 class World(Protocol):
-    """What a test of the contract may do."""
+    """The actions of a test of the contract."""
 
     engine: Engine
     traits: Traits
@@ -60,28 +60,28 @@ class World(Protocol):
     """All CPUs that the engine may use: at least two."""
 
     async def create(self, name: str, limits: Limits, *, labels: dict[str, str], removes_itself: bool = False) -> str:
-        """Create a container; its id."""
+        """Create a container; return its id."""
 
     async def create_hearing(self, name: str, *, restarts: bool = False, stop_signal: str = "") -> str:
-        """Create a container whose program outlives a SIGHUP; its id."""
+        """Create a container whose program survives a SIGHUP; return its id."""
 
     async def has_said(self, container: str, word: str) -> bool:
-        """Whether its program is `ready` to hear, or has `heard` a SIGHUP."""
+        """Return whether its program is `ready` for a SIGHUP, or has `heard` one."""
 
     async def act(self, container: str, verb: str) -> None:
-        """start, stop, kill, restart, pause, unpause, remove. EngineRefused, EngineFailed."""
+        """Call start, stop, kill, restart, pause, unpause or remove. EngineRefused, EngineFailed."""
 
     async def rename(self, container: str, name: str) -> str:
-        """Rename it; the name as the engine will tell it."""
+        """Rename it; return the name as the engine will report it."""
 
     async def change(self, container: str, change: Limits) -> None:
-        """Somebody else's update. EngineRefused, EngineFailed."""
+        """Update it as another user. EngineRefused, EngineFailed."""
 
     async def running_on(self, container: str) -> CPUSet:
-        """Where the kernel lets a live container run."""
+        """Return the CPUs that the kernel lets a live container run on."""
 
     async def quota(self, container: str) -> float | None:
-        """The CPUs' worth of time that the kernel gives a live container; None without limit."""
+        """Return the CPUs' worth of time that the kernel gives a live container; None without limit."""
 
 
 class SimulatedWorld:
@@ -168,20 +168,20 @@ class RealWorld:
 
 @asynccontextmanager
 async def simulated_world() -> AsyncIterator[World]:
-    """A fresh simulated host."""
+    """Open a fresh simulated host."""
     yield SimulatedWorld()
 
 
 @asynccontextmanager
 async def docker_world(containers: Containers) -> AsyncIterator[World]:
-    """The real engine, for one test."""
+    """Open the real engine, for one test."""
     async with open_docker(f"unix://{containers.api.socket_path}") as engine:
         yield RealWorld(engine, containers, _online(), Traits())
 
 
 @asynccontextmanager
 async def podman_world(containers: Containers) -> AsyncIterator[World]:
-    """A real Podman, for one test, found by asking who answers."""
+    """Open a real Podman, for one test, found by its answer."""
     keeps = containers.api.keeps_updates
     assert isinstance(containers.api, PodmanApi)
     traits = Traits(

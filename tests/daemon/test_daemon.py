@@ -39,7 +39,7 @@ def make_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 async def test_from_label_to_exclusive_cpus(autojump_clock: MockClock, make_host: Any) -> None:
-    """Exclusive CPUs, a pool that has left them, files that say so, and books on disk."""
+    """Exclusive CPUs, a pool that has left them, files that say so, and the State on disk."""
     host = make_host()
     plain = await host.docker.run("plain")
     async with host.running():
@@ -56,7 +56,7 @@ async def test_from_label_to_exclusive_cpus(autojump_clock: MockClock, make_host
 
 
 async def test_a_container_is_pinned_before_its_first_instruction(autojump_clock: MockClock, make_host: Any) -> None:
-    """Where there is a moment between create and start."""
+    """If there is a moment between create and start."""
     host = make_host()
     async with host.running():
         rt = await host.docker.create("rt", labels=TWO)
@@ -89,7 +89,7 @@ async def test_a_name_of_its_own(autojump_clock: MockClock, make_host: Any) -> N
 
 
 async def test_the_life_of_an_exclusive_container(autojump_clock: MockClock, make_host: Any) -> None:
-    """Restart keeps the CPUs, a stop keeps them for as long as it may linger, removal gives them back at once."""
+    """A restart keeps the CPUs, a stop keeps them for its linger, a removal returns them at once."""
     host = make_host(linger_seconds=5.0)
     plain = await host.docker.run("plain")
     async with host.running():
@@ -135,7 +135,7 @@ async def test_shortage_stop_stops(autojump_clock: MockClock, make_host: Any) ->
 
 
 async def test_drift_is_repaired(autojump_clock: MockClock, make_host: Any) -> None:
-    """Somebody's `docker update`, at once by its event; and a cgroup written behind the engine, by the inventory."""
+    """A user's `docker update`, at once by its event; and a cgroup written behind the engine, by the inventory."""
     host = make_host()
     plain = await host.docker.run("plain")
     async with host.running():
@@ -177,7 +177,7 @@ async def test_release_restores_the_originals(autojump_clock: MockClock, make_ho
     assert list((host.path / "cpus" / "by-id").iterdir()) == []
 
 
-async def test_a_release_that_cannot_be_done_says_who(autojump_clock: MockClock, make_host: Any) -> None:
+async def test_a_release_that_cannot_be_done_names_the_container(autojump_clock: MockClock, make_host: Any) -> None:
     host = make_host()
     async with host.running():
         rt = await host.docker.run("rt", labels=TWO)
@@ -188,7 +188,7 @@ async def test_a_release_that_cannot_be_done_says_who(autojump_clock: MockClock,
     assert host.where(rt) == "1-2"
 
 
-async def test_stopping_loses_nothing_and_moves_nobody(autojump_clock: MockClock, make_host: Any) -> None:
+async def test_stopping_loses_nothing_and_moves_no_container(autojump_clock: MockClock, make_host: Any) -> None:
     """SIGTERM in the middle of an order: its outcome is still learnt and committed."""
     host = make_host()
     plain = await host.docker.run("plain")
@@ -222,7 +222,9 @@ async def test_a_hanging_order_does_not_hold_up_the_end_for_long(autojump_clock:
 
 
 async def test_sighup_reads_the_configuration_again(autojump_clock: MockClock, make_host: Any) -> None:
-    """The policy changes at once; a bad file changes nothing, and each mistake is told; so is what needs a restart."""
+    """The policy changes at once; a bad file changes nothing, and each mistake is reported; so are keys that need a
+    restart.
+    """
     host = make_host()
     file = host.path / "sidecar.toml"
     fixed = f'state_dir = "{host.config.state_dir}"\nprojections = "{host.config.projections}"\n'
@@ -247,7 +249,7 @@ async def test_sighup_reads_the_configuration_again(autojump_clock: MockClock, m
 
 
 async def test_sighup_reads_the_machine_again(autojump_clock: MockClock, make_host: Any) -> None:
-    """A device that came since the start is known then."""
+    """A device that was added since the start is known then."""
     host = make_host()
     file = host.path / "sidecar.toml"
     told = (f'{key} = "{getattr(host.config, key)}"\n' for key in ("state_dir", "projections"))

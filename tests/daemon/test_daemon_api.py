@@ -22,7 +22,7 @@ pytestmark = pytest.mark.trio
 
 
 async def ask(host: Host, method: str, route: str, body: object = None) -> tuple[int, Any]:
-    """One request on a connection of its own."""
+    """Send one request on a connection of its own."""
     content = b"" if body is None else json.dumps(body).encode()
     head = f"{method} {route} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {len(content)}\r\n\r\n"
     stream = await trio.open_unix_socket(str(host.path / "state" / NAME))
@@ -36,7 +36,7 @@ async def ask(host: Host, method: str, route: str, body: object = None) -> tuple
 async def test_a_resize_by_http_ends_in_the_kernel(
     autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Asked, decided, waited for the notice, applied; and told by the status on disk all the while."""
+    """Requested, decided, held for the notice, applied; and shown in the status on disk throughout."""
     host = Host(tmp_path, monkeypatch, policy=PolicyName.DYNAMIC)
     manual = {"cpuset.exclusive": "1", "cpuset.max": "3", "cpuset.scale": "manual", "cpuset.grace": "1s"}
     async with host.running():
@@ -59,7 +59,7 @@ async def test_a_resize_by_http_ends_in_the_kernel(
 async def test_a_follower_does_not_hold_up_the_end(
     autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever follows events sees the connection close."""
+    """A follower of events sees the connection close."""
     host = Host(tmp_path, monkeypatch)
     async with host.running():
         await host.until((tmp_path / "state" / NAME).exists)
@@ -76,7 +76,7 @@ async def test_a_follower_does_not_hold_up_the_end(
 async def test_a_state_dir_that_is_too_long_for_a_socket_ends_the_start(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Code 1, and the cure; before anything is done. A release needs no socket."""
+    """Exit code 1, and the cure, before any action. A release needs no socket."""
     state = tmp_path / ("x" * 100)
     config = Config(engine="unix:///nowhere.sock", state_dir=str(state), projections=str(tmp_path / "p"))
     assert await trio.to_thread.run_sync(daemon.run, config) == 1
@@ -89,7 +89,7 @@ async def test_a_state_dir_that_is_too_long_for_a_socket_ends_the_start(
 async def test_what_is_configured_to_listen_answers_over_tcp(
     autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For as long as the daemon runs: what the Unix socket answers, and nothing that changes anything."""
+    """For as long as the daemon runs: the answers of the Unix socket, except routes that change something."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -106,7 +106,7 @@ async def test_what_is_configured_to_listen_answers_over_tcp(
 
 
 async def test_a_port_in_use_ends_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Code 1, and the cure; before the engine is asked anything."""
+    """Exit code 1, and the cure, before any request to the engine."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listen = f"127.0.0.1:{taken.getsockname()[1]}"
         config = Config(

@@ -1,4 +1,4 @@
-"""The whole daemon under churn and faults, crashed and restarted: nobody overlaps, nothing is lost, all is done."""
+"""The whole daemon under churn and faults, crashed and restarted: no overlap, nothing lost, nothing left undone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def host_of(path: Path, patch: pytest.MonkeyPatch, seed: int) -> Host:
 
 
 async def churn(host: Host, seed: int, steps: int, *, takes_offline: bool = False) -> None:
-    """Random verbs with a daemon that is never restarted."""
+    """Run random verbs with a daemon that is never restarted."""
     chance = Random(seed + 1)
     events = Churn(host, chance, takes_offline=takes_offline)
     async with host.running():
@@ -44,7 +44,7 @@ async def churn(host: Host, seed: int, steps: int, *, takes_offline: bool = Fals
 
 
 async def churn_with_crashes(host: Host, seed: int, steps: int) -> None:
-    """The same, with a daemon that dies at random moments and is started again on the same state."""
+    """Run the same, with a daemon that dies at random moments and is started again on the same State."""
     chance = Random(seed + 2)
     events = Churn(host, Random(seed + 1))
     async with trio.open_nursery() as nursery:
@@ -69,13 +69,13 @@ async def churn_with_crashes(host: Host, seed: int, steps: int) -> None:
 
 
 def see_that_all_is_well(host: Host) -> None:
-    """Nothing was ever wrong, and nothing is left to do."""
+    """Check that nothing was ever wrong, and nothing is left to do."""
     found = [*host.broken, *unfinished(host)]
     assert not found, "\n".join(found)
 
 
 async def _serve_until_down(host: Host) -> None:
-    """The engine may be down at the very moment of a start: then the daemon ends, as its supervisor sees it."""
+    """Serve; the engine may be down at the very start, then the daemon ends, as its supervisor sees it."""
     try:
         await host.serve()
     except* EngineUnavailable:
@@ -84,7 +84,9 @@ async def _serve_until_down(host: Host) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 async def test_churn(autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Whatever users and faults do: settled containers are apart at every change, files never ahead of the truth."""
+    """Whatever users and faults do: settled containers are apart at every change, and files are never ahead of the
+    truth.
+    """
     await churn(host_of(tmp_path, monkeypatch, seed), seed, 40)
 
 
@@ -92,7 +94,9 @@ async def test_churn(autojump_clock: MockClock, tmp_path: Path, monkeypatch: pyt
 async def test_churn_with_crashes(
     autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """A daemon that dies at random moments, orders under way and all, begins again from its books and loses nothing."""
+    """A daemon that dies at random moments, also with outstanding orders, begins again from its State and loses
+    nothing.
+    """
     await churn_with_crashes(host_of(tmp_path, monkeypatch, seed), seed, 40)
 
 
@@ -100,7 +104,7 @@ async def test_churn_with_crashes(
 async def test_churn_while_a_cpu_goes_offline(
     autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """Grants are made whole from what is left, or refused; the books are those of the machine as it is."""
+    """Grants are completed from the remaining CPUs, or refused; the State fits the machine as it is."""
     await churn(host_of(tmp_path, monkeypatch, seed), seed, 40, takes_offline=True)
 
 

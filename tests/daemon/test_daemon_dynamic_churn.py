@@ -1,4 +1,4 @@
-"""The whole daemon under `dynamic`, with programs that follow their files or don't: nothing is taken unannounced."""
+"""The whole daemon under `dynamic`, with programs that follow their files or not: no CPU is taken unannounced."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def host_of(path: Path, patch: Patch, nursery: trio.Nursery, seed: int) -> Elast
         machine=machine,
         seed=seed,
         version=chance.choice([1, 2]),
-        # An engine that is quicker than the files are written, too.
+        # Also an engine that is faster than the writing of files.
         pace=chance.choice([None, EnginePace(apply=0, store=0)]),
         live_restore=chance.random() < 0.5,
         linger_seconds=chance.choice([0.0, 2.0, 10.0]),
@@ -53,7 +53,7 @@ def host_of(path: Path, patch: Patch, nursery: trio.Nursery, seed: int) -> Elast
 async def play(
     path: Path, patch: Patch, seed: int, steps: int, *, kills: bool, takes_offline: bool = False
 ) -> list[str]:
-    """One history; everything that was wrong with it."""
+    """Play one history; return everything that was wrong with it."""
     async with trio.open_nursery() as programs:
         host = host_of(path, patch, programs, seed)
         chance = Random(seed + 2)
@@ -76,7 +76,7 @@ async def play(
 
 
 async def _keep_dying(host: ElasticHost, chance: Random) -> None:
-    """Daemons that are killed at random moments, and in the middle of takes, each followed by the next."""
+    """Kill daemons at random moments, and in the middle of takes, and start the next one each time."""
     while True:
         if not host.docker.is_up:
             await trio.sleep(0.5)
@@ -103,14 +103,14 @@ def _death(host: ElasticHost, chance: Random) -> Callable[[], Awaitable[None]]:
 
 @pytest.mark.parametrize("seed", range(2))
 async def test_churn(autojump_clock: MockClock, tmp_path: Path, monkeypatch: Patch, seed: int) -> None:
-    """Whatever users, programs and faults do: CPUs leave with the notice that was promised; all comes to rest."""
+    """Whatever users, programs and faults do: CPUs leave with the promised notice; all comes to rest."""
     found = await play(tmp_path, monkeypatch, seed, 40, kills=False)
     assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_churn_with_kills(autojump_clock: MockClock, tmp_path: Path, monkeypatch: Patch, seed: int) -> None:
-    """A daemon that is killed in the middle of a take: what was told holds, and what was acknowledged counts."""
+    """A daemon that is killed in the middle of a take: its promises hold, and acknowledgements count."""
     found = await play(tmp_path, monkeypatch, seed, 40, kills=True)
     assert not found, "\n".join(found)
 
@@ -119,7 +119,7 @@ async def test_churn_with_kills(autojump_clock: MockClock, tmp_path: Path, monke
 async def test_churn_while_cpus_come_and_go(
     autojump_clock: MockClock, tmp_path: Path, monkeypatch: Patch, seed: int
 ) -> None:
-    """A CPU that goes offline gives no notice; all the others do."""
+    """A CPU that goes offline comes without notice; all others leave with notice."""
     found = await play(tmp_path, monkeypatch, seed, 40, kills=False, takes_offline=True)
     assert not found, "\n".join(found)
 

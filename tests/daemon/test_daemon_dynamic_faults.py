@@ -42,7 +42,7 @@ Plant = Callable[[Patch], None]
 
 
 def tells_after_the_grace_began(patch: Patch) -> None:
-    """Whoever has time tells it, a moment later."""
+    """Announce a take only after its grace began."""
     honest = Allocator.announce
 
     def announce(self: Allocator, container: ContainerKey, *, begins_grace: bool = False) -> None:
@@ -63,12 +63,12 @@ def signals_before_it_tells(patch: Patch) -> None:
 
 
 def hears_any_number(patch: Patch) -> None:
-    """An acknowledgement of whatever generation counts."""
+    """Accept an acknowledgement of any generation."""
     patch.setattr(Projections, "awaited", lambda self, container, leaving: range(MOST))
 
 
 def hears_numbers_to_come(patch: Patch) -> None:
-    """An acknowledgement of what was not told yet counts."""
+    """Accept an acknowledgement of a future generation."""
     honest = Projections.awaited
 
     def awaited(self: Projections, container: str, leaving: CPUSet) -> range:
@@ -78,12 +78,12 @@ def hears_numbers_to_come(patch: Patch) -> None:
     patch.setattr(Projections, "awaited", awaited)
 
 
-def hears_nobody(patch: Patch) -> None:
+def hears_no_acknowledgement(patch: Patch) -> None:
     patch.setattr(Projections, "awaited", lambda self, container, leaving: range(0))
 
 
 def says_the_whole_grace_again(patch: Patch) -> None:
-    """Each rewriting of the file promises all of it."""
+    """Promise the whole grace at each rewriting of the file."""
     patch.setattr(Projections, "seconds_left", lambda self, short, projection: projection.deadline_seconds)
 
 
@@ -97,8 +97,8 @@ def waits_half_the_grace(patch: Patch) -> None:
     patch.setattr(Executor, "wait", wait)
 
 
-def measures_somebody_else(patch: Patch) -> None:
-    """What one container uses is held to be what another one uses."""
+def measures_another_container(patch: Patch) -> None:
+    """Report the use of one container as that of another."""
     honest = SimulatedKernel.usage
 
     def usage(self: SimulatedKernel, view: ContainerView) -> Usage | None:
@@ -111,7 +111,7 @@ def measures_somebody_else(patch: Patch) -> None:
 
 
 def orders_before_it_withdraws(patch: Patch) -> None:
-    """The files still name CPUs that an order takes away."""
+    """Send an order while the files still name the CPUs that it takes away."""
 
     def withdraw(self: Allocator, order: ApplyCpuset) -> None:
         del self, order
@@ -120,7 +120,7 @@ def orders_before_it_withdraws(patch: Patch) -> None:
 
 
 def tells_what_is_to_come(patch: Patch) -> None:
-    """A grant is in the file before it is in the kernel."""
+    """Write a grant to the file before it is in the kernel."""
     honest = projection_of_module.projection_of
 
     def projection_of(world: World, container: Container) -> Projection:
@@ -132,12 +132,12 @@ def tells_what_is_to_come(patch: Patch) -> None:
 
 
 def enters_without_looking(patch: Patch) -> None:
-    """Who gains does not wait for who loses."""
+    """Let a gaining container enter CPUs before the losing one has left."""
     patch.setattr(plan, "target", lambda world, container, desired, reached: desired)
 
 
 def counts_the_word_as_force(patch: Patch) -> None:
-    """A take that was acknowledged is counted as one that was not."""
+    """Count an acknowledged take as forced."""
     honest = takes.after_acknowledgement
 
     def after(world: World, fact: TakeAcknowledged) -> World:
@@ -156,11 +156,11 @@ FAULTS: tuple[tuple[Plant, str, int], ...] = (
     (signals_before_it_tells, "is sent a signal, and its file does not say why", 3001),
     (hears_any_number, "no longer told to .* after|takes count as acknowledged", 3000),
     (hears_numbers_to_come, "no longer told to .* after|takes count as acknowledged", 3001),
-    (hears_nobody, "acknowledged .* s ago, and the take was forced", 3000),
+    (hears_no_acknowledgement, "acknowledged .* s ago, and the take was forced", 3000),
     (says_the_whole_grace_again, "before the time that its file gave it", 3001),
     (waits_half_the_grace, "no longer told to .* after", 3001),
     (begins_no_grace_after_a_restart, "is still losing", 3005),
-    (measures_somebody_else, "uses .* and holds|uses .*, holds", 3012),
+    (measures_another_container, "uses .* and holds|uses .*, holds", 3012),
     (orders_before_it_withdraws, "is told .* and has", 3000),
     (tells_what_is_to_come, "is told .* and has", 3000),
     (enters_without_looking, "is still there", 3001),

@@ -28,14 +28,14 @@ Version = Literal[1, 2]
 @pytest.fixture
 def make_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     def make(version: Version, **options: Any) -> Host:
-        # No inventory in the time of a story: what is noticed is noticed by the watch.
+        # No inventory in the time of a story: only the watch can notice a change.
         return Host(tmp_path, monkeypatch, version=version, reconcile_seconds=3600.0, **options)
 
     return make
 
 
 async def test_an_owner_gets_a_replacement_and_is_told(autojump_clock: MockClock, make_host: Any, version: Any) -> None:
-    """One of two CPUs goes: it has two again, with its core's neighbours, and its files say so; the pool is smaller."""
+    """One of two CPUs goes: it has two again, near its core, and its files say so; the pool is smaller."""
     host = make_host(version)
     plain = await host.docker.run("plain")
     async with host.running():
@@ -54,8 +54,8 @@ async def test_an_owner_gets_a_replacement_and_is_told(autojump_clock: MockClock
 async def test_an_owner_that_loses_its_last_cpu_is_alone_again(
     autojump_clock: MockClock, make_host: Any, version: Any
 ) -> None:
-    """Its processes run on everybody's CPUs until it has a replacement: on v2 by the kernel's rule, on v1 because they
-    fell into the group above, from where they come back.
+    """Its processes run on shared CPUs until it has a replacement: on v2 by the kernel's rule, on v1 because they fell
+    into the group above, from where they return.
     """
     host = make_host(version)
     plain = await host.docker.run("plain")
@@ -75,7 +75,7 @@ async def test_an_owner_that_loses_its_last_cpu_is_alone_again(
 
 
 async def test_cpus_that_return_are_shared_again(autojump_clock: MockClock, make_host: Any, version: Any) -> None:
-    """The pool grows, though on v1 the group above everybody had lost them for good."""
+    """The pool grows, although on v1 the group above all containers had lost them for good."""
     host = make_host(version)
     plain = await host.docker.run("plain")
     async with host.running():
@@ -94,7 +94,7 @@ async def test_cpus_that_return_are_shared_again(autojump_clock: MockClock, make
 async def test_cpus_that_went_and_came_back_between_two_looks(
     autojump_clock: MockClock, make_host: Any, version: Any
 ) -> None:
-    """Nobody saw it. On v1 the group above lacks them: the first order that is denied for that has it mended."""
+    """No look saw it. On v1 the group above lacks them: the first order that fails for that has it mended."""
     host = make_host(version)
     async with host.running():
         await trio.sleep(10.5)
@@ -109,7 +109,9 @@ async def test_cpus_that_went_and_came_back_between_two_looks(
 async def test_a_machine_that_shrinks_below_what_was_granted(
     autojump_clock: MockClock, make_host: Any, version: Any
 ) -> None:
-    """Who cannot be given as many any more runs in the shared pool and is told why; with the CPUs its share returns."""
+    """A container that no longer fits runs in the shared pool, with the reason; it is granted CPUs again when they
+    return.
+    """
     host = make_host(version, machine=uniform(cores=4))
     async with host.running():
         first = await host.docker.run("first", labels=TWO)
@@ -129,8 +131,8 @@ async def test_a_machine_that_shrinks_below_what_was_granted(
 async def test_a_boot_with_fewer_cpus_than_the_checkpoint_knows(
     autojump_clock: MockClock, make_host: Any, version: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same books on a smaller machine: who fits keeps its CPUs or gets others, who does not is told, nothing is
-    lost, and the host's log says what had to change.
+    """The same State on a smaller machine: a container that fits keeps its CPUs or gets others, one that does not reads
+    the reason, nothing is lost, and the host's log reports what changed.
     """
     host = make_host(version)
     async with host.running():
@@ -140,7 +142,7 @@ async def test_a_boot_with_fewer_cpus_than_the_checkpoint_knows(
         await host.settled(first, second)
         assert (host.where(first), host.where(second)) == ("1-2", "3-6")
     kernel = host.docker.kernel
-    # Everything stopped with the host; it is back with half of its CPUs, and the engine starts what it was told to.
+    # Everything stopped with the host; it is back with half of its CPUs, and the engine starts containers by policy.
     for id in (first, second, third):
         await host.docker.stop(id)
     kernel.take_offline(CPUSet.parse("2,4-7"))
@@ -163,7 +165,7 @@ async def test_a_boot_with_fewer_cpus_than_the_checkpoint_knows(
 async def test_an_engine_that_knows_only_the_cpus_of_its_start(
     autojump_clock: MockClock, make_host: Any, version: Any
 ) -> None:
-    """Docker 23 and later refuse CPUs that came later. The reason says so, with the cure, and the cure works."""
+    """Docker 23 and later refuse CPUs that came later. The reason says so with the cure, and the cure works."""
     host = make_host(version)
     host.docker._caches_cpus = True
     host.docker.live_restore = True

@@ -57,7 +57,7 @@ async def test_a_container_grows_with_its_load_and_gives_back(autojump_clock: Mo
 
 
 async def test_a_peak_is_remembered_through_a_lull(autojump_clock: MockClock, make_host: Any) -> None:
-    """A bursty load does not make CPUs come and go: lulls shorter than a half-life take nothing."""
+    """A bursty load does not make CPUs come and go: lulls shorter than a half-life take no CPU."""
     host = make_host()
     async with host.running():
         busy = await host.docker.run("busy", labels=ELASTIC)
@@ -75,7 +75,7 @@ async def test_a_peak_is_remembered_through_a_lull(autojump_clock: MockClock, ma
 
 
 async def test_a_steady_load_is_not_written_down_again_and_again(autojump_clock: MockClock, make_host: Any) -> None:
-    """Only what asks for something else becomes a fact: the journal does not grow by measuring."""
+    """Only a load that asks for another size becomes a fact: the journal does not grow by measuring."""
     host = make_host()
 
     def measurements() -> int:
@@ -94,7 +94,7 @@ async def test_a_steady_load_is_not_written_down_again_and_again(autojump_clock:
 
 
 async def test_a_restart_of_the_sidecar_changes_no_size(autojump_clock: MockClock, make_host: Any) -> None:
-    """What it measured is gone, and nobody grows and shrinks again for that."""
+    """Its measurements are gone, but no container grows and shrinks again for that."""
     host = make_host()
     async with host.running():
         idle = await host.docker.run("idle", labels=ELASTIC)

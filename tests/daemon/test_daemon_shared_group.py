@@ -1,4 +1,4 @@
-"""The whole daemon with a shared group, in virtual time: one write moves everybody, and nobody else is written."""
+"""The whole daemon with a shared group, in virtual time: one write moves all members, without further updates."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ pytestmark = pytest.mark.trio
 
 
 class Pool(FakeGroup):
-    """A group on a simulated host: members are all that are not apart, and a write is seen by the witness."""
+    """A group on a simulated host: all containers but those created apart are members, and the witness sees each
+    write.
+    """
 
     def __init__(self, host: SharedHost) -> None:
         super().__init__()
@@ -38,13 +40,13 @@ class Pool(FakeGroup):
         self.is_there = True
 
     def whereabouts(self, view: ContainerView) -> str:
-        """Where it runs; nowhere if it does not."""
+        """Return where it runs; nowhere if it does not."""
         if SimulatedKernel.effective(self._host.docker.kernel, view.id) is None:
             return ""
         return "/apart/x" if view.id in self._host.apart else f"{self.path}/x"
 
     async def write(self, cpus: CPUSet) -> None:
-        """As long as systemd takes."""
+        """Write with systemd's delay."""
         await trio.sleep(0.002)
         await super().write(cpus)
         self._host.see()
@@ -56,7 +58,7 @@ class GroupKernel(WatchedKernel):
     host: SharedHost
 
     def effective(self, container: str) -> CPUSet | None:
-        """As cpuset(7) has it."""
+        """Compute as cpuset(7) says."""
         own = super().effective(container)
         if own is None or container in self.host.apart:
             return own
@@ -64,25 +66,25 @@ class GroupKernel(WatchedKernel):
         return own & shared or shared
 
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
-        """The group's too."""
+        """Return the effective CPUs, also of the group."""
         if view.id == GROUP:
             return (self.host.pool.configured & self.online()) or self.online()
         return self.effective(view.id)
 
 
 class Parents(SimulatedEngine):
-    """An engine that tells of those that are apart."""
+    """An engine that reports the cgroup parent of containers created apart."""
 
     host: SharedHost
 
     async def inspect(self, container: str) -> ContainerView:
-        """With its cgroup parent."""
+        """Return the view with its cgroup parent."""
         view = await super().inspect(container)
         return msgspec.structs.replace(view, cgroup_parent="apart.slice") if container in self.host.apart else view
 
 
 class SharedHost(Host):
-    """A host with eight CPUs whose containers are born in a group, unless they are made apart."""
+    """A host with eight CPUs whose containers start in a group, unless they are created apart."""
 
     def __init__(self, path: Path, patch: pytest.MonkeyPatch, seed: int = 1) -> None:
         super().__init__(path, patch, version=2, seed=seed, shared_slice=FakeGroup.name)
@@ -97,19 +99,19 @@ class SharedHost(Host):
         self.engine = SlicedEngine(self.inner, self.pool)  # type: ignore[assignment]
 
     async def create_apart(self, name: str) -> str:
-        """An exclusive container with a cgroup parent of its own, not started."""
+        """Create an exclusive container with a cgroup parent of its own, not started."""
         made = await self.docker.create(name, labels=TWO)
         self.apart.add(made)
         return made
 
     async def run_apart(self, name: str) -> str:
-        """The same, started."""
+        """Create the same, and start it."""
         made = await self.create_apart(name)
         await self.docker.start(made)
         return made
 
     def written(self) -> set[str]:
-        """Whom the engine was told to write."""
+        """Return the containers that the engine was ordered to update."""
         return {id for id, _ in self.inner.updates}
 
 
@@ -119,7 +121,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SharedHost:
 
 
 async def test_one_write_moves_everybody(autojump_clock: MockClock, host: SharedHost) -> None:
-    """Twenty members leave for an owner, each is told so, and no order is given to any of them."""
+    """Twenty members leave for an owner, each member's file says so, and none of them gets an order."""
     members = [await host.docker.run(f"member{n}") for n in range(20)]
     async with host.running():
         owner = await host.run_apart("owner")
@@ -140,7 +142,7 @@ async def test_one_write_moves_everybody(autojump_clock: MockClock, host: Shared
 
 
 async def test_a_newcomer_is_never_outside_the_pool(autojump_clock: MockClock, host: SharedHost) -> None:
-    """It is born in the group, at the moment of its start."""
+    """It starts in the group."""
     async with host.running():
         owner = await host.run_apart("owner")
         await host.settled(owner)
@@ -166,7 +168,7 @@ async def test_a_label_inside_the_group_is_told_the_cure(autojump_clock: MockClo
 async def test_one_that_was_glanced_at_first_is_refused_all_the_same(
     autojump_clock: MockClock, host: SharedHost
 ) -> None:
-    """While a start holds its lock nobody knows where it will be: what it was granted is given back."""
+    """While a start holds its lock its cgroup is unknown: its grant is then released."""
     member = await host.docker.run("member")
     host.apart.add(inside := await host.docker.create("inside", labels=TWO))
     async with host.running():
@@ -180,7 +182,7 @@ async def test_one_that_was_glanced_at_first_is_refused_all_the_same(
 
 
 async def test_one_that_was_believed_inside_and_is_not_is_written(autojump_clock: MockClock, host: SharedHost) -> None:
-    """dockerd was not restarted yet: what is started is seen outside, and is then like any other."""
+    """dockerd was not restarted yet: the started container is seen outside, and is then like any other."""
     async with host.running():
         owner = await host.run_apart("owner")
         await host.settled(owner)
@@ -196,7 +198,7 @@ async def test_one_that_was_believed_inside_and_is_not_is_written(autojump_clock
 async def test_one_that_was_written_before_it_came_inside_is_written_on(
     autojump_clock: MockClock, host: SharedHost
 ) -> None:
-    """An engine cannot clear a cpuset: what it had of the pool of that time would keep it small for ever."""
+    """An engine cannot clear a cpuset: the old pool in its cpuset would confine it indefinitely."""
     host.apart.add(old := await host.docker.run("old"))
     async with host.running():
         owner = await host.run_apart("owner")
@@ -208,7 +210,7 @@ async def test_one_that_was_written_before_it_came_inside_is_written_on(
         await host.until(lambda: host.where(old) == "0-7")
 
 
-async def test_what_somebody_wrote_on_the_group_is_put_back(autojump_clock: MockClock, host: SharedHost) -> None:
+async def test_what_another_tool_wrote_on_the_group_is_put_back(autojump_clock: MockClock, host: SharedHost) -> None:
     """With the next inventory."""
     member = await host.docker.run("member")
     async with host.running():
@@ -220,7 +222,7 @@ async def test_what_somebody_wrote_on_the_group_is_put_back(autojump_clock: Mock
 
 
 async def test_a_release_gives_the_group_all_cpus(autojump_clock: MockClock, host: SharedHost) -> None:
-    """And members run everywhere."""
+    """And members run on all CPUs."""
     member = await host.docker.run("member")
     async with host.running():
         await host.settled(await host.run_apart("owner"))
@@ -233,7 +235,7 @@ async def test_in_a_churn_no_member_is_written_and_owners_are_alone(
     autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Members and owners come, stop, start and go, and the daemon is restarted: the witness sees no owner disturbed,
-    and at rest the group is all that is nobody's.
+    and at rest the group has all ungranted CPUs.
     """
     host, chance = SharedHost(tmp_path, monkeypatch, seed), Random(seed)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""The whole daemon and starts that are held: answered while the engine holds the lock, and while it is mute."""
+"""The whole daemon and held starts: answered while the engine holds the lock, and while it is silent."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ ONE = {"cpuset.exclusive": "2"}
 async def test_a_start_is_answered_while_the_engine_holds_the_containers_lock(
     autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An inspect would wait for the start, and the start for the answer: none is waited for."""
+    """An inspect would wait for the start, and the start for the answer: so it does not wait for an inspect."""
     host = Host(tmp_path, monkeypatch)
     async with host.running():
         await host.until((tmp_path / "state" / NAME).exists)
         other = await host.docker.run("other", labels={"cpuset.exclusive": "1"})
         await host.settled(other)
-        # Locked before its event can be followed by a look: as where a start wins the lock.
+        # Locked before its event can lead to a look: as when a start wins the lock.
         id = await host.docker.create("strict", labels=ONE)
         async with host.docker.container(id).lock:
             with trio.fail_after(5):
@@ -47,7 +47,7 @@ async def test_a_start_is_answered_while_the_engine_holds_the_containers_lock(
 async def test_a_refused_start_frees_nothing_and_takes_nothing(
     autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """409 with the reason, and the container is as it was."""
+    """409 with the reason, and the container is unchanged."""
     host = Host(tmp_path, monkeypatch)
     async with host.running():
         await host.until((tmp_path / "state" / NAME).exists)
@@ -64,7 +64,7 @@ async def test_a_refused_start_frees_nothing_and_takes_nothing(
 async def test_a_daemon_beside_a_mute_engine_answers_by_its_books(
     autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when the machine starts: the engine starts its containers before it answers anybody, and waits for this."""
+    """As at boot: the engine starts its containers before it answers any request, and waits for this answer."""
     host = Host(tmp_path, monkeypatch)
     async with host.running():
         id = await host.docker.run("strict", labels=ONE)

@@ -1,4 +1,4 @@
-"""Takes by the whole daemon, on the simulated engine, in virtual time: told, waited for, acknowledged or not."""
+"""Takes by the whole daemon, on the simulated engine, in virtual time: announced, waited for, acknowledged or not."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ pytestmark = pytest.mark.trio
 
 
 class Taken(Host):
-    """A host with an elastic container on all that is spare, and a newcomer to whom it must give three CPUs."""
+    """A host with an elastic container on all spare CPUs, and a newcomer for which it must give up three."""
 
     batch = ""
     rt = ""
 
     async def grow(self) -> None:
-        """The elastic container alone, grown."""
+        """Run the elastic container alone until it has grown."""
         self.batch = await self.docker.create("batch", labels=ELASTIC, stop_signal="TERM")
         await self.docker.start(self.batch)
         await self.until(lambda: self.where(self.batch) == "1-7" and self.is_settled(self.batch))
 
     async def take(self) -> Projection:
-        """The newcomer arrives; what the elastic container is told first."""
+        """Let the newcomer arrive; return the elastic container's first announcement."""
         self.rt = await self.docker.run("rt", labels=THREE)
         await self.until(lambda: self.leaving())
         told = self.told(self.batch)
@@ -55,7 +55,7 @@ class Taken(Host):
         return self.docker.container(self.batch).signals
 
     def is_over(self) -> bool:
-        """The newcomer has what it asked for, and nothing leaves any more."""
+        """Return whether the newcomer has what it asked for, and no CPU leaves any more."""
         return len(self.docker.effective(self.rt) or ()) == 3 and self.is_settled(self.rt) and not self.leaving()
 
 
@@ -66,7 +66,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Taken:
 
 
 async def test_cpus_leave_when_the_grace_is_over(autojump_clock: MockClock, host: Taken) -> None:
-    """Told first, signalled next, left alone for the whole of its grace, and then taken; and counted as forced."""
+    """Announced first, signalled next, untouched for the whole grace, and then taken; and counted as forced."""
     async with host.running():
         await host.grow()
         before = len(host.signals)
@@ -98,7 +98,7 @@ async def test_cpus_leave_as_soon_as_the_workload_says_so(autojump_clock: MockCl
 
 
 async def test_a_rewriting_in_the_middle_says_what_is_left(autojump_clock: MockClock, host: Taken) -> None:
-    """The newcomer that shares, or an old acknowledgement, changes nothing of the time."""
+    """A newcomer that shares, or an old acknowledgement, does not change the time."""
     async with host.running():
         await host.grow()
         told = await host.take()
@@ -114,10 +114,10 @@ async def test_a_rewriting_in_the_middle_says_what_is_left(autojump_clock: MockC
 
 
 @pytest.mark.parametrize("when", ["before", "while nobody runs", "after", "never"])
-async def test_a_restart_begins_the_grace_anew_and_keeps_the_word(
+async def test_a_restart_begins_the_grace_again_and_keeps_acknowledgements(
     autojump_clock: MockClock, host: Taken, when: str
 ) -> None:
-    """The promise is a minimum, told anew with a number of its own; what was acknowledged stays acknowledged."""
+    """The promise is a minimum, announced again with a new generation; an acknowledgement stays valid."""
     async with host.running() as stop:
         await host.grow()
         told = await host.take()
@@ -146,7 +146,7 @@ async def test_a_restart_begins_the_grace_anew_and_keeps_the_word(
 
 
 async def test_a_take_that_cannot_be_told_is_bounded_all_the_same(autojump_clock: MockClock, host: Taken) -> None:
-    """Something stands where the directories should be: it is reported, and the grace runs out."""
+    """Another file is in the place of the directories: it is reported, and the grace runs out."""
     async with host.running():
         await host.grow()
         root = host.path / "cpus"
@@ -161,7 +161,7 @@ async def test_a_take_that_cannot_be_told_is_bounded_all_the_same(autojump_clock
         await host.until(host.is_over)
 
 
-async def test_a_workload_that_is_gone_in_the_middle_holds_up_nobody(autojump_clock: MockClock, host: Taken) -> None:
+async def test_a_workload_that_is_gone_in_the_middle_holds_up_no_other(autojump_clock: MockClock, host: Taken) -> None:
     async with host.running():
         await host.grow()
         await host.take()

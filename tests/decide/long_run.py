@@ -1,4 +1,4 @@
-"""Many random histories, for as long as one likes: `python -m tests.decide.long_run 100000 [FIRST_SEED]`."""
+"""Many random histories, as many as wanted: `python -m tests.decide.long_run 100000 [FIRST_SEED]`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def history(seed: int, length: int = 60, settings: Sequence[Settings] = SETTINGS
 
 
 def main(count: int, first: int = 0) -> int:
-    """Play `count` histories, print progress and the broken ones; 1 if any is broken."""
+    """Play `count` histories, print progress and the broken ones; return 1 if any is broken."""
     began, failed = time.monotonic(), 0
     for seed in range(first, first + count):
         try:

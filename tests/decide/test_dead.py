@@ -1,4 +1,4 @@
-"""A container that an engine removed by half, as a killed one does, holds no CPU: it can neither start nor be moved."""
+"""A half-removed container, as a killed engine leaves it, holds no CPU: it can neither start nor be moved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BOTH = CPUSet.of(0, 1)
 LAST = CPUSet.of(1)
 
 
-def test_a_dead_container_is_in_nobodys_way() -> None:
+def test_a_dead_container_blocks_no_other() -> None:
     """It was on CPU 1 when the engine died: another container gets that CPU, and is alone there."""
     settings = Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0))
     world = begin(State(), uniform(cores=2), settings)

@@ -1,4 +1,4 @@
-"""Members of the shared pool's group with a cpuset of their own: they move with the group, and no event says so."""
+"""Members of the shared pool's group with a cpuset of their own: they move with the group, without any event."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.decide.stories import Story, cpus
 
 
 def pinned(*, asks: bool = False) -> tuple[Story, Real, Real]:
-    """A member that is pinned to CPU 3, and runs on the group's CPUs, since the owner of 1-3 came."""
+    """Return a member that is pinned to CPU 3, and runs on the group's CPUs, since the owner of 1-3 came."""
     story = Story(shared_slice="pool.slice")
     member = story.create({}, cpuset="3", is_member=True)
     member.asks = asks
@@ -29,12 +29,12 @@ def pinned(*, asks: bool = False) -> tuple[Story, Real, Real]:
 
 
 def looked_at(story: Story) -> list[Real]:
-    """Who is to be looked at by the last decision."""
+    """Return the containers that the last decision wants to look at."""
     return [story.containers[order.container] for order in story.last_orders if isinstance(order, LookAgain)]
 
 
 def test_a_pinned_member_that_moves_with_its_group_is_told_where_it_is() -> None:
-    """It is looked at once the group has moved, and not with the next inventory only."""
+    """It is looked at once the group has moved, not only with the next inventory."""
     story, member, rt = pinned()
     story.take_inventory()
     story.remove(rt)
@@ -49,8 +49,8 @@ def test_a_member_that_runs_on_the_groups_cpus_for_want_of_its_own_is_sure_of_no
     assert story.world.sure_of(story.known(member)) == CPUSet()
 
 
-def test_nobody_looks_at_a_member_without_cpus_of_its_own() -> None:
-    """It is wherever the group is."""
+def test_a_member_without_cpus_of_its_own_is_not_looked_at() -> None:
+    """It is always where the group is."""
     story = Story(shared_slice="pool.slice")
     member = story.create({}, is_member=True)
     story.start(member)
@@ -74,7 +74,7 @@ def test_a_pinned_member_is_looked_at_whatever_became_of_the_order_to_its_group(
 
 
 def test_a_look_that_is_told_after_its_group_moved_is_not_the_last_one() -> None:
-    """It began before, and its container was not known when the group's order was answered."""
+    """The look began before, and its container was not known when the group's order was answered."""
     story = Story(shared_slice="pool.slice")
     member = story.create({}, cpuset="3", is_member=True)
     story.start(member)
@@ -113,7 +113,7 @@ def test_a_rule_that_tells_it_more_is_caught(
 
 
 def moving() -> tuple[Story, Real]:
-    """A pinned member, at the moment at which the order that gives the group all CPUs has taken effect."""
+    """Return a pinned member, at the moment when the order that gives the group all CPUs has taken effect."""
     story, member, rt = pinned(asks=True)
     story.remove(rt)
     story.look(rt)
@@ -124,7 +124,7 @@ def moving() -> tuple[Story, Real]:
 
 
 def test_a_member_of_an_engine_that_forgets_is_looked_at_as_well() -> None:
-    """What it is configured for is where it was seen: the group's new CPUs are its own only once that was seen."""
+    """Its known configuration is where it was last seen: the group's new CPUs count as its own only after a look."""
     story = Story(shared_slice="pool.slice")
     member = story.create({}, is_member=True)
     story.start(member)

@@ -1,4 +1,4 @@
-"""A daemon that starts on books in which containers stand under their ids alone: nobody loses anything."""
+"""A daemon that starts on a State whose containers are named by id alone: no container loses anything."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ LIMIT = 2_000_000_000
 
 
 def upgraded(*, is_crash: bool = True) -> tuple[Story, list[Real]]:
-    """Three containers, of which one holds CPUs, and one is refused; then the daemon starts on its books, written by an
-    earlier release.
+    """Return three containers, of which one holds CPUs, and one is refused, after the daemon restarted on a State
+    written by an earlier release.
     """
     story = Story()
     reals = [
@@ -52,7 +52,7 @@ def test_grants_and_originals_are_those_of_before() -> None:
 
 
 def test_everything_can_be_given_back() -> None:
-    """The originals that an earlier release wrote down are the ones that are put back."""
+    """The originals that an earlier release recorded are restored."""
     story, (rt, _, _) = upgraded()
     story.release()
     story.settle()
@@ -61,7 +61,7 @@ def test_everything_can_be_given_back() -> None:
 
 @pytest.mark.parametrize("is_connected", [True, False])
 def test_books_are_claimed_before_an_inventory_is_counted(is_connected: bool) -> None:
-    """By an inventory, too, that is taken before the engine said who it is."""
+    """Also by an inventory that is taken before the engine identified itself."""
     story, (rt, plain, late) = upgraded(is_crash=False)
     world = begin(story.checkpoint, story.machine, story.settings)
     views = tuple(real.view() for real in (rt, plain, late))
@@ -75,7 +75,7 @@ def test_books_are_claimed_before_an_inventory_is_counted(is_connected: bool) ->
 
 
 def test_a_start_that_is_held_before_the_engine_is_reached_goes_by_older_books() -> None:
-    """The runtime says an id, and the books know it."""
+    """The runtime sends an id, and the State knows it."""
     story, (rt, _, _) = upgraded(is_crash=False)
     world = begin(story.checkpoint, story.machine, story.settings)
     key = world.key_of(rt.key.id)
@@ -95,8 +95,8 @@ def test_a_held_start_claims_the_books_as_any_news_does() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.sampled_from(["rt", "plain", "stop", "limit"]), max_size=6))
-def test_whoever_was_there_an_upgrade_changes_nothing(there: list[str]) -> None:
-    """The books after it are those before it."""
+def test_an_upgrade_changes_nothing_for_any_containers(there: list[str]) -> None:
+    """The State after it equals the one before it."""
     story = Story()
     for number, kind in enumerate(there):
         real = story.arrive(f"{kind}{number}", 1 if kind != "plain" else None, nano_cpus=10**9 * (kind == "limit"))
@@ -109,8 +109,8 @@ def test_whoever_was_there_an_upgrade_changes_nothing(there: list[str]) -> None:
     assert story.world.state == before
 
 
-def test_books_that_nobody_claims_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the claim the first inventory forgets what containers had before."""
+def test_books_that_are_never_claimed_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the claim the first inventory forgets the originals of containers."""
 
     def unclaimed(world: World, engine: str) -> World:
         return world

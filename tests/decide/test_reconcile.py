@@ -1,4 +1,4 @@
-"""Folding looks, inventories, machines and settings into the world, by example."""
+"""Folding looks, inventories, machines and settings into the World, by example."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def without(machine: Topology, offline: str) -> Topology:
 # Drift.
 
 
-def test_somebodys_update_of_a_shared_container_is_repaired() -> None:
+def test_another_tools_update_of_a_shared_container_is_repaired() -> None:
     story = Story()
     plain, rt = story.arrive("plain"), story.arrive("rt", 2)
     story.settle()
@@ -41,7 +41,7 @@ def test_somebodys_update_of_a_shared_container_is_repaired() -> None:
 
 
 def test_a_kernel_that_differs_from_the_engine_is_repaired() -> None:
-    """The engine says 1-2, and somebody wrote the cgroup: the kernel's word counts."""
+    """The engine says 1-2, and another tool wrote the cgroup: the kernel's value counts."""
     story = Story()
     rt = story.arrive("rt", 2)
     story.settle()
@@ -52,8 +52,10 @@ def test_a_kernel_that_differs_from_the_engine_is_repaired() -> None:
     assert where(rt) == "1-2"
 
 
-def test_an_engine_that_forgets_says_nothing_of_who_runs() -> None:
-    """It tells what the container was made with; the kernel says what is in force. Who is stopped would start so."""
+def test_an_engine_that_forgets_says_nothing_of_running_containers() -> None:
+    """It reports what the container was created with; the kernel reports what is in force. A stopped container would
+    start so.
+    """
     story = Story()
     rt = story.arrive("rt", 2)
     story.settle()
@@ -64,8 +66,8 @@ def test_an_engine_that_forgets_says_nothing_of_who_runs() -> None:
     assert sighted(world, stopped, began=2).containers[rt.key].place.configured == cpus("0-7")
 
 
-def test_a_stopped_container_that_somebody_changed_is_put_back() -> None:
-    """Or it would start on somebody's CPUs."""
+def test_a_stopped_container_that_another_tool_changed_is_put_back() -> None:
+    """Otherwise it would start on another container's CPUs."""
     story = Story()
     plain = story.arrive("plain", starts=False)
     story.arrive("rt", 2)
@@ -88,7 +90,7 @@ def test_an_inventory_without_news_changes_nothing() -> None:
 
 
 def test_what_an_inventory_need_not_tell() -> None:
-    """Only views that differ from what is known, or of containers in doubt."""
+    """It omits views that are known already, unless their container is in doubt."""
     story = Story()
     plain = story.arrive("plain")
     assert not differs(story.world, plain.view())
@@ -99,7 +101,7 @@ def test_what_an_inventory_need_not_tell() -> None:
     assert differs(story.world, plain.view())
 
 
-def test_who_is_in_no_inventory_is_gone() -> None:
+def test_a_container_in_no_inventory_is_gone() -> None:
     story = Story()
     plain, rt = story.arrive("plain"), story.arrive("rt", 2)
     story.settle()
@@ -109,7 +111,7 @@ def test_who_is_in_no_inventory_is_gone() -> None:
     assert (where(plain), len(story.world.state.assignments)) == ("0-7", 0)
 
 
-def test_who_came_after_the_inventory_began_is_not_gone() -> None:
+def test_a_container_that_came_after_the_inventory_began_is_not_gone() -> None:
     story = Story()
     began = story.ticket()
     rt = story.arrive("rt", 2)
@@ -131,7 +133,7 @@ def test_a_rename_is_known_and_its_wish_read_again() -> None:
 
 
 def test_books_of_containers_that_are_gone_are_closed_at_the_first_inventory() -> None:
-    """After a crash: granted in the checkpoint, and removed while the daemon was away."""
+    """After a crash: granted in the checkpoint, and removed while the daemon was down."""
     story = Story()
     plain, rt = story.arrive("plain"), story.arrive("rt", 2)
     story.settle()
@@ -159,7 +161,7 @@ def test_a_crash_changes_nothing_for_those_that_are_settled() -> None:
 
 
 def test_a_grant_that_loses_a_cpu_gets_another() -> None:
-    """It keeps the rest, and moves by way of what is free."""
+    """It keeps the rest, and moves through free CPUs."""
     story = Story()
     plain, rt = story.arrive("plain"), story.arrive("rt", 2)
     story.settle()
@@ -206,8 +208,8 @@ def test_a_replacement_is_not_taken_from_a_later_grant_while_there_is_any_other(
     assert (where(first), where(second)) == ("2,5", "3-4")
 
 
-def test_a_reservation_that_loses_its_cpu_is_made_anew() -> None:
-    """From CPUs that nobody holds; nobody exclusive is moved."""
+def test_a_reservation_that_loses_its_cpu_is_made_again() -> None:
+    """From ungranted CPUs; no exclusive container is moved."""
     story = Story()
     plain, rt = story.arrive("plain"), story.arrive("rt", 2)
     story.settle()
@@ -222,7 +224,7 @@ def test_a_reservation_that_loses_its_cpu_is_made_anew() -> None:
 
 
 def test_static_to_none_and_back_keeps_the_books() -> None:
-    """Nobody is touched while the policy is none, and nothing is forgotten."""
+    """No container is touched while the policy is none, and nothing is forgotten."""
     story = Story()
     plain, rt = story.arrive("plain"), story.arrive("rt", 2)
     story.settle()
@@ -284,7 +286,7 @@ def test_a_growing_shared_min_takes_back_the_latest_grant() -> None:
 
 
 def test_a_pattern_of_the_unmanaged_lets_go() -> None:
-    """It stays where it was last put; its CPUs go back to the pool."""
+    """The container stays where it was last put; its CPUs return to the pool."""
     story = Story()
     plain, rt = story.arrive("plain"), story.arrive("rt", 2)
     story.settle()

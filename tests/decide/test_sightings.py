@@ -1,4 +1,4 @@
-"""An inventory that was overtaken: what it saw is believed until a look says otherwise, and nobody's books are lost."""
+"""An inventory that was overtaken: its views are believed until a look contradicts them, and no State is lost."""
 
 from __future__ import annotations
 
@@ -40,14 +40,16 @@ def _view(key: ContainerKey, **fields: object) -> ContainerView:
 
 
 def _world_with_books() -> World:
-    """Just started, with the books of an earlier run: a container that holds CPU 1, and was not pinned before."""
+    """Return a World just started, with the State of an earlier run: a container that holds CPU 1, and was not pinned
+    before.
+    """
     settings = Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0))
     state = State(policy="static", online=CPUSet.parse("0-3"), reserved=CPUSet.of(0))
     state = state.granted(Demand(container=ID, name=ID.id[:4], cpus=1), CPUSet.of(1)).remembering(ID, Originals())
     return begin(state, uniform(cores=4), settings)
 
 
-def test_books_survive_an_inventory_during_which_somebody_else_was_removed() -> None:
+def test_books_survive_an_inventory_during_which_another_container_was_removed() -> None:
     """The first inventory after a start is slow, and a removal overtakes it: grants and originals stay as they are."""
     pinned = _view(ID, cpuset="1", effective=CPUSet.of(1))
     facts = (ENGINE, ContainerRemoved(OTHER, 5), InventoryTaken((pinned,), (), 1))
@@ -59,7 +61,7 @@ def test_books_survive_an_inventory_during_which_somebody_else_was_removed() -> 
 
 
 def test_a_container_that_was_removed_during_the_inventory_is_gone_with_the_next_look() -> None:
-    """It is believed for a moment, and the look that was asked for takes it away, books and all."""
+    """It is believed for a moment; the requested look then removes it, with its records."""
     seen = _view(ID, cpuset="1", effective=CPUSet.of(1))
     world, orders = step(_world_with_books(), (ENGINE, ContainerRemoved(ID, 5), InventoryTaken((seen,), (), 1)))
     assert LookAgain(ID) in orders
@@ -70,7 +72,7 @@ def test_a_container_that_was_removed_during_the_inventory_is_gone_with_the_next
 
 
 def test_an_inventory_from_before_the_connection_makes_nothing_ready() -> None:
-    """A container may have come in between, unseen: nothing is ordered before an inventory that began later."""
+    """A container may have come in between, unseen: nothing is ordered before an inventory that begins later."""
     plain = _view(OTHER, effective=CPUSet.parse("0-3"))
     late = EngineConnected(ENGINE.engine, 2)
     world, orders = step(_world_with_books(), (late, InventoryTaken((plain,), (), 1)))
@@ -86,7 +88,7 @@ def test_an_inventory_while_the_engine_is_away_makes_nothing_ready() -> None:
 
 
 def test_what_an_older_inventory_brings_back_is_not_ordered_at_once() -> None:
-    """Its last order was answered with its being gone, after that inventory began: it is asked about, not ordered."""
+    """After that inventory began, the answer to its last order said that it is gone: it is looked at, not ordered."""
     story = Story()
     rt = story.unseen("rt", 2)
     story.look(rt)
@@ -104,7 +106,7 @@ def test_what_an_older_inventory_brings_back_is_not_ordered_at_once() -> None:
 
 
 def test_what_may_be_gone_is_not_stopped_before_it_was_looked_at() -> None:
-    """It asks for more CPUs than there are, and to be stopped then."""
+    """It asks for more CPUs than exist, and to be stopped in that case."""
     seen = _view(OTHER, effective=CPUSet.parse("0-3"), started_at="1")
     seen = replace(seen, labels={"cpuset.exclusive": "9", "cpuset.on-shortage": "stop"})
     facts = (ENGINE, ContainerRemoved(ID, 5), InventoryTaken((seen,), (), 1))
@@ -116,7 +118,7 @@ def test_what_may_be_gone_is_not_stopped_before_it_was_looked_at() -> None:
 
 
 def test_what_an_old_removal_disputes_is_looked_at_before_it_is_ordered() -> None:
-    """Its removal is older than the answer to its order: whether it is there, a look says."""
+    """Its removal is older than the answer to its order: only a look says whether it exists."""
     story = Story()
     rt = story.arrive("rt", 2)
     began = story.ticket()

@@ -1,4 +1,4 @@
-"""step by example: what is folded, what is old news, what is asked for where there is doubt."""
+"""step by example: what is folded, what is old news, what is looked at in doubt."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_burst_is_decided_on_once() -> None:
 
 
 def test_deciding_again_decides_nothing() -> None:
-    """No fact, no order: the world is the very same one."""
+    """No fact, no order: the World is the very same one."""
     story = Story()
     story.arrive("plain")
     story.arrive("rt", 2)
@@ -51,7 +51,7 @@ def test_deciding_again_decides_nothing() -> None:
 
 
 def test_an_old_look_is_not_believed_but_asks_for_a_fresh_one() -> None:
-    """The start of a container that falls between an order and its answer: nobody else would tell of it."""
+    """A start may fall between an order and its answer: no other fact would report it."""
     story = Story()
     rt = story.arrive("rt", 2, starts=False)
     story.start(rt)
@@ -74,7 +74,7 @@ def test_an_old_look_that_says_nothing_new_asks_for_nothing() -> None:
     assert orders == ()
 
 
-def test_an_old_inventory_asks_for_a_look_at_who_differs() -> None:
+def test_an_old_inventory_asks_for_a_look_at_containers_that_differ() -> None:
     story = Story()
     rt = story.arrive("rt", 2, starts=False)
     story.start(rt)
@@ -86,8 +86,8 @@ def test_an_old_inventory_asks_for_a_look_at_who_differs() -> None:
     assert story.is_settled(rt)
 
 
-def test_an_old_look_at_somebody_unknown_proves_nothing() -> None:
-    """It was removed since, or not: a fresh look tells."""
+def test_an_old_look_at_an_unknown_container_proves_nothing() -> None:
+    """It may have been removed since: a fresh look decides."""
     story = Story()
     rt = story.arrive("rt", 2, starts=False)
     view, began = rt.view(), story.ticket()
@@ -147,7 +147,7 @@ def test_a_lost_order_keeps_both_sides_until_a_later_one_is_answered() -> None:
     assert story.known(plain).footprint == cpus("0,3-7").mask
 
 
-def test_a_failed_order_keeps_both_sides_until_somebody_looked() -> None:
+def test_a_failed_order_keeps_both_sides_until_the_next_look() -> None:
     story = Story()
     plain = story.arrive("plain")
     story.arrive("rt", 2)

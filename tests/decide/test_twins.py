@@ -1,4 +1,4 @@
-"""Comparing two revisions finds nothing where there is nothing, and a planted difference."""
+"""Comparing two revisions finds no difference between equal ones, and finds a planted one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HISTORIES = 30
 
 @pytest.fixture(scope="module")
 def then() -> object:
-    """The decisions of the revision that is checked out."""
+    """Yield the decisions of the revision that is checked out."""
     try:
         with decisions_of("HEAD") as found:
             yield found
@@ -27,7 +27,7 @@ def then() -> object:
 
 
 def compared(then: Then) -> list[str]:
-    """How the two differ in some histories."""
+    """Return how the two differ in some histories."""
     found = []
     with doubled(then):
         for seed in range(HISTORIES):

@@ -1,4 +1,4 @@
-"""Two engines whose containers have one id between them: two containers, in the World, in the books and in orders."""
+"""Two engines with a container of the same id: two containers, in the World, in the State and in orders."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def view(key: ContainerKey, count: int) -> ContainerView:
 
 
 def both() -> World:
-    """Both run, and hold what they asked for: one CPU and two."""
+    """Return a World where both run, and hold what they asked for: one CPU and two."""
     world = begin(State(), uniform(cores=8), static())
     seen = (view(DOCKERS, 1), view(PODMANS, 2))
     world, orders = step(world, [EngineConnected(INFO, 0), InventoryTaken(seen, (), 1)])
@@ -61,7 +61,7 @@ def both() -> World:
 
 
 def merged(world: World) -> list[str]:
-    """What is one of the two that should be two."""
+    """Return what is one of the two that should be two."""
     found = []
     if world.containers.keys() != {DOCKERS, PODMANS}:
         found.append("one of them is not known")
@@ -80,7 +80,7 @@ def test_each_is_known_and_has_a_grant_of_its_own() -> None:
 
 
 def test_an_order_names_the_right_one() -> None:
-    """Somebody changes the one: that one is put back."""
+    """Another tool changes one of them: that one is put back."""
     world = both()
     moved = view(PODMANS, 2)
     world, orders = step(world, [ContainerSeen(moved, 30)])
@@ -90,7 +90,7 @@ def test_an_order_names_the_right_one() -> None:
 
 
 def test_one_goes_and_the_other_stays() -> None:
-    """Books and all."""
+    """With its records."""
     before = both()
     world, _ = step(before, [ContainerRemoved(DOCKERS, 30)])
     assert world.containers.keys() == world.state.assignments.keys() == world.state.originals.keys() == {PODMANS}
@@ -98,7 +98,7 @@ def test_one_goes_and_the_other_stays() -> None:
 
 
 def test_a_container_that_is_known_by_its_id_alone_is_the_known_one() -> None:
-    """As an OCI runtime says it; one that nobody knows is the connected engine's."""
+    """As an OCI runtime names it; an unknown one belongs to the connected engine."""
     world, _ = step(both(), [ContainerRemoved(DOCKERS, 30)])
     assert world.key_of(ID) == PODMANS
     assert world.key_of("b" * 64) == ContainerKey("docker", "b" * 64)

@@ -1,4 +1,4 @@
-"""What a node can give exclusively is what it then gives: counted before, and tried out by granting it."""
+"""What a node can grant exclusively is what it then grants: counted before, and verified by granting it."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def test_by_whole_cores_only_whole_cores_count() -> None:
 
 
 def test_isolated_cpus_cost_the_shared_pool_nothing() -> None:
-    """Where they are for exclusive containers: all of them, and with `only` no others."""
+    """If they are for exclusive containers: all of them count, and with `only` no others."""
     machine = replace(uniform(cores=8), isolated=cpus("4-7"))
     assert capacity(node(machine, isolated=IsolatedRule.ONLY, shared_min=4)) == 4
     assert capacity(node(machine, isolated=IsolatedRule.PREFER, shared_min=3)) == 5
 
 
 def test_cpus_of_containers_pinned_by_hand_are_not_to_be_given() -> None:
-    """And what is granted is no longer free, though it counts."""
+    """And granted CPUs are no longer free, though they count."""
     world = imagined(State(), uniform(cores=8), static(), {"by hand": cpus("6-7")})
     assert (capacity(world), free(world)) == (5, 5)
     granted = asking(world, [("rt", {"cpuset.exclusive": "2"})])
@@ -64,7 +64,7 @@ def test_cpus_of_containers_pinned_by_hand_are_not_to_be_given() -> None:
 @pytest.mark.parametrize("machine", MACHINES, ids=str)
 @pytest.mark.parametrize("settings", STATIC, ids=str)
 def test_what_is_counted_can_be_given_and_no_more(machine: Topology, settings: Any) -> None:
-    """One unit after the other, until nobody gets any more."""
+    """One unit after the other, until a request is refused."""
     world = replace(begin(State(), machine, settings), readiness=Ready(0))
     unit = machine.cpus_per_core if "full-pcpus-only" in settings.options else 1
     requests = [(f"c{n}", {"cpuset.exclusive": str(unit), "cpuset.numa": "none"}) for n in range(len(machine.online))]

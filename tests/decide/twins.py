@@ -1,10 +1,10 @@
-"""Two revisions of the decisions, side by side: the same histories, and books, orders and footprints that are equal.
+"""Two revisions of the decisions, side by side: the same histories, and equal States, orders and footprints.
 
     python -m tests.decide.twins REVISION [COUNT] [FIRST_SEED]
 
 The histories drive the decisions of this tree. Each burst of facts goes as JSON to those of the other revision as well,
-which are unpacked from version control under names of their own. What is compared after each burst: the books, the
-orders, and of each container the footprint and the CPUs that it surely has. Sentences are not compared.
+which are unpacked from version control under names of their own. After each burst it compares the State, the orders,
+and for each container the footprint and the CPUs that it surely has. Sentences are not compared.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Step = Callable[[Any, Any], tuple[Any, tuple[Any, ...]]]
 
 
 class Then:
-    """The decisions of another revision. Modules are found where any revision had them."""
+    """The decisions of another revision. Modules are found wherever any revision had them."""
 
     def __init__(self) -> None:
         self.step: Step = _found("step", "decide.step", "decide.reducer")
@@ -68,21 +68,23 @@ class Then:
         self.has_keys = importlib.util.find_spec(f"{_PREFIX}state.key") is not None
 
     def translated(self, value: object, wanted: Any) -> Any:
-        """One of this tree's values as the other revision's, by its JSON."""
+        """Return one of this tree's values as the other revision's, by its JSON."""
         return self.codec.decode(self.told(value), wanted)
 
     def told(self, value: object) -> bytes:
-        """The JSON of one of this tree's values; containers by their ids alone where that revision has no keys."""
+        """Return the JSON of one of this tree's values; containers by their ids alone where that revision has no
+        keys.
+        """
         content = encode(value, keeps_order=True)
         return content if self.has_keys else content.replace(_ENGINES, b'"')
 
     def key(self, key: ContainerKey) -> str:
-        """A container's key as the other revision writes it."""
+        """Return a container's key as the other revision writes it."""
         return str(key) if self.has_keys else key.id
 
 
 class Twin(Reality):
-    """A Reality whose daemon decides twice. Broken where the two differ."""
+    """A Reality whose daemon decides twice. Raises Broken where the two differ."""
 
     then: Then
     """Set on the class before a history is played: whoever plays it makes the Reality."""
@@ -93,7 +95,7 @@ class Twin(Reality):
         super().__init__(*args)
 
     def feed(self, *facts: Fact) -> None:
-        """As a Reality does, and compare."""
+        """Feed a burst as a Reality does, and compare."""
         if self._their_first is not self.first:
             self._their_first = self.first
             books = self.then.state() if self._their_world is None else self._their_world.state
@@ -125,13 +127,13 @@ class Twin(Reality):
 
 
 def _orders(orders: tuple[Order, ...] | tuple[Any, ...], told: Callable[[object], bytes]) -> object:
-    """As they were given, those of each kind together: nothing follows from the order of kinds."""
+    """Return the orders of each kind in the order given: the order of kinds has no meaning."""
     plain = [_shape(told(order)) for order in orders]
     return sorted(plain, key=lambda order: str(order["type"]))
 
 
 def _shape(value: Any) -> Any:
-    """JSON, or what it says, without sentences: whether there was one remains. What is empty is left out."""
+    """Return JSON, or its values, without sentences but for whether there was one. Empty values are left out."""
     if isinstance(value, bytes):
         return _shape(json.loads(value))
     if isinstance(value, Mapping):
@@ -148,7 +150,7 @@ def _equal(what: str, ours: object, theirs: object, facts: tuple[Fact, ...]) -> 
 
 
 def _found(name: str, *modules: str) -> Any:
-    """What has this name in the first of these modules of the other revision that has it."""
+    """Return what has this name in the first of these modules that the other revision has."""
     for module in modules:
         try:
             return getattr(importlib.import_module(f"{_PREFIX}sidecar.{module}"), name)
@@ -159,7 +161,7 @@ def _found(name: str, *modules: str) -> Any:
 
 @contextmanager
 def decisions_of(revision: str) -> Iterator[Then]:
-    """The decisions of a revision, importable for the length of the block. CalledProcessError: there is no such one."""
+    """Import the decisions of a revision for the length of the block. CalledProcessError: there is no such one."""
     packed = subprocess.run(
         ["git", "-C", str(ROOT), "archive", revision, *_PACKAGES], capture_output=True, check=True
     ).stdout
@@ -181,7 +183,7 @@ def decisions_of(revision: str) -> Iterator[Then]:
 
 @contextmanager
 def doubled(then: Then) -> Iterator[None]:
-    """Histories that are played in the block are decided twice."""
+    """Decide twice all histories that are played in the block."""
     Twin.then = then
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(histories, "Reality", Twin)
@@ -189,7 +191,7 @@ def doubled(then: Then) -> Iterator[None]:
 
 
 def main(revision: str, count: int = 1000, first: int = 0) -> int:
-    """Play `count` histories twice each, print progress and differences; 1 if there is any."""
+    """Play `count` histories twice each, print progress and differences; return 1 if there is any."""
     began, failed = time.monotonic(), 0
     with decisions_of(revision) as then, doubled(then):
         for seed in range(first, first + count):
@@ -197,7 +199,7 @@ def main(revision: str, count: int = 1000, first: int = 0) -> int:
                 history(seed)
             except Broken as broken:
                 if TWINS not in broken.laws:
-                    # A law that both break is for the histories alone.
+                    # A law that both break is a finding of the histories alone.
                     continue
                 failed += 1
                 print(f"seed {seed}: {broken}", flush=True)

@@ -1,5 +1,5 @@
-"""The tables of the container's machine as the architecture page prints them: `python -m tests.docs.machine_tables`
-writes them there.
+"""The tables of the container's machine for the architecture page: `python -m tests.docs.machine_tables` writes them
+there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Table = Mapping[tuple[type[Any], type[Any]], Rule]
 
 
 def tables() -> str:
-    """Both tables, and what their rules do, as Markdown."""
+    """Return both tables, and the actions of their rules, as Markdown."""
     return (
         "\n"
         + "\n\n".join("\n".join(part) for part in (_table("line", LINES), _table("start", STARTS), _rules()))

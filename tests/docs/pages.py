@@ -1,4 +1,4 @@
-"""The project's pages as their parts: links, headings, tables, and blocks of code with the words behind the fence."""
+"""The project's pages in parts: links, headings, tables, and blocks of code with the words after the fence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _READER: Final = MarkdownIt("commonmark").enable("table")
 
 
 class Block(NamedTuple):
-    """A block of code: `words` are those behind the fence, the language first; `line` is where it begins."""
+    """A block of code: `words` are those after the fence, the language first; `line` is where it begins."""
 
     page: Path
     line: int
@@ -32,12 +32,12 @@ class Block(NamedTuple):
 
 
 def shown(path: Path) -> str:
-    """A page's name for people."""
+    """Return a page's name for people."""
     return str(path.relative_to(ROOT))
 
 
 def blocks(page: Path) -> list[Block]:
-    """Every block of code of a page."""
+    """Return every block of code of a page."""
     return [
         Block(page, (token.map or [0])[0] + 1, tuple(token.info.split()), token.content)
         for token in _tokens(page)
@@ -46,7 +46,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def blocks_in(language: str, *, word: str | None = None) -> list[Block]:
-    """The blocks of all pages in a language, or only those that carry this word behind the fence."""
+    """Return the blocks of all pages in a language, or only those with this word after the fence."""
     return [
         block
         for page in PAGES
@@ -56,7 +56,7 @@ def blocks_in(language: str, *, word: str | None = None) -> list[Block]:
 
 
 def links(page: Path) -> list[str]:
-    """Where a page points to."""
+    """Return the targets of a page's links."""
     return [
         str(child.attrs["href"])
         for token in _tokens(page)
@@ -66,7 +66,7 @@ def links(page: Path) -> list[str]:
 
 
 def headings(page: Path, level: int | None = None) -> list[str]:
-    """The headings of a page as text; of one level only, if given."""
+    """Return the headings of a page as text; of one level only, if given."""
     tokens = _tokens(page)
     return [
         tokens[number + 1].content
@@ -76,18 +76,18 @@ def headings(page: Path, level: int | None = None) -> list[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """What links may name behind the `#`, as code forges make it of headings."""
+    """Return what links may name after the `#`, as code forges derive it from headings."""
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings(page)}
 
 
 def section(page: Path, heading: str) -> str:
-    """The text below a heading of the second level, up to the next."""
+    """Return the text below a heading of the second level, up to the next."""
     parts = re.split(r"^## +(.*)$", page.read_text(), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))[heading]
 
 
 def rows(text: str) -> list[list[str]]:
-    """The cells of all tables in a text, without their heads."""
+    """Return the cells of all tables in a text, without their heads."""
     found: list[list[str]] = []
     in_body = False
     for token in _READER.parse(text):
@@ -101,12 +101,12 @@ def rows(text: str) -> list[list[str]]:
 
 
 def names(cell: str) -> list[str]:
-    """What stands between back quotes in a cell."""
+    """Return the names in back quotes in a cell."""
     return re.findall(r"`([^`]+)`", cell)
 
 
 def present(page: Path) -> str:
-    """A page without what it says is not there yet."""
+    """Return a page without features that it calls missing."""
     return re.sub(r"^## Not yet$.*?(?=^## |\Z)", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
 

@@ -51,7 +51,7 @@ class Story:
         return self.tickets
 
     def tell(self, *facts: Fact) -> tuple[str, str, str]:
-        """What the three last columns of the table say: footprints *before* the answers, and the orders."""
+        """Return the last three columns of the table: footprints *before* the answers, and the orders."""
         self.world, orders = step(self.world, facts)
         self._remember(orders)
         moves = [f"{self._name(o.container)} to {o.update.cpus}" for o in orders if isinstance(o, ApplyCpuset)]

@@ -1,4 +1,4 @@
-"""The page of faults names tests that are there, and words that the program says."""
+"""The page of faults names existing tests, and the program's own messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.docs.pages import ROOT, names, rows
 PAGE = ROOT / "docs/reference/faults.md"
 ROWS = [row for row in rows(PAGE.read_text()) if row[0] != "fault"]
 SOURCES = "".join(path.read_text() for folder in ("sidecar", "state") for path in (ROOT / folder).rglob("*.py"))
-# A sentence in the source may be cut anywhere by the end of a line, and have fields in it.
+# A sentence in the source may be split over lines, and contain fields.
 SAID = re.sub(r'"\s*(?:\+\s*)?f?"', "", SOURCES)
 
 
@@ -25,7 +25,7 @@ def test_a_row_is_shown_by_tests_that_are_there(row: list[str]) -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:40])
 def test_what_it_says_is_what_the_program_says(row: list[str]) -> None:
-    """The words in the third column stand in the source."""
+    """The words in the third column are in the source."""
     for words in names(row[2]):
         found = words in SAID or words in ("problems", "doctor", "/readyz")
         assert found or re.sub(r"checkpoint.json|status.json", "{name}", words) in SAID, words

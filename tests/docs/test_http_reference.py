@@ -1,4 +1,4 @@
-"""The page about HTTP says what the API does: routes, answers, statuses, metrics; all of them, and no others."""
+"""The page about HTTP matches the API: routes, answers, statuses, metrics; all of them, and no others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def first_column(text: str) -> list[str]:
 
 
 def test_every_route_of_the_api_is_documented_and_no_other() -> None:
-    """In the table of routes, in the order of the code but for those that change something, which stand last."""
+    """In the table of routes, in the order of the code, except that routes that change something come last."""
     told = first_column(PAGE.read_text().partition("\n## ")[0])
     assert sorted(told) == sorted(f"{route.method} {route.path}" for route in _api().routes)
     changing = [route.path.rpartition("/")[2] for route in _api().routes if route.method == "POST"]
@@ -36,7 +36,7 @@ def test_every_route_of_the_api_is_documented_and_no_other() -> None:
 
 
 def test_every_field_of_an_answer_is_documented() -> None:
-    """Of what the requests that change something answer."""
+    """Of the answers to requests that change something."""
     told = set(names(section(PAGE, "What changes something")))
     kinds: tuple[type[msgspec.Struct], ...] = (Sizing, Defragmented, Exchange, StartAnswer, Bundle, ProjectionMount)
     for kind in kinds:
@@ -44,7 +44,7 @@ def test_every_field_of_an_answer_is_documented() -> None:
 
 
 def test_every_field_of_a_held_start_is_shown() -> None:
-    """In the example of what a runtime asks."""
+    """In the example of a runtime's request."""
     example = re.search(r"```json\n(.*?)```", section(PAGE, "Starts"), re.DOTALL)
     assert example
     assert set(msgspec.json.decode(example[1])) == set(StartBody.__struct_fields__)

@@ -14,7 +14,9 @@ DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 
 @pytest.mark.parametrize("page", PAGES, ids=shown)
 def test_a_link_leads_somewhere(page: Path) -> None:
-    """Relative links name a file of this project, and their anchors a heading of it. There are no others."""
+    """Relative links name a file of this project, and their anchors a heading of it. There are no other relative
+    links.
+    """
     for link in links(page):
         assert not re.match(r"\w+:|/", link), f"{link} leaves the project"
         path, _, anchor = link.partition("#")

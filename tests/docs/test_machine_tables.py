@@ -1,4 +1,4 @@
-"""The architecture page prints the tables that the program goes by."""
+"""The architecture page prints the program's tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from tests.docs.machine_tables import BETWEEN, PAGE, tables
 
 
 def test_the_page_has_the_tables_of_the_machine() -> None:
-    """Where it differs: `python -m tests.docs.machine_tables`."""
+    """If it differs, run `python -m tests.docs.machine_tables`."""
     (printed,) = BETWEEN.findall(PAGE.read_text())
     assert printed == tables()

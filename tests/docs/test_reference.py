@@ -1,4 +1,4 @@
-"""The reference says what the code says: labels, keys, commands, fields, messages; all of them, and no others."""
+"""The reference matches the code: labels, keys, commands, fields, messages; all of them, and no others."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_every_label_is_documented_and_no_other() -> None:
 
 @pytest.mark.parametrize("label", LABELS, ids=NAMES)
 def test_the_words_and_the_default_of_a_label_are_those_of_its_row(label: Label) -> None:
-    """Each word that the page shows is one that the label's reader takes, and none is left out; the default, read the
-    same way, is the default, and a key that holds in its place is named.
+    """The label's reader accepts each word on the page, and none is left out; the page's default is the real one, and
+    names the key that sets it, if any.
     """
     [row] = [row for row in rows((REFERENCE / "labels.md").read_text()) if names(row[0]) == [label.name]]
     shown, default = names(row[1]), names(row[2])
@@ -80,7 +80,7 @@ def test_every_refusal_code_is_documented() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=shown)
 def test_no_page_shows_a_label_that_is_not_read(page: Path) -> None:
-    """Whatever looks like a label of ours is one, or a file of the kernel."""
+    """Every text that looks like a label of ours is one, or a file of the kernel."""
     found = set(re.findall(r"(?<![\w/-])cpuset\.[a-z][a-z_.-]*[a-z]", present(page)))
     assert found - set(NAMES) <= OTHER_CPUSET_WORDS
 
@@ -140,7 +140,7 @@ def test_every_field_of_the_status_document_is_documented() -> None:
 
 
 def test_every_field_of_the_checkpoint_is_documented() -> None:
-    """Of the books, and of what stands in them."""
+    """Of the State, and of its parts."""
     text = section(REFERENCE / "files.md", "checkpoint.json")
     assert first_column(text) == list(State.__struct_fields__)
     kinds: tuple[type[msgspec.Struct], ...] = (Assignment, Refused, Refusal, Originals)
@@ -150,7 +150,7 @@ def test_every_field_of_the_checkpoint_is_documented() -> None:
 
 @pytest.fixture(scope="module")
 def words() -> str:
-    """Every text in the code, a line each; what is filled in is left out."""
+    """Return every text in the code, one per line, without its fields."""
     found = []
     for folder in ("sidecar", "state"):
         for path in sorted((ROOT / folder).rglob("*.py")):

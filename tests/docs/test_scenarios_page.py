@@ -1,4 +1,4 @@
-"""The page on scenarios says what the reader reads and the simulation says: all of it, and nothing else."""
+"""The page on scenarios matches the reader and the output of the simulation, completely."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def first_column(heading: str) -> list[str]:
 
 
 def keys_that_are_read(before: str) -> list[str]:
-    """What the reader says there is, asked for a key that is like none. It tells all or the nearest."""
+    """Return the keys that the reader lists when asked for an unknown one. It lists all or the nearest."""
     with pytest.raises(ScenarioError) as caught:
         scenario_of(f"{before}\nzzzzzzzz = 1\n")
     match = re.search(r"unknown key 'zzzzzzzz': the keys are (.*)$", str(caught.value))

@@ -1,6 +1,6 @@
-"""The code in the pages: what can be run is run, what cannot is parsed.
+"""The code in the pages: runnable code is run, the rest is parsed.
 
-A block whose fence says `follow` is a whole program that prints `CPUs: <list>` for each change of its projection. It
+A block with `follow` in its fence is a whole program that prints `CPUs: <list>` for each change of its projection. It
 is compiled where need be, and run on a real projection directory that changes under it.
 """
 
@@ -36,7 +36,7 @@ COMPOSE_HEAD = re.compile(r"^(services|volumes):", re.MULTILINE)
 
 
 def program(block: Block, folder: Path) -> list[str]:
-    """The words that run a block. Skips where this machine has not what it takes."""
+    """Return the command that runs a block. Skips if this machine lacks what it needs."""
     source = folder / f"program.{ {'python': 'py'}.get(block.language, block.language) }"
     source.write_text(block.text)
     match block.language:
@@ -63,7 +63,7 @@ def _built(folder: Path, *command: str) -> list[str]:
 
 @contextmanager
 def running(command: Sequence[str], directory: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The program, in a session of its own, since a shell has children; ended with the block."""
+    """Run the program in a session of its own, since a shell has children; end it with the block."""
     environment = {**os.environ, "CPUSET_SIDECAR_DIR": str(directory), "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, start_new_session=True) as process:
         try:
@@ -73,7 +73,7 @@ def running(command: Sequence[str], directory: Path) -> Iterator[subprocess.Pope
 
 
 def next_line(process: subprocess.Popen[bytes]) -> str:
-    """The next line of its output, waited for with a deadline."""
+    """Return the next line of its output, waited for with a deadline."""
     assert process.stdout is not None
     deadline, text = time.monotonic() + PATIENCE_SECONDS, b""
     while not text.endswith(b"\n"):
@@ -93,7 +93,7 @@ FOLLOWERS = [block for language in ("sh", "python", "c", "go") for block in bloc
 
 @pytest.mark.parametrize("block", FOLLOWERS, ids=str)
 def test_a_program_of_the_pages_follows_its_cpus(block: Block, tmp_path: Path) -> None:
-    """It says what is in force when it starts, and what is in force after a change."""
+    """It prints the CPUs in force when it starts, and after a change."""
     every = CPUSet(os.sched_getaffinity(0))
     one = CPUSet.of(every.lowest())
     root = tmp_path / "projections"
@@ -108,7 +108,7 @@ def test_a_program_of_the_pages_follows_its_cpus(block: Block, tmp_path: Path) -
 
 
 def test_the_readme_and_the_how_to_have_a_program_in_each_language() -> None:
-    """Shell and Python; the how-to has C and Go besides."""
+    """Shell and Python; the how-to also has C and Go."""
     how_to = ROOT / "docs" / "how-to" / "read-the-projection.md"
     for page, languages in ((ROOT / "README.md", {"sh", "python"}), (how_to, {"sh", "python", "c", "go"})):
         assert {block.language for block in FOLLOWERS if block.page == page} == languages
@@ -121,7 +121,7 @@ def test_shell_can_be_parsed(block: Block) -> None:
 
 
 def lines_for_the_command() -> list[tuple[Block, str]]:
-    """Every `cpuset-sidecar ...` that the pages tell people to type."""
+    """Return every `cpuset-sidecar ...` line that the pages show."""
     found = []
     for block in (*blocks_in("sh"), *blocks_in("console")):
         for line in block.text.splitlines():
@@ -135,13 +135,13 @@ def lines_for_the_command() -> list[tuple[Block, str]]:
 
 @pytest.mark.parametrize(("block", "line"), lines_for_the_command(), ids=lambda value: str(value))
 def test_a_command_of_the_pages_has_right_usage(block: Block, line: str) -> None:
-    """The command's own parser takes it. What the shell fills in is one word."""
+    """The command's own parser accepts it. A shell substitution counts as one word."""
     parser().parse_args(shlex.split(re.sub(r"\$\([^)]*\)", "word", line)))
 
 
 @pytest.mark.parametrize("block", [b for b in blocks_in("toml") if "scenario" not in b.words], ids=str)
 def test_a_configuration_of_the_pages_is_read(block: Block, tmp_path: Path) -> None:
-    """Each key and value is one that the daemon takes; a part of a file is completed with what `static` needs."""
+    """The daemon accepts each key and value; a part of a file is completed with what `static` needs."""
     keys = tomllib.loads(block.text)
     file = tmp_path / "cpuset-sidecar.toml"
     file.write_text(

@@ -1,4 +1,4 @@
-"""What the tests of the adapters share: a daemon of raw bytes."""
+"""The shared fixture of the adapters' tests: a daemon of raw bytes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from tests.support.daemon.rawdaemon import RawDaemon
 
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[RawDaemon]:
-    """An engine of raw bytes on a socket of its own."""
+    """Provide an engine of raw bytes on a socket of its own."""
     with RawDaemon(tmp_path / "d.sock") as running:
         yield running

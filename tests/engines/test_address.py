@@ -1,4 +1,4 @@
-"""Where the engine is looked for."""
+"""The addresses at which the engine is searched."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def test_podman_s_places_come_after_docker_s_each() -> None:
 
 
 def test_what_is_configured_comes_before_everything() -> None:
-    """Also before DOCKER_HOST, and whether or not it is there yet: the engine may come later."""
+    """Also before DOCKER_HOST, and whether or not it exists yet: the engine may come later."""
     chosen = choose("/later.sock", {"DOCKER_HOST": "unix:///x.sock"}, lambda _: False)
     assert chosen == Address(url="unix:///later.sock", path="/later.sock", base="http://engine")
     assert choose(None, {"DOCKER_HOST": "unix:///x.sock"}, lambda _: False).path == "/x.sock"
 
 
 def test_nothing_found_names_the_places_and_the_cure() -> None:
-    """Somebody starts the sidecar in a container and forgot to mount the socket."""
+    """A user may start the sidecar in a container and forget to mount the socket."""
     places = r"/var/run/docker\.sock or /run/podman/podman\.sock or /run/u/docker\.sock or /run/u/podman/podman\.sock"
     with pytest.raises(EngineUnavailable, match=rf"{places}.*mount its socket"):
         on_a_host_with(XDG_RUNTIME_DIR="/run/u")
@@ -59,6 +59,6 @@ def test_tcp_is_plain() -> None:
     "text", ["ssh://host", "https://h:1", "docker.sock", "tcp://host", "tcp://:1", "unix://rel", ""]
 )
 def test_what_cannot_be_used_says_what_can(text: str) -> None:
-    """And where it was written."""
+    """And its source."""
     with pytest.raises(EngineUnavailable, match=r"DOCKER_HOST is .*unix://"):
         address(text, "DOCKER_HOST")

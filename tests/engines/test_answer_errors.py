@@ -9,7 +9,7 @@ from sidecar.failures import EngineRefused
 
 
 def test_cpus_that_came_after_the_engines_start_are_explained() -> None:
-    """Docker 23 and later look at the machine only when they start; its own words name no cure."""
+    """Docker 23 and later read the machine only when they start; their own message names no cure."""
     words = "Requested CPUs are not available - requested 6, available: 0-5"
     error = error_of(400, json.dumps({"message": words}).encode())
     assert isinstance(error, EngineRefused)

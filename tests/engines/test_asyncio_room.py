@@ -34,7 +34,7 @@ async def test_a_result_and_an_error_come_back_as_they_are() -> None:
 
 @pytest.mark.trio
 async def test_a_cancelled_call_waits_for_its_cleanup() -> None:
-    """When the trio task goes on, nothing of the call is running any more."""
+    """When the trio task goes on, no part of the call is running any more."""
     done: list[str] = []
 
     async def works() -> None:
@@ -53,7 +53,7 @@ async def test_a_cancelled_call_waits_for_its_cleanup() -> None:
 
 @pytest.mark.trio
 async def test_a_result_that_comes_in_spite_of_a_cancellation_counts() -> None:
-    """An order that was carried out must not be taken for one that was not."""
+    """An order that was carried out must not count as lost."""
 
     async def stubborn() -> str:
         with contextlib.suppress(asyncio.CancelledError):
@@ -81,7 +81,7 @@ async def test_a_call_that_cannot_even_begin_is_an_error() -> None:
 
 @pytest.mark.trio
 async def test_a_call_that_is_cancelled_in_the_room_is_unavailable() -> None:
-    """Nobody here asked for it: asyncio's own cancellation does not leak into trio."""
+    """trio did not ask for it: asyncio's own cancellation does not leak into trio."""
 
     async def cancelled() -> None:
         raise asyncio.CancelledError
@@ -93,7 +93,7 @@ async def test_a_call_that_is_cancelled_in_the_room_is_unavailable() -> None:
 
 @pytest.mark.trio
 async def test_many_calls_run_at_once() -> None:
-    """One slow answer holds up nobody."""
+    """One slow answer holds up no other call."""
 
     async def gathering() -> asyncio.Barrier:
         return asyncio.Barrier(20)

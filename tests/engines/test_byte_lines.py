@@ -28,7 +28,7 @@ def test_a_carriage_return_belongs_to_the_line_end() -> None:
 
 
 def test_a_line_that_is_too_long_keeps_its_ends() -> None:
-    """And the next line is whole again; in between, memory stays small."""
+    """And the next line is complete again; in between, memory stays small."""
     lines = Lines(LONGEST)
     head, tail = b"h" * HEAD, b"t" * TAIL
     assert lines.feed(head) == []

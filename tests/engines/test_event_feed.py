@@ -1,4 +1,4 @@
-"""The feed: bounded, in order, and honest about what it lost."""
+"""The feed: bounded, in order, and explicit about losses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def rest(feed: Feed[int]) -> list[int]:
 
 @pytest.mark.trio
 async def test_items_come_in_order_and_the_end_after_them() -> None:
-    """What was pushed before the end is read before the end."""
+    """Items that were pushed before the end are read before it."""
     feed = Feed(size=10, gap=GAP)
     for item in range(5):
         feed.push(item)
@@ -40,7 +40,7 @@ async def test_the_writer_s_error_comes_each_time() -> None:
 
 @pytest.mark.trio
 async def test_overflow_is_one_marker_where_something_is_missing() -> None:
-    """Before it everything, after it everything again."""
+    """Before and after the marker nothing is missing."""
     feed = Feed(size=3, gap=GAP)
     for item in range(10):
         feed.push(item)
@@ -52,7 +52,7 @@ async def test_overflow_is_one_marker_where_something_is_missing() -> None:
 
 @given(st.lists(st.booleans(), max_size=200), st.integers(1, 5))
 def test_nothing_is_lost_without_a_marker(moves: list[bool], size: int) -> None:
-    """Whatever the order of pushes and reads: two neighbours that are read follow each other, or a gap is between."""
+    """In any order of pushes and reads: two successive items were pushed in succession, or a gap is between them."""
 
     async def run() -> list[int]:
         feed = Feed(size=size, gap=GAP)
@@ -96,7 +96,7 @@ async def test_a_cancelled_reader_loses_nothing() -> None:
 
 @pytest.mark.trio
 async def test_another_thread_wakes_the_reader() -> None:
-    """Every item of a busy writer arrives, none late for ever."""
+    """Every item of a busy writer arrives in bounded time."""
     feed = Feed(size=100_000, gap=GAP)
 
     def writes() -> None:
@@ -112,7 +112,7 @@ async def test_another_thread_wakes_the_reader() -> None:
 
 
 def test_a_writer_that_outlives_trio_is_not_disturbed() -> None:
-    """The asyncio side may say its last word when nobody listens any more."""
+    """The asyncio side may push its last item when there is no reader any more."""
 
     async def make() -> Feed[int]:
         return Feed(size=1, gap=GAP)

@@ -28,7 +28,7 @@ TWO = CPUSet.of(0, 1)
 
 
 class Told(SimulatedEngine):
-    """A simulated engine that tells what a test wants told of containers besides, and of itself."""
+    """A simulated engine that reports extra facts of containers, and of itself, as the test sets them."""
 
     def __init__(self, docker: SimulatedDocker) -> None:
         super().__init__(docker)
@@ -61,7 +61,7 @@ def group() -> FakeGroup:
 
 
 class Unasked(SimulatedEngine):
-    """A simulated engine that nobody has spoken to yet."""
+    """A simulated engine that has not been called yet."""
 
     def __init__(self, docker: SimulatedDocker) -> None:
         super().__init__(docker)
@@ -76,7 +76,7 @@ class Unasked(SimulatedEngine):
 async def test_the_group_is_its_engines_though_that_was_never_asked(
     docker: SimulatedDocker, group: FakeGroup, autojump_clock: MockClock
 ) -> None:
-    """Under one key from the first look on."""
+    """It has one key from the first look on."""
     sliced = SlicedEngine(Unasked(docker), group)
     first = await sliced.inspect(GROUP)
     assert first.key == (await sliced.glance(GROUP)).key == ContainerKey("docker", GROUP)
@@ -87,7 +87,9 @@ async def test_the_group_is_its_engines_though_that_was_never_asked(
 async def test_the_group_is_one_container_more(
     docker: SimulatedDocker, engine: Told, group: FakeGroup, autojump_clock: MockClock
 ) -> None:
-    """It is listed, looked at and glanced at; it lives while its cgroup is there, and says what is configured."""
+    """It is listed, looked at and glanced at; it lives while its cgroup exists, and its view has the configured
+    CPUs.
+    """
     sliced = SlicedEngine(engine, group)
     one = await docker.run("one")
     assert await sliced.containers() == (GROUP, one)
@@ -112,7 +114,7 @@ async def test_the_group_is_one_container_more(
 async def test_an_order_to_the_group_is_one_write_and_others_go_to_the_engine(
     docker: SimulatedDocker, engine: Told, group: FakeGroup, autojump_clock: MockClock
 ) -> None:
-    """The engine never hears of the group's id."""
+    """The engine never sees the group's id."""
     sliced = SlicedEngine(engine, group)
     one = await docker.run("one")
     await sliced.update(GROUP, Update(cpus=TWO))
@@ -126,7 +128,7 @@ async def test_an_order_to_the_group_is_one_write_and_others_go_to_the_engine(
 async def test_what_makes_no_sense_for_a_group_is_refused(
     engine: Told, group: FakeGroup, autojump_clock: MockClock
 ) -> None:
-    """Limits, a stop, a signal: in words, and nothing is written."""
+    """Limits, a stop, a signal: with a reason, and nothing is written."""
     sliced = SlicedEngine(engine, group)
     with pytest.raises(EngineRefused, match=r"pool\.slice .* accepts CPUs but no limits"):
         await sliced.update(GROUP, Update(cpus=TWO, nano_cpus=1))
@@ -142,7 +144,7 @@ async def test_what_makes_no_sense_for_a_group_is_refused(
 async def test_stop_and_signal_of_containers_pass_through(
     docker: SimulatedDocker, engine: Told, group: FakeGroup, autojump_clock: MockClock
 ) -> None:
-    """They are the engine's."""
+    """They go to the engine."""
     sliced = SlicedEngine(engine, group)
     one = await docker.run("one")
     await sliced.signal(one, "HUP")
@@ -164,7 +166,7 @@ async def test_stop_and_signal_of_containers_pass_through(
 async def test_a_running_container_is_a_member_by_where_it_is(
     docker: SimulatedDocker, engine: Told, group: FakeGroup, autojump_clock: MockClock, home: str, is_member: bool
 ) -> None:
-    """Whatever its configuration says: it may have been started before the default parent was set."""
+    """Regardless of its configuration: it may have been started before the default parent was set."""
     one = await docker.run("one")
     group.homes[one] = home
     view = await SlicedEngine(engine, group).inspect(one)
@@ -192,7 +194,7 @@ async def test_one_that_does_not_run_is_a_member_if_it_would_be_born_there(
     has_default: bool,
     is_member: bool,
 ) -> None:
-    """By its cgroup parent, or the default one, which Podman cannot be told."""
+    """By its cgroup parent, or the default one, which Podman cannot be configured with."""
     one = await docker.create("one")
     engine.parents[one], engine.has_default_parent = parent, has_default
     assert (await SlicedEngine(engine, group).inspect(one)).in_shared_group is is_member
@@ -202,7 +204,7 @@ async def test_one_that_does_not_run_is_a_member_if_it_would_be_born_there(
 async def test_a_stopped_one_whose_engine_tells_a_path_in_the_group_is_a_member(
     docker: SimulatedDocker, engine: Told, group: FakeGroup, autojump_clock: MockClock
 ) -> None:
-    """A quadlet's container names no parent: it lies below its service."""
+    """A quadlet's container names no parent: its cgroup is below its service."""
     one = await docker.create("one")
     engine.has_default_parent, engine.paths[one] = False, "/pool.slice/x.service/libpod-payload-1"
     assert (await SlicedEngine(engine, group).inspect(one)).in_shared_group
@@ -212,7 +214,7 @@ async def test_a_stopped_one_whose_engine_tells_a_path_in_the_group_is_a_member(
 async def test_the_mark_says_where_it_is_whatever_cpuset_it_has(
     docker: SimulatedDocker, engine: Told, group: FakeGroup, autojump_clock: MockClock
 ) -> None:
-    """What follows from both is no matter of the adapter."""
+    """Decisions combine both, not the adapter."""
     one = await docker.create("one", Limits(cpuset="2-3"))
     assert (await SlicedEngine(engine, group).inspect(one)).in_shared_group
 
@@ -221,7 +223,7 @@ async def test_the_mark_says_where_it_is_whatever_cpuset_it_has(
 async def test_a_glance_is_marked_where_the_container_is_seen_in_the_group(
     docker: SimulatedDocker, engine: Told, group: FakeGroup, autojump_clock: MockClock
 ) -> None:
-    """It has no cgroup parent, so of one that does not run it says nothing."""
+    """A glance has no cgroup parent, so it cannot mark a container that does not run."""
     sliced = SlicedEngine(engine, group)
     running, idle = await docker.run("running"), await docker.create("idle")
     group.homes[running] = "/pool.slice/docker-1.scope"
@@ -233,7 +235,7 @@ async def test_a_glance_is_marked_where_the_container_is_seen_in_the_group(
 async def test_a_view_that_comes_with_an_event_is_marked(
     docker: SimulatedDocker, engine: Told, group: FakeGroup, autojump_clock: MockClock
 ) -> None:
-    """A newcomer that is to be a member is not ordered about before its first look."""
+    """A newcomer that will be a member gets no order before its first look."""
     sliced = SlicedEngine(engine, group)
     async with sliced.events() as events:
         one = await docker.create("one")
@@ -252,7 +254,7 @@ async def test_a_view_that_comes_with_an_event_is_marked(
 async def test_a_group_that_does_not_fit_the_engine_is_said_at_the_start(
     engine: Told, group: FakeGroup, autojump_clock: MockClock
 ) -> None:
-    """Not with the first order."""
+    """Not only with the first order."""
     group.objection = "not with this driver"
     with pytest.raises(EngineLacks, match="not with this driver"):
         await SlicedEngine(engine, group).info()

@@ -1,4 +1,4 @@
-"""The kubelet's state file: its own bytes, its own checksums, and nothing hostile gets through."""
+"""The kubelet's state file: its own bytes, its own checksums, and no hostile input gets through."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ texts = st.text(max_size=12) | st.sampled_from(
 
 
 def kubelets(pods: st.SearchStrategy[dict[str, CPUSet]]) -> st.SearchStrategy[KubeletState]:
-    """Random states; names may be any text."""
+    """Draw random states; names may be any text."""
     return st.builds(
         KubeletState,
         policy=texts,
@@ -106,7 +106,7 @@ def test_files_that_other_kubelets_left(content: str, state: KubeletState) -> No
 
 
 def test_the_first_format_names_containers_by_id() -> None:
-    """Their pods are told from outside, or not at all."""
+    """Their pods are given from outside, or not at all."""
     content = (
         b'{"policyName":"static","defaultCPUSet":"7-9","entries":{"containerID1":"4-6","containerID2":"1-3"},'
         b'"checksum":2026311253}'
@@ -144,7 +144,7 @@ def test_the_third_format_there_and_back(state: KubeletState) -> None:
 
 @given(kubelets(st.just({})), st.data())
 def test_white_space_and_order_do_not_count(state: KubeletState, data: st.DataObject) -> None:
-    """The checksum is of what is said, not of the bytes that say it."""
+    """The checksum is of the content, not of its bytes."""
     said = json.loads(encode(state))
     keys = data.draw(st.permutations(list(said)))
     assert decode(json.dumps({key: said[key] for key in keys}, indent=1).encode()) == state
@@ -152,7 +152,7 @@ def test_white_space_and_order_do_not_count(state: KubeletState, data: st.DataOb
 
 @given(kubelets(st.just({})), st.integers(0, 10_000), st.integers(0, 255))
 def test_a_byte_that_changed_is_noticed(state: KubeletState, at: int, byte: int) -> None:
-    """Unless it says the same, or nothing at all: a checksum that is 0 or not there is none."""
+    """Unless the content stays the same; a checksum that is 0 or missing does not count."""
     content = bytearray(encode(state))
     content[at % len(content)] = byte
     try:
@@ -163,7 +163,7 @@ def test_a_byte_that_changed_is_noticed(state: KubeletState, at: int, byte: int)
 
 
 def test_what_is_no_character_is_replaced() -> None:
-    """As Go does it: a byte that is not UTF-8, a surrogate alone; and what was replaced is written as it was read."""
+    """As Go does it: a byte that is not UTF-8, a surrogate alone; a replaced character is written as it was read."""
     assert decode(b'{"policyName":"a\xff\xe2\x82\\ud800b"}').policy == "a\ufffd\ufffd\ufffd\ufffdb"
     assert decode(b'{"policyName":"\\ud83d\\ude00"}').policy == "\U0001f600"
     lone = KubeletState(policy="\ud800", assignments={"\udfff": {"\udc80": EMPTY}})
@@ -171,7 +171,7 @@ def test_what_is_no_character_is_replaced() -> None:
 
 
 def test_go_escapes_more_than_json_asks() -> None:
-    """And no more than that."""
+    """And only Go's additional ones."""
     content = encode(KubeletState(policy='<>&\u2028\u2029"\\\b\f\n\r\t\x00\x1f\x7fé\U0001f600'))
     assert content.startswith(
         rb'{"policyName":"\u003c\u003e\u0026\u2028\u2029\"\\\b\f\n\r\t\u0000\u001f' + '\x7fé\U0001f600"'.encode()
@@ -261,7 +261,7 @@ def test_lists_that_the_kubelet_takes(text: str, same: str) -> None:
     ["1 ", "\t0", ",1", "1,", "1-", "-1", "1--1", "0x1", "1_0", "٣", "++1", "1-2-3", str(MAX_CPU + 1), "9" * 5000],
 )
 def test_lists_that_it_refuses(text: str) -> None:
-    """And stricter in blanks; above our highest CPU only we refuse."""
+    """And stricter in blanks; CPUs above our highest are refused only by us."""
     with pytest.raises(CPUSetError):
         parse_cpus(text)
 
@@ -276,7 +276,9 @@ BOOKS = BOOKS.granted(wish("db", 2), cpus("3-4"))
 
 @given(states(), st.booleans())
 def test_a_kubelet_could_start_from_our_books(books: State, strict: bool) -> None:
-    """Its own check: nothing assigned is in the pool, and pool and assignments are all CPUs (but strictly reserved)."""
+    """Its own check: no assigned CPU is in the pool, and pool and assignments are all CPUs (except strictly reserved
+    ones).
+    """
     books = State(**{**{f: getattr(books, f) for f in books.__struct_fields__}, "strict": strict})
     kubelet = decode(encode(exported(books)))
     held = [each for named in kubelet.assignments.values() for each in named.values()]
@@ -297,7 +299,7 @@ def test_our_own_export_changes_nothing(books: State) -> None:
 
 
 def test_an_import_gives_containers_that_the_books_know_their_cpus() -> None:
-    """By name or by the beginning of the id; a swap is one step; a wish that was refused can be granted."""
+    """By name or by the beginning of the id; a swap is one step; a refused demand can be granted."""
     late = wish("late", 3)
     no = Refusal(RefusalCode.NOT_ENOUGH)
     books = BOOKS.refused(Refused(container=late.container, name="late", refusal=no, demand=late))
@@ -315,7 +317,7 @@ def test_an_import_gives_containers_that_the_books_know_their_cpus() -> None:
 
 
 def test_an_entry_that_may_mean_several_is_left() -> None:
-    """The first digits of these ids are the same for all, and two containers may have one name."""
+    """The first digits of these ids are all the same, and two containers may have one name."""
     entries = {f"{2:064x}"[:20]: {"web": cpus("5-6")}, "uid": {"twin": cpus("5-6")}}
     books = BOOKS.granted(wish("twin", 3), cpus("9-10")).granted(wish("twin", 4), cpus("11-12"))
     made = imported(KubeletState(policy="static", assignments=entries), books)
@@ -333,7 +335,7 @@ def test_an_entry_that_may_mean_several_is_left() -> None:
     ],
 )
 def test_what_an_import_cannot_know_is_left(assignments: dict[str, dict[str, str]], left: str) -> None:
-    """The books stand as they are."""
+    """The State stays as it is."""
     told = {pod: {name: cpus(text) for name, text in named.items()} for pod, named in assignments.items()}
     made = imported(KubeletState(policy="static", assignments=told, pod_assignments={"p": cpus("1")}), BOOKS)
     assert made.books == BOOKS
@@ -351,7 +353,7 @@ def test_what_an_import_cannot_know_is_left(assignments: dict[str, dict[str, str
     ],
 )
 def test_an_import_that_breaks_a_law_is_refused_whole(text: str, law: str) -> None:
-    """Saying which."""
+    """With the name of the law."""
     with pytest.raises(StateError, match="the import would break the recorded state: ") as caught:
         imported(KubeletState(policy="static", assignments={"uid": {"web": cpus(text)}}), BOOKS)
     assert law in str(caught.value)

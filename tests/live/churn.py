@@ -4,9 +4,9 @@
     python -m tests.live.churn --engine-restarts 10
     python -m tests.live.churn --kills 20 --dynamic
 
-`tests.live.users` do what users do, by the engine's API alone. `tests.live.watcher` compares what the sidecar tells
-with what the kernel says. At the end everything must come to rest, the books must be the kernel's, and `release` must
-bring every original back.
+`tests.live.users` acts as users do, through the engine's API alone. `tests.live.watcher` compares the projections with
+the kernel. At the end everything must come to rest, the State must agree with the kernel, and `release` must restore
+all originals.
 
 With `--dynamic`, on a machine of five CPUs or more, containers grow and shrink, acknowledge and lie, and are resized.
 """
@@ -54,7 +54,7 @@ _REST_SECONDS = 30.0
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """What a churn came to. `answers` are the engine's errors to the users, and how often."""
+    """The outcome of a churn. `answers` counts the engine's errors to the users."""
 
     seed: int
     kills: int = 0
@@ -79,7 +79,7 @@ class Report(msgspec.Struct, kw_only=True):
 
 
 class Churn:
-    """One churn on one engine. `seed` decides all that chance decides here, but not how the threads race."""
+    """One churn on one engine. `seed` determines every random choice here, but not how the threads race."""
 
     def __init__(self, api: EngineApi, folder: Path, *, seed: int, is_private: bool, is_dynamic: bool = False) -> None:
         self._api = api
@@ -119,8 +119,8 @@ class Churn:
         engine: PrivateEngine | None = None,
         meanwhile: Callable[[], None] | None = None,
     ) -> Report:
-        """Churn, with so many kills of the sidecar and restarts of the engine, and look at what is left. `meanwhile`
-        does whatever else is to go wrong, and returns when nothing does any more.
+        """Churn, with this many kills of the sidecar and restarts of the engine, and check what is left. `meanwhile`
+        injects other faults, and returns when it is done.
         """
         began = time.monotonic()
         try:
@@ -140,7 +140,7 @@ class Churn:
             self._report.acknowledged, self._report.forced = books.acknowledged, books.forced
             self._release()
         except AssertionError as error:
-            # What was seen until then is worth knowing too.
+            # The findings until then are worth knowing too.
             self._report.violations.append(str(error))
         finally:
             self._over.set()
@@ -156,7 +156,7 @@ class Churn:
         self._watcher.watch(id)
 
     def _acknowledge(self, id: str, rng: random.Random) -> None:
-        """As the workload would: what it was told of, or something that it never was."""
+        """Acknowledge as the workload would: a generation that it read, or one that never existed."""
         told = self.sidecar.projection(id)
         if told is None or not told.leaving:
             return
@@ -166,15 +166,16 @@ class Churn:
             (self.sidecar.projections / "by-id" / id[:12] / "ack").write_text(f"{generation}\n")
 
     def _resize(self, id: str, rng: random.Random) -> None:
-        """To something that may be, or may not."""
+        """Order a size that is possible, or one that is not."""
         route = f"/v1/containers/{id}/resize"
         with suppress(OSError, HTTPException):
             answer = ask(self.sidecar.state_dir, "POST", route, json.dumps({"cpus": rng.randint(1, 5)}))
             self._report.resized += "granted" in answer
 
     def _kill_sidecar(self) -> None:
-        """At any moment: one in four while it starts, the others while it works. Whatever the moment, the books are
-        whole and lawful afterwards, and the journal reads."""
+        """Kill the sidecar at any moment: one time in four while it starts, otherwise while it works. Afterwards the
+        State is complete and lawful, and the journal is readable.
+        """
         if self._rng.random() < 0.25:
             time.sleep(self._rng.uniform(0, 0.6))
         else:
@@ -188,7 +189,7 @@ class Churn:
                 self._report.violations.append(f"the books after kill {self._report.kills}: {broken}")
             self.sidecar.journal()
         except FileNotFoundError:
-            # Between two renames, or before the first grant: the file before it is there, or none was needed yet.
+            # Between two renames, or before the first grant: the previous file exists, or none was needed yet.
             pass
         except StateError as error:
             self._report.violations.append(f"the files after kill {self._report.kills}: {error}")
@@ -197,7 +198,7 @@ class Churn:
         self.sidecar.start(until_ready=False)
 
     def _restart(self, engine: PrivateEngine, number: int) -> None:
-        """SIGTERM and SIGKILL in turn, two of each with live-restore and then two without."""
+        """Restart with SIGTERM and SIGKILL in turn, two of each with live-restore and then two without."""
         time.sleep(self._rng.uniform(1.0, 3.0))
         if number % 2:
             engine.kill()
@@ -211,8 +212,9 @@ class Churn:
         assert self.sidecar.is_running, f"the sidecar ended: {self.sidecar.log()[-3000:]}"
 
     def _end_orphans(self) -> None:
-        """Docker 20.10, killed while it starts a container, calls it exited ever after, though it runs ("task already
-        exists"): nobody who asks the engine can know. End these, as their owner would have to."""
+        """End containers that run although the engine calls them exited, as their owner would have to. Docker 20.10,
+        killed while it starts a container, leaves such ones ("task already exists"), and its API cannot tell.
+        """
         kernel = KernelView()
         for id in self._ours():
             if all(not self._is_running(id) and kernel.allowed(id) for _ in range(2)):
@@ -227,7 +229,8 @@ class Churn:
 
     def _stop(self, id: str, engine: PrivateEngine | None) -> None:
         """Stop a container. Docker 20.10, killed before, may wait in vain for an exit that it missed, and can then
-        neither stop nor remove it: the cure is its owner's, a clean restart of the engine."""
+        neither stop nor remove it: its owner has to restart the engine cleanly.
+        """
         try:
             self._api.act(id, "stop", t="0")
         except ApiError as error:
@@ -241,7 +244,7 @@ class Churn:
             self._api.act(id, "stop", t="0")
 
     def _come_to_rest(self, engine: PrivateEngine | None) -> None:
-        """The users stop; then the books, what is told, and the kernel say the same, and no CPU is lost."""
+        """Stop the users; then wait until the State, the projections and the kernel agree, and no CPU is lost."""
         self._over.set()
         for user in self._users:
             user.join(120)
@@ -259,7 +262,7 @@ class Churn:
         self._watcher.stop()
 
     def _unlike(self) -> list[str]:
-        """What differs between status, books, what is told, and the kernel."""
+        """Return the differences between status, State, projections and the kernel."""
         status, books, kernel = self.sidecar.status(), self.sidecar.books(), KernelView()
         known = [
             each
@@ -281,7 +284,7 @@ class Churn:
         ids = {each.id for each in known}
         if missing := set(self._ours()) ^ ids:
             found.append(f"the engine and the sidecar know different containers: {sorted(missing)}")
-        # A half-removed container is dead for good, but it is there.
+        # A half-removed container is dead for good, but it exists.
         there = {each.id for each in status.containers}
         found += [
             f"{id[:12]} stands in the books and is gone"
@@ -290,7 +293,7 @@ class Churn:
         return found
 
     def _release(self) -> None:
-        """Nobody here was pinned by hand, so everybody gets all CPUs, and the limits with which they were made."""
+        """Release and check: no container here was pinned by hand, so each gets all CPUs, and its original limits."""
         code = self.sidecar.terminate()
         done = self.sidecar.command("release")
         if code or done.returncode:
@@ -300,7 +303,7 @@ class Churn:
             limits = host_config(self._made_as[id]) if id in self._made_as else host
             if host["CpusetCpus"] not in ("", str(online())):
                 self._report.violations.append(f"{id[:12]} was left with the cpuset {host['CpusetCpus']}")
-            for key in ("NanoCpus", "CpuQuota") if not self._api.is_podman else ():  # It tells either as both.
+            for key in ("NanoCpus", "CpuQuota") if not self._api.is_podman else ():  # It reports either limit as both.
                 if host[key] != limits.get(key, 0):
                     self._report.violations.append(f"{id[:12]}: {key} is {host[key]}, and was {limits.get(key, 0)}")
         left = self.sidecar.books()
@@ -308,7 +311,9 @@ class Churn:
             self._report.violations.append(f"the books are not empty after release: {left}")
 
     def _ours(self) -> list[str]:
-        """By name: an engine that is killed may have made a container without an answer to whoever asked for it."""
+        """Return our containers by name: an engine that is killed may have created one without an answer to its
+        client.
+        """
         listed = self._api.ask("GET", "containers/json", all="1")
         start = f"/{self._containers.prefix}-"
         return [
@@ -333,7 +338,7 @@ class Churn:
 
 
 def main() -> int:
-    """The long run, on an engine of its own; 0 if nothing was violated."""
+    """Churn for long, on an engine of its own; return 0 if no rule was violated."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--engine-restarts", type=int, default=0)

@@ -1,4 +1,4 @@
-"""Wall clocks that jump: one that a single process is made to see, and the machine's own, where that is allowed."""
+"""Wall clocks that jump: one that a single process sees, and the machine's own, where that is allowed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SOURCE: Final = Path(__file__).with_name("fakeclock.c")
 
 
 class FakeClock:
-    """Seen by whoever is started with `wrapper`, and by nobody else: the engine and the tests keep theirs."""
+    """Seen only by processes that are started with `wrapper`: the engine and the tests keep their own."""
 
     def __init__(self, folder: Path) -> None:
         compiler = shutil.which("cc") or shutil.which("gcc")
@@ -39,7 +39,7 @@ class FakeClock:
         self.wrapper = ("env", f"LD_PRELOAD={library}", f"CPUSET_FAKE_CLOCK={self._file}")
 
     def jump(self, seconds: int) -> None:
-        """Forward, or backward."""
+        """Set the clock forward, or backward."""
         self._seconds += seconds
         self._write()
 
@@ -49,14 +49,14 @@ class FakeClock:
         self._write()
 
     def _write(self) -> None:
-        # Not truncated: it is mapped.
+        # Not truncated: the file is mapped.
         opened = os.open(self._file, os.O_WRONLY | os.O_CREAT, 0o644)
         os.pwrite(opened, struct.pack("=q", self._seconds), 0)
         os.close(opened)
 
 
 class MachineClock:
-    """The machine's own. Skips where that is not allowed."""
+    """The machine's own clock. Skips where setting it is not allowed."""
 
     wrapper: tuple[str, ...] = ()
 
@@ -66,12 +66,12 @@ class MachineClock:
         self._jumped = 0
 
     def jump(self, seconds: int) -> None:
-        """Forward, or backward."""
+        """Set the clock forward, or backward."""
         time.clock_settime(time.CLOCK_REALTIME, time.clock_gettime(time.CLOCK_REALTIME) + seconds)
         self._jumped += seconds
 
     def put_back(self) -> None:
-        """Undo all jumps; what passed meanwhile has passed."""
+        """Undo all jumps; the time that passed meanwhile is kept."""
         self.jump(-self._jumped)
 
 

@@ -1,4 +1,4 @@
-"""What live tests stand on."""
+"""The fixtures of live tests."""
 
 from tests.live.fixtures import api, containers, engine_address, image, room
 from tests.live.sidecarfixtures import ground, kernel, own_engine, private_engine, running, sidecar, workloads

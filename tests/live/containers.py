@@ -1,4 +1,4 @@
-"""Containers of a live test: made under a prefix of their own, and all removed at its end."""
+"""Containers of a live test: created under a prefix of their own, and all removed at its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SLEEP: Final = ("sleep", "3600")
 
 
 class Containers:
-    """Makes containers for one test; blocking, so call it from a thread in async tests."""
+    """Creates containers for one test; blocking, so call it from a thread in async tests."""
 
     def __init__(self, api: EngineApi, image: str) -> None:
         self.api = api
@@ -22,13 +22,15 @@ class Containers:
         self.made: list[str] = []
 
     def create(self, name: str, *command: str, labels: Mapping[str, str] | None = None, **host: Any) -> str:
-        """Create one, not started; `name` gets the prefix, `host` is in the words of HostConfig. Its full id."""
+        """Create one, not started, and return its full id; `name` gets the prefix, `host` has the keys of
+        HostConfig.
+        """
         made = self.api.create(f"{self.prefix}-{name}", self.image, *(command or SLEEP), labels=labels, **host)
         self.made.append(made)
         return made
 
     def run(self, name: str, *command: str, labels: Mapping[str, str] | None = None, **host: Any) -> str:
-        """Create one and start it. Its full id."""
+        """Create one and start it; return its full id."""
         made = self.create(name, *command, labels=labels, **host)
         self.api.act(made, "start")
         return made
@@ -41,6 +43,6 @@ class Containers:
         return str(answer.decode("utf-8", "replace"))
 
     def remove_all(self) -> None:
-        """Remove everything that was made here."""
+        """Remove everything that was created here."""
         while self.made:
             self.api.remove(self.made.pop())

@@ -1,9 +1,9 @@
-"""A crowd: containers created and removed as fast as the engine does it, and what that costs the sidecar.
+"""A crowd: containers created and removed as fast as the engine allows, and what that costs the sidecar.
 
     python -m tests.live.crowd [--containers 1000] [--threads 4]
 
 One in ten is started for a moment. Prints the engine's rate, the sidecar's memory, descriptors and threads before and
-after, its processor time, how far it lagged behind at the end, and what is left: nothing should be.
+after, its processor time, how far it lagged behind at the end, and what is left, which should be nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 class Footprint(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process holds at an instant."""
+    """What a process holds at one instant."""
 
     resident_kib: int
     peak_kib: int
@@ -44,7 +44,7 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a crowd came to. `left` are its traces in the sidecar's books and files: none should be."""
+    """The outcome of a crowd. `left` is its traces in the sidecar's State and files: there should be none."""
 
     containers: int
     started: int
@@ -59,7 +59,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def footprint(pid: int) -> Footprint:
-    """Of this process, from proc(5)."""
+    """Measure this process, from proc(5)."""
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return Footprint(
@@ -74,7 +74,7 @@ def footprint(pid: int) -> Footprint:
 def crowd(
     sidecar: SidecarProcess, workloads: Containers, *, containers: int, threads: int = 4, seed: int = 1
 ) -> Report:
-    """Create and remove so many, and wait until the sidecar knows of none of them."""
+    """Create and remove this many, and wait until the sidecar knows none of them."""
     before = footprint(sidecar.pid)
     errors: dict[str, int] = {}
     started = [0] * threads
@@ -105,7 +105,7 @@ def crowd(
 
 
 def traces(sidecar: SidecarProcess, prefix: str) -> list[str]:
-    """Where containers with this prefix are still known."""
+    """Return where containers with this prefix are still known."""
     books = sidecar.books()
     found = [each.name for each in sidecar.status().containers if each.name.startswith(prefix)]
     found += [
@@ -133,7 +133,7 @@ def _use(
 
 
 def main() -> int:
-    """The crowd on an engine of its own; 0 if nothing is left of it."""
+    """Run the crowd on an engine of its own; return 0 if nothing is left of it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--containers", type=int, default=1000)
     parser.add_argument("--threads", type=int, default=4)

@@ -15,7 +15,7 @@ _SECONDS: Final = 60.0
 
 
 class ApiError(Exception):
-    """The engine said no: `status` and its message."""
+    """The engine refused: `status` and its message."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status} {message}")
@@ -38,7 +38,7 @@ class EngineApi:
         self.socket_path = socket_path
 
     def ask(self, method: str, path: str, body: object = None, **params: str) -> Any:
-        """One request; JSON values in and out, bytes in as they are. ApiError for status 400 and above."""
+        """Send one request; JSON values in and out, bytes unchanged. ApiError for status 400 and above."""
         return self._ask(f"{_API}/{path}", method, body, params)
 
     def _ask(self, path: str, method: str, body: object, params: Mapping[str, str]) -> Any:
@@ -58,7 +58,7 @@ class EngineApi:
         return json.loads(answer.splitlines()[-1]) if is_json and answer.strip() else answer
 
     def has_image(self, name: str) -> bool:
-        """Whether the engine has this image."""
+        """Return whether the engine has this image."""
         try:
             self.ask("GET", f"images/{quote(name)}/json")
         except ApiError as error:
@@ -68,7 +68,7 @@ class EngineApi:
         return True
 
     def import_image(self, name: str, tag: str, tar: bytes) -> None:
-        """Make an image of a tar of its root file system."""
+        """Make an image from a tar of its root file system."""
         self.ask("POST", "images/create", tar, fromSrc="-", repo=name, tag=tag)
 
     def create(
@@ -80,9 +80,9 @@ class EngineApi:
         stop_signal: str = "SIGKILL",
         **host: Any,
     ) -> str:
-        """Create a container without network; `host` in the words of HostConfig. Its full id.
+        """Create a container without network and return its full id; `host` has the keys of HostConfig.
 
-        The stop signal is SIGKILL: the test programs would ignore SIGTERM, as pid 1 does. "" is to have none.
+        The stop signal is SIGKILL: the test programs would ignore SIGTERM, as pid 1 does. "" sets none.
         """
         wanted = {
             "Image": image,
@@ -95,15 +95,15 @@ class EngineApi:
         return str(answer["Id"])
 
     def act(self, container: str, action: str, **params: str) -> None:
-        """start, stop, kill, restart, pause, unpause, rename (`name=`)."""
+        """Call start, stop, kill, restart, pause, unpause, or rename (`name=`)."""
         self.ask("POST", f"containers/{container}/{action}", **params)
 
     def update(self, container: str, **changes: Any) -> None:
-        """The update route, in the words of HostConfig."""
+        """Call the update route, with the keys of HostConfig."""
         self.ask("POST", f"containers/{container}/update", changes)
 
     def inspect(self, container: str) -> Any:
-        """The engine's JSON about a container."""
+        """Return the engine's JSON about a container."""
         return self.ask("GET", f"containers/{container}/json")
 
     def remove(self, container: str) -> None:
@@ -116,7 +116,7 @@ class EngineApi:
 
 
 class PodmanApi(EngineApi):
-    """Podman, through the API that it shares with Docker; what differs there is asked for in its own."""
+    """Podman, through the API that it shares with Docker, and through its own where the two differ."""
 
     image_prefix = "localhost/"
     is_podman = True
@@ -124,7 +124,7 @@ class PodmanApi(EngineApi):
 
     @property
     def keeps_updates(self) -> bool:  # type: ignore[override]
-        """From 5.1 on."""
+        """Whether updates survive a restart, as from 5.1 on."""
         major, minor = self.version()
         return (major, minor) >= (5, 1)
 
@@ -134,22 +134,22 @@ class PodmanApi(EngineApi):
         return int(major), int(minor)
 
     def libpod(self, method: str, path: str, body: object = None, **params: str) -> Any:
-        """One request to Podman's own API."""
+        """Send one request to Podman's own API."""
         return self._ask(f"{_LIBPOD}/{path}", method, body, params)
 
     def import_image(self, name: str, tag: str, tar: bytes) -> None:
-        """By its own route: the shared one forgets the tag (4.3)."""
+        """Import by its own route: the shared one forgets the tag (4.3)."""
         self._ask(f"{_LIBPOD}/images/import", "POST", tar, {"reference": f"{name}:{tag}"})
 
     def update(self, container: str, **changes: Any) -> None:
-        """The update route of its own: the shared one is missing before 5.1."""
+        """Call its own update route: the shared one is missing before 5.1."""
         words = {"CpusetCpus": "cpus", "CpusetMems": "mems", "CpuQuota": "quota", "CpuPeriod": "period"}
         cpu = {words[key]: value for key, value in changes.items()}
         self.libpod("POST", f"containers/{container}/update", {"cpu": cpu})
 
 
 def api_at(socket_path: str) -> EngineApi:
-    """The API of whichever engine listens there."""
+    """Return the API of the engine that listens there."""
     api = EngineApi(socket_path)
     try:
         parts = api.ask("GET", "version")["Components"]

@@ -1,7 +1,7 @@
-"""A proxy in front of a real engine that lies, drops, and delays: on a Unix socket, with a thread for each connection.
+"""A proxy in front of a real engine that lies, drops and delays: on a Unix socket, with a thread per connection.
 
-Every request gets a connection of its own to the engine and is answered as the engine answers, unless `choose` names a
-fault for it. What a fault does *after* forwarding is the half-failure: the engine acted, and the client is told no.
+Every request gets a connection of its own to the engine and gets the engine's answer, unless `choose` names a fault for
+it. What a fault does *after* forwarding is the half-failure: the engine acted, and the client gets an error.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ Choose = Callable[[str, str], Fault | None]
 
 
 def nothing(_method: str, _path: str) -> Fault | None:
-    """All is well."""
+    """Choose no fault."""
     return None
 
 
 def at_random(seed: int, rate: float) -> Choose:
-    """Any fault, with this probability; more often for streams, which are few."""
+    """Choose any fault, with this probability; more often for streams, which are few."""
     rng = random.Random(seed)
 
     def choose(_method: str, path: str) -> Fault | None:
@@ -87,13 +87,13 @@ class FaultProxy:
         threading.Thread(target=self._accept, name="proxy", daemon=True).start()
 
     def close(self) -> None:
-        """End it, and every connection."""
+        """Close the proxy, and every connection."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.cut_streams()
 
     def cut_streams(self) -> None:
-        """End what is being relayed now, event streams above all."""
+        """Cut everything that is being relayed now, above all event streams."""
         for each in list(self._streams):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
@@ -125,7 +125,7 @@ class FaultProxy:
             client.sendall(_instead(fault))
 
     def _relay(self, client: socket.socket, request: bytes, fault: Fault | None) -> None:
-        """The engine's answer as it comes, or the beginning of it."""
+        """Relay the engine's answer as it arrives, or the beginning of it."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as engine:
             engine.connect(self._engine_socket)
             engine.sendall(request)
@@ -148,7 +148,7 @@ class FaultProxy:
                         each.shutdown(socket.SHUT_RDWR)
 
     def _swallow(self, request: bytes) -> None:
-        """Let the engine do it, and keep the answer."""
+        """Let the engine act, and drop the answer."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as engine:
             engine.connect(self._engine_socket)
             engine.sendall(request)
@@ -176,7 +176,7 @@ def _answer(status: bytes, kind: bytes, body: bytes) -> bytes:
 
 
 def _request(client: socket.socket) -> bytes | None:
-    """One whole request, with the wish that the engine close its connection afterwards; None where there is none."""
+    """Read one whole request, and make it ask the engine to close its connection afterwards; None if there is none."""
     read = b""
     while b"\r\n\r\n" not in read:
         chunk = client.recv(_CHUNK)
@@ -196,7 +196,7 @@ def _request(client: socket.socket) -> bytes | None:
 
 
 def _until_gone(client: socket.socket, engine: socket.socket) -> None:
-    """A client that hangs up is nobody to relay to."""
+    """Wait until the client has hung up."""
     with suppress(OSError):
         while client.recv(_CHUNK):
             pass

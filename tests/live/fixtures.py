@@ -1,4 +1,4 @@
-"""Fixtures of live tests: an engine, an image, and containers that do not outlive the test."""
+"""Fixtures of live tests: an engine, an image, and containers that are removed after the test."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def room(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="session")
 def engine_address(request: pytest.FixtureRequest) -> str:
-    """The path of the engine's Unix socket; skips where there is none that answers.
+    """Return the path of the engine's Unix socket; skip if none answers.
 
-    Where CPUSET_TESTS_ENGINE asks for an engine, it is one of the tests' own.
+    If CPUSET_TESTS_ENGINE names an engine, it is one of the tests' own.
     """
     if asked_engine():
         own = request.getfixturevalue("private_engine")
@@ -51,19 +51,19 @@ def engine_address(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def api(engine_address: str) -> EngineApi:
-    """The engine, as its users see it."""
+    """Return the engine, as its users see it."""
     return api_at(engine_address)
 
 
 @pytest.fixture(scope="session")
 def image(api: EngineApi) -> str:
-    """The name of the tiny test image."""
+    """Return the name of the tiny test image."""
     return ensure_image(api)
 
 
 @pytest.fixture
 def containers(api: EngineApi, image: str) -> Iterator[Containers]:
-    """Makes containers, and removes them at the end of the test."""
+    """Yield a maker of containers, which are removed at the end of the test."""
     made = Containers(api, image)
     yield made
     made.remove_all()

@@ -1,21 +1,21 @@
-"""The workload of the stories: it runs inside a container, and writes down what it is told and where it may run.
+"""The workload of the stories: it runs inside a container, and records its projection and where it may run.
 
     python follower.py DIRECTORY LOG [--ack SECONDS] [--hear SIGNAL] [--pause SECONDS]
 
-It looks all the time, with a pause between two looks, and each time in this order: what the kernel lets it run on, the
-file `cpuset`, `status.json`, and the kernel again. A look that differs from the one before is a line of the log, one
-JSON object, with three times (CLOCK_MONOTONIC, which containers share with their host):
+It looks repeatedly, with a pause between two looks, and each time in this order: the CPUs that the kernel allows it,
+the file `cpuset`, `status.json`, and the kernel again. A look that differs from the one before is a line of the log,
+one JSON object, with three times (CLOCK_MONOTONIC, which containers share with their host):
 
-- `unlike`: when the look before began: what differs came after that;
+- `unlike`: when the previous look began: the difference arose after that;
 - `began`, `ended`: around this look.
 
 The first line of a process is marked `first`.
 
-With `--ack` it acknowledges so many seconds after it first saw CPUs leaving. With `--hear` it notes each such signal,
-and what the file said then. As many of its children are busy as the file `LOG.busy` says.
+With `--ack` it acknowledges this many seconds after it first saw CPUs leaving. With `--hear` it records each such
+signal, and the content of the file then. The file `LOG.busy` sets how many of its children are busy.
 
-It needs Python's standard library only, and never sets its own affinity: so what the kernel lets it run on is the
-container's cpuset, and nothing else.
+It needs Python's standard library only, and never sets its own affinity: so the CPUs that the kernel allows it are
+exactly the container's cpuset.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BUSY_PAUSE = 0.1
 
 
 class Follower:
-    """Looks, notes what is new, and answers as it was asked to."""
+    """Looks, records what is new, and answers as it was asked to."""
 
     def __init__(self, directory: Path, log: Path, ack_after: float | None, pause: float) -> None:
         self._directory = directory
@@ -45,7 +45,7 @@ class Follower:
         self._busy: list[int] = []
 
     def run(self) -> None:
-        """For ever."""
+        """Follow indefinitely."""
         last: dict[str, Any] = {}
         first: dict[str, Any] = {"first": True}
         began_before = time.monotonic()
@@ -65,7 +65,7 @@ class Follower:
             time.sleep(self._pause)
 
     def heard(self, number: int, _frame: object) -> None:
-        """A signal: when, and what the file says."""
+        """Record a signal: when it came, and what the file says."""
         at = time.monotonic()
         told = self._told()
         self._note({"signal": signal.Signals(number).name, "at": at} | told)
@@ -92,7 +92,7 @@ class Follower:
             return ""
 
     def _answer(self, seen: dict[str, Any], now: float) -> None:
-        """Acknowledge what is leaving, in time. A file that is written anew meanwhile is answered with its number."""
+        """Acknowledge what is leaving, in time. A file that is rewritten meanwhile is answered with its number."""
         if self._ack_after is None or not seen.get("leaving"):
             self._to_ack = None
             return
@@ -122,7 +122,7 @@ class Follower:
 
 
 def allowed() -> str:
-    """Where the kernel lets this process run: Cpus_allowed_list (proc_pid_status(5))."""
+    """Return the CPUs that the kernel lets this process run on: Cpus_allowed_list (proc_pid_status(5))."""
     with open("/proc/self/status") as status:
         for line in status:
             if line.startswith("Cpus_allowed_list:"):
@@ -131,13 +131,15 @@ def allowed() -> str:
 
 
 def runs_on() -> int:
-    """The CPU that it ran on last: field 39 (proc_pid_stat(5)), counted after the name, which may have spaces."""
+    """Return the CPU that it ran on last: field 39 (proc_pid_stat(5)), counted after the name, which may have
+    spaces.
+    """
     with open("/proc/self/stat") as stat:
         return int(stat.read().rpartition(")")[2].split()[36])
 
 
 def spinning() -> int:
-    """A child that does nothing but use a CPU. Its pid."""
+    """Start a child that only uses a CPU; return its pid."""
     child = os.fork()
     if child == 0:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

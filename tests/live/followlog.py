@@ -1,4 +1,4 @@
-"""The log of a follower, and what it proves: what was told was true, and notice was as long as was promised."""
+"""The log of a follower, and what it proves: the projection was true, and each notice was as long as promised."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from state.cpuset import EMPTY, CPUSet
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """What the follower saw, and from when on. Times in seconds of CLOCK_MONOTONIC.
+    """What the follower saw, and since when. Times in seconds of CLOCK_MONOTONIC.
 
-    `before` and `after` is what the kernel let it run on around its reading of the files; `file` is the file `cpuset`,
-    the others are those of `status.json`. `on` is a CPU on which it ran. It saw something else in the look that began
-    at `unlike`, and this in the one from `began` to `ended`. `first` is the first look of a process.
+    `before` and `after` are the CPUs that the kernel allowed it around its reading of the files; `file` is the file
+    `cpuset`, the others are those of `status.json`. `on` is a CPU on which it ran. It saw something else in the look
+    that began at `unlike`, and this in the one from `began` to `ended`. `first` is the first look of a process.
     """
 
     unlike: float
@@ -39,7 +39,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True):
-    """A signal that came to it, when, and what `status.json` said then."""
+    """A signal that it received, when, and what `status.json` said then."""
 
     signal: str
     at: float
@@ -55,11 +55,11 @@ class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Notice(NamedTuple):
-    """A promise about CPUs that went, and what became of it. Seconds.
+    """A promise about CPUs that went, and whether it was kept. Times in seconds.
 
     `promised` is what the file of this generation said. `seconds` is from the end of the look that first saw it, to the
     beginning of the last look that still had all the CPUs: they went no sooner. `blind` is how long it had not looked
-    before it saw it: it may have been written so much sooner. They were there until `had_until`, and were gone by
+    before it saw it: it may have been written that much sooner. They were there until `had_until`, and were gone by
     `gone_at`.
     """
 
@@ -73,7 +73,7 @@ class Notice(NamedTuple):
 
     @property
     def is_kept(self) -> bool:
-        """Whether a workload that looks without a break would have seen what was promised."""
+        """Whether a workload that looks without a break would have seen the whole promised time."""
         return self.seconds + self.blind >= self.promised
 
 
@@ -85,8 +85,9 @@ class FollowLog(NamedTuple):
     acknowledged: tuple[Acknowledged, ...]
 
     def losses(self) -> list[tuple[Notice, ...]]:
-        """Of each loss of CPUs that were granted, all that was promised about it, in its order; nothing for one without
-        notice. What a container only shared is no loss."""
+        """Return, for each loss of granted CPUs, all promises about it, in order; none for a loss without notice.
+        Losing a shared CPU is no loss.
+        """
         found: list[tuple[Notice, ...]] = []
         granted = EMPTY
         for number, look in enumerate(self.looks):
@@ -94,13 +95,13 @@ class FollowLog(NamedTuple):
                 granted = EMPTY
             elif lost := (self.looks[number - 1].after - look.after) & granted:
                 found.append(_notices(self.looks[: number + 1], lost))
-            # Where it merely starts, unconfined yet, it has been granted nothing.
+            # Where it merely starts, not confined yet, it has been granted nothing.
             if look.sharing == "exclusive" and (look.settled or granted):
                 granted |= look.cpus & (look.desired | look.leaving)
         return found
 
     def untruths(self) -> list[str]:
-        """Each look in which a file named a CPU that the process did not have, or in which it ran where it may not."""
+        """Return each look in which a file named a CPU that the process lacked, or in which it ran where it may not."""
         found: list[str] = []
         for look in self.looks:
             had = look.before | look.after
@@ -115,7 +116,7 @@ class FollowLog(NamedTuple):
 
 
 def read_log(path: Path) -> FollowLog:
-    """What is in the file by now, but for half a line at the end."""
+    """Read the file so far, except an incomplete line at the end."""
     looks: list[Look] = []
     heard: list[Heard] = []
     acknowledged: list[Acknowledged] = []
@@ -136,10 +137,11 @@ def read_log(path: Path) -> FollowLog:
 
 
 def _notices(looks: Sequence[Look], lost: CPUSet) -> tuple[Notice, ...]:
-    """About the loss that the last of these looks found. Each file that told of it, with a number of its own, is a
-    promise, from when it was first seen."""
+    """Return the notices of the loss that the last of these looks found. Each generation that announced it is a
+    promise, from when it was first seen.
+    """
     *earlier, gone = looks
-    # Before the order leaves, the files name what stays, and nothing leaving.
+    # Before the order is sent, the files name what stays, and nothing as leaving.
     while earlier and not lost & earlier[-1].cpus:
         earlier.pop()
     first_seen: dict[int, Look] = {}

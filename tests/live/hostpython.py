@@ -1,4 +1,4 @@
-"""A container that runs this very Python, and this project: what it needs of the host is mounted where it is there."""
+"""A container that runs this very Python, and this project: the host's files are mounted at their own paths."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _SYSTEM: Final = (Path("/usr"), Path("/lib"), Path("/lib64"))
 
 
 def python() -> str:
-    """The interpreter's path, inside as outside."""
+    """The interpreter's path, inside and outside."""
     return sys.executable
 
 
 def mounts() -> list[str]:
-    """Binds, in the words of HostConfig: all read-only, and none below another."""
+    """Return binds, in the form of HostConfig: all read-only, and none below another."""
     wanted = {*_SYSTEM, Path(sys.base_prefix), Path(sys.prefix), ROOT, *map(Path, sys.path)}
     there = sorted(each for each in wanted if each.is_absolute() and each.is_dir())
     lone = [each for each in there if not any(other in each.parents for other in there)]
@@ -27,6 +27,6 @@ def mounts() -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """In which it finds its packages, as here."""
+    """Return the environment in which it finds its packages, as here."""
     paths = [each for each in sys.path if os.path.isabs(each) and os.path.isdir(each)]
     return {"PYTHONPATH": os.pathsep.join([str(ROOT), *paths]), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -1,4 +1,4 @@
-"""A tiny image for live tests, made from the static busybox of this machine: no registry is asked."""
+"""A tiny image for live tests, made from the static busybox of this machine, without any registry."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CURE: Final = "install a static busybox (Debian: apt-get install busybox-static
 
 
 def ensure_image(api: EngineApi) -> str:
-    """The name of the test image, imported into the engine if it is not there. Skips the test where it cannot be."""
+    """Return the name of the test image, imported into the engine if missing. Skips the test where that fails."""
     repository = f"{api.image_prefix}{NAME}"
     name = f"{repository}:{TAG}"
     if not api.has_image(name):
@@ -66,7 +66,7 @@ def _root_file_system() -> bytes:
 
 
 def _is_static(program: bytes) -> bool:
-    """Whether an ELF file asks for no dynamic linker (has no PT_INTERP program header). 64-bit files only."""
+    """Return whether an ELF file has no dynamic linker (no PT_INTERP program header). 64-bit files only."""
     if program[:5] != b"\x7fELF\x02":
         return False
     offset = int.from_bytes(program[32:40], "little")

@@ -1,4 +1,4 @@
-"""`cpuset-sidecar` with less patience for its engine, so that tests of an engine that hangs last seconds.
+"""`cpuset-sidecar` with shorter timeouts for its engine, so that tests of an engine that hangs last seconds.
 
 python -m tests.live.impatient run --config FILE
 """

@@ -1,8 +1,9 @@
 """The truth, from the kernel: where each container's processes may run. Independent of the sidecar's own reading.
 
-What counts is Cpus_allowed_list of the processes (proc_pid_status(5)). A container's cgroup is found by its id below
+The measure is Cpus_allowed_list of the processes (proc_pid_status(5)). A container's cgroup is found by its id below
 the cpuset hierarchy, v1 or v2. While a container starts, the first process in its cgroup is still the runtime's own,
-which runs nothing of the container and is put there before the cpuset is: it is told by its program, and left out.
+which runs nothing of the container and is put there before the cpuset is: it is recognised by its program, and left
+out.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Process(NamedTuple):
 
 
 class KernelView:
-    """Looks at containers by their full id. Paths are remembered, so that a look is a few small reads."""
+    """Looks at containers by their full id. It remembers paths, so that a look is a few small reads."""
 
     def __init__(self) -> None:
         first = _MOUNT / "cpuset"
@@ -42,7 +43,7 @@ class KernelView:
         self._known: dict[str, Path] = {}
 
     def processes(self, id: str) -> tuple[Process, ...]:
-        """Its living processes, without those of the runtime; none where it does not run."""
+        """Return its living processes, without those of the runtime; none if it does not run."""
         folder = self._folder(id)
         if folder is None:
             return ()
@@ -50,15 +51,17 @@ class KernelView:
         return tuple(each for each in found if each is not None)
 
     def allowed(self, id: str) -> CPUSet:
-        """All CPUs that any of its processes may run on; empty where none lives."""
+        """Return all CPUs that any of its processes may run on; empty if none lives."""
         return union(process.allowed for process in self.processes(id))
 
     def once_running(self, id: str) -> CPUSet:
-        """The same, as soon as one lives: an engine calls a container started just before its program is loaded."""
+        """Return the same, as soon as one lives: an engine calls a container started just before its program is
+        loaded.
+        """
         return eventually(lambda: self.allowed(id), f"a process of {id[:12]} lives")
 
     def cpuset(self, id: str) -> CPUSet | None:
-        """The CPUs in force in its cgroup; None where there is none, or none are set there."""
+        """Return the CPUs in force in its cgroup; None if there is no cgroup, or none are set there."""
         folder = self._folder(id)
         if folder is None:
             return None
@@ -68,12 +71,12 @@ class KernelView:
             return None
 
     def all_allowed(self, ids: Iterable[str]) -> dict[str, CPUSet]:
-        """`allowed` of each container that runs."""
+        """Return `allowed` of each container that runs."""
         found = {id: self.allowed(id) for id in ids}
         return {id: cpus for id, cpus in found.items() if cpus}
 
     def write_cpuset(self, id: str, cpus: CPUSet) -> bool:
-        """Change it behind the engine's back; False where that is not allowed."""
+        """Change it behind the engine's back; return False where that is not allowed."""
         folder = self._folder(id)
         try:
             if folder is not None:
@@ -86,7 +89,7 @@ class KernelView:
         return folder is not None
 
     def end(self, id: str) -> None:
-        """Kill all processes of a container whose engine is no more."""
+        """Kill all processes of a container whose engine is gone."""
         for process in self.processes(id):
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
@@ -111,12 +114,12 @@ class KernelView:
 
 
 def online() -> CPUSet:
-    """The machine's CPUs that are online."""
+    """Return the machine's online CPUs."""
     return CPUSet.parse(Path("/sys/devices/system/cpu/online").read_text())
 
 
 def allowed_of(status: str) -> CPUSet:
-    """Cpus_allowed_list in the text of a /proc/PID/status."""
+    """Return Cpus_allowed_list from the text of a /proc/PID/status."""
     for line in status.splitlines():
         if line.startswith("Cpus_allowed_list:"):
             return CPUSet.parse(line.partition(":")[2])
@@ -124,7 +127,7 @@ def allowed_of(status: str) -> CPUSet:
 
 
 def quota_of(pid: int) -> float | None:
-    """The CPUs' worth of time that the kernel gives the cgroup of a process; None without limit."""
+    """Return the CPUs' worth of time that the kernel gives the cgroup of a process; None without limit."""
     for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if "cpu" in controllers.split(","):
@@ -146,7 +149,7 @@ def _pids(folder: Path) -> list[int]:
 
 
 def _process(pid: int) -> Process | None:
-    """The program first: what is no runtime then, was the container's own when the CPUs were read."""
+    """Read the program first: if it is no runtime then, the CPUs read afterwards are the container's own."""
     try:
         program = os.readlink(f"/proc/{pid}/exe")
         status = Path(f"/proc/{pid}/status").read_text()

@@ -18,21 +18,21 @@ from typing import Final
 HOST: Final = "host"
 
 LANES: Final[Mapping[str, tuple[str, ...]]] = {
-    # They stop, kill or freeze the engine, or install a runtime in it.
+    # These stop, kill or freeze the engine, or install a runtime in it.
     "engine": (
         *("test_crash", "test_dynamic", "test_faults_engine", "test_faults_hang", "test_faults_socket"),
         *("test_strict", "test_strict_boot"),
     ),
-    # They share an engine that stays up.
+    # These share an engine that stays up.
     "stories": (
         *("test_astray", "test_daemon", "test_doctor", "test_dynamic_small", "test_faults_answers"),
         *("test_faults_crowd", "test_faults_names", "test_faults_projections", "test_faults_sidecars"),
         *("test_faults_state", "test_faults_workloads", "test_lifecycle", "test_placing", "test_shortage"),
     ),
-    # Those of the contract that run on Podman have this lane too.
+    # Contract tests on Podman have this lane too.
     "podman": ("test_podman", "test_strict_podman"),
     "swarm": ("test_swarm",),
-    # The engine that is found, without a sidecar; the contract on Docker has this lane too.
+    # The host's engine, without a sidecar; contract tests on Docker have this lane too.
     "contract": ("test_cgroups", "test_giant_label", "test_ground"),
     HOST: (
         *("test_faults_clock", "test_hotplug", "test_isolated", "test_late_cpus"),
@@ -59,7 +59,7 @@ def lanes_here() -> tuple[str, ...]:
 def room_on_host(folder: Path, *, is_alone: bool) -> Iterator[None]:
     """Run a block beside others, or alone; `folder` is shared by all workers.
 
-    One that waits to be alone is next: the others queue behind it.
+    A block that waits to be alone is next: the others queue behind it.
     """
     with open(folder / "queue.lock", "a") as queue, open(folder / "host.lock", "a") as host:
         fcntl.flock(queue, fcntl.LOCK_EX)

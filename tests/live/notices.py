@@ -1,4 +1,4 @@
-"""SampledNotices: whether every loss of CPUs was told before, for as long as was promised, as seen in samples."""
+"""SampledNotices: whether every loss of CPUs was announced, for as long as promised, as seen in samples."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Track:
 
 
 class SampledNotices:
-    """Feed it samples of containers, in their order."""
+    """Takes samples of containers, in their order."""
 
     def __init__(self) -> None:
         self.kept: list[float] = []
@@ -38,20 +38,21 @@ class SampledNotices:
         self._acknowledged: set[tuple[str, int]] = set()
 
     def touched(self, id: str) -> None:
-        """Somebody stops it, starts it, or does something like that. From any thread."""
+        """Record that a user stops it, starts it, or similar. From any thread."""
         self._touched_at[id] = time.monotonic()
 
     def acknowledged(self, id: str, generation: int) -> None:
-        """It says that it has left. From any thread, and before it says so."""
+        """Record that it acknowledges. From any thread, and before it does so."""
         self._acknowledged.add((id, generation))
 
     def ended(self, id: str) -> None:
-        """It does not run."""
+        """Record that it does not run."""
         self._tracks.pop(id, None)
 
     def sample(self, id: str, told: Projection | None, cpus: CPUSet, at: float) -> str:
-        """It runs on these CPUs and is told this (None: not certain), in a sample that began at this time. What is
-        wrong with that, or ""."""
+        """Record that it runs on these CPUs with this projection (None: not certain), in a sample that began at this
+        time. Return what is wrong with that, or "".
+        """
         track = self._tracks.setdefault(id, _Track())
         lost = track.had & track.granted - cpus
         found = self._judged(id, track, lost, at) if lost else ""
@@ -74,7 +75,7 @@ class SampledNotices:
 
     def _listen(self, track: _Track, told: Projection, at: float) -> None:
         track.notices.read(told, at, unsaid_at=track.told_at)
-        # Where a newcomer merely starts, unconfined yet, it has been granted nothing.
+        # Where a newcomer merely starts, not confined yet, it has been granted nothing.
         if told.sharing is Sharing.EXCLUSIVE and (told.settled or track.granted):
             track.granted |= told.cpus & (told.desired | told.leaving)
         track.told_at = at

@@ -1,8 +1,8 @@
-"""A Docker engine of the tests' own: a sidecar confines all containers of its engine, and this one may be killed.
+"""A Docker engine of the tests' own: a sidecar confines all containers of its engine, and tests may kill this one.
 
 A second `dockerd` runs well beside the system's when it has its own socket, folders and containerd namespace, and
-leaves the network alone: it gets a network namespace of its own, since an engine without a bridge deletes the bridge
-that it finds. That takes root and the program; where either is missing, tests that need it skip.
+leaves the network alone: it gets a network namespace of its own, since an engine without a bridge deletes an existing
+one. That needs root and the program; where either is missing, tests that need it skip.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STOP_SECONDS: Final = 60.0
 
 
 class NoPrivateEngine(Exception):
-    """Why there can be none here, as a sentence."""
+    """The reason why none can run here, as a sentence."""
 
 
 class PrivateEngine:
@@ -44,7 +44,7 @@ class PrivateEngine:
             raise NoPrivateEngine("an engine of the tests' own needs root")
         if shutil.which(self.program) is None:
             raise NoPrivateEngine(f"an engine of the tests' own needs the program {self.program}, which is not here")
-        # Not below pytest's folders: a socket's path has at most 107 characters.
+        # Not below pytest's folders: a socket's path is limited to 107 characters.
         self.folder = Path(tempfile.mkdtemp(prefix="cpuset-engine-"))
         self._namespace = f"cpuset-engine-{uuid.uuid4().hex[:8]}"
         self.socket_path = str(self.folder / "engine.sock")
@@ -54,7 +54,7 @@ class PrivateEngine:
         self._has_live_restore = False
 
     def start(self, *, live_restore: bool = False) -> None:
-        """Start it, and wait until it answers. NoPrivateEngine, with the end of its log, where it does not."""
+        """Start it, and wait until it answers. Raises NoPrivateEngine, with the end of its log, if it does not."""
         command = [
             *("unshare", "--net", "dockerd", "-H", f"unix://{self.socket_path}", "-p", f"{self.folder}/pid"),
             *("--data-root", f"{self.folder}/data", "--exec-root", f"{self.folder}/exec"),
@@ -67,7 +67,7 @@ class PrivateEngine:
 
     @property
     def is_as_new(self) -> bool:
-        """Whether it runs as by its first `start`: without live-restore, and not on what a killed one left."""
+        """Whether it runs as after its first `start`: without live-restore, and not on what a killed one left."""
         is_running = self._process is not None and self._process.poll() is None
         return is_running and not self._has_live_restore and not self._was_killed
 
@@ -82,22 +82,22 @@ class PrivateEngine:
             raise NoPrivateEngine(f"{self.program} ended with {self._process.returncode}: {self._end_of_log()}")
 
     def stop(self) -> None:
-        """SIGTERM, and wait for the end. Containers stop, unless it runs with live-restore."""
+        """Send SIGTERM, and wait for the end. Containers stop, unless it runs with live-restore."""
         self._end(signal.SIGTERM)
         self._was_killed = False
 
     def kill(self) -> None:
-        """SIGKILL. Containers run on; the next engine re-attaches them with live-restore, or else kills them."""
+        """Send SIGKILL. Containers run on; the next engine re-attaches them with live-restore, or else kills them."""
         self._was_killed = True
         self._end(signal.SIGKILL)
 
     def freeze(self) -> None:
-        """SIGSTOP: it accepts connections, and answers nobody until `thaw`. Containers run on."""
+        """Send SIGSTOP: it accepts connections, but sends no answer until `thaw`. Containers run on."""
         self._send(signal.SIGSTOP)
         eventually(self._is_frozen, "each thread of the engine stopped")
 
     def thaw(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self._send(signal.SIGCONT)
 
     def close(self) -> None:
@@ -112,14 +112,16 @@ class PrivateEngine:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _configuration(self, live_restore: bool) -> Path:
-        """The system's own configuration file is not for this one; what a test has set in its own stays."""
+        """Write its own configuration, without the system's; a test's settings in it stay."""
         path = self.folder / "daemon.json"
         settings = json.loads(path.read_text()) if path.exists() else {}
         path.write_text(json.dumps({**settings, "live-restore": live_restore}))
         return path
 
     def _is_frozen(self) -> bool:
-        """A thread that waits for a CPU stops only when it has one, and meanwhile another may serve a request."""
+        """Return whether all threads have stopped: one that waits for a CPU stops only when it has one, and another may
+        serve a request meanwhile.
+        """
         if self._process is None or self._process.poll() is not None:
             return True
         try:
@@ -135,14 +137,16 @@ class PrivateEngine:
     def _end(self, number: signal.Signals) -> None:
         if self._process is None or self._process.poll() is not None:
             return
-        # One that is frozen hears nothing else.
+        # A frozen process handles no other signal.
         self._process.send_signal(signal.SIGCONT)
         self._process.send_signal(number)
         self._process.wait(_STOP_SECONDS)
         self._await_children()
 
     def _await_children(self) -> None:
-        """Its own containerd dies with it, a moment later; an engine that starts meanwhile takes it for alive."""
+        """Wait for its own containerd, which dies a moment later: an engine that starts meanwhile takes it for
+        alive.
+        """
         note = self.folder / "exec/containerd/containerd.pid"
         with contextlib.suppress(FileNotFoundError):
             dying = Path(f"/proc/{int(note.read_text())}")
@@ -163,7 +167,7 @@ class PrivateEngine:
         return " | ".join(lines[-3:])[-600:]
 
     def _end_what_was_left(self) -> None:
-        """An engine that did not come back leaves containers behind, each with a process that watches it."""
+        """End the containers, each with a process that watches it, that a dead engine left behind."""
         kernel = KernelView()
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError, ValueError):
@@ -173,14 +177,14 @@ class PrivateEngine:
                     kernel.end(words[words.index("-id") + 1])
 
     def _unmount(self) -> None:
-        """An engine that was killed leaves mounts behind."""
+        """Unmount what a killed engine left."""
         points = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
         for point in sorted((each for each in points if each.startswith(f"{self.folder}/")), reverse=True):
             subprocess.run(["umount", "-l", point], check=False, capture_output=True)
 
 
 def _is_dead(process: Path) -> bool:
-    """Whether it ended, and only waits for whoever started it to notice."""
+    """Return whether it ended, and is only not reaped by its parent yet."""
     try:
         return "\nState:\tZ" in (process / "status").read_text()
     except OSError:
@@ -192,7 +196,7 @@ P = TypeVar("P", bound="PrivateEngine")
 
 @contextmanager
 def opened(make: Callable[[], P]) -> Iterator[P | str]:
-    """An engine that runs for the length of the block, or the reason why there is none."""
+    """Run an engine for the length of the block; yields it, or the reason why there is none."""
     try:
         engine = running(make())
     except NoPrivateEngine as error:
@@ -205,7 +209,7 @@ def opened(make: Callable[[], P]) -> Iterator[P | str]:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """A worker that is told to end is sent SIGINT again after five seconds: it is ending already."""
+    """Ignore SIGINT: a worker that is told to end gets it again after five seconds, and is ending already."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
@@ -214,7 +218,7 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def running(engine: P) -> P:
-    """The engine, started. NoPrivateEngine."""
+    """Return the engine, started. Raises NoPrivateEngine."""
     try:
         engine.start()
     except NoPrivateEngine:

@@ -1,8 +1,8 @@
-"""A Podman of the tests' own, and which engine live tests are to run on.
+"""A Podman of the tests' own, and the choice of the engine for live tests.
 
-CPUSET_TESTS_ENGINE says it: `docker`, `podman`, or nothing for Docker as it is found. Podman has no daemon: its service
-is a process that answers, and containers outlive it. It gets folders of its own, and on hosts that still have cgroup v1
-the runtime runc, since crun refuses them. Ulimits are those of this process: more may not be allowed here.
+CPUSET_TESTS_ENGINE sets it: `docker`, `podman`, or empty for the host's Docker. Podman has no daemon: its service is a
+process that answers, and containers outlive it. It gets folders of its own, and on hosts that still have cgroup v1 the
+runtime runc, since crun refuses them. Ulimits are those of this process: more may not be allowed here.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ runtime = "{runtime}"
 
 
 def asked_engine() -> str:
-    """Which engine of their own the tests are to run on; "" where that is not said."""
+    """Return the engine that the tests must run privately; "" if none is set."""
     return os.environ.get(_VARIABLE, "")
 
 
 def private_kind() -> type[PrivateEngine]:
-    """What a private engine is to be, by what is asked for."""
+    """Return the kind of a private engine, by that setting."""
     return PrivatePodman if asked_engine() == "podman" else PrivateEngine
 
 
@@ -64,17 +64,17 @@ class PrivatePodman(PrivateEngine):
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the command needs to see this Podman's configuration and nobody else's."""
+        """Return the environment in which the command sees only this Podman's configuration."""
         return {**os.environ, "CONTAINERS_CONF": str(self.configuration)}
 
     @property
     def command(self) -> tuple[str, ...]:
-        """The command, without service, on the same containers."""
+        """Return the command, without service, on the same containers."""
         folders = ("--root", f"{self.folder}/root", "--runroot", f"{self.folder}/run", "--tmpdir", f"{self.folder}/tmp")
         return ("podman", *folders, "--storage-driver", "vfs")
 
     def run(self, *words: str) -> str:
-        """Run the command, without service; what it wrote."""
+        """Run the command, without service; return its output."""
         done = subprocess.run(
             [*self.command, *words], env=self.environment, capture_output=True, text=True, check=False, timeout=120
         )
@@ -82,7 +82,7 @@ class PrivatePodman(PrivateEngine):
         return done.stdout
 
     def start(self, *, live_restore: bool = False) -> None:
-        """Start its service, and wait until it answers. Containers outlive it in any case."""
+        """Start its service, and wait until it answers. Containers survive it in any case."""
         del live_restore
         service = (*self.command, "system", "service", "--time=0", f"unix://{self.socket_path}")
         self._run_until_it_answers(service, self.environment)
@@ -95,10 +95,10 @@ class PrivatePodman(PrivateEngine):
         super().close()
 
     def _await_children(self) -> None:
-        """It has none that end with it."""
+        """Do nothing: no children end with it."""
 
     def _end_what_was_left(self) -> None:
-        """Containers that could not be removed: their watchers name this folder."""
+        """End containers that could not be removed: their watchers name this folder."""
         kernel = KernelView()
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError, ValueError):

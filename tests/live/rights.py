@@ -1,4 +1,4 @@
-"""What live tests may do to the host only where somebody gave them the right: take its CPUs offline."""
+"""What live tests may do to the host only with explicit permission: take its CPUs offline."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CPU: Final = Path("/sys/devices/system/cpu")
 
 @contextmanager
 def offline(cpus: CPUSet) -> Iterator[None]:
-    """Without these CPUs for the length of the block."""
+    """Take these CPUs offline for the length of the block."""
     take_offline(cpus)
     try:
         yield
@@ -29,12 +29,12 @@ def offline(cpus: CPUSet) -> Iterator[None]:
 
 
 def take_offline(cpus: CPUSet) -> float:
-    """Take CPUs offline; when the last was gone, by time.monotonic()."""
+    """Take CPUs offline; return when the last was gone, by time.monotonic()."""
     return _switch(cpus, "0")
 
 
 def bring_online(cpus: CPUSet) -> float:
-    """Bring CPUs back; when the last was there."""
+    """Bring CPUs back; return when the last was back."""
     return _switch(cpus, "1")
 
 

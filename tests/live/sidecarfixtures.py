@@ -1,4 +1,4 @@
-"""Fixtures of live tests that run a sidecar: an engine that it may have for itself, workloads, and the daemon."""
+"""Fixtures of live tests that run a sidecar: an engine, of its own if possible, workloads, and the daemon."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.live.sidecarprocess import SidecarProcess, all_but
 
 
 class Ground(msgspec.Struct, frozen=True):
-    """The engine under test. Where it is not private, a sidecar must leave everybody else's containers alone."""
+    """The engine under test. If it is not private, a sidecar must leave other users' containers alone."""
 
     api: EngineApi
     image: str
@@ -29,21 +29,21 @@ class Ground(msgspec.Struct, frozen=True):
 
 @pytest.fixture(scope="session")
 def private_engine() -> Iterator[PrivateEngine | str]:
-    """An engine of the tests' own, or the reason why there is none."""
+    """Yield an engine of the tests' own, or the reason why there is none."""
     with opened(private_kind()) as engine:
         yield engine
 
 
 @pytest.fixture
 def own_engine(private_engine: PrivateEngine | str) -> Iterator[PrivateEngine]:
-    """An engine that the test may restart and kill; skips, saying why, where there is none."""
+    """Yield an engine that the test may restart and kill; skip with the reason if there is none."""
     if isinstance(private_engine, str):
         pytest.skip(private_engine)
     yield private_engine
     if not private_engine.is_as_new:
         private_engine.stop()
         private_engine.start()
-    # An engine that was killed while it removed a container leaves it half-removed: not for the next test.
+    # An engine that was killed while it removed a container leaves it half-removed: unfit for the next test.
     for each in private_engine.api.ask("GET", "containers/json", all="1"):
         with suppress(ApiError):
             private_engine.api.remove(each["Id"])
@@ -51,7 +51,7 @@ def own_engine(private_engine: PrivateEngine | str) -> Iterator[PrivateEngine]:
 
 @pytest.fixture(scope="session")
 def ground(private_engine: PrivateEngine | str, request: pytest.FixtureRequest) -> Ground:
-    """The private engine; else the one that is found, where all containers but the tests' own are left alone."""
+    """Return the private engine; else the host's, where all containers but the tests' own are left alone."""
     if len(online()) < 2:
         pytest.skip("a machine with one CPU has none to give")
     if find_hierarchy() is None:
@@ -64,7 +64,7 @@ def ground(private_engine: PrivateEngine | str, request: pytest.FixtureRequest) 
 
 @pytest.fixture
 def workloads(ground: Ground) -> Iterator[Containers]:
-    """Makes containers on the engine under test, and removes them at the end of the test."""
+    """Yield a maker of containers on the engine under test, and remove them at the end of the test."""
     made = Containers(ground.api, ground.image)
     yield made
     made.remove_all()
@@ -72,7 +72,7 @@ def workloads(ground: Ground) -> Iterator[Containers]:
 
 @pytest.fixture
 def sidecar(ground: Ground, workloads: Containers, tmp_path: Path) -> Iterator[SidecarProcess]:
-    """A daemon that is configured and not started; killed at the end, before the containers are removed."""
+    """Yield a daemon that is configured and not started; killed at the end, before the containers are removed."""
     unmanaged = () if ground.is_private else all_but(workloads.prefix)
     process = SidecarProcess(tmp_path, ground.api.socket_path, unmanaged)
     yield process
@@ -81,12 +81,12 @@ def sidecar(ground: Ground, workloads: Containers, tmp_path: Path) -> Iterator[S
 
 @pytest.fixture
 def running(sidecar: SidecarProcess) -> SidecarProcess:
-    """A daemon that is ready."""
+    """Return a daemon that is ready."""
     sidecar.start()
     return sidecar
 
 
 @pytest.fixture
 def kernel() -> KernelView:
-    """The kernel's word."""
+    """Return the kernel's view."""
     return KernelView()

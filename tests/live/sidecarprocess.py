@@ -1,4 +1,4 @@
-"""The daemon as a real process: configured, started, killed, stopped, and read as anybody could read it."""
+"""The daemon as a real process: configured, started, killed, stopped, and read through its public files."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class SidecarProcess:
         (self.folder / "sidecar.toml").write_text("".join(lines))
 
     def start(self, *, until_ready: bool = True) -> None:
-        """Start it, and mostly wait until it is ready and has told everybody."""
+        """Start it, and by default wait until it is ready and has written all projections."""
         self.configure()
         self._starts += 1
         with open(self._log_path, "wb") as log:
@@ -84,7 +84,7 @@ class SidecarProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process lives."""
+        """Return whether the process lives."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -94,31 +94,31 @@ class SidecarProcess:
         return self._process.pid
 
     def freeze(self) -> None:
-        """SIGSTOP: it lives, and does nothing until `thaw`."""
+        """Send SIGSTOP: it lives, and does nothing until `thaw`."""
         self._send(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self._send(signal.SIGCONT)
 
     def kill(self) -> None:
-        """SIGKILL, at any moment. Nothing happens if it is not there."""
+        """Send SIGKILL, at any moment. Do nothing if it does not run."""
         self._send(signal.SIGKILL)
         if self._process is not None:
             self._process.wait(30)
 
     def terminate(self) -> int:
-        """SIGTERM, and its exit code."""
+        """Send SIGTERM; return its exit code."""
         self._send(signal.SIGTERM)
         assert self._process is not None
         return self._process.wait(30)
 
     def hang_up(self) -> None:
-        """SIGHUP."""
+        """Send SIGHUP."""
         self._send(signal.SIGHUP)
 
     def reload(self) -> None:
-        """SIGHUP, and wait until it has read the configuration again."""
+        """Send SIGHUP, and wait until it has read the configuration again."""
         before = self.log().count("configuration reloaded")
         self._send(signal.SIGHUP)
         eventually(lambda: self.log().count("configuration reloaded") > before, "it was read again")
@@ -132,18 +132,18 @@ class SidecarProcess:
         )
 
     def status(self) -> Status:
-        """The status document."""
+        """Return the status document."""
         return read_status(self.state_dir)
 
     def container(self, id: str) -> ContainerStatus | None:
-        """What the status says of one container."""
+        """Return the status of one container."""
         try:
             return next((each for each in self.status().containers if each.id == id), None)
         except StateError:
             return None
 
     def until(self, id: str, check: Callable[[ContainerStatus], object], what: str) -> ContainerStatus:
-        """Wait until the status says so of a container; what it says then."""
+        """Wait until the status of a container fulfils the condition; return it."""
 
         def look() -> ContainerStatus | None:
             found = self.container(id)
@@ -155,7 +155,7 @@ class SidecarProcess:
             raise AssertionError(f"{error}\nstatus: {self.container(id)}\nlog: {self.log()[-3000:]}") from None
 
     def until_quiet(self) -> Status:
-        """Wait until everybody is where they should be and nothing is on its way; the status then."""
+        """Wait until every container is where it should be and no order is outstanding; return the status."""
 
         def look() -> Status | None:
             found = self.status()
@@ -168,34 +168,34 @@ class SidecarProcess:
             raise AssertionError(f"{error}\nnot settled: {restless}\nlog: {self.log()[-3000:]}") from None
 
     def projection(self, id: str) -> Projection | None:
-        """What a container is told; None where it is told nothing."""
+        """Return the projection of a container; None if there is none."""
         try:
             return read_projection(self.projections / "by-id" / id[:12])
         except StateError:
             return None
 
     def books(self) -> State:
-        """The checkpoint. StateError if it is not whole."""
+        """Read the checkpoint. StateError if it is not complete."""
         try:
             content = (self.state_dir / CHECKPOINT).read_bytes()
         except FileNotFoundError:
-            # Between two renames the books before are the newest.
+            # Between two renames the previous State is the newest.
             content = (self.state_dir / PREVIOUS).read_bytes()
         return decode_checkpoint(content)
 
     def journal(self) -> list[object]:
-        """All lines of the journal's present file. StateError if one is not whole."""
+        """Return all lines of the journal's present file. StateError if one is incomplete."""
         return list(read_journal(self.state_dir / "journal.jsonl"))
 
     def log(self) -> str:
-        """What this start has logged."""
+        """Return the log of this start."""
         try:
             return self._log_path.read_text(errors="replace")
         except FileNotFoundError:
             return ""
 
     def logged(self) -> list[Mapping[str, Any]]:
-        """The lines of the log, but for half a one at the end."""
+        """Return the lines of the log, except an incomplete one at the end."""
         return [
             json.loads(line)
             for line in self.log().splitlines(keepends=True)
@@ -203,7 +203,7 @@ class SidecarProcess:
         ]
 
     def has_logged(self, message: str) -> bool:
-        """Whether this start has logged a line that begins so."""
+        """Return whether this start has logged a line that begins so."""
         return any(line["message"].startswith(message) for line in self.logged())
 
     @property
@@ -219,12 +219,12 @@ class SidecarProcess:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what would configure a sidecar."""
+    """Return our environment, without variables that would configure a sidecar."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith((PREFIX, "DOCKER_"))}
     return kept | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
 
 
 def all_but(prefix: str) -> tuple[str, ...]:
-    """Name patterns for every container whose name does not begin so: on an engine that is not only the tests' own."""
+    """Return name patterns for every container whose name does not begin so: for an engine that the tests share."""
     cut = [prefix[:length] for length in range(len(prefix))]
     return (*(f"{start}[!{prefix[len(start)]}]*" for start in cut), *(start for start in cut if start))

@@ -1,4 +1,4 @@
-"""Small file systems of their own below a path: one to be filled up, and one that breaks, and is made well again."""
+"""Small file systems of their own below a path: one that can be filled, and one that breaks and is repaired."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class SmallDisk:
         self._size = size
 
     def mount(self) -> None:
-        """Make it. Skips the test where that is not allowed."""
+        """Mount it. Skips the test where that is not allowed."""
         self.path.mkdir(parents=True, exist_ok=True)
         _run_or_skip("mount", "-t", "tmpfs", "-o", f"size={self._size},mode=700", "cpuset-test", str(self.path))
 
     def unmount(self) -> None:
-        """Take it away, whoever uses it."""
+        """Unmount it, even in use."""
         subprocess.run(["umount", "-l", str(self.path)], check=False, capture_output=True)
 
     def fill(self) -> None:
@@ -38,12 +38,12 @@ class SmallDisk:
                 filler.write(b"\\0" * 4096)
 
     def free(self) -> None:
-        """Give the room back."""
+        """Free the room again."""
         (self.path / _FILLER).unlink(missing_ok=True)
 
 
 class BreakingDisk:
-    """An ext4 in a file, mounted at `path`. Whoever has files open there has them open on a broken disk, too."""
+    """An ext4 in a file, mounted at `path`. Files that are open there stay open on a broken disk, too."""
 
     def __init__(self, path: Path, image: Path) -> None:
         self.path = path
@@ -58,20 +58,20 @@ class BreakingDisk:
         self._mount()
 
     def break_down(self) -> None:
-        """An error is found in it, as on a disk that dies: the kernel makes it read-only, with all that is open."""
+        """Mark an error in it, as on a dying disk: the kernel makes it read-only, with all open files."""
         device = subprocess.run(
             ["findmnt", "-no", "SOURCE", str(self.path)], check=True, capture_output=True, text=True
         ).stdout.strip()
         (Path("/sys/fs/ext4") / Path(device).name / "trigger_fs_error").write_text("1")
 
     def repair(self) -> None:
-        """Check it, and mount it anew: nobody may use it."""
+        """Check it, and mount it again: it must not be in use."""
         subprocess.run(["umount", str(self.path)], check=True, capture_output=True)
         subprocess.run(["e2fsck", "-fy", str(self._image)], check=False, capture_output=True)
         self._mount()
 
     def unmount(self) -> None:
-        """Take it away, whoever uses it."""
+        """Unmount it, even in use."""
         subprocess.run(["umount", "-l", str(self.path)], check=False, capture_output=True)
 
     def _mount(self) -> None:
@@ -90,7 +90,7 @@ def _run_or_skip(*command: str) -> None:
 
 @contextmanager
 def small_disk(path: Path, size: str = "1m") -> Iterator[SmallDisk]:
-    """One for the length of the block."""
+    """Provide one for the length of the block."""
     if os.geteuid() != 0:
         pytest.skip("mounting a file system needs root")
     disk = SmallDisk(path, size)
@@ -103,7 +103,7 @@ def small_disk(path: Path, size: str = "1m") -> Iterator[SmallDisk]:
 
 @contextmanager
 def breaking_disk(path: Path, image: Path) -> Iterator[BreakingDisk]:
-    """One for the length of the block."""
+    """Provide one for the length of the block."""
     if os.geteuid() != 0:
         pytest.skip("mounting a file system needs root")
     disk = BreakingDisk(path, image)

@@ -1,4 +1,4 @@
-"""A sidecar with the dynamic policy and four CPUs to give, and containers that write down what becomes of them."""
+"""A sidecar with the dynamic policy and four CPUs to grant, and containers that record what happens to them."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ class Followed:
         self._expected: set[CPUSet] = set()
 
     def log(self) -> FollowLog:
-        """All that it wrote."""
+        """Return all that it wrote."""
         return read_log(self._path)
 
     def until(self, check: Callable[[Look], object], what: str) -> Look:
-        """Wait until its last look is so; that look."""
+        """Wait until its last look fulfils the condition; return that look."""
         return self._found(lambda looks: next(filter(check, looks[-1:]), None), what)
 
     def until_ever(self, check: Callable[[Look], object], what: str) -> Look:
-        """Wait until any of its looks is so; the first such."""
+        """Wait until any of its looks fulfils the condition; return the first such."""
         return self._found(lambda looks: next(filter(check, looks), None), what)
 
     def _found(self, find: Callable[[Sequence[Look]], Look | None], what: str) -> Look:
@@ -56,18 +56,18 @@ class Followed:
             raise AssertionError(f"{error}; it last saw {self.log().looks[-1:]}") from None
 
     def until_on(self, count: int) -> Look:
-        """Wait until it has so many CPUs, is settled, and none of them leaves."""
+        """Wait until it has this many CPUs, is settled, and none of them leaves."""
         return self.until(
             lambda look: look.settled and not look.leaving and len(look.cpus) == len(look.after) == count,
             f"{count} CPUs",
         )
 
     def be_busy(self, count: int) -> None:
-        """Have so many of its children use a CPU each, if they can."""
+        """Make this many of its children use a CPU each, if they can."""
         Path(f"{self._path}.busy").write_text(str(count))
 
     def unkept(self) -> list[str]:
-        """Each loss of CPUs without the notice that was promised, but for what it acknowledged."""
+        """Return each loss of CPUs without the promised notice, except acknowledged ones."""
         log = self.log()
         own_word = {each.acknowledged for each in log.acknowledged}
         found: list[str] = []
@@ -79,14 +79,14 @@ class Followed:
         return found
 
     def figures(self) -> list[str]:
-        """What there is to tell of its losses, for people."""
+        """Return figures of its losses, for people."""
         log = self.log()
         acknowledged = {each.acknowledged: each.at for each in log.acknowledged}
         return [_figure(self.name, each, acknowledged.get(each.generation)) for loss in log.losses() for each in loss]
 
 
 class Stage:
-    """What a story needs. `sidecar` is started; everything that is made here is watched until `close`."""
+    """The parts of a story. `sidecar` is started; everything that is created here is watched until `close`."""
 
     def __init__(
         self, sidecar: SidecarProcess, workloads: Containers, folder: Path, *, grantable: CPUSet = FOUR
@@ -98,7 +98,7 @@ class Stage:
         self._watcher = Watcher(sidecar.projections)
         self._followed: list[Followed] = []
         folder.mkdir()
-        # Lingering long: an engine may take a while from making a container to starting it.
+        # A long linger: an engine may take a while between creating a container and starting it.
         sidecar.configure(policy="dynamic", reserved=str(online() - grantable), cooldown="0s", linger="1m")
 
     def open(self) -> None:
@@ -107,7 +107,7 @@ class Stage:
         self._watcher.start()
 
     def close(self) -> list[str]:
-        """End the watching. What was wrong, of all that the watcher and the followers saw."""
+        """End the watching; return what was wrong, of all that the watcher and the followers saw."""
         self._watcher.stop()
         found = list(self._watcher.violations)
         for each in self._followed:
@@ -115,11 +115,11 @@ class Stage:
         return found
 
     def figures(self) -> list[str]:
-        """What there is to tell, for people."""
+        """Return the figures, for people."""
         return [line for each in self._followed for line in each.figures()]
 
     def run(self, name: str, *command: str, cpus: str = "", **host: Any) -> str:
-        """A container that follows nothing; exclusive if it asks for CPUs. Its id."""
+        """Run a container that does not follow, exclusive if it asks for CPUs; return its id."""
         labels = {"cpuset.exclusive": cpus} if cpus else {}
         id = self.workloads.create(name, *(command or SLEEP), labels=labels, **host)
         self._watcher.watch(id)
@@ -127,8 +127,9 @@ class Stage:
         return id
 
     def wrap(self, name: str, *command: str, labels: Mapping[str, str]) -> str:
-        """A container with a program that is run by `cpuset-sidecar exec`. Its id. It is not watched: what it moves to
-        by itself is less than what it is told."""
+        """Run a container whose program is started by `cpuset-sidecar exec`; return its id. It is not watched: it moves
+        to fewer CPUs than its projection names.
+        """
         full_name, told = self._directory(name)
         variables = {**hostpython.environment(), "CPUSET_SIDECAR_DIR": str(told)}
         settings = [f"{key}={value}" for key, value in variables.items()]
@@ -142,7 +143,7 @@ class Stage:
         return id
 
     def follow(self, name: str, *arguments: str, labels: Mapping[str, str]) -> Followed:
-        """A container that follows, with its own directory mounted writable."""
+        """Run a container that follows, with its own directory mounted writable."""
         full_name, told = self._directory(name)
         log = self._folder / f"{name}.log"
         id = self.workloads.create(
@@ -158,25 +159,25 @@ class Stage:
         return self._followed[-1]
 
     def _directory(self, name: str) -> tuple[str, Path]:
-        """A container's name, and its projection directory, there before it is."""
+        """Return a container's name, and its projection directory, which exists before the container."""
         full_name = f"{self.workloads.prefix}-{name}"
         told = self.sidecar.projections / "by-name" / full_name
         told.mkdir(parents=True)
         return full_name, told
 
     def remove(self, id: str) -> None:
-        """Remove a container that runs."""
+        """Remove a running container."""
         self._watcher.forget(id)
         self.workloads.api.remove(id)
 
     def until_alone(self, id: str) -> CPUSet:
-        """Wait until a container is alone on its CPUs; these."""
+        """Wait until a container is alone on its CPUs; return these."""
         found = self.sidecar.until(id, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
         assert self.kernel.allowed(id) == found.cpus
         return found.cpus
 
     def counted(self) -> tuple[int, int]:
-        """Takes that were forced, and that were acknowledged, as the metrics say."""
+        """Return the number of forced and of acknowledged takes, from the metrics."""
         lines = dict(
             line.rsplit(" ", 1)
             for line in ask(self.sidecar.state_dir, "GET", "/metrics").splitlines()
@@ -187,7 +188,7 @@ class Stage:
 
 
 def ask(state_dir: Path, method: str, route: str, body: str = "") -> str:
-    """The daemon's answer over its socket, whatever its status. OSError where there is no daemon."""
+    """Return the daemon's answer over its socket, whatever its status. OSError if there is no daemon."""
     connection = http.client.HTTPConnection("localhost", timeout=60)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
         made.settimeout(60)

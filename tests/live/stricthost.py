@@ -41,7 +41,7 @@ def install(engine: PrivateEngine, folder: Path, *words: str, state: str = "stat
 
 
 class Docker:
-    """Docker's own client, since what matters is what people read. Its containers are removed in the end."""
+    """Docker's own client, since its output for people is what matters. Its containers are removed in the end."""
 
     def __init__(self, api: EngineApi, image: str, prefix: str) -> None:
         self.api = api
@@ -52,37 +52,37 @@ class Docker:
     def run(
         self, name: str, *words: str, runtime: str = RUNTIME, exclusive: int = 0, options: tuple[str, ...] = ()
     ) -> subprocess.CompletedProcess[str]:
-        """`docker run`, detached unless `options` say otherwise."""
+        """Call `docker run`, detached unless `options` differ."""
         labels = ("--label", f"cpuset.exclusive={exclusive}") if exclusive else ()
         return self.call("run", *self._usual(name, runtime), *labels, *options, self._image, *words)
 
     def begin(self, name: str, *words: str, exclusive: int = 0) -> subprocess.Popen[str]:
-        """The same, not waited for."""
+        """Start the same, without waiting."""
         labels = ("--label", f"cpuset.exclusive={exclusive}") if exclusive else ()
         command = ["docker", "run", *self._usual(name, RUNTIME), "-d", *labels, self._image, *words]
         pipe = subprocess.PIPE
         return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=self._environment())
 
     def call(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Any other command."""
+        """Call any other command."""
         return subprocess.run(
             ["docker", *words], capture_output=True, text=True, timeout=120, check=False, env=self._environment()
         )
 
     def inspect(self, name: str) -> Any:
-        """The engine's JSON about one of ours."""
+        """Return the engine's JSON about one of our containers."""
         return self.api.inspect(f"{self._prefix}-{name}")
 
     def full(self, name: str) -> str:
-        """The name that a container of ours has on the engine."""
+        """Return the name of our container on the engine."""
         return f"{self._prefix}-{name}"
 
     def logs(self, name: str) -> list[str]:
-        """What it printed."""
+        """Return what it printed."""
         return self.call("logs", self.full(name)).stdout.splitlines()
 
     def remove_all(self) -> None:
-        """Remove all that was made."""
+        """Remove all that was created."""
         if self.made:
             self.call("rm", "--force", "--volumes", *self.made)
 
@@ -98,7 +98,7 @@ class Docker:
 def docker(
     private_engine: PrivateEngine | str, ground: Ground, sidecar: SidecarProcess, tmp_path: Path
 ) -> Iterator[Docker]:
-    """Docker's client on an engine with the strict runtime, and a sidecar that is not started."""
+    """Yield Docker's client on an engine with the strict runtime, and a sidecar that is not started."""
     if isinstance(private_engine, str) or private_engine.program != "dockerd":
         pytest.skip("the strict start is set up on a Docker engine of the tests' own only")
     if subprocess.run(["docker", "version"], capture_output=True, check=False).returncode not in (0, 1):
@@ -116,6 +116,6 @@ def shell(docker: Docker, name: str, script: str, **more: object) -> subprocess.
 
 
 def first_cpus(docker: Docker, name: str) -> list[CPUSet]:
-    """Where each start of a container began."""
+    """Return the CPUs on which each start of a container began."""
     lines = eventually(lambda: [line for line in docker.logs(name) if line.startswith("Cpus")], "it printed its CPUs")
     return [CPUSet.parse(line.split()[1]) for line in lines]

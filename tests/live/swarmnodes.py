@@ -3,10 +3,10 @@
 Every node is a `dockerd` of its own in namespaces for network, host name and mounts, which a sleeping process keeps; a
 further one has the bridge. Nothing of the machine's own is touched, and all of it is gone with these processes. Tasks
 use the host's network, which is the node's namespace: overlay networks would need kernel modules. The image is named
-after a registry at which nobody listens, so that a node that asks there is refused at once, and takes what it has.
+after a registry that does not exist, so that a node's request there is refused at once, and it uses its local copy.
 Every node sees its own folder at `HOME`: a service that mounts the engine's socket names one path for all nodes.
 
-The nodes share the machine's CPUs, and each believes that they are its own: what one node gives away, so do others.
+The nodes share the machine's CPUs, and each treats them as its own: several nodes may grant the same CPU.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class Room:
         self.pid = self._keeper.pid
 
     def entered(self, *command: str) -> list[str]:
-        """This command, inside."""
+        """Return this command, run inside."""
         return ["nsenter", "--target", str(self.pid), "--net", "--uts", "--mount", *command]
 
     def do(self, *command: str) -> None:
-        """Run this command inside. NoPrivateEngine where that does not work."""
+        """Run this command inside. Raises NoPrivateEngine where that does not work."""
         done = subprocess.run(self.entered(*command), capture_output=True, text=True, check=False)
         if done.returncode:
             raise NoPrivateEngine(f"{' '.join(command)}: {done.stderr.strip()}")
@@ -106,16 +106,16 @@ class Node(PrivateEngine):
         self._run_until_it_answers(self.room.entered(*command))
 
     def close(self) -> None:
-        """As for any private engine; its network goes, too."""
+        """Close it like any private engine, and remove its network."""
         super().close()
         self.room.close()
 
     def advertised(self) -> Any:
-        """What the engine itself says that it advertises."""
+        """Return what the engine itself reports as advertised."""
         return self.api.ask("GET", "info").get("GenericResources")
 
     def tasks(self, *, running_only: bool = True) -> list[str]:
-        """The full ids of the containers that are tasks of the swarm here, oldest first."""
+        """Return the full ids of the containers that are tasks of the swarm here, oldest first."""
         filters = {"label": [TASK_LABEL]} | ({"status": ["running"]} if running_only else {})
         found = self.api.ask("GET", "containers/json", all="1", filters=json.dumps(filters))
         return [each["Id"] for each in sorted(found, key=lambda each: each["Created"])]
@@ -162,19 +162,19 @@ class Swarm:
         eventually(lambda: self.are_ready(), "all nodes are ready", seconds=60)
 
     def are_ready(self) -> bool:
-        """Whether the manager calls every node ready."""
+        """Return whether the manager calls every node ready."""
         told = self.manager.api.ask("GET", "nodes")
         return len(told) == len(self.nodes) and all(each["Status"]["State"] == "ready" for each in told)
 
     def bring_image(self) -> str:
-        """Give every node the test image under a name that no registry serves; that name."""
+        """Give every node the test image under a name that no registry serves; return that name."""
         for node in self.nodes:
             made = ensure_image(node.api)
             node.api.ask("POST", f"images/{made}/tag", repo=IMAGE, tag=TAG)
         return f"{IMAGE}:{TAG}"
 
     def resources(self) -> dict[str, int]:
-        """How many exclusive CPUs the scheduler knows of on each node, by the node's name."""
+        """Return how many exclusive CPUs the scheduler counts on each node, by the node's name."""
         found = {}
         for each in self.manager.api.ask("GET", "nodes"):
             about = each["Description"]
@@ -183,14 +183,14 @@ class Swarm:
         return found
 
     def set_availability(self, name: str, availability: str) -> None:
-        """active, pause or drain."""
+        """Set a node to active, pause or drain."""
         node = self._node(name)
         self._update(f"nodes/{node['ID']}", node, {**node["Spec"], "Availability": availability})
 
     def create(
         self, name: str, *command: str, replicas: int = 1, reserve: int = 1, labels: Mapping[str, str] | None = None
     ) -> str:
-        """A service whose tasks reserve so many exclusive CPUs and ask for them by label. Its id."""
+        """Create a service whose tasks reserve this many exclusive CPUs and ask for them by label; return its id."""
         resources = [{"DiscreteResourceSpec": {"Kind": KIND, "Value": reserve}}] if reserve else []
         wanted = {
             "Name": name,
@@ -210,24 +210,24 @@ class Swarm:
         return str(self.manager.api.ask("POST", "services/create", wanted)["ID"])
 
     def scale(self, service: str, replicas: int) -> None:
-        """Have so many tasks of it."""
+        """Set the number of tasks of a service."""
         found = self.manager.api.ask("GET", f"services/{service}")
         self._update(f"services/{service}", found, {**found["Spec"], "Mode": {"Replicated": {"Replicas": replicas}}})
 
     def remove(self, service: str) -> None:
-        """Remove it, and wait until its containers are gone."""
+        """Remove a service, and wait until its containers are gone."""
         with contextlib.suppress(ApiError):
             self.manager.api.ask("DELETE", f"services/{service}")
         eventually(lambda: not any(node.tasks(running_only=False) for node in self.nodes), "all its tasks are gone")
 
     def waiting(self, service: str) -> list[str]:
-        """Why tasks of it are not placed: what the scheduler says of each."""
+        """Return why tasks of a service are not placed: the scheduler's message for each."""
         filters = json.dumps({"service": [service], "desired-state": ["running"]})
         tasks = self.manager.api.ask("GET", "tasks", filters=filters)
         return [each["Status"].get("Err", "") for each in tasks if each["Status"]["State"] == "pending"]
 
     def running(self) -> dict[str, list[str]]:
-        """The tasks that run, by the node's name."""
+        """Return the running tasks, by the node's name."""
         return {node.name: node.tasks() for node in self.nodes}
 
     def close(self) -> None:
@@ -241,7 +241,9 @@ class Swarm:
         return next(each for each in self.manager.api.ask("GET", "nodes") if each["Description"]["Hostname"] == name)
 
     def _update(self, path: str, found: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
-        """An update names the version that it was made from, and is refused where somebody else was first."""
+        """Update a service; the update names the version that it was made from, and is refused if another came
+        first.
+        """
         for attempt in range(5):
             try:
                 self.manager.api.ask("POST", f"{path}/update", dict(spec), version=str(found["Version"]["Index"]))
@@ -256,7 +258,7 @@ class Swarm:
 
 @contextmanager
 def a_swarm(count: int) -> Iterator[Swarm]:
-    """So many nodes in one swarm, with the test image. NoPrivateEngine where there can be none."""
+    """Provide this many nodes in one swarm, with the test image. Raises NoPrivateEngine where that is impossible."""
     made = Swarm(count)
     try:
         try:

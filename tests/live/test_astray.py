@@ -1,4 +1,4 @@
-"""On cgroup v1 processes that fell out of their container's group are brought back, by a daemon on a real engine.
+"""On cgroup v1, a daemon on a real engine brings back processes that fell out of their container's group.
 
 The kernel moves them out when the group's last CPU goes offline. Here a test does what the kernel does, to its own
 container and with all CPUs online: it moves the processes to the group above, and takes the group's CPUs.
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.live
 
 
 def group_of(pid: int) -> Path:
-    """The cpuset group of a process; skips where there is none on v1, or it may not be written."""
+    """Return the cpuset group of a process; skip if there is none on v1, or it is not writable."""
     hierarchy = v1_hierarchy("/sys/fs/cgroup", "cpuset", "cpuset.cpus")
     if hierarchy is None:
         pytest.skip("this host has no cpusets on cgroup v1")
@@ -42,7 +42,7 @@ def allowed(pid: int) -> CPUSet:
 
 
 def lose(group: Path) -> list[str]:
-    """What the kernel does when the group's last CPU goes offline; the processes that were in it."""
+    """Do what the kernel does when the group's last CPU goes offline; return the processes that were in it."""
     moved = (group / "cgroup.procs").read_text().split()
     for pid in moved:
         (group.parent / "cgroup.procs").write_text(pid)
@@ -51,7 +51,7 @@ def lose(group: Path) -> list[str]:
 
 
 def test_an_owner_that_fell_out_of_its_group_is_brought_back(running: SidecarProcess, workloads: Containers) -> None:
-    """It is seen among the others, given its CPUs again, and moved back with its children."""
+    """It is found outside, given its CPUs again, and moved back with its children."""
     owner = workloads.run("owner", "sh", "-c", "sleep 3600 & sleep 3600", labels={"cpuset.exclusive": "1"})
     running.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
     pid = int(workloads.api.inspect(owner)["State"]["Pid"])

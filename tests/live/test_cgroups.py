@@ -1,4 +1,4 @@
-"""On a real engine: what is read as effective is what the kernel says of the container's own processes."""
+"""On a real engine: the effective CPUs that are read are those of the container's own processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.live
 
 
 def allowed(pid: int) -> CPUSet:
-    """Cpus_allowed_list of a process of the host."""
+    """Return Cpus_allowed_list of a process of the host."""
     status = Path(f"/proc/{pid}/status").read_text()
     found = re.search(r"^Cpus_allowed_list:\s*(\S+)$", status, re.MULTILINE)
     assert found
@@ -26,7 +26,7 @@ def allowed(pid: int) -> CPUSet:
 
 
 def seen(containers: Containers, id: str) -> ContainerView:
-    """A look at a running container, as the engine tells it."""
+    """Return a look at a running container, as the engine reports it."""
     told = containers.api.inspect(id)
     return ContainerView(
         id=id,
@@ -56,7 +56,7 @@ def test_effective_cpus_are_those_of_its_process(containers: Containers, cpuset:
 
 
 def test_a_removed_container_is_nowhere(containers: Containers) -> None:
-    """The remembered path is gone, and the answer is None, even if the engine's word is late."""
+    """The remembered path is gone, and the answer is None, even if the engine's report is late."""
     view = seen(containers, containers.run("brief"))
     kernel = HostKernel()
     assert kernel.effective_cpus(view) is not None

@@ -1,4 +1,4 @@
-"""Daemons that die: the sidecar and the engine are killed under churn, and what is told stays true all the while."""
+"""Daemons that die: the sidecar and the engine are killed under churn, and the projections stay true throughout."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ ONE = {"cpuset.exclusive": "1"}
 
 
 def must_keep_updates(api: EngineApi) -> None:
-    """Between a start and its event, nobody can know that an engine has forgotten what it was told."""
+    """Skip engines that forget updates: between a start and its event, the loss is invisible."""
     if not api.keeps_updates:
         pytest.skip("this engine forgets updates at a start (Podman before 5.1): whoever starts is on others' CPUs")
 
 
 def checked(report: Report) -> None:
-    """Nothing was violated, and there was something to see."""
+    """Check that no rule was violated, and that there was something to see."""
     assert report.violations == []
     assert report.containers > 5
     assert report.samples > 50
@@ -36,8 +36,9 @@ def checked(report: Report) -> None:
 
 @pytest.mark.slow
 def test_no_cpu_is_granted_twice_while_the_sidecar_is_killed(ground: Ground, tmp_path: Path) -> None:
-    """Killed at random moments of a churn and started again: the books are whole each time, nobody who is told to be
-    alone is not, and at the end the books are the kernel's and everything can be given back."""
+    """Killed at random moments of a churn and started again: the State is complete each time, no container is called
+    alone wrongly, and at the end the State agrees with the kernel and everything can be released.
+    """
     must_keep_updates(ground.api)
     churn = Churn(ground.api, tmp_path, seed=20, is_private=ground.is_private)
     report = churn.run(kills=5)
@@ -50,7 +51,7 @@ def test_no_cpu_is_granted_twice_while_the_sidecar_is_killed(ground: Ground, tmp
 def test_no_cpu_is_granted_twice_while_the_engine_is_killed(
     ground: Ground, own_engine: PrivateEngine, tmp_path: Path
 ) -> None:
-    """Stopped and killed in turn, with live-restore and without: the sidecar reconnects each time, and looks anew."""
+    """Stopped and killed in turn, with live-restore and without: the sidecar reconnects each time, and looks again."""
     must_keep_updates(own_engine.api)
     report = Churn(own_engine.api, tmp_path, seed=21, is_private=True).run(engine_restarts=4, engine=own_engine)
     checked(report)
@@ -66,7 +67,7 @@ def test_an_owner_is_alone_again_after_its_engine_was_killed(
     kernel: KernelView,
     live_restore: bool,
 ) -> None:
-    """The sidecar waits for the engine, reconnects, and finds everybody where they were, or brings them back there."""
+    """The sidecar waits for the engine, reconnects, and finds every container in its place, or brings it back there."""
     if own_engine.api.is_podman and not live_restore:
         pytest.skip("containers of Podman always outlive its service")
     own_engine.stop()
@@ -81,7 +82,7 @@ def test_an_owner_is_alone_again_after_its_engine_was_killed(
     own_engine.start(live_restore=live_restore)
     eventually(lambda: sidecar.status().is_ready, "the sidecar is back")
     if not live_restore:
-        # Without live-restore the new engine kills what the old one left.
+        # Without live-restore the new engine kills the containers that the old one left.
         for each in (neighbour, id):
             eventually(lambda each=each: not kernel.allowed(each), "ended")  # type: ignore[misc]
             workloads.api.act(each, "start")

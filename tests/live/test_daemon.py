@@ -1,4 +1,4 @@
-"""The daemon on a real engine: what it finds when it starts, what it leaves when it ends, and who meddles meanwhile."""
+"""The daemon on a real engine: what it finds at its start, what it leaves at its end, and outside changes meanwhile."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def until_alone(sidecar: SidecarProcess, id: str) -> None:
 def test_containers_that_ran_before_are_adopted(
     sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """A labelled one gets its CPUs, a plain one leaves them, and one that sits lawfully on its CPUs keeps them."""
+    """A labelled one gets its CPUs, a plain one leaves them, and one that runs lawfully on its CPUs keeps them."""
     plain = workloads.run("plain")
     first = workloads.run("first", labels={**ONE, "cpuset.on-shortage": "wait"})
     pinned = workloads.run("pinned", labels=ONE, CpusetCpus=str(LAST))
@@ -41,7 +41,7 @@ def test_containers_that_ran_before_are_adopted(
 def test_sigterm_leaves_everything_as_it_is_and_the_next_start_goes_on(
     running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """An upgrade of the sidecar moves nobody: the grant in the books is the one from before."""
+    """An upgrade of the sidecar moves no container: the recorded grant is the one from before."""
     neighbour, id = workloads.run("neighbour"), workloads.run("exclusive", labels=ONE)
     until_alone(running, id)
     running.until_quiet()
@@ -59,7 +59,9 @@ def test_sigterm_leaves_everything_as_it_is_and_the_next_start_goes_on(
 def test_what_happened_while_no_sidecar_ran_is_made_up_for(
     running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """Killed; its owner removed, a newcomer unpinned, a successor started: all in order after the next start."""
+    """While it is dead, an owner is removed, a newcomer runs unpinned, and a successor starts: the next start puts all
+    in order.
+    """
     first = workloads.run("first", labels=ONE)
     until_alone(running, first)
     running.kill()
@@ -96,7 +98,7 @@ def test_release_gives_everything_back(running: SidecarProcess, workloads: Conta
 
 
 def test_the_policy_none_touches_nothing(sidecar: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
-    """The default: labels or not, nobody is pinned, nobody is told anything, and no container is ever updated."""
+    """The default: with or without labels, no container is pinned or updated, and no projection is written."""
     sidecar.configure(policy="none")
     sidecar.start()
     ids = [workloads.run("plain"), workloads.run("labelled", labels=ONE)]
@@ -109,7 +111,7 @@ def test_the_policy_none_touches_nothing(sidecar: SidecarProcess, workloads: Con
 
 
 def test_sighup_changes_the_policy(sidecar: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
-    """From none to static: who asks, gets. A configuration that is wrong changes nothing."""
+    """From none to static: a container that asks gets its CPUs. A wrong configuration changes nothing."""
     sidecar.configure(policy="none")
     sidecar.start()
     plain, id = workloads.run("plain"), workloads.run("labelled", labels=ONE)
@@ -126,7 +128,7 @@ def test_sighup_changes_the_policy(sidecar: SidecarProcess, workloads: Container
 
 
 def test_a_second_sidecar_is_refused(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
-    """On the same books; it names the process that runs, and the first is not disturbed."""
+    """On the same State; it names the running process, and the first is not disturbed."""
     second = running.command("run")
     assert second.returncode == 1
     assert "another sidecar (process " in second.stderr
@@ -141,7 +143,7 @@ def test_a_second_sidecar_is_refused(running: SidecarProcess, workloads: Contain
 def test_a_corrupt_checkpoint_is_set_aside_and_rebuilt(
     running: SidecarProcess, workloads: Containers, kernel: KernelView, content: bytes
 ) -> None:
-    """Both files unreadable: the engine and the kernel say who sits where, and nobody is moved."""
+    """Both files are unreadable: the engine and the kernel say what runs where, and no container is moved."""
     neighbour, id = workloads.run("neighbour"), workloads.run("exclusive", labels=ONE)
     until_alone(running, id)
     running.until_quiet()
@@ -159,7 +161,7 @@ def test_a_corrupt_checkpoint_is_set_aside_and_rebuilt(
     assert by_id(running.books().assignments)[id].cpus == LAST
 
 
-def test_a_cpuset_that_somebody_else_changed_is_repaired(
+def test_a_cpuset_that_another_tool_changed_is_repaired(
     running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
     """`docker update --cpuset-cpus` on an owner, and on a neighbour that is thereby put onto the owner's CPU."""
@@ -176,7 +178,7 @@ def test_a_cpuset_that_somebody_else_changed_is_repaired(
 def test_a_cpuset_changed_behind_the_engine_is_repaired(
     running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """The engine knows nothing of it and sends no event: the next inventory reads the kernel, and repairs."""
+    """The engine does not see the change and sends no event: the next inventory reads the kernel, and repairs it."""
     id = workloads.run("exclusive", labels=ONE)
     until_alone(running, id)
     running.until_quiet()
@@ -189,7 +191,7 @@ def test_a_cpuset_changed_behind_the_engine_is_repaired(
 def test_a_huge_label_on_a_neighbour_does_no_harm(
     running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """600 KiB, and 5 MB: longer than any line of events that is kept. Everybody is served as ever."""
+    """600 KiB, and 5 MB: longer than any line of events that is kept. Every container is served as usual."""
     if workloads.api.is_podman:
         pytest.skip("Podman's own service ends over a label of 5 MB (seen of 5.4.2)")
     loud = [workloads.run(f"loud-{size}", labels={"story": "x" * size}) for size in (600 * 1024, 5_000_000)]
@@ -205,7 +207,9 @@ def test_a_huge_label_on_a_neighbour_does_no_harm(
 def test_a_workload_reads_its_cpus_by_its_own_name(
     running: SidecarProcess, workloads: Containers, ground: Ground
 ) -> None:
-    """It mounts the root read-only and finds itself as by-id/$HOSTNAME; another mounts only the directory it named."""
+    """It mounts the root read-only and finds its files at by-id/$HOSTNAME; another mounts only the directory it
+    named.
+    """
     root = running.projections
     by_id = workloads.run("by-id", labels=ONE, Binds=[f"{root}:/run/cpuset-sidecar:ro"])
     until_alone(running, by_id)
@@ -224,7 +228,7 @@ def test_a_workload_reads_its_cpus_by_its_own_name(
 
 
 def test_nothing_is_granted_on_an_idle_machine(running: SidecarProcess) -> None:
-    """No containers: ready at once, everything shared, and no books but empty ones."""
+    """No containers: ready at once, all CPUs shared, and an empty State."""
     status = running.until_quiet()
     assert status.exclusive == EMPTY
     assert status.shared == online()

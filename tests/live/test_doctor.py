@@ -1,4 +1,4 @@
-"""On a real engine: doctor sees what is there."""
+"""On a real engine: doctor reports what it finds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.live.containers import Containers
 pytestmark = pytest.mark.live
 
 
-def test_doctor_sees_the_engine_and_who_is_pinned_by_hand(
+def test_doctor_sees_the_engine_and_a_container_pinned_by_hand(
     containers: Containers, engine_address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The engine answers, and a container with a cpuset of its own is named."""

@@ -1,7 +1,7 @@
-"""The stories of the dynamic policy on a real engine, proven by what the workloads themselves wrote down, with times.
+"""The stories of the dynamic policy on a real engine, proven by the workloads' own records, with times.
 
-Behind every one of them: what a workload was told was true whenever it looked; nobody lost a CPU without having known
-of it for the whole of its grace, unless it said itself that it had left; and nobody was called alone who was not.
+Each story also checks: a projection was true whenever its workload looked; no container lost a CPU without notice for
+the whole of its grace, unless it acknowledged; and no container was called alone wrongly.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PATIENT = FILL | {"cpuset.grace": LONG}
 
 @pytest.fixture
 def stage(ground: Ground, sidecar: SidecarProcess, workloads: Containers, tmp_path: Path) -> Iterator[Stage]:
-    """A daemon that runs, and what every story promises, looked at in the end."""
+    """Provide a running daemon, and check at the end what every story promises."""
     if len(online()) < 5:
         pytest.skip(f"needs five CPUs, and this machine has {len(online())}: see `make vm-test`")
     made = Stage(sidecar, workloads, tmp_path / "logs")
@@ -50,7 +50,7 @@ def stage(ground: Ground, sidecar: SidecarProcess, workloads: Containers, tmp_pa
 
 
 def grown(stage: Stage, *arguments: str, labels: dict[str, str] | None = None) -> Followed:
-    """A workload that has all that is to be had."""
+    """Return a workload that has all available CPUs."""
     made = stage.follow("elastic", *arguments, labels=labels or FILL)
     made.until_on(4)
     assert stage.kernel.allowed(made.id) == FOUR
@@ -58,22 +58,24 @@ def grown(stage: Stage, *arguments: str, labels: dict[str, str] | None = None) -
 
 
 def only_loss(elastic: Followed) -> Notice:
-    """What it was told first of the only CPUs that it lost."""
+    """Return the first notice of the only CPUs that it lost."""
     [promises] = elastic.log().losses()
     return promises[0]
 
 
 def came_after(newcomer: Followed, elastic: Followed) -> bool:
-    """Whether the newcomer was not told that it is alone on what the other one lost before that one was off it. Where
-    it merely starts, unconfined yet, is not called its own."""
+    """Return whether the newcomer was called alone on the lost CPUs only after the other container had left them. CPUs
+    on which it merely starts, not confined yet, do not count as its own.
+    """
     loss = only_loss(elastic)
     first = next(look for look in newcomer.log().looks if look.settled and look.cpus & loss.cpus)
     return first.ended > loss.had_until
 
 
 def test_what_is_free_is_grown_into_and_given_back_with_notice(stage: Stage) -> None:
-    """A floor arrives: the one that had grown knows for its whole grace, never says anything, and is shrunk; that is
-    counted. The floor goes, and it grows again."""
+    """A floor arrives: the grown container has notice for its whole grace, never acknowledges, and is shrunk; that is
+    counted. The floor goes, and it grows again.
+    """
     elastic = grown(stage)
     newcomer = stage.follow("newcomer", labels={"cpuset.exclusive": "2"})
     told = elastic.until_ever(lambda look: look.leaving, "told that CPUs leave")
@@ -91,8 +93,8 @@ def test_what_is_free_is_grown_into_and_given_back_with_notice(stage: Stage) -> 
     assert len(elastic.log().losses()) == 1
 
 
-def test_who_acknowledges_is_not_waited_for(stage: Stage) -> None:
-    """Of a grace of a minute a moment is used, and the newcomer need not wait for more."""
+def test_a_container_that_acknowledges_is_not_waited_for(stage: Stage) -> None:
+    """Only a moment of a one-minute grace passes, and the newcomer need not wait longer."""
     elastic = grown(stage, "--ack", "0.05", labels=PATIENT)
     newcomer = stage.follow("newcomer", labels={"cpuset.exclusive": "2"})
     newcomer.until_on(2)
@@ -104,7 +106,7 @@ def test_who_acknowledges_is_not_waited_for(stage: Stage) -> None:
 
 
 def test_spare_cpus_are_shared_and_everybody_knows_before_it_shrinks(stage: Stage) -> None:
-    """A second one takes half of what is spare; then a floor pushes both to theirs, each with notice of its own."""
+    """A second one takes half of the spare CPUs; then a floor shrinks both to theirs, each with notice of its own."""
     first = grown(stage)
     second = stage.follow("second", "--ack", "0", labels=PATIENT)
     second.until_on(2)
@@ -121,7 +123,7 @@ def test_spare_cpus_are_shared_and_everybody_knows_before_it_shrinks(stage: Stag
 
 
 def test_a_busy_program_grows_and_an_idle_one_shrinks(stage: Stage) -> None:
-    """By what it really uses. While it is idle, it has its floor; nobody else wants the CPUs then."""
+    """By its real use. While it is idle, it has its floor, although no other container wants the CPUs."""
     stage.sidecar.configure(load_period="500ms", load_half_life="1s")
     stage.sidecar.terminate()
     stage.sidecar.start()
@@ -137,7 +139,7 @@ def test_a_busy_program_grows_and_an_idle_one_shrinks(stage: Stage) -> None:
 
 
 def test_a_size_is_ordered(stage: Stage) -> None:
-    """By the command, inside of its range, and of those only who say so. What goes, goes with notice."""
+    """By the command, within its range, and only for containers that allow it. CPUs leave with notice."""
     manual = stage.follow(
         "manual", labels={**FILL, "cpuset.exclusive": "2", "cpuset.min": "1", "cpuset.scale": "manual"}
     )
@@ -156,8 +158,9 @@ def test_a_size_is_ordered(stage: Stage) -> None:
 
 
 def test_a_sidecar_that_is_killed_in_the_middle_of_a_take_begins_the_grace_anew(stage: Stage) -> None:
-    """Nobody takes anything while it is not there; the next one tells of the take again, with a number of its own, and
-    keeps what it promises then."""
+    """Nothing is taken while it is down; the next one announces the take again, with a new generation, and keeps that
+    promise.
+    """
     elastic = grown(stage, labels=SLOWLY)
     newcomer = stage.follow("newcomer", labels={"cpuset.exclusive": "2"})
     before = elastic.until_ever(lambda look: look.leaving, "told that CPUs leave")
@@ -174,7 +177,7 @@ def test_a_sidecar_that_is_killed_in_the_middle_of_a_take_begins_the_grace_anew(
 
 
 def test_an_acknowledgement_while_no_sidecar_runs_is_heard_by_the_next(stage: Stage) -> None:
-    """What was said stays said: a grace of a minute is not begun anew for it."""
+    """The acknowledgement stays valid: a one-minute grace does not begin again."""
     elastic = grown(stage, "--ack", "1", labels=PATIENT)
     newcomer = stage.follow("newcomer", labels={"cpuset.exclusive": "2"})
     elastic.until_ever(lambda look: look.leaving, "told that CPUs leave")
@@ -187,7 +190,7 @@ def test_an_acknowledgement_while_no_sidecar_runs_is_heard_by_the_next(stage: St
 
 @pytest.mark.parametrize("end", ["stop", "kill", "remove"])
 def test_a_container_that_ends_in_the_middle_is_not_waited_for(stage: Stage, end: str) -> None:
-    """What nobody runs on is given at once; a container that comes back comes back to what it has left."""
+    """Idle CPUs are granted at once; a container that comes back has only its remaining CPUs."""
     elastic = grown(stage, labels=PATIENT)
     newcomer = stage.follow("newcomer", labels={"cpuset.exclusive": "2"})
     told = elastic.until_ever(lambda look: look.leaving, "told that CPUs leave")
@@ -203,7 +206,7 @@ def test_a_container_that_ends_in_the_middle_is_not_waited_for(stage: Stage, end
 
 
 def test_what_was_announced_is_not_taken_if_nobody_wants_it_any_more(stage: Stage) -> None:
-    """The newcomer goes in the middle of the take: the workload keeps its CPUs, and is told so."""
+    """The newcomer goes in the middle of the take: the workload keeps its CPUs, and its file says so."""
     elastic = grown(stage, labels=PATIENT)
     newcomer = stage.run("newcomer", cpus="2")
     told = elastic.until_ever(lambda look: look.leaving, "told that CPUs leave")
@@ -216,7 +219,7 @@ def test_what_was_announced_is_not_taken_if_nobody_wants_it_any_more(stage: Stag
 
 
 def test_a_signal_comes_when_the_file_says_it_already(stage: Stage) -> None:
-    """With the signal that it asked for a program need not watch: what it reads then is what the signal is about."""
+    """With the signal that it asked for, a program need not watch: the file already shows what the signal is about."""
     elastic = grown(stage, "--hear", "USR1", labels={**FILL, "cpuset.signal": "USR1"})
     stage.until_alone(stage.run("newcomer", cpus="2"))
     elastic.until_on(2)
@@ -227,7 +230,7 @@ def test_a_signal_comes_when_the_file_says_it_already(stage: Stage) -> None:
 
 
 def test_exec_acknowledges_for_a_program_that_knows_of_nothing(stage: Stage) -> None:
-    """`cpuset-sidecar exec` moves it and says so: a grace of a minute is over in a moment."""
+    """`cpuset-sidecar exec` moves it and acknowledges: a one-minute grace is over in a moment."""
     wrapped = stage.wrap("wrapped", "sleep", "3600", labels=PATIENT)
     stage.sidecar.until(wrapped, lambda it: it.is_settled and it.cpus == FOUR, "grown")
     eventually(
@@ -240,7 +243,7 @@ def test_exec_acknowledges_for_a_program_that_knows_of_nothing(stage: Stage) -> 
 
 @pytest.mark.timeout(300)
 def test_an_engine_that_is_killed_in_the_middle_of_a_take(own_engine: PrivateEngine, stage: Stage) -> None:
-    """The containers run on, nothing can be taken meanwhile, and nothing that is told becomes false."""
+    """The containers run on, nothing can be taken meanwhile, and no projection becomes false."""
     own_engine.stop()
     own_engine.start(live_restore=True)
     elastic = grown(stage, labels=SLOWLY)

@@ -1,4 +1,4 @@
-"""The dynamic policy on a machine with one CPU to give: nothing can come or go, and all the same it is what it is."""
+"""The dynamic policy on a machine with one CPU to grant: no CPU can come or go, and the policy works all the same."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ELASTIC = {"cpuset.exclusive": "1", "cpuset.min": "1", "cpuset.max": "4", "cpuse
 
 @pytest.fixture
 def stage(sidecar: SidecarProcess, workloads: Containers, tmp_path: Path) -> Iterator[Stage]:
-    """A daemon that runs and may give one CPU; in the end, whether what it told was true whenever anybody looked."""
+    """Provide a running daemon that may grant one CPU; check at the end that its projections were always true."""
     made = Stage(sidecar, workloads, tmp_path / "logs", grantable=LAST)
     made.open()
     yield made
@@ -29,7 +29,7 @@ def stage(sidecar: SidecarProcess, workloads: Containers, tmp_path: Path) -> Ite
 
 
 def test_an_elastic_container_follows_with_what_there_is(stage: Stage) -> None:
-    """It has its floor, and is told so; a signal would tell of a change, and there is none."""
+    """It has its floor, and its file says so; a signal would announce a change, and there is none."""
     follower = stage.follow("elastic", "--hear", "USR1", labels={**ELASTIC, "cpuset.signal": "USR1"})
     look = follower.until_on(1)
     assert (look.cpus, look.file, look.leaving, look.sharing) == (LAST, LAST, LAST - LAST, "exclusive")
@@ -41,7 +41,7 @@ def test_an_elastic_container_follows_with_what_there_is(stage: Stage) -> None:
 
 
 def test_a_floor_is_never_given_up(stage: Stage, kernel: KernelView) -> None:
-    """Nobody is shrunk below its floor for a newcomer, which is refused with the numbers."""
+    """No container is shrunk below its floor for a newcomer, which is refused with the numbers."""
     follower = stage.follow("elastic", labels=ELASTIC)
     follower.until_on(1)
     late = stage.run("late", cpus="1")
@@ -54,7 +54,7 @@ def test_a_floor_is_never_given_up(stage: Stage, kernel: KernelView) -> None:
 
 
 def test_an_order_that_cannot_be_is_refused_in_words(stage: Stage) -> None:
-    """Of a container that fills by itself, or beyond a range, or more than there is."""
+    """For a container that fills by itself, or beyond a range, or beyond the machine."""
     fill = stage.follow("fill", labels=ELASTIC)
     fill.until_on(1)
     said = stage.sidecar.command("resize", fill.name, "1")
@@ -70,7 +70,7 @@ def test_an_order_that_cannot_be_is_refused_in_words(stage: Stage) -> None:
 
 
 def test_a_busy_container_stays_as_it_is_where_nothing_is_free(sidecar: SidecarProcess, stage: Stage) -> None:
-    """What it uses is measured, and that it would need more: and there is no more."""
+    """Its use is measured, and that it would need more: but no CPU is free."""
     sidecar.configure(load_low="0.05", load_high="0.1", load_period="500ms")
     sidecar.reload()
     follower = stage.follow("busy", labels={**ELASTIC, "cpuset.scale": "load"})
@@ -81,7 +81,7 @@ def test_a_busy_container_stays_as_it_is_where_nothing_is_free(sidecar: SidecarP
 
 
 def test_a_killed_sidecar_finds_it_as_it_was(sidecar: SidecarProcess, stage: Stage) -> None:
-    """It is told nothing false meanwhile, and nothing new afterwards."""
+    """Its projection is never false meanwhile, and unchanged afterwards."""
     follower = stage.follow("elastic", labels=ELASTIC)
     before = follower.until_on(1)
     sidecar.kill()

@@ -25,7 +25,7 @@ CHURN_SECONDS = 8.0
 
 @pytest.fixture
 def proxy(ground: Ground, tmp_path: Path) -> Iterator[FaultProxy]:
-    """In front of the engine under test; the tests' own requests go past it."""
+    """Provide a proxy in front of the engine under test; the tests' own requests bypass it."""
     made = FaultProxy(ground.api.socket_path, tmp_path / "proxy.sock")
     yield made
     made.close()
@@ -33,15 +33,16 @@ def proxy(ground: Ground, tmp_path: Path) -> Iterator[FaultProxy]:
 
 @pytest.fixture
 def behind(sidecar: SidecarProcess, proxy: FaultProxy) -> SidecarProcess:
-    """A sidecar that knows the engine by the proxy alone."""
+    """Provide a sidecar that reaches the engine through the proxy alone."""
     sidecar.configure(engine=f"unix://{proxy.path}")
     return sidecar
 
 
 @pytest.mark.slow
 def test_answers_go_wrong_in_every_way_under_churn(ground: Ground, proxy: FaultProxy, tmp_path: Path) -> None:
-    """A third of all requests and nearly every stream. Once it is over, books, files and kernel are one, nobody was
-    ever told to be alone who was not, and everything can be given back."""
+    """A third of all requests and nearly every stream go wrong. Afterwards State, files and kernel agree, no container
+    was ever called alone wrongly, and everything can be released.
+    """
     churn = Churn(ground.api, tmp_path / "churn", seed=22, is_private=ground.is_private)
     churn.sidecar.configure(engine=f"unix://{proxy.path}")
 
@@ -62,7 +63,9 @@ def test_answers_go_wrong_in_every_way_under_churn(ground: Ground, proxy: FaultP
 def test_an_order_that_goes_wrong_is_made_good(
     behind: SidecarProcess, proxy: FaultProxy, workloads: Containers, kernel: KernelView, fault: Fault
 ) -> None:
-    """The first two orders, whether the engine carried them out or not: said with the reason, looked at, repeated."""
+    """The first two orders, whether the engine carried them out or not: reported with the reason, looked at,
+    repeated.
+    """
     wrong = {"left": 2}
 
     def choose(_method: str, path: str) -> Fault | None:
@@ -88,7 +91,7 @@ def test_an_order_that_goes_wrong_is_made_good(
 def test_a_stream_that_goes_wrong_hides_nothing(
     behind: SidecarProcess, proxy: FaultProxy, workloads: Containers, fault: Fault
 ) -> None:
-    """Every stream, for as long as it lasts: the containers that come and go meanwhile are all found."""
+    """Every stream, for as long as it lasts: all containers that come and go meanwhile are found."""
     behind.configure(reconcile_period="1m")
     behind.start()
     proxy.choose = lambda _, path: fault if path.startswith("/events") else None
@@ -96,7 +99,7 @@ def test_a_stream_that_goes_wrong_hides_nothing(
     noisy = workloads.create("noisy")
 
     def again(times: int) -> bool:
-        """Events have to come, or no stream ends in the middle of one."""
+        """Cause more events, without which no stream ends in the middle of one."""
         workloads.api.update(noisy, CpuShares=1024)
         time.sleep(0.1 * PATIENCE)
         return proxy.done[fault] >= times
@@ -119,7 +122,7 @@ def test_a_stream_that_goes_wrong_hides_nothing(
 def test_a_list_that_cannot_be_had_is_said(
     behind: SidecarProcess, proxy: FaultProxy, workloads: Containers, fault: Fault
 ) -> None:
-    """Nobody is taken for gone. Events are followed all the same."""
+    """No container is taken for gone. Events are followed all the same."""
     behind.start()
     first = workloads.run("first", labels=ONE)
     until_alone(behind, first)

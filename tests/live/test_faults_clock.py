@@ -1,4 +1,4 @@
-"""Wall clocks that jump, forward and backward: timers are of the steady clock, and the order of things of numbers."""
+"""Wall clocks that jump, forward and backward: timers use the steady clock, and order is by numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JUMPS = (DAY, 400 * DAY, -4000 * DAY)
 
 @pytest.fixture(params=["of-the-sidecar", "of-the-machine"])
 def clock(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Clock]:
-    """A clock that may jump."""
+    """Provide a clock that may jump."""
     made: Clock = FakeClock(tmp_path) if request.param == "of-the-sidecar" else MachineClock()
     yield made
     made.put_back()
@@ -33,7 +33,7 @@ def clock(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Clock]:
 
 @pytest.fixture
 def proxy(ground: Ground, tmp_path: Path) -> Iterator[FaultProxy]:
-    """In front of the engine, to have the sidecar connect anew: it then asks for what happened since a moment."""
+    """Provide a proxy, to make the sidecar reconnect: it then asks for the events since a moment."""
     made = FaultProxy(ground.api.socket_path, tmp_path / "proxy.sock")
     yield made
     made.close()
@@ -47,8 +47,9 @@ def test_a_clock_that_jumps_changes_nothing(
     workloads: Containers,
     kernel: KernelView,
 ) -> None:
-    """After each jump: nobody is moved, a new stream misses nothing, a stopped owner's CPUs are given on in time, and
-    files are numbered on, whatever their time says."""
+    """After each jump: no container is moved, a new stream misses nothing, a stopped owner's CPUs are granted again in
+    time, and generations go on, whatever the files' timestamps.
+    """
     sidecar.wrapper = clock.wrapper
     sidecar.configure(engine=f"unix://{proxy.path}")
     sidecar.start()

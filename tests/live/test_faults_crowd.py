@@ -1,4 +1,4 @@
-"""Containers that come and go as fast as the engine makes them: nothing of them is left, in books, files or memory."""
+"""Containers that come and go as fast as the engine allows: no trace of them stays, in State, files or memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.live
 
 @pytest.mark.slow
 def test_a_crowd_leaves_nothing_behind(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
-    """No grants, no originals, no directories, no open files, no threads; the next one is served as ever."""
+    """No grants, no originals, no directories, no open files, no threads; the next one is served as usual."""
     crowd(running, workloads, containers=20)
     report = crowd(running, workloads, containers=150)
     assert report.left == []

@@ -1,5 +1,6 @@
-"""An engine that is killed: what ended, started and came back by itself while nobody could be asked. More is in
-`test_crash`, under churn too."""
+"""An engine that is killed: what ended, started and came back by itself while it could not be asked. More is in
+`test_crash`, also under churn.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ LIMITED = {"NanoCpus": NANO}
 
 
 def until_back(engine: PrivateEngine, sidecar: SidecarProcess, *, live_restore: bool) -> None:
-    """Kill and start it, and see that it is said meanwhile."""
+    """Kill and start it, and check that this is reported meanwhile."""
     engine.kill()
     eventually(lambda: not sidecar.status().is_ready, "the sidecar knows")
     eventually(lambda: problems(sidecar), "said")
@@ -28,10 +29,12 @@ def until_back(engine: PrivateEngine, sidecar: SidecarProcess, *, live_restore: 
     eventually(lambda: sidecar.status().is_ready and not problems(sidecar), "the sidecar is back")
 
 
-def test_who_died_while_the_engine_was_dead_is_succeeded(
+def test_a_container_that_died_while_the_engine_was_dead_is_succeeded(
     own_engine: PrivateEngine, sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """With live-restore: the others lived on, and nobody sent an event. The heir has the CPU; nobody else was moved."""
+    """With live-restore: the others lived on, and there was no event. The successor has the CPU; no other container was
+    moved.
+    """
     own_engine.stop()
     own_engine.start(live_restore=True)
     sidecar.start()
@@ -54,10 +57,10 @@ def test_who_died_while_the_engine_was_dead_is_succeeded(
 
 
 @pytest.mark.parametrize("live_restore", [False, True], ids=["restarted", "live-restore"])
-def test_who_comes_back_with_the_engine_is_where_it_was(
+def test_a_container_that_comes_back_with_the_engine_is_where_it_was(
     own_engine: PrivateEngine, sidecar: SidecarProcess, workloads: Containers, kernel: KernelView, live_restore: bool
 ) -> None:
-    """By its restart policy, or because it lived on. A start without any end before it is a start like others."""
+    """By its restart policy, or because it lived on. A start without a preceding end is a start like any other."""
     if own_engine.api.is_podman and not live_restore:
         pytest.skip("containers of Podman always outlive its service")
     own_engine.stop()
@@ -79,10 +82,10 @@ def test_who_comes_back_with_the_engine_is_where_it_was(
     given_back(sidecar, workloads, {owner: LIMITED, neighbour: {}})
 
 
-def test_who_died_and_was_removed_before_the_sidecar_is_back_is_forgotten(
+def test_a_container_removed_before_the_sidecar_is_back_is_forgotten(
     own_engine: PrivateEngine, sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """The sidecar is killed with its engine, and finds another world."""
+    """The sidecar is killed with its engine, and finds other containers."""
     if own_engine.api.is_podman:
         pytest.skip("containers of Podman always outlive its service")
     sidecar.start()

@@ -1,7 +1,7 @@
-"""Engines that hang: frozen with SIGSTOP for longer than the sidecar is patient; or a single container's runtime is.
+"""Engines that hang: frozen with SIGSTOP for longer than the sidecar's timeouts; or one container's runtime hangs.
 
-The sidecar of these tests has two and three seconds of patience where the real one has ten and thirty, but for the one
-that is told to end.
+The sidecar of these tests has timeouts of two and three seconds where the real one has ten and thirty, except in the
+test of its end.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SILENT = "did not answer within"
 
 @pytest.fixture
 def impatient(sidecar: SidecarProcess) -> SidecarProcess:
-    """Not started yet."""
+    """Return such a sidecar, not started yet."""
     sidecar.module = "tests.live.impatient"
     return sidecar
 
@@ -41,7 +41,9 @@ def impatient(sidecar: SidecarProcess) -> SidecarProcess:
 def test_an_engine_that_hangs_is_said_and_caught_up_with(
     own_engine: PrivateEngine, impatient: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """Nobody is moved and nobody is told anything else. What users asked meanwhile happens after it, all at once."""
+    """No container is moved and no projection changes. Users' requests from that time take effect afterwards, all at
+    once.
+    """
     impatient.start()
     neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE, **CPUS)
     heir = workloads.run("heir", labels=WAITING)
@@ -76,7 +78,7 @@ def test_an_engine_that_hangs_is_said_and_caught_up_with(
 def test_orders_that_a_hanging_engine_has_are_neither_lost_nor_doubled(
     own_engine: PrivateEngine, impatient: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """They are given up after a while, and carried out all the same once it goes on: the last word is the books'."""
+    """They are given up after a while, and carried out all the same once it goes on: in the end the State prevails."""
     impatient.configure(policy="none")
     impatient.start()
     neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE, **CPUS)
@@ -104,7 +106,7 @@ def test_orders_that_a_hanging_engine_has_are_neither_lost_nor_doubled(
 def test_a_sidecar_is_told_to_end_while_its_engine_hangs(
     own_engine: PrivateEngine, sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """It waits a little for the answer to the order that it has sent, and ends. The next one makes up for it."""
+    """It waits briefly for the answer to its outstanding order, and ends. The next one repairs the rest."""
     sidecar.configure(policy="none")
     sidecar.start()
     neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE, **CPUS)
@@ -118,7 +120,7 @@ def test_a_sidecar_is_told_to_end_while_its_engine_hangs(
         assert sidecar.has_logged("stopping")
         assert kernel.allowed(owner) == online()
         assert set(by_id(sidecar.books().originals)) == {neighbour, owner}
-        # One that starts now says what is wrong, and waits.
+        # A sidecar that starts now reports what is wrong, and waits.
         sidecar.module = "tests.live.impatient"
         sidecar.start(until_ready=False)
         eventually(lambda: SILENT in sidecar.log(), "said")
@@ -135,7 +137,7 @@ def test_a_sidecar_is_told_to_end_while_its_engine_hangs(
 def test_a_container_whose_runtime_hangs_holds_up_no_other(
     own_engine: PrivateEngine, impatient: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """Requests about it hang, and it keeps its CPUs. Its name is said; all others are looked at and told."""
+    """Requests about it hang, and it keeps its CPUs. Its name is reported; all others are served."""
     impatient.configure(policy="none")
     impatient.start()
     stuck = workloads.run("stuck")
@@ -170,8 +172,9 @@ def test_a_container_whose_runtime_hangs_holds_up_no_other(
 
 @pytest.mark.slow
 def test_an_engine_hangs_again_and_again_under_churn(ground: Ground, own_engine: PrivateEngine, tmp_path: Path) -> None:
-    """For less than the sidecar's patience and for more, with whatever is under way: books, files and kernel are one
-    afterwards, and nobody was ever told to be alone who was not."""
+    """For less and for more than the sidecar's timeout, at any moment: State, files and kernel agree afterwards, and no
+    container was ever called alone wrongly.
+    """
     churn = Churn(ground.api, tmp_path, seed=25, is_private=True)
     churn.sidecar.module = "tests.live.impatient"
 
@@ -190,7 +193,7 @@ def test_an_engine_hangs_again_and_again_under_churn(ground: Ground, own_engine:
 
 
 def _shim(id: str) -> int:
-    """The process by which the engine's containerd speaks to a container."""
+    """Return the process through which the engine's containerd controls a container."""
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = entry.read_text(errors="replace").split("\0")

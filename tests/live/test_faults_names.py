@@ -1,4 +1,4 @@
-"""Names, labels and environments as hostile as a real engine takes them: of whoever may create a container."""
+"""Names, labels and environments as hostile as a real engine accepts: any user may create containers."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ PATHS: Final = (
 def test_whatever_a_label_says_it_harms_nobody(
     running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """Each is refused with words or passed over, runs in the pool, and can be shown. Its neighbours are served."""
+    """Each is refused with a reason or ignored, runs in the pool, and can be shown. Its neighbours are served."""
     owner = workloads.run("owner", labels=ONE)
     made = {name: workloads.run(name, labels=labels) for name, labels in HOSTILE.items()}
     until_alone(running, owner)
@@ -103,7 +103,7 @@ def test_whatever_a_label_says_it_harms_nobody(
 def test_a_name_for_a_projection_leads_nowhere_else(
     running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """What is no name of a directory is a warning, and whoever wished for it is told by id."""
+    """An invalid directory name is a warning, and its container has a projection by id only."""
     made = [workloads.run(f"path-{n}", labels={"cpuset.projection": name}) for n, name in enumerate(PATHS)]
     for number, id in enumerate(made):
         until_shared(running, id)
@@ -118,7 +118,7 @@ def test_a_name_for_a_projection_leads_nowhere_else(
 
 
 def test_two_of_one_name_are_told_each_its_own(running: SidecarProcess, workloads: Containers) -> None:
-    """An owner and somebody else who took its name: by id they are apart."""
+    """An owner and another container that took its name: by id they are apart."""
     labels = {"cpuset.projection": "web"}
     owner, other = workloads.run("owner", labels={**ONE, **labels}), workloads.run("other", labels=labels)
     until_alone(running, owner)
@@ -133,7 +133,7 @@ def test_two_of_one_name_are_told_each_its_own(running: SidecarProcess, workload
 
 
 def test_names_and_environments_may_be_long(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
-    """As long as the engine takes them; what looks like a setting of ours in an environment is none."""
+    """As long as the engine accepts; a container's environment never counts as our settings."""
     env = [f"CPUSET_SIDECAR_RESERVED={online()}", "CPUSET_EXCLUSIVE=1", "X=" + "y" * 100_000, f"U={UGLY}"]
     long = _named(workloads, "n" * 4000, env) or _named(workloads, "n" * 200, env)
     assert long
@@ -164,7 +164,7 @@ def _named(workloads: Containers, name: str, env: list[str]) -> str | None:
 def test_a_label_of_40_megabytes_delays_nobody(
     running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """It is pinned like anybody, others meanwhile, too, and its label is not kept."""
+    """It is pinned like any other, and others meanwhile, too; its label is not kept."""
     giant = workloads.create("giant", labels={"story": "x" * GIANT, "cpuset.near": "y" * 100_000})
     owner = workloads.run("owner", labels=ONE)
     until_alone(running, owner)

@@ -1,4 +1,4 @@
-"""The directory of projections: full, broken, removed, replaced by something else. CPUs are given all the same."""
+"""The directory of projections: full, broken, removed, replaced by something else. CPUs are granted all the same."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ pytestmark = pytest.mark.live
 
 
 def until_told(sidecar: SidecarProcess, id: str, cpus: object) -> None:
-    """Wait until its file says so."""
+    """Wait until its file has these CPUs."""
     eventually(lambda: (told := sidecar.projection(id)) and told.settled and told.cpus == cpus, "it is told")
 
 
 def test_what_cannot_be_told_for_want_of_room_is_taken_back(
     sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """Nobody is told what is not so: where a file cannot be made shorter it is removed, which needs no room."""
+    """No file is untrue: one that cannot be shortened is removed, which needs no room."""
     with small_disk(sidecar.projections) as disk:
         sidecar.start()
         neighbour = workloads.run("neighbour")
@@ -48,10 +48,10 @@ def test_what_cannot_be_told_for_want_of_room_is_taken_back(
         sidecar.kill()
 
 
-def test_a_disk_that_breaks_keeps_nobody_from_its_cpus(
+def test_a_disk_that_breaks_keeps_no_container_from_its_cpus(
     sidecar: SidecarProcess, workloads: Containers, kernel: KernelView, tmp_path: Path
 ) -> None:
-    """Read-only: what stands there stands. It is told once there is a directory that can be written."""
+    """Read-only: old files stay. New ones are written once the directory is writable again."""
     with breaking_disk(sidecar.projections, tmp_path / "image") as disk:
         sidecar.start()
         first = workloads.run("first", labels=ONE)
@@ -82,7 +82,7 @@ def removed(folder: Path) -> None:
 
 
 def test_what_is_removed_is_told_again(running: SidecarProcess, workloads: Containers) -> None:
-    """All of it, or a part; there need be no news."""
+    """All of it, or a part, even without any change."""
     neighbour, owner = workloads.run("neighbour", labels={"cpuset.projection": "web"}), workloads.run("o", labels=ONE)
     until_told(running, owner, LAST)
     until_told(running, neighbour, REST)
@@ -99,7 +99,7 @@ def test_what_is_removed_is_told_again(running: SidecarProcess, workloads: Conta
 def test_something_else_in_its_place_is_said_and_not_followed(
     running: SidecarProcess, workloads: Containers, kernel: KernelView, tmp_path: Path, thing: str
 ) -> None:
-    """Whoever planted a link would have the daemon write elsewhere."""
+    """Otherwise a planted link could make the daemon write elsewhere."""
     first = workloads.run("first", labels=ONE)
     until_told(running, first, LAST)
     elsewhere, root = tmp_path / "elsewhere", running.projections

@@ -1,4 +1,4 @@
-"""The sidecar itself: frozen for long, killed at random moments, twice at once."""
+"""The sidecar itself: frozen for long, killed at random moments, running twice."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ FROZEN_SECONDS = 8.0
 
 @pytest.mark.slow
 def test_a_sidecar_that_was_frozen_catches_up(ground: Ground, tmp_path: Path) -> None:
-    """Nobody is moved meanwhile, and files grow old: what they say is judged again once it goes on, by everybody's
-    place in the kernel, and by what can be given back."""
+    """No container is moved meanwhile, and files grow stale: once it goes on, they are compared with the kernel again,
+    and everything can be released.
+    """
     churn = Churn(ground.api, tmp_path, seed=23, is_private=ground.is_private)
 
     def freeze() -> None:
@@ -37,7 +38,7 @@ def test_a_sidecar_that_was_frozen_catches_up(ground: Ground, tmp_path: Path) ->
             churn.sidecar.thaw()
 
     report = churn.run(meanwhile=freeze)
-    # Whoever starts while nobody pins is not alone: files that were true may not be, until it goes on.
+    # A container that starts while the sidecar is frozen is not confined: true files may become false until it goes on.
     assert [each for each in report.violations if not each.startswith("sample ")] == []
     assert report.containers > 5
 
@@ -45,7 +46,9 @@ def test_a_sidecar_that_was_frozen_catches_up(ground: Ground, tmp_path: Path) ->
 def test_an_owner_that_stays_is_alone_through_freezing_and_killing(
     sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """Nobody takes its CPU: neither a frozen sidecar, nor any of its successors, nor whoever was pinned before."""
+    """Its CPU is never taken: neither by a frozen sidecar, nor by its successors, nor by a container that was pinned
+    before.
+    """
     sidecar.start()
     neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE)
     heir = workloads.run("heir", labels=WAITING)
@@ -72,7 +75,7 @@ def test_an_owner_that_stays_is_alone_through_freezing_and_killing(
 def test_a_second_sidecar_is_refused_while_the_first_is_frozen(
     running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """It cannot be asked, and holds its lock all the same; `release` is refused, too."""
+    """The first does not answer, but still holds its lock; `release` is refused, too."""
     owner = workloads.run("owner", labels=ONE)
     until_alone(running, owner)
     running.freeze()
@@ -87,11 +90,12 @@ def test_a_second_sidecar_is_refused_while_the_first_is_frozen(
     until_alone(running, owner)
 
 
-def test_two_sidecars_on_one_engine_do_not_lose_anybody(
+def test_two_sidecars_on_one_engine_lose_no_container(
     running: SidecarProcess, ground: Ground, workloads: Containers, kernel: KernelView, tmp_path: Path
 ) -> None:
-    """With books of their own no lock keeps them apart, which nobody should do. The second takes whom the first has
-    pinned for pinned by hand, and leaves them alone; when it gives back what it knows, the first repairs the rest."""
+    """With separate States no lock keeps them apart; do not do this. The second takes containers that the first has
+    pinned for pinned by hand, and leaves them alone; when it releases its own, the first repairs the rest.
+    """
     owner, neighbour = workloads.run("owner", labels=ONE), workloads.run("neighbour")
     until_alone(running, owner)
     until_shared(running, neighbour)

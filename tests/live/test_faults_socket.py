@@ -1,4 +1,4 @@
-"""The engine's socket: moved away, removed, taken by another engine, shut to the sidecar; and back each time."""
+"""The engine's socket: moved away, removed, replaced by another engine's, closed to the sidecar; and restored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.live
 
 @pytest.fixture
 def other_engine(own_engine: PrivateEngine) -> Iterator[PrivateEngine]:
-    """A second engine of the same kind."""
+    """Provide a second engine of the same kind."""
     engine = type(own_engine)()
     try:
         engine.start()
@@ -32,7 +32,7 @@ def other_engine(own_engine: PrivateEngine) -> Iterator[PrivateEngine]:
 
 @pytest.fixture
 def door(own_engine: PrivateEngine, sidecar: SidecarProcess, tmp_path: Path) -> Iterator[Path]:
-    """Where the sidecar looks for the engine's socket: there, and back at the end, whatever became of it."""
+    """Provide the path where the sidecar looks for the socket: present at first, and restored at the end."""
     path = Path(own_engine.socket_path)
     away = path.with_name("away.sock")
     yield path
@@ -71,7 +71,7 @@ def test_a_socket_that_is_moved_away_is_waited_for(
 def test_a_socket_that_is_removed_is_back_with_the_engines_restart(
     own_engine: PrivateEngine, door: Path, sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """An engine does not make it anew by itself. Its containers live on."""
+    """An engine does not recreate it by itself. Its containers live on."""
     own_engine.stop()
     own_engine.start(live_restore=True)
     sidecar.start()
@@ -96,7 +96,7 @@ def test_another_engine_behind_the_socket_is_not_believed(
     workloads: Containers,
     kernel: KernelView,
 ) -> None:
-    """It has none of the containers: that does not mean that they are gone. Its own are left alone."""
+    """It lists none of the containers: they are not taken for gone. Its own are left alone."""
     if own_engine.api.is_podman:
         pytest.skip("two Podmans cannot be told apart: they have no lasting id")
     sidecar.start()
@@ -125,7 +125,7 @@ def test_another_engine_behind_the_socket_is_not_believed(
 def test_a_socket_that_is_shut_to_the_sidecar_is_waited_for(
     door: Path, sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """It says that it lacks permission. Root is let in by every mode, so this sidecar is root without that power."""
+    """It reports the missing permission. Root ignores file modes, so this sidecar is root without that capability."""
     if os.geteuid() != 0:
         pytest.skip("a sidecar with fewer powers is started by root")
     sidecar.wrapper = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search", "--inh-caps", "-all")
@@ -136,7 +136,7 @@ def test_a_socket_that_is_shut_to_the_sidecar_is_waited_for(
     with watched(sidecar, first, second):
         door.chmod(0)
         try:
-            # A connection that stands is not asked again: so many looks at once need new ones.
+            # An open connection needs no new permission: this many looks at once need new ones.
             late = workloads.run("late")
             more = [workloads.create(f"more-{number}") for number in range(12)]
             sidecar.hang_up()

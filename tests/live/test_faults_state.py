@@ -1,6 +1,6 @@
-"""The state directory: full, read-only, deleted, shut to the sidecar; while it runs and when it starts.
+"""The state directory: full, read-only, deleted, closed to the sidecar; while it runs and when it starts.
 
-What runs stays where it is. The status document cannot be written where nothing can: the API and the log tell.
+Running containers stay where they are. If the status document cannot be written either, the API and the log report.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ READ_ONLY = "it is on a read-only file system"
 
 @pytest.fixture
 def disk(sidecar: SidecarProcess) -> Iterator[SmallDisk]:
-    """What the state directory is on."""
+    """Provide the file system of the state directory."""
     with small_disk(sidecar.state_dir) as made:
         yield made
-        # Its log and its containers outlive the disk.
+        # Its log and its containers are not on the disk.
         sidecar.kill()
 
 
 def told(sidecar: SidecarProcess) -> str:
-    """What the daemon says over its socket that it cannot do."""
+    """Return what the daemon reports over its socket that it cannot do."""
     status = codec.decode(ask(sidecar.state_dir, "GET", "/v1/status").encode(), Status)
     return "; ".join(status.problems)
 
@@ -48,7 +48,7 @@ def told(sidecar: SidecarProcess) -> str:
 def test_books_that_find_no_room_are_said_and_made_up_for(
     disk: SmallDisk, sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """Grants come and go meanwhile. With room again the books are written without anybody's help."""
+    """Grants come and go meanwhile. With room again the State is written without intervention."""
     sidecar.start()
     neighbour, first = workloads.run("neighbour"), workloads.run("first", labels=ONE, **LIMITED)
     until_alone(sidecar, first)
@@ -74,10 +74,10 @@ def test_books_that_find_no_room_are_said_and_made_up_for(
     given_back(sidecar, workloads, {second: LIMITED, neighbour: {}, late: {}})
 
 
-def test_who_came_while_the_disk_was_full_is_known_to_the_next_sidecar(
+def test_a_container_that_came_while_the_disk_was_full_is_known_to_the_next_sidecar(
     disk: SmallDisk, sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """The books are kept beside the projections meanwhile: what a newcomer had before is nowhere else."""
+    """The State is kept next to the projections meanwhile: a newcomer's originals are recorded nowhere else."""
     sidecar.start()
     neighbour = workloads.run("neighbour")
     until_shared(sidecar, neighbour)
@@ -98,7 +98,9 @@ def test_who_came_while_the_disk_was_full_is_known_to_the_next_sidecar(
 def test_a_sidecar_that_was_killed_on_a_full_disk_finds_its_books(
     disk: SmallDisk, sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """It starts on the full disk, too, and says it; or says that it cannot. Either way nobody is moved or forgotten."""
+    """It starts on the full disk and reports that, or reports that it cannot start. Either way no container is moved or
+    forgotten.
+    """
     sidecar.start()
     neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE, **LIMITED)
     until_alone(sidecar, owner)
@@ -123,8 +125,9 @@ def test_a_sidecar_that_was_killed_on_a_full_disk_finds_its_books(
 def test_a_disk_that_breaks_is_said_and_stops_nothing_that_runs(
     sidecar: SidecarProcess, workloads: Containers, kernel: KernelView, tmp_path: Path
 ) -> None:
-    """The kernel makes it read-only with all that is open. A start on it is refused; once it is repaired, the books
-    are there as they were."""
+    """The kernel makes it read-only with all open files. A start on it is refused; once it is repaired, the State is
+    unchanged.
+    """
     with breaking_disk(sidecar.state_dir, tmp_path / "image") as disk:
         sidecar.start()
         neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE, **LIMITED)
@@ -150,8 +153,8 @@ def test_a_disk_that_breaks_is_said_and_stops_nothing_that_runs(
 def test_a_directory_that_is_deleted_is_made_anew_and_the_sidecar_ends(
     running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """What the books say is not forgotten: they are in memory, and are written anew. The lock is gone with it, and a
-    second sidecar could start: this one says so and ends, and the next goes on.
+    """The State is not lost: it is in memory, and is written again. The lock is gone with the directory, and a second
+    sidecar could start: this one reports that and ends, and the next goes on.
     """
     neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE, **LIMITED)
     until_alone(running, owner)
@@ -175,7 +178,9 @@ def test_a_directory_that_is_deleted_is_made_anew_and_the_sidecar_ends(
 def test_a_directory_that_is_not_ours_to_write_is_said(
     sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """Its mode is wrong while it runs; then it is somebody else's when it starts. Root without its power over files."""
+    """Its mode is wrong while it runs; then another user owns it at the start. Root without its capability over
+    files.
+    """
     if os.geteuid() != 0:
         pytest.skip("a sidecar with fewer powers is started by root")
     sidecar.wrapper = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search", "--inh-caps", "-all")

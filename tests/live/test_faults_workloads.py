@@ -1,4 +1,4 @@
-"""Workloads that have their projection mounted writable, or all of them, and mean harm: floods, links, huge files."""
+"""Malicious workloads with their projection, or all of them, mounted writable: floods, links, huge files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ exec sleep 3600
 
 
 def harmful(sidecar: SidecarProcess, workloads: Containers, name: str, *command: str) -> tuple[str, Path]:
-    """A container that may write where it is told, and runs this program. Its id, and its directory."""
+    """Run a container that may write to its projection, with this program; return its id and its directory."""
     told = sidecar.projections / "by-name" / f"{workloads.prefix}-{name}"
     told.mkdir(parents=True)
     labels = {"cpuset.projection": told.name}
@@ -47,7 +47,7 @@ def harmful(sidecar: SidecarProcess, workloads: Containers, name: str, *command:
 def test_a_flood_of_words_costs_little_and_moves_nobody(
     running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """Others are told and served all the while; whoever spoils its own files is told anew with its next change."""
+    """Others are served throughout; a workload that spoils its own files gets new ones with its next change."""
     flood, told = harmful(running, workloads, "flood", FLOOD)
     eventually(lambda: (told / "ack").exists(), "it floods")
     until_shared(running, flood)
@@ -71,7 +71,7 @@ def test_a_flood_of_words_costs_little_and_moves_nobody(
 def test_what_is_planted_is_not_followed_and_stops_nobody(
     running: SidecarProcess, workloads: Containers, kernel: KernelView, tmp_path: Path, what: str
 ) -> None:
-    """Where its files should be. It harms itself at most, which is said; the host's files are as they were."""
+    """In the place of its files. It harms only itself, which is reported; the host's files are unchanged."""
     secret = Path("/secret")
     if secret.exists():
         pytest.skip(f"{secret} exists here, and would be written by a daemon that follows links")
@@ -101,7 +101,7 @@ def test_what_is_planted_is_not_followed_and_stops_nobody(
 def test_a_workload_that_may_write_everything_spoils_no_books(
     running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """Somebody mounted the whole root writable. What it tells is worth nothing then; who runs where is not in it."""
+    """The whole root is mounted writable. The projections are then worthless; but the State does not depend on them."""
     owner, neighbour = workloads.run("owner", labels=ONE), workloads.run("neighbour")
     until_alone(running, owner)
     root = running.projections

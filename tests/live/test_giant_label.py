@@ -1,4 +1,4 @@
-"""A label of 40 MB, which a real engine accepts from anybody who may create containers."""
+"""A label of 40 MB, which a real engine accepts from any user who may create containers."""
 
 from __future__ import annotations
 

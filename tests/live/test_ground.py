@@ -1,4 +1,4 @@
-"""What live tests stand on does not fall on others: the sidecar under test leaves their containers alone."""
+"""The ground of live tests does no harm to others: the sidecar under test leaves their containers alone."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ NAMES = {
 
 @pytest.mark.parametrize(("name", "is_spared"), NAMES.items())
 def test_only_containers_with_the_prefix_are_touched(name: str, is_spared: bool) -> None:
-    """On an engine that others use too, every name but those that begin with the test's prefix is unmanaged."""
+    """On a shared engine, every name that does not begin with the test's prefix is unmanaged."""
     assert any(fnmatchcase(name, pattern) for pattern in all_but("own-1a")) == is_spared

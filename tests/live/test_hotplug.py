@@ -1,7 +1,7 @@
-"""CPUs of a real machine go offline and come back under a real engine, v1 and v2: owners get others, and are told.
+"""CPUs of a real machine go offline and come back under a real engine, v1 and v2: owners get others, and notice.
 
-Only where somebody gave the tests the right (CPUSET_TESTS_OFFLINE=1), on eight CPUs or more. The inventory is slow
-here: what is noticed, the watch noticed. Each story prints how long it took.
+Only with permission (CPUSET_TESTS_OFFLINE=1), on eight CPUs or more. The inventory is slow here, so the watch notices
+each change. Each story prints how long it took.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ RESERVED = CPUSet.of(min(ALL))
 
 @pytest.fixture(autouse=True)
 def whole() -> Iterator[None]:
-    """The machine is whole again afterwards."""
+    """Bring all CPUs of the machine back afterwards."""
     yield
     bring_online(ALL - online())
 
 
 @pytest.fixture
 def watching(sidecar: SidecarProcess) -> SidecarProcess:
-    """A daemon that is ready, and takes an inventory once an hour."""
+    """Return a daemon that is ready, and takes an inventory once an hour."""
     sidecar.configure(policy="static", reserved=str(RESERVED), reconcile_period="60m", linger="5m")
     sidecar.start()
     return sidecar
 
 
 class Story:
-    """An owner, a neighbour of the shared pool, and the kernel's word on both."""
+    """An owner, a neighbour of the shared pool, and the kernel's view of both."""
 
     def __init__(self, sidecar: SidecarProcess, workloads: Containers, labels: dict[str, str]) -> None:
         self.sidecar = sidecar
@@ -62,7 +62,7 @@ class Story:
         self.granted = self.settled().cpus
 
     def settled(self, id: str = "") -> ContainerStatus:
-        """Wait until the owner is alone, by its status and by the kernel's word on both."""
+        """Wait until the owner is alone, by its status and by the kernel's view of both."""
         owner = id or self.owner
         found = self.sidecar.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
         self.agree(owner, found.cpus)
@@ -74,7 +74,7 @@ class Story:
         eventually(lambda: self.kernel.allowed(self.neighbour) == online() - cpus, f"the neighbour has not {cpus}")
 
     def until_replaced(self, gone: CPUSet, began: float, what: str) -> ContainerStatus:
-        """Wait until the owner is alone again without these CPUs, and say how long that took."""
+        """Wait until the owner is alone again without these CPUs; return how long that took."""
         is_replaced = (  # noqa: E731
             lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled and it.cpus.isdisjoint(gone)
         )
@@ -88,7 +88,7 @@ class Story:
 
 
 def test_an_owner_that_loses_one_of_two_gets_another(watching: SidecarProcess, workloads: Containers) -> None:
-    """It keeps the other, is told, and the pool is what is left."""
+    """It keeps the other, its file says so, and the pool is the rest."""
     story = Story(watching, workloads, TWO)
     gone = CPUSet.of(max(story.granted))
     began = take_offline(gone)
@@ -101,7 +101,9 @@ def test_an_owner_that_loses_one_of_two_gets_another(watching: SidecarProcess, w
 def test_an_owner_that_loses_its_only_cpu_is_not_left_among_the_others(
     watching: SidecarProcess, workloads: Containers
 ) -> None:
-    """The kernel lets it run on everybody's CPUs then; within moments it is alone again, and nobody is where it is."""
+    """The kernel then lets it run on all CPUs; within moments it is alone again, and no other container shares its
+    CPUs.
+    """
     story = Story(watching, workloads, ONE)
     began = take_offline(story.granted)
     found = story.until_replaced(story.granted, began, "its only one")
@@ -109,7 +111,7 @@ def test_an_owner_that_loses_its_only_cpu_is_not_left_among_the_others(
 
 
 def test_cpus_that_return_are_shared_again(watching: SidecarProcess, workloads: Containers) -> None:
-    """The owner stays where it went; the neighbour runs on what came back; and it can be granted."""
+    """The owner stays on its replacement; the neighbour runs on the CPUs that came back, which can be granted."""
     story = Story(watching, workloads, ONE)
     gone = story.granted | CPUSet.of(max(ALL))
     began = take_offline(gone)
@@ -123,8 +125,10 @@ def test_cpus_that_return_are_shared_again(watching: SidecarProcess, workloads: 
     eventually(lambda: story.kernel.allowed(wide) == alone.cpus, "it has them")
 
 
-def test_who_starts_on_a_cpu_that_went_gets_another(watching: SidecarProcess, workloads: Containers) -> None:
-    """It was stopped when its CPU went: what it is configured for is written anew before it starts."""
+def test_a_container_that_starts_on_a_cpu_that_went_gets_another(
+    watching: SidecarProcess, workloads: Containers
+) -> None:
+    """It was stopped when its CPU went: its cpuset is written again before it starts."""
     story = Story(watching, workloads, ONE)
     workloads.api.act(story.owner, "stop")
     watching.until(story.owner, lambda it: it.phase == "exited", "stopped")
@@ -137,7 +141,9 @@ def test_who_starts_on_a_cpu_that_went_gets_another(watching: SidecarProcess, wo
 
 
 def test_too_few_are_left_for_everybody(watching: SidecarProcess, workloads: Containers) -> None:
-    """Who came first keeps as many; who cannot have them shares, and is told; with the CPUs its share returns."""
+    """The first keeps its number; one that cannot have its CPUs shares, with the reason, and gets them back with the
+    CPUs.
+    """
     story = Story(watching, workloads, {"cpuset.exclusive": str(len(ALL) - 5)})
     labels = {**TWO, "cpuset.on-shortage": "wait"}
     second = workloads.run("second", labels=labels)
@@ -159,7 +165,7 @@ def test_too_few_are_left_for_everybody(watching: SidecarProcess, workloads: Con
 
 
 def test_a_start_with_fewer_cpus_than_the_books_know(watching: SidecarProcess, workloads: Containers) -> None:
-    """As after a boot of a smaller machine: who fits gets others, and the log says what had to change."""
+    """As after a boot of a smaller machine: a container that fits gets others, and the log reports what changed."""
     story = Story(watching, workloads, TWO)
     assert watching.terminate() == 0
     workloads.api.act(story.owner, "stop")
@@ -174,7 +180,7 @@ def test_a_start_with_fewer_cpus_than_the_books_know(watching: SidecarProcess, w
 
 
 def test_hyperthreads_that_are_switched_off_go_all_at_once(watching: SidecarProcess, workloads: Containers) -> None:
-    """By the kernel's own switch: half of the machine; and on again."""
+    """By the kernel's own switch: half of the machine goes, and comes back."""
     control = Path("/sys/devices/system/cpu/smt/control")
     if not control.exists() or control.read_text().strip() != "on":
         pytest.skip("needs hyperthreads to switch off: see `make vm-test`")

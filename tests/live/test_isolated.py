@@ -1,4 +1,4 @@
-"""CPUs that the kernel keeps free of everybody (isolcpus): who is given them, and who is not."""
+"""CPUs that the kernel isolates (isolcpus): which containers are granted them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RESERVED = CPUSet.of(min(online() - ISOLATED))
 def test_exclusive_containers_are_given_isolated_cpus_and_the_pool_is_not(
     sidecar: SidecarProcess, workloads: Containers, kernel: KernelView, rule: str
 ) -> None:
-    """As many as there are; a further one gets others, or under `only` none, with the reason."""
+    """As many as exist; a further container gets others, or under `only` none, with the reason."""
     sidecar.configure(reserved=str(RESERVED), isolated=rule)
     sidecar.start()
     plain = workloads.run("plain")
@@ -45,7 +45,7 @@ def test_exclusive_containers_are_given_isolated_cpus_and_the_pool_is_not(
 def test_ignored_they_are_cpus_like_any_other(
     sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """They are granted; a container that nobody ever pinned stays off them all the same, by the kernel's own rule."""
+    """They are granted; a container that was never pinned stays off them all the same, by the kernel's own rule."""
     sidecar.configure(reserved=str(RESERVED), isolated="ignore")
     sidecar.start()
     plain = workloads.run("plain")

@@ -1,7 +1,7 @@
-"""CPUs that come online after the engine started: an engine that knows only those of its start says no.
+"""CPUs that come online after the engine started: an engine that read them only at its start refuses them.
 
-Docker looks at the machine's CPUs when it starts (23 and later); Podman has nothing that starts. Only on a machine of
-which a part is offline, and the tests' to bring online (CPUSET_TESTS_OFFLINE=1).
+Docker reads the machine's CPUs when it starts (23 and later); Podman has no daemon. Only on a machine with offline CPUs
+that the tests may bring online (CPUSET_TESTS_OFFLINE=1).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ pytestmark = [
 def test_an_engine_with_an_old_list_is_explained_and_a_restart_cures_it(
     own_engine: PrivateEngine, sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """Until then everybody stays where they are; afterwards everybody has the new CPUs, and nobody was restarted."""
+    """Until then every container stays where it is; afterwards all have the new CPUs, and none was restarted."""
     own_engine.stop()
     own_engine.start(live_restore=True)
     first, late = online(), read_topology().offline

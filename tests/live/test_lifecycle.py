@@ -1,4 +1,4 @@
-"""From label to exclusive cores and back, on a real engine, by the kernel's word: one container's life."""
+"""From label to exclusive cores and back, on a real engine, verified by the kernel: one container's life."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ONE = {"cpuset.exclusive": "1"}
 
 
 def configured(workloads: Containers, id: str) -> CPUSet:
-    """The cpuset with which the engine would start it."""
+    """Return the cpuset with which the engine would start it."""
     return CPUSet.parse(workloads.api.inspect(id)["HostConfig"]["CpusetCpus"])
 
 
 def until_configured(running: SidecarProcess, workloads: Containers, id: str, cpus: CPUSet) -> None:
-    """Wait until the engine would start it there; where it does not tell, until nothing is left to be done."""
+    """Wait until the engine would start it there; where it does not report that, until no order is left."""
     if workloads.api.tells_of_the_stopped:
         eventually(lambda: configured(workloads, id) == cpus, f"configured for {cpus}")
     else:
@@ -31,14 +31,14 @@ def until_configured(running: SidecarProcess, workloads: Containers, id: str, cp
 
 
 def started_on(workloads: Containers, kernel: KernelView, id: str, cpus: CPUSet) -> bool:
-    """Whether it starts there; where the engine forgets updates, whether it is there soon."""
+    """Return whether it starts there; where the engine forgets updates, whether it is there soon."""
     if workloads.api.keeps_updates:
         return kernel.once_running(id) == cpus
     return bool(eventually(lambda: kernel.allowed(id) == cpus, "back on its CPUs"))
 
 
 def output(workloads: Containers, id: str) -> str:
-    """What a container wrote to stdout. The engine frames each line: eight bytes, the last four its length."""
+    """Return what a container wrote to stdout. The engine frames each line: eight bytes, the last four its length."""
     rest: bytes = workloads.api.ask("GET", f"containers/{id}/logs", stdout="1")
     lines = b""
     while rest:
@@ -87,7 +87,9 @@ def test_a_container_started_at_once_is_alone_soon(
 def test_unlabelled_containers_are_confined_to_the_pool_and_get_it_back(
     running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """They run on all CPUs while nobody is exclusive, beside the exclusive one while there is one, and on all after."""
+    """They run on all CPUs while no container is exclusive, next to the exclusive one while there is one, and on all
+    after.
+    """
     before = workloads.run("before")
     running.until_quiet()
     assert kernel.once_running(before) == online()
@@ -102,7 +104,7 @@ def test_unlabelled_containers_are_confined_to_the_pool_and_get_it_back(
 def test_a_container_pinned_by_hand_is_a_stranger(
     running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """It is never moved, and nobody gets its CPUs; when it is gone, they are to be had."""
+    """It is never moved, and no container gets its CPUs; when it is gone, they are available."""
     stranger = workloads.run("stranger", CpusetCpus=str(LAST))
     wants = workloads.run("wants", labels={**ONE, "cpuset.on-shortage": "wait"})
     refused = running.until(wants, lambda it: it.refusal, "refused")
@@ -128,7 +130,9 @@ def test_a_container_that_is_left_alone_is_not_touched(
 def test_a_stopped_container_keeps_its_cpus_for_a_while_and_is_then_parked(
     sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """Within `linger` they wait for its return; afterwards it cannot start on what may be somebody else's."""
+    """Within `linger` they are kept for its return; afterwards it cannot start on CPUs that may be granted to
+    another.
+    """
     sidecar.configure(linger="2s")
     sidecar.start()
     neighbour = workloads.run("neighbour")
@@ -151,7 +155,9 @@ def test_a_stopped_container_keeps_its_cpus_for_a_while_and_is_then_parked(
 def test_a_parked_container_cannot_start_on_the_cpus_of_another(
     running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """The first stops, its linger ends, the second takes over: the first one's return shares nothing with it."""
+    """The first stops, its linger ends, the second takes over: the first one, when it returns, shares no CPU with
+    it.
+    """
     first = workloads.run("first", labels=ONE)
     until_alone(running, first)
     workloads.api.act(first, "stop")
@@ -206,7 +212,7 @@ def test_a_container_that_removes_itself_gives_back_at_once(
 
 
 def test_a_paused_container_keeps_its_cpus(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
-    """Frozen processes still sit on their CPUs: nothing is given back, whatever the linger."""
+    """Frozen processes still occupy their CPUs: nothing is returned, whatever the linger."""
     neighbour = workloads.run("neighbour")
     id = workloads.run("pauses", labels=ONE)
     until_alone(running, id)
@@ -229,7 +235,7 @@ def test_a_paused_neighbour_leaves_too(running: SidecarProcess, workloads: Conta
 def test_a_renamed_container_keeps_its_cpus_under_its_new_name(
     running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """The id is what it is known by; the name is for people."""
+    """The id identifies it; the name is for people."""
     id = workloads.run("old", labels=ONE)
     until_alone(running, id)
     name = f"{workloads.prefix}-new"

@@ -1,4 +1,4 @@
-"""Placement on a real engine: memory nodes with the CPUs, options and refusals as the daemon tells them, `plan`."""
+"""Placement on a real engine: memory nodes with the CPUs, options and refusals as the daemon reports them, `plan`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ONE = {"cpuset.exclusive": "1"}
 
 
 def mems(workloads: Containers, id: str) -> CPUSet:
-    """The memory nodes that the engine has stored."""
+    """Return the memory nodes that the engine has stored."""
     return CPUSet.parse(workloads.api.inspect(id)["HostConfig"]["CpusetMems"])
 
 
@@ -47,7 +47,7 @@ def test_memory_nodes_come_with_the_cpus_and_go_back(running: SidecarProcess, wo
 
 
 def test_a_refusal_says_what_is_free_and_what_would_fit(running: SidecarProcess, workloads: Containers) -> None:
-    """In the words that `explain`, the status and the projection share."""
+    """In the same words in `explain`, the status and the projection."""
     wide = workloads.run("wide", labels={"cpuset.exclusive": "64", "cpuset.numa": "single"})
     refused = running.until(wide, lambda it: it.refusal, "refused")
     assert refused.refusal.startswith("asked for 64 exclusive CPUs")

@@ -1,4 +1,4 @@
-"""What only Podman does: containers without a service, values that poison, a lock that hides everybody."""
+"""What only Podman does: containers without a service, values that poison, a lock that blocks lists."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ABSENT = CPUSet.of(4000)
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[PrivatePodman]:
-    """A Podman for these tests."""
+    """Provide a Podman for these tests."""
     if len(online()) < 2:
         pytest.skip("a machine with one CPU has none to give")
     try:
@@ -50,14 +50,14 @@ def engine() -> Iterator[PrivatePodman]:
 
 @pytest.fixture
 def made(engine: PrivatePodman) -> Iterator[Containers]:
-    """Makes containers, and removes them at the end of the test."""
+    """Yield a maker of containers, and remove them at the end of the test."""
     containers = Containers(engine.api, ensure_image(engine.api))
     yield containers
     containers.remove_all()
 
 
 class Credulous:
-    """A machine that believes in CPUs that are not there."""
+    """A machine that accepts CPUs that do not exist."""
 
     def online(self) -> CPUSet:
         return online() | ABSENT
@@ -69,7 +69,7 @@ class Credulous:
 def test_containers_of_the_command_line_are_confined_too(
     engine: PrivatePodman, made: Containers, tmp_path: Path
 ) -> None:
-    """They never pass the service that the sidecar listens to; all of Podman writes its events to one record."""
+    """They bypass the service that the sidecar listens to; but every Podman process writes its events to one log."""
     sidecar, kernel = SidecarProcess(tmp_path, engine.socket_path, ()), KernelView()
     names = [f"{made.prefix}-{name}" for name in ("plain", "owner")]
     try:
@@ -87,7 +87,7 @@ def test_containers_of_the_command_line_are_confined_too(
 
 @pytest.mark.trio
 async def test_a_value_that_the_runtime_refuses_does_not_stay(engine: PrivatePodman, made: Containers) -> None:
-    """Podman keeps it, and would never start the container again: the old one is written over it."""
+    """Podman keeps it, and would never start the container again: the old value is written over it."""
     one = await trio.to_thread.run_sync(lambda: made.run("one"))
     async with open_engine(f"unix://{engine.socket_path}", machine=Credulous()) as podman:
         await podman.update(one, Update(cpus=REST))
@@ -100,7 +100,9 @@ async def test_a_value_that_the_runtime_refuses_does_not_stay(engine: PrivatePod
 
 @pytest.mark.trio
 async def test_a_start_that_hangs_hides_nobody(engine: PrivatePodman, made: Containers, tmp_path: Path) -> None:
-    """While it holds its lock: no look at it; but a glance, a list, and others are looked at and updated."""
+    """While it holds its lock, no look at it is possible; but a glance and a list are, and others are looked at and
+    updated.
+    """
     other = await trio.to_thread.run_sync(lambda: made.run("other"))
     async with open_engine(f"unix://{engine.socket_path}", BRIEF, machine=HostKernel()) as podman:
         info = await podman.info()
@@ -128,7 +130,7 @@ async def test_a_start_that_hangs_hides_nobody(engine: PrivatePodman, made: Cont
 
 
 def slow_runtime(folder: Path) -> Path:
-    """An OCI runtime that says `held` when it is asked to create, and waits for `go`."""
+    """Return an OCI runtime that prints `held` when it is asked to create, and waits for `go`."""
     real = shutil.which("runc") or shutil.which("crun")
     assert real is not None
     script = folder / "slow-runtime"

@@ -1,4 +1,4 @@
-"""Who gets nothing, and why, on a real engine: shortage, bad labels, limits that contradict, and quotas."""
+"""Refusals on a real engine, with their reasons: shortage, bad labels, limits that contradict, and quotas."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ NANO = 1_000_000_000
 
 
 def limits(workloads: Containers, id: str) -> tuple[int, int, int]:
-    """Nano CPUs, quota and period, as the engine has them; of Podman the CPUs' worth that the kernel gives, for
-    that is all that it keeps.
+    """Return nano CPUs, quota and period, as the engine has them; for Podman the CPUs' worth that the kernel gives,
+    since it keeps nothing else.
     """
     if workloads.api.is_podman:
         pid = workloads.api.inspect(id)["State"]["Pid"]
@@ -30,16 +30,16 @@ def limits(workloads: Containers, id: str) -> tuple[int, int, int]:
 
 
 def holder(running: SidecarProcess, workloads: Containers) -> str:
-    """A container that has the one CPU that is to be had."""
+    """Run a container that has the only available CPU."""
     id = workloads.run("holder", labels=ONE)
     running.until(id, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "it has the CPU")
     return id
 
 
-def test_who_shares_on_shortage_stays_in_the_pool(
+def test_share_on_shortage_stays_in_the_pool(
     running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """Refused with the reason; and not upgraded behind its back when the CPU is free."""
+    """It is refused with the reason, and not upgraded unasked when the CPU is free."""
     first = holder(running, workloads)
     second = workloads.run("second", labels=ONE)
     said = running.until(second, lambda it: it.refusal and it.is_settled, "refused and in the pool")
@@ -51,7 +51,7 @@ def test_who_shares_on_shortage_stays_in_the_pool(
     assert running.container(second).sharing is SharingStatus.SHARED  # type: ignore[union-attr]
 
 
-def test_who_waits_on_shortage_is_upgraded(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
+def test_wait_on_shortage_is_upgraded(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
     """It runs in the pool, and gets the CPU as soon as its holder is gone, without a restart."""
     first = holder(running, workloads)
     second = workloads.run("second", labels={**ONE, "cpuset.on-shortage": "wait"})
@@ -64,8 +64,8 @@ def test_who_waits_on_shortage_is_upgraded(running: SidecarProcess, workloads: C
     assert kernel.processes(second)[0].pid == before
 
 
-def test_who_stops_on_shortage_is_stopped(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
-    """It had rather not run at all: the engine is told to stop it, and the log says why."""
+def test_stop_on_shortage_is_stopped(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
+    """It prefers not to run at all: the engine is ordered to stop it, and the log gives the reason."""
     holder(running, workloads)
     second = workloads.run("second", labels={**ONE, "cpuset.on-shortage": "stop"})
     eventually(lambda: workloads.api.inspect(second)["State"]["Status"] == "exited", "stopped")
@@ -99,7 +99,7 @@ def test_a_wish_that_cannot_be_met_is_refused_with_its_reason(
 
 
 def test_a_misspelt_label_is_a_warning_with_the_right_word(running: SidecarProcess, workloads: Containers) -> None:
-    """It is no wish, and it fails nothing."""
+    """It is not a demand, and it prevents nothing."""
     id = workloads.run("misspelt", labels={"cpuset.exclusiv": "1"})
     said = running.until(id, lambda it: it.warnings, "warned")
     assert "did you mean 'cpuset.exclusive'" in said.warnings[0]

@@ -1,6 +1,6 @@
-"""The shared group on a real engine and kernel: newcomers are born in the pool, and one write moves everybody.
+"""The shared group on a real engine and kernel: newcomers start in the pool, and one write moves all members.
 
-The engine is the tests' own, started anew with the default cgroup parent that `install-slice` wrote into its
+The engine is the tests' own, restarted with the default cgroup parent that `install-slice` wrote into its
 configuration. Under the systemd driver the group is a slice, under cgroupfs a path.
 """
 
@@ -46,7 +46,7 @@ pytestmark = [
 
 
 class Sliced(PrivateEngine):
-    """An engine whose configuration the tests write: it is left as it is at a start."""
+    """An engine with a configuration that the tests write: a start does not replace it."""
 
     @property
     def configuration(self) -> Path:
@@ -60,7 +60,7 @@ class Sliced(PrivateEngine):
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sliced]:
-    """An engine whose default cgroup parent is the group; what was started before is not in it."""
+    """Provide an engine whose default cgroup parent is the group; containers from before are not in it."""
     try:
         made = Sliced()
         made.start()
@@ -83,7 +83,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sliced]:
 
 @pytest.fixture
 def made(engine: Sliced) -> Iterator[Containers]:
-    """Makes containers, and removes them."""
+    """Yield a maker of containers, and remove them."""
     containers = Containers(engine.api, ensure_image(engine.api))
     yield containers
     containers.remove_all()
@@ -91,7 +91,7 @@ def made(engine: Sliced) -> Iterator[Containers]:
 
 @pytest.fixture
 def sidecar(engine: Sliced, made: Containers, tmp_path: Path) -> Iterator[SidecarProcess]:
-    """A sidecar that knows the group, and reserves CPU 0; ready."""
+    """Provide a sidecar that knows the group, and reserves CPU 0; ready."""
     process = SidecarProcess(tmp_path, engine.socket_path)
     process.configure(shared_slice=SHARED, reserved="0")
     process.start()
@@ -106,18 +106,18 @@ def install(engine: Sliced, root: Path, *words: str) -> subprocess.CompletedProc
 
 
 def allowed(made: Containers, id: str) -> CPUSet:
-    """Where its first process may run, by the kernel's word."""
+    """Return the CPUs that its first process may run on, by the kernel."""
     pid = made.api.inspect(id)["State"]["Pid"]
     return allowed_of(Path(f"/proc/{pid}/status").read_text())
 
 
 def in_force() -> CPUSet:
-    """The CPUs of the group."""
+    """Return the CPUs of the group."""
     return CPUSet.parse((GROUP / "cpuset.cpus.effective").read_text())
 
 
 def owner_of_one(sidecar: SidecarProcess, made: Containers, name: str = "owner") -> str:
-    """An exclusive container outside the group, alone."""
+    """Run an exclusive container outside the group, alone."""
     owner = made.run(name, labels=ONE, CgroupParent=APART)
     sidecar.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
     return owner
@@ -144,7 +144,7 @@ def test_newcomers_are_born_in_the_pool(sidecar: SidecarProcess, made: Container
 
 
 def test_one_write_moves_everybody(sidecar: SidecarProcess, made: Containers) -> None:
-    """The members leave for an owner and come back, and the engine is told nothing of it."""
+    """The members leave for an owner and come back, without any call to the engine."""
     members = [made.run(f"member{n}") for n in range(8)]
     sidecar.until_quiet()
     assert {allowed(made, id) for id in members} == {online()}
@@ -159,7 +159,7 @@ def test_one_write_moves_everybody(sidecar: SidecarProcess, made: Containers) ->
 
 
 def test_a_label_inside_the_group_is_refused_with_the_cure(sidecar: SidecarProcess, made: Containers) -> None:
-    """It would be told of CPUs that it cannot have."""
+    """Otherwise it would be promised CPUs that it cannot have."""
     wrong = made.run("wrong", labels=ONE)
     status = sidecar.until(wrong, lambda it: it.refusal, "refused")
     assert "create it with cgroup_parent: " in " ".join((status.refusal, *status.warnings, *status.explanation))
@@ -167,7 +167,7 @@ def test_a_label_inside_the_group_is_refused_with_the_cure(sidecar: SidecarProce
 
 
 def test_the_kernels_word_is_put_back(sidecar: SidecarProcess, made: Containers) -> None:
-    """Somebody changes the group: it is drift like any other."""
+    """A change of the group by another tool is drift like any other."""
     made.run("member")
     owner = owner_of_one(sidecar, made)
     right = online() - allowed(made, owner)
@@ -193,7 +193,7 @@ def test_a_reload_of_systemd_moves_nobody(sidecar: SidecarProcess, made: Contain
 
 
 def test_a_container_of_before_joins_at_its_next_start(engine: Sliced, made: Containers, tmp_path: Path) -> None:
-    """The engine applies its default parent at every start, to those that were made before it had one as well."""
+    """The engine applies its default parent at every start, also to containers that were created before."""
     engine.stop()
     engine.configuration.write_text("{}")
     engine.start()
@@ -222,7 +222,7 @@ def test_a_release_gives_the_group_all_cpus(sidecar: SidecarProcess, made: Conta
 
 
 def test_a_sidecar_that_was_killed_finds_the_group_as_it_left_it(sidecar: SidecarProcess, made: Containers) -> None:
-    """And goes on: the next owner's CPUs are taken from it, too."""
+    """And it goes on: the next owner's CPUs are taken from the group, too."""
     made.run("member")
     first = owner_of_one(sidecar, made)
     sidecar.kill()
@@ -236,7 +236,7 @@ def test_a_sidecar_that_was_killed_finds_the_group_as_it_left_it(sidecar: Sideca
 
 
 def test_doctor_says_that_the_group_confines_the_pool(sidecar: SidecarProcess, made: Containers) -> None:
-    """And nothing of a cgroup above containers that would be in the way."""
+    """And it reports no cgroup above containers as an obstacle."""
     made.run("member")
     owner_of_one(sidecar, made)
     findings = json.loads(sidecar.command("doctor", "--json").stdout)
@@ -246,7 +246,7 @@ def test_doctor_says_that_the_group_confines_the_pool(sidecar: SidecarProcess, m
 
 
 def test_a_parent_that_is_too_narrow_is_named(engine: Sliced, made: Containers, tmp_path: Path) -> None:
-    """Accepted, and without effect: the reason says which cgroup it is, and doctor says it before."""
+    """An update is accepted without effect: the reason names the cgroup, and doctor reports it beforehand."""
     name = "sidecartests-narrow.slice" if HAS_SYSTEMD else "/sidecartests-narrow"
     path = slice_path(name) if HAS_SYSTEMD else name
     first = CPUSet.of(min(online()))

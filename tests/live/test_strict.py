@@ -1,4 +1,4 @@
-"""Strict start on a real engine: on its CPUs from the first instruction, or not at all, and the reader learns why."""
+"""Strict start on a real engine: on its CPUs from the first instruction, or not at all, with the reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["docker"]
 def test_it_begins_on_its_own_cpus_without_a_quota_and_with_its_projection(
     docker: Docker, sidecar: SidecarProcess
 ) -> None:
-    """Nothing of it ever runs elsewhere; what it reads names no CPU that is not in force."""
+    """It never runs elsewhere, and its file names only CPUs that are in force."""
     sidecar.start()
     done = shell(docker, "one", STAY, exclusive=1, options=("-d", "--cpus", "1"))
     assert done.returncode == 0, done.stderr
@@ -34,10 +34,10 @@ def test_it_begins_on_its_own_cpus_without_a_quota_and_with_its_projection(
     assert docker.logs("one")[3].split()[0] in ("-1", "max")
     id = str(docker.inspect("one")["Id"])
     sidecar.until(id, lambda seen: seen.is_settled, "it is settled")
-    # The directory that it mounts is the one that is told on.
+    # The directory that it mounts is the one that is kept up to date.
     read = docker.call("exec", docker.full("one"), "cat", "/run/cpuset-sidecar/status.json").stdout
     assert '"settled":true' in read
-    # And the engine's own books came to say the same.
+    # And the engine's own records came to agree.
     eventually(lambda: docker.inspect("one")["HostConfig"]["CpusetCpus"] == str(LAST), "the engine knows")
 
 
@@ -50,7 +50,7 @@ def test_a_shared_container_begins_in_the_pool(docker: Docker, sidecar: SidecarP
 
 
 def test_a_refusal_reaches_whoever_starts_it_and_nothing_runs(docker: Docker, sidecar: SidecarProcess) -> None:
-    """The decision's own words."""
+    """With the reason of the decision itself."""
     sidecar.start()
     assert shell(docker, "one", STAY, exclusive=1, options=("-d",)).returncode == 0
     done = shell(docker, "two", STAY, exclusive=1)
@@ -67,7 +67,7 @@ def test_a_refusal_reaches_whoever_starts_it_and_nothing_runs(docker: Docker, si
 def test_without_a_sidecar_only_containers_of_this_runtime_do_not_start(
     docker: Docker, sidecar: SidecarProcess
 ) -> None:
-    """Fail-closed for who chose it, and nobody else; containers that run can be stopped and removed."""
+    """Fail-closed only for containers that chose it; running containers can be stopped and removed."""
     sidecar.start()
     assert shell(docker, "one", STAY, exclusive=1, options=("-d",)).returncode == 0
     sidecar.kill()
@@ -82,7 +82,7 @@ def test_without_a_sidecar_only_containers_of_this_runtime_do_not_start(
 
 
 def test_a_start_that_is_held_outlives_the_sidecar_that_held_it(docker: Docker, sidecar: SidecarProcess) -> None:
-    """It was killed over the answer; the next one is asked again, and answers by the same books."""
+    """It was killed before its answer; the next one is asked again, and answers from the same State."""
     sidecar.start()
     assert shell(docker, "one", STAY, exclusive=1, options=("-d",)).returncode == 0
     sidecar.freeze()
@@ -96,7 +96,7 @@ def test_a_start_that_is_held_outlives_the_sidecar_that_held_it(docker: Docker, 
 
 
 def test_a_start_that_is_held_is_refused_where_nobody_comes_to_answer(docker: Docker, sidecar: SidecarProcess) -> None:
-    """Killed for good: after the patience it says so, and the engine goes on."""
+    """Killed for good: after the timeout the runtime refuses with the reason, and the engine goes on."""
     sidecar.start()
     sidecar.freeze()
     held = docker.begin("one", "sh", "-c", STAY, exclusive=1)
@@ -108,14 +108,14 @@ def test_a_start_that_is_held_is_refused_where_nobody_comes_to_answer(docker: Do
 
 
 def is_asking(held: subprocess.Popen[str], sidecar: SidecarProcess) -> bool:
-    """Whether a runtime asks this sidecar: its socket is among the words of the process."""
+    """Return whether a runtime asks this sidecar: its socket is among the arguments of the process."""
     assert held.poll() is None
     asked = f"{sidecar.state_dir}/api.sock".encode()
     return any(asked in words(process) for process in Path("/proc").glob("[0-9]*"))
 
 
 def words(process: Path) -> bytes:
-    """The words that a process was started with; none of one that has gone."""
+    """Return the arguments that a process was started with; none for one that has gone."""
     try:
         return (process / "cmdline").read_bytes()
     except OSError:
@@ -123,7 +123,7 @@ def words(process: Path) -> bytes:
 
 
 def test_every_later_start_is_asked_for_and_every_update_counts(docker: Docker, sidecar: SidecarProcess) -> None:
-    """By people, and by the restart policy; an update afterwards overrides what the bundle said."""
+    """By users, and by the restart policy; a later update overrides the bundle."""
     sidecar.start()
     options = ("-d", "--restart", "always")
     assert shell(docker, "one", STAY, exclusive=1, options=options).returncode == 0
@@ -143,8 +143,8 @@ def test_every_later_start_is_asked_for_and_every_update_counts(docker: Docker, 
     assert read.split()[1] == str(REST)
 
 
-def test_many_at_once_start_without_waiting_for_each_other_for_ever(docker: Docker, sidecar: SidecarProcess) -> None:
-    """One gets the CPU, ten share the pool, and those that are too many are refused; nobody hangs."""
+def test_many_at_once_start_without_a_deadlock(docker: Docker, sidecar: SidecarProcess) -> None:
+    """One gets the CPU, ten share the pool, and the excess ones are refused; none hangs."""
     sidecar.start()
     began = time.monotonic()
     alone = [docker.begin(f"alone-{number}", "sh", "-c", STAY, exclusive=1) for number in range(4)]
@@ -155,7 +155,7 @@ def test_many_at_once_start_without_waiting_for_each_other_for_ever(docker: Dock
     assert all("asked for 1 exclusive CPU, 0 free" in said for said, code in ended[:4] if code)
     assert ended[4:] == [("", 0)] * 10
     for number in range(10):
-        # None was ever on the CPU of the one that has it; before that was decided, all were everybody's.
+        # None was ever on the owner's CPU after it was granted; before that, all CPUs were shared.
         assert first_cpus(docker, f"pool-{number}")[0] in (REST, REST | LAST)
     winner = next(number for number, (_, code) in enumerate(ended[:4]) if code == 0)
     assert first_cpus(docker, f"alone-{winner}") == [LAST]

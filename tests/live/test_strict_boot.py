@@ -1,4 +1,4 @@
-"""Strict start and the engine's own start: it starts its containers first, and answers nobody before."""
+"""Strict start and the engine's own start: it starts its containers before it answers any request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALWAYS = ("-d", "--restart", "always")
 
 
 def up(docker: Docker, sidecar: SidecarProcess) -> None:
-    """One that is exclusive, one that is shared, both of the strict runtime, and one that is not."""
+    """Run one exclusive and one shared container of the strict runtime, and one of another runtime."""
     sidecar.start()
     assert shell(docker, "one", STAY, exclusive=1, options=ALWAYS).returncode == 0
     assert shell(docker, "shared", STAY, options=ALWAYS).returncode == 0
@@ -31,7 +31,7 @@ def up(docker: Docker, sidecar: SidecarProcess) -> None:
 def test_an_engine_that_starts_again_starts_them_where_they_were(
     own_engine: PrivateEngine, docker: Docker, sidecar: SidecarProcess
 ) -> None:
-    """The sidecar stays, and answers by its books, since the engine cannot be asked."""
+    """The sidecar stays, and answers from its State, since the engine cannot be asked."""
     up(docker, sidecar)
     own_engine.stop()
     own_engine.start()
@@ -44,7 +44,7 @@ def test_an_engine_that_starts_again_starts_them_where_they_were(
 def test_so_does_a_machine_that_starts_again(
     own_engine: PrivateEngine, docker: Docker, sidecar: SidecarProcess
 ) -> None:
-    """The sidecar, too, is started anew, while the engine waits for it; it has its books from the disk."""
+    """The sidecar is restarted, too, while the engine waits for it; it reads its State from the disk."""
     up(docker, sidecar)
     own_engine.stop()
     sidecar.kill()
@@ -62,7 +62,7 @@ def test_so_does_a_machine_that_starts_again(
 def test_an_engine_without_a_sidecar_starts_all_others_after_the_patience(
     own_engine: PrivateEngine, docker: Docker, sidecar: SidecarProcess
 ) -> None:
-    """Nobody else is kept from starting; the reason is with the container."""
+    """No other container is kept from starting; the reason is with the refused one."""
     up(docker, sidecar)
     sidecar.kill()
     own_engine.stop()

@@ -24,7 +24,7 @@ EXCLUSIVE = ("--label", "cpuset.exclusive=1", "--annotation", "cpuset.exclusive=
 
 
 class Podman:
-    """Podman's own client, with the drop-in that `install-runtime` writes in its configuration."""
+    """Podman's own client, with the drop-in that `install-runtime` writes into its configuration."""
 
     def __init__(self, engine: PrivatePodman, folder: Path, *, with_hook: bool) -> None:
         self.engine = engine
@@ -40,25 +40,27 @@ class Podman:
             patience=3,
         )
         carry_out("/", [*runtime_files(places, made), *podman_files(places, with_hook=with_hook)])
-        # CONTAINERS_CONF names the only file that is read: the drop-in goes into its table.
+        # CONTAINERS_CONF names the only file that is read: the drop-in is appended to it.
         dropped = Path(places.podman_settings).read_text().partition("[engine]\n")[2]
         engine.configuration.write_text(engine.configuration.read_text() + dropped)
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """`podman run`, without a network."""
+        """Call `podman run`, without a network."""
         command = [*self.engine.command, "run", "--network", "none", *words]
         return subprocess.run(
             command, env=self.engine.environment, capture_output=True, text=True, timeout=120, check=False
         )
 
     def strict(self, *words: str, script: str = SHOW) -> subprocess.CompletedProcess[str]:
-        """The same, under the strict runtime."""
+        """Do the same, under the strict runtime."""
         return self.run("--runtime", "cpuset", *words, self.image, "sh", "-c", script)
 
 
 @pytest.fixture
 def podman(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Podman]:
-    """A Podman of the test's own, with the strict runtime, with or without the hook; a sidecar that is not started."""
+    """Yield a Podman of the test's own, with the strict runtime, with or without the hook; a sidecar that is not
+    started.
+    """
     try:
         engine = PrivatePodman()
     except NoPrivateEngine as error:
@@ -77,13 +79,13 @@ def podman(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Podman]:
 
 
 def cpus(printed: str) -> CPUSet:
-    """Where it began."""
+    """Return the CPUs on which it began."""
     return CPUSet.parse(printed.split()[1])
 
 
 @pytest.mark.parametrize("podman", [False], indirect=True)
-def test_it_begins_on_its_cpus_and_who_is_too_many_reads_why(podman: Podman) -> None:
-    """As with Docker; without a sidecar nobody of this runtime starts, and everybody else does."""
+def test_it_begins_on_its_cpus_and_the_excess_one_reads_why(podman: Podman) -> None:
+    """As with Docker; without a sidecar no container of this runtime starts, and all others do."""
     podman.sidecar.start()
     first = podman.strict("-d", "--name", "one", *EXCLUSIVE, script=STAY)
     assert first.returncode == 0, first.stderr
@@ -103,7 +105,7 @@ def test_it_begins_on_its_cpus_and_who_is_too_many_reads_why(podman: Podman) -> 
 
 
 @pytest.mark.parametrize("podman", [True], indirect=True)
-def test_the_hook_does_the_same_for_who_speaks_of_cpus_in_annotations(podman: Podman) -> None:
+def test_the_hook_does_the_same_for_containers_that_ask_in_annotations(podman: Podman) -> None:
     """Under the usual runtime; a refusal keeps it from starting, though Podman does not say why."""
     podman.sidecar.start()
     first = podman.run("-d", "--name", "one", *EXCLUSIVE, podman.image, "sh", "-c", STAY)

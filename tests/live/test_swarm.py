@@ -23,7 +23,9 @@ PENDING = "insufficient resources"
 
 
 class Fleet:
-    """The swarm, and a sidecar on each node: each has one CPU to give. A stopped container is waited for a minute."""
+    """The swarm, and a sidecar on each node: each has one CPU to grant. A stopped container keeps its CPU for a
+    minute.
+    """
 
     def __init__(self, swarm: Swarm, sidecars: dict[str, SidecarProcess]) -> None:
         self.swarm = swarm
@@ -31,7 +33,7 @@ class Fleet:
         self.kernel = KernelView()
 
     def placed(self, count: int) -> dict[str, str]:
-        """Wait until so many nodes have one task each, pinned alone; its container, by the node's name."""
+        """Wait until this many nodes have one task each, pinned alone; return its container, by the node's name."""
 
         def look() -> dict[str, str] | None:
             running = {name: tasks[0] for name, tasks in self.swarm.running().items() if len(tasks) == 1}
@@ -42,13 +44,13 @@ class Fleet:
         return eventually(look, f"{count} nodes have a task each, pinned alone", seconds=45)
 
     def replaced(self, before: dict[str, str], name: str) -> dict[str, str]:
-        """End the task of a node, and wait until another one is there, pinned alone; all tasks then."""
+        """End the task of a node, and wait until another one is pinned alone; return all tasks then."""
         self.kernel.end(before[name])
         eventually(lambda: before[name] not in self.swarm.running()[name], "the engine noticed")
         return self.placed(len(before))
 
     def is_alone(self, name: str, id: str) -> bool:
-        """By the kernel, and by the sidecar's status."""
+        """Return whether it is alone, by the kernel and by the sidecar's status."""
         said = self.sidecars[name].container(id)
         is_said = said is not None and said.sharing is SharingStatus.EXCLUSIVE and said.is_settled
         return is_said and self.kernel.allowed(id) == LAST == self.kernel.cpuset(id)
@@ -56,7 +58,7 @@ class Fleet:
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """Three nodes that advertise what their sidecars can give."""
+    """Provide three nodes that advertise what their sidecars can grant."""
     if len(online()) < 2:
         pytest.skip("a machine with one CPU has none to give")
     with ExitStack() as stack:
@@ -80,7 +82,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 
 def advertise(node: Node, sidecar: SidecarProcess) -> None:
-    """As an administrator would; SIGHUP does not do, and the command says so."""
+    """Advertise as an administrator would; SIGHUP is not enough, and the command says so."""
     node.daemon_json.write_text('{"log-level": "warn"}')
     done = sidecar.command("swarm", "advertise", "--daemon-json", str(node.daemon_json), "--json")
     assert done.returncode == 0, done.stderr
@@ -98,7 +100,7 @@ def advertise(node: Node, sidecar: SidecarProcess) -> None:
 
 @pytest.fixture
 def service(fleet: Fleet) -> Iterator[str]:
-    """A service with one task, which reserves one exclusive CPU and asks for it."""
+    """Run a service with one task, which reserves one exclusive CPU and asks for it."""
     made = fleet.swarm.create("web")
     yield made
     fleet.swarm.remove(made)
@@ -119,7 +121,7 @@ def test_each_node_gets_as_much_as_it_has_and_the_rest_waits(fleet: Fleet, servi
 
 
 def test_a_task_that_fails_is_replaced_and_its_replacement_is_alone(fleet: Fleet, service: str) -> None:
-    """Its dead container is still there, and would be waited for a minute if it were not a task."""
+    """Its dead container still exists, and would keep its CPU for a minute if it were not a task."""
     fleet.swarm.scale(service, 3)
     before = fleet.placed(3)
     after = before
@@ -150,7 +152,7 @@ def test_a_drained_node_loses_its_task_to_one_that_has_a_cpu(fleet: Fleet, servi
     assert gone in fleet.placed(3)
 
 
-def test_an_engine_that_is_killed_and_comes_back_gets_its_task_anew(fleet: Fleet, service: str) -> None:
+def test_an_engine_that_is_killed_and_comes_back_gets_its_task_again(fleet: Fleet, service: str) -> None:
     """No node can have live-restore: its containers die with it. The others are not touched."""
     fleet.swarm.scale(service, 3)
     before = fleet.placed(3)
@@ -163,7 +165,7 @@ def test_an_engine_that_is_killed_and_comes_back_gets_its_task_anew(fleet: Fleet
 
 
 def test_a_reservation_that_is_not_the_label_is_said(fleet: Fleet) -> None:
-    """The scheduler counted one, and the container asks for two, which this node has not."""
+    """The scheduler counted one, and the container asks for two, which this node lacks."""
     service = fleet.swarm.create("greedy", reserve=1, labels={"cpuset.exclusive": "2"})
     try:
         placed = eventually(
@@ -178,7 +180,7 @@ def test_a_reservation_that_is_not_the_label_is_said(fleet: Fleet) -> None:
 
 
 def test_doctor_says_whether_the_scheduler_counts_rightly(fleet: Fleet) -> None:
-    """One is advertised and one can be given; if only isolated CPUs were to be given, there would be none."""
+    """One is advertised and one can be granted; with isolated CPUs only, there would be none."""
     sidecar = fleet.sidecars["node3"]
 
     def finding(*flags: str) -> tuple[str, str]:

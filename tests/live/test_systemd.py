@@ -1,4 +1,4 @@
-"""What systemd does to cgroups that it keeps: daemon-reload, changed properties, and an engine that is restarted.
+"""What systemd does to its cgroups: daemon-reload, changed properties, and an engine that is restarted.
 
 Engines with the systemd driver make a scope for each container and set its AllowedCPUs. systemd writes these again when
 it reloads, so only what goes through the engine lasts.
@@ -33,18 +33,18 @@ def systemctl(*words: str) -> str:
 
 
 def scope(workloads: Containers, id: str) -> str:
-    """The unit of a container."""
+    """Return the unit of a container."""
     return f"libpod-{id}.scope" if workloads.api.is_podman else f"docker-{id}.scope"
 
 
 def allowed_by_unit(unit: str) -> CPUSet:
-    """AllowedCPUs of a unit; systemd lists ranges with blanks between them."""
+    """Return AllowedCPUs of a unit; systemd separates ranges by blanks."""
     return CPUSet.parse(",".join(systemctl("show", "--value", "-p", "AllowedCPUs", unit).split()))
 
 
 @pytest.fixture
 def pair(running: SidecarProcess, workloads: Containers) -> tuple[str, str]:
-    """An owner that is alone, and a neighbour in the pool."""
+    """Run an owner that is alone, and a neighbour in the pool."""
     neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE)
     running.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
     running.until_quiet()
@@ -52,7 +52,7 @@ def pair(running: SidecarProcess, workloads: Containers) -> tuple[str, str]:
 
 
 def test_a_reload_moves_nobody(pair: tuple[str, str], workloads: Containers, kernel: KernelView) -> None:
-    """What the engine was told is in the units, and stays: now, and at a second reload."""
+    """The engine's settings are in the units, and stay: now, and at a second reload."""
     owner, neighbour = pair
     assert (allowed_by_unit(scope(workloads, owner)), allowed_by_unit(scope(workloads, neighbour))) == (LAST, REST)
     for _ in range(2):
@@ -62,7 +62,7 @@ def test_a_reload_moves_nobody(pair: tuple[str, str], workloads: Containers, ker
 
 
 def test_reloads_during_changes(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
-    """Arrivals and departures, with a reload after each: at rest the kernel has what the books say."""
+    """Arrivals and departures, with a reload after each: at rest the kernel agrees with the State."""
     neighbour = workloads.run("neighbour")
     for turn in range(3):
         owner = workloads.run(f"owner{turn}", labels=ONE)
@@ -75,10 +75,10 @@ def test_reloads_during_changes(running: SidecarProcess, workloads: Containers, 
         eventually(lambda: kernel.allowed(neighbour) == online(), "the pool is whole again")
 
 
-def test_a_property_that_somebody_changed_is_put_right(
+def test_a_property_that_another_tool_changed_is_put_right(
     pair: tuple[str, str], workloads: Containers, kernel: KernelView
 ) -> None:
-    """It is drift as any other, seen by the next inventory."""
+    """It is drift like any other, seen by the next inventory."""
     owner, _ = pair
     systemctl("set-property", "--runtime", scope(workloads, owner), f"AllowedCPUs={min(online())}")
     eventually(lambda: kernel.allowed(owner) == LAST, "it is back")

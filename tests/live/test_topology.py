@@ -1,6 +1,6 @@
-"""The machine that is read from its sysfs is the one that lscpu and lstopo see, and the one that was asked for.
+"""The machine that is read from its sysfs is the one that lscpu and lstopo see, and the one that was ordered.
 
-The tools are judged by their plain output, read here: the project's own readers of their formats take no part.
+The tools' plain output is read here: the project's own readers of their formats take no part.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ OBJECTS = {"core": "cores", "package": "packages", "numanode": "nodes"}
 
 
 def said(*command: str) -> str:
-    """What a tool of this host prints; skips where there is none."""
+    """Return what a tool of this host prints; skip if there is none."""
     if shutil.which(command[0]) is None:
         pytest.skip(f"needs the program {command[0]}: see `make vm-test`")
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 def by_lscpu(column: str) -> set[CPUSet]:
-    """The groups of online CPUs that have the same number in a column of `lscpu -p`."""
+    """Return the groups of online CPUs that have the same number in a column of `lscpu -p`."""
     groups: dict[str, list[int]] = defaultdict(list)
     for line in said("lscpu", f"-p=CPU,{column}").splitlines():
         if not line.startswith("#"):
@@ -41,7 +41,7 @@ def by_lscpu(column: str) -> set[CPUSet]:
 
 
 def by_lstopo(kind: str) -> set[CPUSet]:
-    """The CPUs of all objects of a kind; lstopo writes masks of 32 CPUs, the highest first."""
+    """Return the CPUs of all objects of a kind; lstopo writes masks of 32 CPUs, the highest first."""
     found = re.findall(r"cpuset=(\S+)", said("lstopo-no-graphics", "-p", "--only", kind, "--cpuset"))
     words = (mask.replace("0x", "").split(",") for mask in found)
     masks = (int("".join(word.rjust(8, "0") for word in each), 16) for each in words)
@@ -61,7 +61,7 @@ def check_against_tools(machine: Topology) -> None:
 
 
 def test_lscpu_sees_the_same_machine() -> None:
-    """Cores, packages and nodes, whatever the CPUs are numbered like."""
+    """Cores, packages and nodes, however the CPUs are numbered."""
     check_against_tools(read_topology())
 
 
@@ -72,7 +72,7 @@ def test_lstopo_sees_the_same_machine(kind: str) -> None:
 
 
 def test_the_machine_is_the_one_that_was_asked_for() -> None:
-    """Where a virtual machine was ordered, CPUSET_TESTS_SHAPE says its sockets, cores a socket, threads and nodes."""
+    """For a virtual machine, CPUSET_TESTS_SHAPE gives its sockets, cores per socket, threads and nodes."""
     shape = os.environ.get("CPUSET_TESTS_SHAPE")
     if not shape:
         pytest.skip("needs a machine of a known shape (CPUSET_TESTS_SHAPE): see `make vm-test`")
@@ -89,7 +89,7 @@ def test_the_machine_is_the_one_that_was_asked_for() -> None:
 
 @pytest.mark.skipif(not MAY_OFFLINE, reason="needs CPUs to take offline (CPUSET_TESTS_OFFLINE=1): see `make vm-test`")
 def test_a_machine_with_a_cpu_offline_is_read_as_the_tools_read_it() -> None:
-    """A sibling that went leaves half a core; a whole core that went is none."""
+    """An offline sibling leaves half a core; a core that is all offline does not count."""
     before = read_topology()
     core = max(before.cores, key=lambda group: max(group.cpus)).cpus
     with offline(CPUSet.of(max(core))):

@@ -1,4 +1,4 @@
-"""Users in a hurry: threads that create, start, stop, restart, kill, pause and remove containers of their own."""
+"""Users in a hurry: threads that create, start, stop, restart, kill, pause and remove their own containers."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ ELASTIC_MIX: Final = Mix(
         ContainerKind(is_exclusive=True, sizes=(2,)),
         ContainerKind(is_exclusive=True, labels=_WAITS),
     ),
-    # What grows and shrinks must live for a while: for four removals, there are eight of each wish.
+    # Elastic containers must live for a while: for four removals, there are eight of each wish.
     verbs={**_VERBS, Verb.CREATE: 24, Verb.ACKNOWLEDGE: 8, Verb.RESIZE: 8},
 )
 """For a machine with four CPUs to give: those that fill it, by weight or by order, and those who want their floors."""
@@ -85,7 +85,7 @@ _PAUSE_SECONDS: Final = 0.1 * PATIENCE
 
 
 def host_config(wanted: Wanted) -> dict[str, Any]:
-    """The limits and the restart policy of a container, in the words of HostConfig: those that it has."""
+    """Return the container's limits and restart policy in the form of HostConfig, without absent ones."""
     limits = wanted.limits
     config = {"NanoCpus": limits.nano_cpus, "CpuQuota": limits.cpu_quota, "CpuPeriod": limits.cpu_period}
     policy = {"RestartPolicy": {"Name": "on-failure"}} if wanted.restarts else {}
@@ -93,8 +93,8 @@ def host_config(wanted: Wanted) -> dict[str, Any]:
 
 
 class User(threading.Thread):
-    """One of them. `made` is called with each new container's id before it starts, `gone` when it is removed, and
-    `touched` before anything else is done to it. `wishes` are what else may be done to a container.
+    """One user. `made` is called with each new container's id before it starts, `gone` when it is removed, and
+    `touched` before any other action on it. `wishes` are further actions on a container.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class User(threading.Thread):
         self._mine: list[str] = []
 
     def run(self) -> None:
-        """Act until it is over. An engine that is away is waited for."""
+        """Act until the end. Wait for an engine that is down."""
         while not self._over.wait(self._rng.uniform(0, _PAUSE_SECONDS)):
             try:
                 if (act := next(self._acts)) is not None:

@@ -19,7 +19,7 @@ _PAUSE: Final = 0.005 * PATIENCE
 
 
 def eventually(look: Callable[[], T | None], what: str, *, seconds: float = SECONDS) -> T:
-    """Look until the answer is true, and return it; AssertionError, saying how it looked last, if it never is."""
+    """Look until the answer is true, and return it; AssertionError with the last answer if it never is."""
     seconds *= PATIENCE
     deadline = time.monotonic() + seconds
     while True:
@@ -32,7 +32,7 @@ def eventually(look: Callable[[], T | None], what: str, *, seconds: float = SECO
 
 
 def stays(look: Callable[[], object], what: str, *, seconds: float) -> None:
-    """Look for so long, and see that the answer stays true: for what must not happen."""
+    """Look for this long, and check that the answer stays true: for what must not happen."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         assert look(), f"it did not stay so: {what}"

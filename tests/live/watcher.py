@@ -1,17 +1,16 @@
-"""Watches, while containers churn and daemons die, that nobody is told to be alone who is not.
+"""Watches, while containers churn and daemons die, that no container is called alone wrongly.
 
-What is told and what the kernel says cannot be read in one instant. So what is told is read before and after the
-kernel, and a container is judged only if it was told the same both times. Then, at every instant, whether the sidecar
-lives or not:
+A projection and the kernel cannot be read in one instant. So the projection is read before and after the kernel, and a
+container is judged only if both reads agree. Then, at every instant, whether the sidecar lives or not:
 
-1. Two settled owners share no CPU, neither told nor in the kernel.
-2. A settled owner runs on exactly what it is told.
-3. Whoever is told that it is settled runs at least on what it is told: nothing told is ahead of the truth.
-4. Nobody who is settled runs on the CPUs of a settled owner.
-5. If it is asked to: whoever loses CPUs that were granted was told so for as long as was promised (`notices`).
+1. Two settled owners share no CPU, neither in their projections nor in the kernel.
+2. A settled owner runs exactly on the CPUs of its projection.
+3. A container that is called settled runs at least on the CPUs of its projection: no projection is ahead of the truth.
+4. No other settled container runs on the CPUs of a settled owner.
+5. If requested: a loss of granted CPUs was announced for as long as promised (`notices`).
 
-A newcomer that nobody has looked at yet has been told nothing, and may touch an owner's CPUs for as long as it takes to
-move it: that is measured, and not judged.
+A newcomer without a first look has no projection, and may touch an owner's CPUs until it is moved: that is measured,
+and not judged.
 """
 
 from __future__ import annotations
@@ -62,19 +61,19 @@ class Watcher:
         self._error: BaseException | None = None
 
     def watch(self, id: str) -> None:
-        """From now on this container too. From any thread."""
+        """Watch this container from now on. From any thread."""
         self._watched.add(id)
 
     def forget(self, id: str) -> None:
-        """It was removed."""
+        """Stop watching a removed container."""
         self._watched.discard(id)
 
     def start(self) -> None:
-        """Begin."""
+        """Start watching."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End; may be called twice. A watcher that broke says so."""
+        """Stop watching; may be called twice. Raises the error of a watcher that broke."""
         self._is_over.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -140,7 +139,7 @@ class Watcher:
         self._measure(set(touched))
 
     def _measure(self, touched: set[tuple[str, str]]) -> None:
-        """How long newcomers stay on an owner's CPUs, from sample to sample."""
+        """Measure how long newcomers stay on an owner's CPUs, from sample to sample."""
         now = time.monotonic()
         for pair in touched - set(self._exposed):
             self._exposed[pair] = now
@@ -160,7 +159,7 @@ class Watcher:
             self.violations.append(f"sample {self.samples}: {what}: {', '.join(described)}")
 
     def _read(self, id: str) -> Projection | None:
-        """What it is told now; the very same object for as long as the file is the same."""
+        """Return its projection now; the very same object as long as the file is the same."""
         try:
             content = (self._by_id / id[:12] / STATUS).read_bytes()
         except OSError:

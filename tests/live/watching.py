@@ -1,4 +1,4 @@
-"""What live tests of faults have in common: somebody who watches meanwhile, and a release at the end."""
+"""The common parts of live tests of faults: a watcher during the fault, and a release at the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NANO: Final = 1_000_000_000
 
 @contextmanager
 def watched(sidecar: SidecarProcess, *ids: str) -> Iterator[Watcher]:
-    """Compare what these containers are told with the kernel for the length of the block: never ahead or doubled."""
+    """Compare these containers' projections with the kernel for the length of the block: never ahead or doubled."""
     watcher = Watcher(sidecar.projections)
     for id in ids:
         watcher.watch(id)
@@ -42,22 +42,22 @@ def until_alone(sidecar: SidecarProcess, id: str) -> None:
 
 
 def until_shared(sidecar: SidecarProcess, id: str) -> None:
-    """Wait until it is settled in the pool."""
+    """Wait until it is settled in the shared pool."""
     sidecar.until(id, lambda it: it.sharing is SharingStatus.SHARED and it.is_settled, "in the pool")
 
 
 def problems(sidecar: SidecarProcess) -> str:
-    """What the status document says that the daemon cannot do now."""
+    """Return what the daemon cannot do now, by the status document."""
     return "; ".join(sidecar.status().problems)
 
 
 def reasons(sidecar: SidecarProcess, message: str) -> list[str]:
-    """The reasons given in the lines of the log that begin so."""
+    """Return the reasons in the lines of the log that begin so."""
     return [str(line.get("reason", "")) for line in sidecar.logged() if line["message"].startswith(message)]
 
 
 def given_back(sidecar: SidecarProcess, workloads: Containers, made: Mapping[str, Mapping[str, Any]]) -> None:
-    """End the daemon and release: these containers have the CPUs and limits again that they were made with."""
+    """End the daemon and release: check that these containers have their original CPUs and limits again."""
     assert sidecar.terminate() == 0
     released = sidecar.command("release")
     assert released.returncode == 0, released.stderr
@@ -66,7 +66,7 @@ def given_back(sidecar: SidecarProcess, workloads: Containers, made: Mapping[str
         assert host["CpusetCpus"] in ("", str(online())), host
         for key in (
             ("NanoCpus",) if workloads.api.is_podman else ("NanoCpus", "CpuQuota")
-        ):  # Podman tells either as both
+        ):  # Podman reports either limit as both
             assert host[key] == limits.get(key, 0), (key, host)
     books = sidecar.books()
     assert not books.assignments

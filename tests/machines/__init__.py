@@ -1,1 +1,1 @@
-"""Recorded machines against what hwloc and lscpu say of them: `python -m tests.machines TARBALL EXPECTED.json`."""
+"""Recorded machines against the reports of hwloc and lscpu: `python -m tests.machines TARBALL EXPECTED.json`."""

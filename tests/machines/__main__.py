@@ -1,7 +1,7 @@
-"""Compare with what hwloc and lscpu say of recorded machines: `python -m tests.machines [TARBALL [EXPECTED.json]]`.
+"""Compare recorded machines with hwloc's and lscpu's reports: `python -m tests.machines [TARBALL [EXPECTED.json]]`.
 
-A line is printed for each deviation, with its reason where it is a named one. The last line is `N passed, N failed`,
-counting machines; the exit code is 1 where a deviation has no named reason.
+A line is printed for each deviation, with its reason if it has a named one. The last line is `N passed, N failed`,
+counting machines; the exit code is 1 if a deviation has no named reason.
 """
 
 from __future__ import annotations

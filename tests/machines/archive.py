@@ -1,4 +1,4 @@
-"""The two files that the runner is given: machines in a tarball, each below `NAME/sys`, and what is said of them."""
+"""The two files of the runner: machines in a tarball, each below `NAME/sys`, and their expectations."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _ABOVE_ROOT: Final = "/sys/"
 
 
 class BadInput(Exception):
-    """The files cannot be used; the message says which, and why."""
+    """The files cannot be used; the message has the file and the reason."""
 
 
 def unpacked(tarball: Path, directory: Path) -> dict[str, Path]:
-    """Extract the machines, and give the root of each by its name. BadInput if it is no such tarball."""
+    """Extract the machines, and return the root of each by its name. BadInput if it is no such tarball."""
     found: dict[str, Path] = {}
     links: list[tuple[PurePosixPath, str]] = []
     total = 0
@@ -58,7 +58,7 @@ def unpacked(tarball: Path, directory: Path) -> dict[str, Path]:
 
 
 def _is_extracted(packed: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> bool:
-    """Write a file or make a directory; neither what stands in the way of another, nor anything else."""
+    """Write a file or make a directory, unless another one is in its place; return whether that was done."""
     try:
         if member.isdir():
             path.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def _link(directory: Path, path: PurePosixPath, target: str) -> None:
 
 
 def expectations(file: Path) -> dict[str, Expected]:
-    """What is expected of each machine, empty where nothing is. BadInput if the file does not say that."""
+    """Return what is expected of each machine, empty where nothing is. BadInput if the file has another form."""
     try:
         document = json.loads(file.read_bytes())
     except OSError as error:
@@ -102,7 +102,7 @@ def expectations(file: Path) -> dict[str, Expected]:
 
 
 def _problem(expected: Any) -> str:
-    """What is wrong with what is expected of one machine; "" where nothing is."""
+    """Return what is wrong with the expectations of one machine; "" if nothing is."""
     if expected is None:
         return ""
     if not isinstance(expected, dict):

@@ -1,4 +1,4 @@
-"""One machine as the runner sees it: our reading, the kernel's files as they are, and what others say of it."""
+"""One machine as the runner sees it: our reading, the kernel's files, and the reports of others."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from tests.machines.archive import Expected
 
 
 class Deviation(NamedTuple):
-    """Something that is not as it should be, or not as others say. `reason` is the rule that names it, "" for none."""
+    """A fault, or a difference from others' reports. `reason` is the rule that names it, "" for none."""
 
     text: str
     reason: str = ""
 
 
 class Case(NamedTuple):
-    """A machine: our reading of it, and `files`, the kernel's own, to argue from."""
+    """A machine: our reading of it, and `files`, the kernel's own, as evidence."""
 
     topology: Topology
     files: Files
     expected: Expected
 
     def lists(self, *names: str) -> dict[int, CPUSet]:
-        """Of each online CPU the first of these files that names a CPU, as its online CPUs. "*_list" are lists."""
+        """Return for each online CPU the first of these files that names a CPU, as its online CPUs. "*_list" are
+        lists.
+        """
         told = MachineFiles(self.files)
         found: dict[int, CPUSet] = {}
         for cpu in self.topology.online:
@@ -41,7 +43,7 @@ class Case(NamedTuple):
         return found
 
     def nodes(self) -> dict[int, CPUSet]:
-        """The online CPUs that the kernel names for each node that it tells of."""
+        """Return the online CPUs that the kernel names for each node that it reports."""
         told = MachineFiles(self.files)
         found: dict[int, CPUSet] = {}
         for id in numbered(self.files, NODE_DIR, "node"):
@@ -52,7 +54,7 @@ class Case(NamedTuple):
         return found
 
     def indexes(self, level: int) -> set[int]:
-        """The numbers under which CPUs have caches of this level, those of instructions too."""
+        """Return the numbers under which CPUs have caches of this level, including those of instructions."""
         return {
             index
             for cpu in self.topology.online
@@ -61,22 +63,22 @@ class Case(NamedTuple):
         }
 
     def number(self, cpu: int, name: str) -> int | None:
-        """A file of a CPU that holds a number; None for -1, which says "not known"."""
+        """Return the number in a file of a CPU; None for -1, which means "not known"."""
         return MachineFiles(self.files).number(f"{CPU_DIR}/cpu{cpu}/{name}")
 
 
 def sets(groups: Iterable[Group]) -> set[CPUSet]:
-    """The CPUs of groups."""
+    """Return the CPUs of groups."""
     return {group.cpus for group in groups}
 
 
 def given(lists: Iterable[Iterable[int]]) -> set[CPUSet]:
-    """Sets of CPUs as JSON has them, without empty ones."""
+    """Return sets of CPUs from JSON, without empty ones."""
     return {CPUSet(cpus) for cpus in lists} - {EMPTY}
 
 
 def shown(groups: Iterable[CPUSet]) -> str:
-    """Sets of CPUs for one line of text."""
+    """Return sets of CPUs as one line of text."""
     ordered = sorted(groups, key=lambda cpus: cpus.lowest())
     text = " ".join(f"[{cpus}]" for cpus in ordered[:8])
     return f"{text} and {len(ordered) - 8} more" if len(ordered) > 8 else text or "none"

@@ -10,7 +10,7 @@ from tests.machines.case import Case, Deviation, given, sets, shown
 
 
 def compared(case: Case) -> Iterator[Deviation]:
-    """Where our reading is not theirs."""
+    """Yield the differences between our reading and theirs."""
     if hwloc := case.expected.get("hwloc"):
         yield from _cores(case, given(hwloc.get("core", [])))
         yield from _packages(case, given(hwloc.get("package", [])))
@@ -56,7 +56,7 @@ def _nodes(case: Case, theirs: dict[int, CPUSet]) -> Iterator[Deviation]:
         return
     told = case.nodes()
     torn = reasons.torn_nodes(case)
-    # Nodes of memory only, as the kernel tells them, may have any CPUs, or not be there.
+    # Memory-only nodes, as the kernel reports them, may have any CPUs, or be missing.
     theirs_with_cpus = {id: cpus for id, cpus in theirs.items() if told.get(id) != EMPTY}
     reason = ""
     if not any(told.values()):
@@ -79,7 +79,7 @@ def _caches(case: Case, level: int, theirs: set[CPUSet]) -> Iterator[Deviation]:
 
 def _dies(case: Case, theirs: set[CPUSet]) -> Iterator[Deviation]:
     ours = sets(case.topology.dies)
-    # Dies that are the packages again are no level of their own.
+    # Dies equal to the packages are no level of their own.
     if ours == theirs or (not ours and theirs == sets(case.topology.packages)):
         return
     reason = reasons.CONTRADICTION if reasons.contradicts(case, reasons.DIE_FILES) else ""
@@ -90,7 +90,7 @@ def _counts(case: Case, counts: dict[str, int]) -> Iterator[Deviation]:
     if (theirs := counts.get("PU")) is not None and theirs != len(case.topology.online):
         yield Deviation(f"{len(case.topology.online)} CPUs are online, hwloc says {theirs}")
     for level in (1, 2, 4):
-        # hwloc counts data and unified caches, as we do; what it was not asked for it does not count.
+        # hwloc counts data and unified caches, as we do; it does not count levels that it was not asked for.
         theirs = counts.get(f"L{level}Cache")
         ours = len(_at_level(case, level))
         if theirs is not None and theirs != ours:

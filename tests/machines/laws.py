@@ -1,4 +1,6 @@
-"""What must hold for every machine, whatever others say: it is read, survives its record, and its levels are lawful."""
+"""What must hold for every machine, whatever others report: it is read, survives its record, and its levels are
+lawful.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ _FILES = {"core": CORE_FILES, "cluster": CLUSTER_FILES, "die": DIE_FILES, "packa
 
 
 def round_trip(root: Path, machine: Topology) -> Iterator[Deviation]:
-    """A record of the machine is the machine, and unpacked gives the same bytes again."""
+    """Check that a record of the machine is the machine, and unpacked gives the same bytes again."""
     text = record(root)
     if read_record(text) != machine:
         yield Deviation("the record is not read as the machine is")
@@ -40,7 +42,9 @@ def round_trip(root: Path, machine: Topology) -> Iterator[Deviation]:
 
 
 def lawful(case: Case) -> Iterator[Deviation]:
-    """Each level that every machine has holds each online CPU once; the others at most once; and they are nested."""
+    """Check that each level that every machine has holds each online CPU once; the others at most once; and they are
+    nested.
+    """
     machine = case.topology
     for level in _PARTITIONS:
         yield from _once(level, getattr(machine, level), machine.online, whole=True)
@@ -86,6 +90,6 @@ def _once(level: str, groups: Iterable[Group], online: CPUSet, *, whole: bool) -
 
 
 def _crossing(inner: Iterable[Group], outer: Iterable[Group]) -> list[CPUSet]:
-    """The inner groups that are in more than one outer one. A part that no outer group holds does not count."""
+    """Return the inner groups that are in more than one outer one. A part that no outer group holds does not count."""
     held = list(outer)
     return [group.cpus for group in inner if sum(not group.cpus.isdisjoint(each.cpus) for each in held) > 1]

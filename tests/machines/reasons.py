@@ -1,7 +1,7 @@
-"""The named reasons: rules by which our reading differs from what others say, each argued from evidence.
+"""The named reasons: rules by which our reading differs from others' reports, each argued from evidence.
 
-A rule looks at the kernel's own files, never at a machine's name, so that it holds for machines not seen yet. A
-difference that no rule explains is a fault.
+A rule uses the kernel's own files, never a machine's name, so that it holds for machines not seen yet. A difference
+that no rule explains is a fault.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ DIE_FILES: Final = ("topology/die_cpus_list", "topology/die_cpus")
 
 
 def contradicts(case: Case, names: tuple[str, ...]) -> bool:
-    """Whether these files, all about one level, are not one and the same partition of the CPUs that have them."""
+    """Return whether these files, all about one level, do not form one partition of the CPUs that have them."""
     lists = [found for name in names if (found := case.lists(name))]
     return any(_is_torn(each) for each in lists) or any(
         first.get(cpu, cpus) != cpus for first in lists for each in lists for cpu, cpus in each.items()
@@ -64,7 +64,7 @@ def contradicts(case: Case, names: tuple[str, ...]) -> bool:
 
 
 def caches_contradict(case: Case, level: int) -> bool:
-    """The same for the caches of one level."""
+    """Return the same for the caches of one level."""
     return any(
         contradicts(case, (f"cache/index{index}/shared_cpu_list", f"cache/index{index}/shared_cpu_map"))
         for index in sorted(case.indexes(level))
@@ -72,7 +72,7 @@ def caches_contradict(case: Case, level: int) -> bool:
 
 
 def packages_contradict(case: Case) -> bool:
-    """Whether the lists of packages are no partition, or are not what the ids say."""
+    """Return whether the lists of packages are no partition, or contradict the ids."""
     by_id: dict[int, set[int]] = {}
     for cpu in case.topology.online:
         if (id := case.number(cpu, "topology/physical_package_id")) is not None:
@@ -82,7 +82,7 @@ def packages_contradict(case: Case) -> bool:
 
 
 def are_modules(case: Case, ours: set[CPUSet], theirs: set[CPUSet]) -> bool:
-    """Whether our cores are unions of theirs, by siblings that all have a core id of their own."""
+    """Return whether our cores are unions of theirs, by siblings that all have a core id of their own."""
     siblings = case.lists(*CORE_FILES)
 
     def is_module(core: CPUSet) -> bool:
@@ -93,24 +93,24 @@ def are_modules(case: Case, ours: set[CPUSet], theirs: set[CPUSet]) -> bool:
 
 
 def without(groups: set[CPUSet], cpus: CPUSet) -> set[CPUSet]:
-    """The groups without these CPUs."""
+    """Return the groups without these CPUs."""
     return {group - cpus for group in groups} - {EMPTY}
 
 
 def untold(case: Case, names: tuple[str, ...]) -> CPUSet:
-    """Online CPUs that have none of these files."""
+    """Return online CPUs that have none of these files."""
     return case.topology.online - CPUSet(case.lists(*names))
 
 
 def torn_nodes(case: Case) -> CPUSet:
-    """Online CPUs that the nodes' lists name not at all, or twice."""
+    """Return online CPUs that the nodes' lists omit, or name twice."""
     lists = list(case.nodes().values())
     once = CPUSet(cpu for cpu in case.topology.online if sum(cpu in cpus for cpus in lists) == 1)
     return case.topology.online - once
 
 
 def is_by_clusters(case: Case) -> bool:
-    """Whether there are several kinds of cores, or clusters of several cores."""
+    """Return whether there are several kinds of cores, or clusters of several cores."""
     return bool(case.topology.kinds) or bool(
         set(case.lists(*CLUSTER_FILES).values()) - sets(case.topology.cores) - {EMPTY}
     )

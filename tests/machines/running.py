@@ -25,10 +25,10 @@ EXPECTED: Final = SHARED / "expected.json"
 
 
 def deviations(root: Path, expected: Expected) -> list[Deviation]:
-    """All that is not as it should be with one machine, or not as others say. Never raises for what a machine holds."""
+    """Return all deviations of one machine. Never raises, whatever the machine contains."""
     try:
         return list(_deviations(root, expected))
-    except Exception as error:  # A crash is a finding: the other machines are still to be looked at.
+    except Exception as error:  # A crash is a finding: the other machines are still checked.
         return [Deviation(f"reading it crashed: {type(error).__name__}: {error}")]
 
 
@@ -47,7 +47,7 @@ def _deviations(root: Path, expected: Expected) -> Iterator[Deviation]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a line for each deviation, and the sums. 0 where all are named, 1 where not, 2 where the input is bad."""
+    """Print a line for each deviation, and the sums. Return 0 if all are named, 1 if not, 2 if the input is bad."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.machines", description="Read recorded machines, and compare with hwloc and lscpu."
     )
@@ -94,7 +94,7 @@ def _run(roots: dict[str, Path], wanted: dict[str, Expected]) -> int:
 
 
 def _progress(text: str) -> None:
-    """Where the run is, on a line of its own that the next one overwrites; nothing where nobody watches."""
+    """Print the progress on a line that the next one overwrites; nothing without a terminal."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{text[:78]}")
         sys.stderr.flush()

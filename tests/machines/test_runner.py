@@ -1,4 +1,4 @@
-"""The runner of recorded machines finds what is wrong, names what is meant, and takes no bad input for a machine."""
+"""The runner of recorded machines finds faults, names intended deviations, and refuses bad input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.host.trees import CPU, NODE, rendered
 
 
 def packed(directory: Path, machines: dict[str, str], expected: Any) -> list[str]:
-    """The runner's two arguments: a tarball of recorded machines, and what is expected of them."""
+    """Return the runner's two arguments: a tarball of recorded machines, and their expectations."""
     tarball, said = directory / "machines.tar.xz", directory / "expected.json"
     with tarfile.open(tarball, "w:xz") as archive:
         for name, text in machines.items():
@@ -28,7 +28,7 @@ def packed(directory: Path, machines: dict[str, str], expected: Any) -> list[str
 
 
 def by_hwloc(machine: Topology) -> dict[str, Any]:
-    """What hwloc would say."""
+    """Return what hwloc would report."""
     levels = {"core": machine.cores, "package": machine.packages, "l3": machine.caches}
     return {
         "hwloc": {
@@ -41,7 +41,7 @@ def by_hwloc(machine: Topology) -> dict[str, Any]:
 
 
 def test_machines_that_are_as_expected_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One that nothing is said of passes where it is lawful."""
+    """A machine without expectations passes if it is lawful."""
     machine = uniform(packages=2, cores=2, threads=2)
     machines = {"some/two": rendered(machine), "alone": rendered(uniform(cores=3))}
     assert main(packed(tmp_path, machines, {"some/two": by_hwloc(machine), "alone": None})) == 0
@@ -49,7 +49,7 @@ def test_machines_that_are_as_expected_pass(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_a_machine_that_is_misread_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each difference is a line; a machine that is expected and not there is one too."""
+    """Each difference is a line; so is an expected machine that is missing."""
     machine = uniform(packages=2, cores=2, threads=2)
     other = by_hwloc(uniform(packages=1, cores=4, threads=2))
     assert main(packed(tmp_path, {"two": rendered(machine)}, {"two": other, "lost": None})) == 1
@@ -60,7 +60,7 @@ def test_a_machine_that_is_misread_fails(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_deviation_that_is_meant_has_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A node of memory only, to which hwloc gives CPUs, is named by a rule; the machine passes."""
+    """A rule names a memory-only node to which hwloc assigns CPUs; the machine passes."""
     machine = uniform(packages=2, cores=2)
     text = rendered(machine).replace(f"{NODE}/online: 0-1", f"{NODE}/online: 0-2") + f"{NODE}/node2/cpulist:\n"
     said = by_hwloc(machine)
@@ -83,7 +83,7 @@ def test_modules_are_named_only_where_the_kernel_tells_two_cores(tmp_path: Path)
 
 
 def test_what_is_no_machine_is_a_deviation(tmp_path: Path) -> None:
-    """It is refused in words, which is named only where nothing else was expected."""
+    """It is refused with a reason, which counts as named only if nothing else was expected."""
     (tmp_path / "sys").mkdir()
     assert [found.text.partition(":")[0] for found in deviations(tmp_path / "sys", {})] == ["it is refused"]
     assert deviations(tmp_path / "sys", {})[0].reason

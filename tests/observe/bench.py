@@ -47,7 +47,7 @@ class Bench:
         )
 
     def follow(self) -> None:
-        """Start the stream, and the inventories that it asks for."""
+        """Start the stream, and the inventories that it requests."""
         self.nursery.start_soon(self.looker.keep_inventory, 1000.0)
         self.nursery.start_soon(self._follow)
 
@@ -57,14 +57,14 @@ class Bench:
         )
 
     async def next(self, seconds: float = 50) -> Fact:
-        """The next fact, folded."""
+        """Return the next fact, folded."""
         with trio.fail_after(seconds):
             fact = await self.inbox.receive()
         self.board.post(step(self.board.latest, [fact])[0])
         return fact
 
     async def silence(self, seconds: float) -> bool:
-        """Whether nothing is told for so long."""
+        """Return whether no fact comes for this long."""
         with trio.move_on_after(seconds):
             await self.inbox.receive()
             return False
@@ -72,7 +72,7 @@ class Bench:
 
 
 async def drained(bench: Bench) -> None:
-    """Follow the engine, and let everything be told that there is to tell."""
+    """Follow the engine until there are no more facts."""
     bench.follow()
     while bench.inbox.statistics().current_buffer_used or not bench.board.latest.is_ready:
         await bench.next()

@@ -1,4 +1,4 @@
-"""Acknowledgements: heard from real files, while a take waits; and all that a workload may plant there does nothing."""
+"""Acknowledgements: read from real files, while a take is pending; planted files have no effect."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Bench:
         return self.root / "by-id" / self.voice.key.short
 
     async def take(self, number: int, leaving: CPUSet = FAR, whose: ContainerKey | None = None) -> int:
-        """A take begins, and is announced; the generation that tells of it. The reader has looked once."""
+        """Begin and announce a take; return the generation that lists it. The reader has looked once."""
         key = whose or self.voice.key
         world = self.board.latest
         was = world.state.assignments[key]
@@ -76,13 +76,13 @@ class Bench:
         self.board.post(world)
 
     def end(self) -> None:
-        """The take is over."""
+        """End the take."""
         world = self.board.latest
         made = replace(world.state.assignments[self.voice.key], leaving=None)
         self.post(replace(world, state=world.state.holding(made)))
 
     async def heard(self, seconds: float = 3) -> list[Fact]:
-        """All that is told within so many seconds."""
+        """Return all acknowledgements within this many seconds."""
         facts: list[Fact] = []
         with trio.move_on_after(seconds):
             while True:
@@ -110,7 +110,7 @@ async def test_it_is_told_once_wherever_it_is_written(autojump_clock: MockClock,
 async def test_it_is_heard_and_not_only_looked_for(
     autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By inotify: the slow look is far off."""
+    """By inotify: the next slow look is far off."""
     monkeypatch.setattr(acks, "SLOW_SECONDS", 1000.0)
     generation = await bench.take(7)
     await trio.sleep(5)
@@ -166,7 +166,7 @@ async def test_one_that_stands_before_the_reader_looks_counts(autojump_clock: Mo
 
 
 async def test_a_rewriting_of_the_files_makes_it_no_older(autojump_clock: MockClock, bench: Bench) -> None:
-    """Another container arrives in the middle: the shared pool is told, and the number grows."""
+    """Another container arrives in the middle: the shared pool's files change, and the generation grows."""
     generation = await bench.take(7)
     world = bench.board.latest
     known = world.containers[bench.voice.key]
@@ -187,7 +187,7 @@ async def test_an_old_one_does_not_count_and_neither_does_one_of_the_future(
     assert await bench.heard() == []
 
 
-async def test_a_further_shrink_is_acknowledged_anew(autojump_clock: MockClock, bench: Bench) -> None:
+async def test_a_further_shrink_is_acknowledged_again(autojump_clock: MockClock, bench: Bench) -> None:
     generation = await bench.take(7, CPUSet.of(4))
     ack.write(bench.by_name, generation)
     assert await bench.heard() == bench.told(7)
@@ -222,7 +222,9 @@ async def test_what_is_no_number_is_nothing(autojump_clock: MockClock, bench: Be
 async def test_what_is_planted_is_not_read(
     autojump_clock: MockClock, bench: Bench, tmp_path: Path, planted: str
 ) -> None:
-    """Nothing blocks, nothing is followed, and it is said once; a true word beside it counts all the same."""
+    """Nothing blocks, nothing is followed, and it is reported once; a true acknowledgement next to it counts all the
+    same.
+    """
     generation = await bench.take(7)
     file = bench.by_name / "ack"
     match planted:
@@ -259,7 +261,7 @@ def _plant_device(file: Path) -> None:
 async def test_directories_that_are_links_are_neither_read_nor_listened_to(
     autojump_clock: MockClock, bench: Bench, tmp_path: Path
 ) -> None:
-    """A workload may plant one where its own directory by id stands, below its name."""
+    """A workload may plant one in the place of its own directory by id, below its name."""
     generation = await bench.take(7)
     below = bench.by_name / "by-id"
     below.rename(bench.by_name / "kept")
@@ -271,7 +273,7 @@ async def test_directories_that_are_links_are_neither_read_nor_listened_to(
 
 
 async def test_a_word_for_another_is_not_heard(autojump_clock: MockClock, bench: Bench) -> None:
-    """What a container writes into its own directory is about itself."""
+    """A container's own directory counts only for itself."""
     generation = await bench.take(7)
     other = await bench.take(8, CPUSet.of(6), bench.other.key)
     for number in (generation, other, 7):
@@ -280,10 +282,10 @@ async def test_a_word_for_another_is_not_heard(autojump_clock: MockClock, bench:
     assert TakeAcknowledged(bench.voice.key, 7) not in await bench.heard()
 
 
-async def test_whoever_writes_without_end_costs_little(
+async def test_a_workload_that_writes_without_end_costs_little(
     autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So many looks a second, and one line in the log for each thing that it says, of which there is a bound too."""
+    """A bounded number of looks per second, and one log line for each content, also bounded."""
     looks = 0
     directories = bench.projections.directories
 
@@ -303,7 +305,7 @@ async def test_whoever_writes_without_end_costs_little(
 
 
 async def test_nothing_is_open_while_no_take_waits(autojump_clock: MockClock, bench: Bench) -> None:
-    """Neither before, nor after; and what is written then is not looked at."""
+    """Neither before nor after; and files written then are not read."""
     before = _instances()
     await trio.sleep(1)
     assert _instances() == before
@@ -315,7 +317,7 @@ async def test_nothing_is_open_while_no_take_waits(autojump_clock: MockClock, be
 
 
 class Recorded(Ears):
-    """Writes down to what it listens, and no more."""
+    """Records what it listens to."""
 
     listened: ClassVar[set[int | None]] = set()
     left: ClassVar[set[int | None]] = set()
@@ -330,10 +332,10 @@ class Recorded(Ears):
         self.left.add(number)
 
 
-async def test_who_waits_no_more_is_not_listened_to(
+async def test_a_container_without_a_pending_take_is_not_listened_to(
     autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While another take waits on."""
+    """While another take is still pending."""
     monkeypatch.setattr(acks, "Ears", Recorded)
     monkeypatch.setattr(Recorded, "listened", set())
     monkeypatch.setattr(Recorded, "left", set())
@@ -354,8 +356,8 @@ async def test_an_acknowledgement_of_a_take_that_is_over_says_nothing(autojump_c
     assert await bench.heard() == []
 
 
-async def test_a_directory_that_is_made_anew_is_listened_to(autojump_clock: MockClock, bench: Bench) -> None:
-    """Somebody removed it in the middle; the slow look finds the new one."""
+async def test_a_directory_that_is_made_again_is_listened_to(autojump_clock: MockClock, bench: Bench) -> None:
+    """It was removed in the middle; the slow look finds the new one."""
     await bench.take(7)
     for path in sorted(bench.root.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
@@ -367,6 +369,6 @@ async def test_a_directory_that_is_made_anew_is_listened_to(autojump_clock: Mock
 
 
 def _instances() -> int:
-    """The inotify instances of this process."""
+    """Return the inotify instances of this process."""
     links = (os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd"))
     return sum(1 for link in links if os.path.lexists(link) and os.readlink(link) == "anon_inode:inotify")

@@ -33,7 +33,7 @@ def bench(nursery: trio.Nursery) -> Bench:
 
 
 async def test_a_connection_is_told_and_everything_looked_at(autojump_clock: MockClock, bench: Bench) -> None:
-    """The subscription stands before the list is taken, so that nothing falls between."""
+    """The subscription begins before the list is taken, so that no event falls between."""
     one = await bench.docker.run("one")
     bench.follow()
     facts: list[Fact] = []
@@ -55,7 +55,7 @@ async def test_an_event_is_a_hint_to_look(autojump_clock: MockClock, bench: Benc
 
 
 async def test_the_echo_of_an_own_order_is_not_looked_at(autojump_clock: MockClock, bench: Bench) -> None:
-    """While the order is outstanding its answer tells; somebody else's update is looked at."""
+    """While the order is outstanding, its answer is enough; another tool's update is looked at."""
     one = await bench.docker.run("one")
     await drained(bench)
     known = bench.board.latest.containers[docker(one)]
@@ -69,8 +69,8 @@ async def test_the_echo_of_an_own_order_is_not_looked_at(autojump_clock: MockClo
     assert isinstance(await bench.next(0.1), ContainerSeen)
 
 
-async def test_a_lost_connection_is_a_fact_and_is_made_anew(autojump_clock: MockClock, bench: Bench) -> None:
-    """With pauses that grow while nobody answers, and a full inventory after that."""
+async def test_a_lost_connection_is_a_fact_and_is_made_again(autojump_clock: MockClock, bench: Bench) -> None:
+    """With pauses that grow while there is no answer, and a full inventory after that."""
     one = await bench.docker.run("one")
     await drained(bench)
     await bench.docker.go_down()
@@ -99,7 +99,7 @@ async def test_a_gap_asks_for_an_inventory(autojump_clock: MockClock, bench: Ben
 async def test_a_full_inbox_makes_senders_wait_and_loses_nothing(
     autojump_clock: MockClock, nursery: trio.Nursery
 ) -> None:
-    """The reader of the stream goes on all the same: it only asks for looks."""
+    """The reader of the stream goes on all the same: it only requests looks."""
     bench = Bench(nursery, inbox=1)
     await drained(bench)
     made = [await bench.docker.create(f"c{number}") for number in range(40)]

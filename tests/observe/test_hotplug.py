@@ -1,4 +1,4 @@
-"""CPUs that come and go are seen within a period, the host is mended before anybody is told, trouble is said once."""
+"""CPUs that come and go are seen within a period, the host is mended before the fact, trouble is reported once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NARROWED = Astray(kind=AstrayKind.NARROWED, cgroup="/docker", error="Read-only f
 
 
 class Kernel:
-    """A machine whose CPUs a test takes, and a host that is as broken as it says; every question is written down."""
+    """A machine whose CPUs a test takes, and a host with the damage that the test sets; every question is recorded."""
 
     def __init__(self) -> None:
         self.cpus = MACHINE.online
@@ -91,7 +91,7 @@ class Bench:
 
 
 async def _inline(work: Callable[..., Any], *args: Any) -> Any:
-    """In place of a thread, which the virtual clock knows nothing of."""
+    """Run in place of a thread, which the virtual clock does not see."""
     await trio.lowlevel.checkpoint()
     return work(*args)
 
@@ -112,7 +112,7 @@ async def bench(monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery, is_ready
 
 
 async def test_nothing_is_told_while_nothing_changes(autojump_clock: MockClock, bench: Bench) -> None:
-    """One short file a second; the host is mended once, for what happened before."""
+    """It reads one short file per second; the host is mended once, for earlier changes."""
     await trio.sleep(3600)
     assert bench.kernel.asked == ["mend"]
     assert bench.inbox.statistics().current_buffer_used == 0
@@ -120,7 +120,7 @@ async def test_nothing_is_told_while_nothing_changes(autojump_clock: MockClock, 
 
 
 async def test_cpus_that_go_and_come_are_told_within_a_period(autojump_clock: MockClock, bench: Bench) -> None:
-    """In words, and the host is mended before the machine is read."""
+    """With a log line, and the host is mended before the machine is read."""
     await trio.sleep(10.5)
     bench.kernel.cpus = CPUSet.parse("0-1")
     began = trio.current_time()
@@ -136,7 +136,7 @@ async def test_cpus_that_go_and_come_are_told_within_a_period(autojump_clock: Mo
 
 
 async def test_a_swap_is_told_as_both(autojump_clock: MockClock, bench: Bench) -> None:
-    """The number of CPUs says nothing."""
+    """The number of CPUs stays the same."""
     await trio.sleep(1)
     bench.kernel.cpus = CPUSet.parse("0-2")
     await bench.told()
@@ -146,7 +146,7 @@ async def test_a_swap_is_told_as_both(autojump_clock: MockClock, bench: Bench) -
 
 
 async def test_what_cannot_be_read_is_said_once(autojump_clock: MockClock, bench: Bench) -> None:
-    """And stands among the problems for as long as it lasts."""
+    """And it stays among the problems for as long as it lasts."""
     await trio.sleep(1)
     bench.kernel.unreadable = True
     await trio.sleep(600)
@@ -167,8 +167,8 @@ async def test_a_machine_that_cannot_be_understood_is_read_again(autojump_clock:
     assert bench.board.problems == {}
 
 
-async def test_somebody_astray_is_mended_quickly_then_looked_at(autojump_clock: MockClock, bench: Bench) -> None:
-    """Ten times a second while it may be a matter of a moment; and everybody is looked at when it is done."""
+async def test_a_process_astray_is_mended_quickly_then_looked_at(autojump_clock: MockClock, bench: Bench) -> None:
+    """Ten times a second at first; and all containers are looked at when it is done."""
     await trio.sleep(1)
     bench.kernel.cpus, bench.kernel.troubles = CPUSet.parse("0-2"), (A_ASTRAY, B_ASTRAY)
     await bench.told()
@@ -188,7 +188,7 @@ async def test_somebody_astray_is_mended_quickly_then_looked_at(autojump_clock: 
 
 
 async def test_what_cannot_be_mended_is_tried_at_leisure(autojump_clock: MockClock, bench: Bench) -> None:
-    """A cgroup tree that is read-only stays so: no more than one try a second after a while, and one line in all."""
+    """A read-only cgroup tree stays so: after a while at most one attempt per second, and one log line in all."""
     await trio.sleep(1)
     bench.kernel.cpus, bench.kernel.troubles = CPUSet.parse("0-2"), (NARROWED,)
     await bench.told()
@@ -202,7 +202,7 @@ async def test_what_cannot_be_mended_is_tried_at_leisure(autojump_clock: MockClo
 
 @pytest.mark.parametrize("is_ready", [False])
 async def test_nothing_is_mended_before_containers_are_known(autojump_clock: MockClock, bench: Bench) -> None:
-    """Which groups have parents is known only by the containers."""
+    """Only the containers show which groups have parents."""
     await trio.sleep(10)
     assert bench.kernel.asked == []
     bench.board.post(replace(bench.board.latest, readiness=Ready(0)))

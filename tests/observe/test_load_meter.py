@@ -1,4 +1,4 @@
-"""Loads are measured over real time, between samples of one start, and told only where they would change anything."""
+"""Loads are measured over real time, between samples of one start, and reported only if they would change a size."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HALF_LIFE = 30.0
 def world_of(
     *keys: ContainerKey, cpus: str = "0-3", scale: Scale = Scale.LOAD, policy: PolicyName = PolicyName.DYNAMIC
 ) -> World:
-    """A world in which these containers have these CPUs, in turn."""
+    """Return a World in which these containers have these CPUs, in turn."""
     world = World(state=State(), topology=uniform(cores=16), settings=Settings(policy=policy))
     for place, key in enumerate(keys):
         demand = Demand(container=key, name=key.id[:3], cpus=4, min_cpus=1, max_cpus=8, scale=scale)
@@ -87,7 +87,7 @@ class Kernel:
 
 
 class Measured:
-    """A meter at work, and what it told; told loads are known to the world at once, as by the allocator."""
+    """A meter at work, and its reports; the World knows a reported load at once, as with the allocator."""
 
     def __init__(self, world: World) -> None:
         self.board = Board(world)
@@ -118,7 +118,7 @@ class Measured:
 
 @pytest.mark.trio
 async def test_the_first_sample_says_nothing_and_the_second_does(autojump_clock: MockClock) -> None:
-    """Use is what was used between the two, over the time between the two."""
+    """Use is the CPU time between the two, divided by the time between the two."""
     measured = Measured(world_of(A))
     measured.kernel.use(A, 3.9)
     async with measured.running():
@@ -133,7 +133,7 @@ async def test_the_first_sample_says_nothing_and_the_second_does(autojump_clock:
 
 @pytest.mark.trio
 async def test_only_what_would_change_anything_is_told(autojump_clock: MockClock) -> None:
-    """A steady use is told once if it asks for anything, and never if it does not."""
+    """A steady use is reported once if it asks for a change, and otherwise never."""
     measured = Measured(world_of(A, B))
     measured.kernel.use(A, 2.5)
     measured.kernel.use(B, 3.9)
@@ -148,7 +148,7 @@ async def test_only_what_would_change_anything_is_told(autojump_clock: MockClock
 
 @pytest.mark.trio
 async def test_a_peak_is_forgotten_slowly(autojump_clock: MockClock) -> None:
-    """An idle container gives back its first CPU after a half-life, when half its CPUs would do for the peak."""
+    """An idle container gives back its first CPU after a half-life, when half its CPUs suffice for the peak."""
     measured = Measured(world_of(A))
     measured.kernel.use(A, 4.0)
     async with measured.running():
@@ -177,7 +177,7 @@ async def test_a_late_round_is_no_load(autojump_clock: MockClock) -> None:
 
 
 @pytest.mark.trio
-async def test_a_restart_begins_anew_and_keeps_the_peak(autojump_clock: MockClock) -> None:
+async def test_a_restart_begins_again_and_keeps_the_peak(autojump_clock: MockClock) -> None:
     """Neither counters that fell nor those of another start make a load; the peak is the container's."""
     measured = Measured(world_of(A))
     measured.kernel.use(A, 4.0)
@@ -195,7 +195,7 @@ async def test_a_restart_begins_anew_and_keeps_the_peak(autojump_clock: MockCloc
 
 @pytest.mark.trio
 @pytest.mark.parametrize("phase", [Phase.PAUSED, Phase.EXITED, Phase.RESTARTING])
-async def test_who_does_not_run_is_not_measured(autojump_clock: MockClock, phase: Phase) -> None:
+async def test_a_container_that_does_not_run_is_not_measured(autojump_clock: MockClock, phase: Phase) -> None:
     """The time of a pause is not counted as idle: afterwards two samples are needed again."""
     measured = Measured(world_of(A))
     measured.kernel.use(A, 4.0)
@@ -214,8 +214,8 @@ async def test_who_does_not_run_is_not_measured(autojump_clock: MockClock, phase
 
 
 @pytest.mark.trio
-async def test_who_cannot_be_read_is_not_measured(autojump_clock: MockClock) -> None:
-    """Its files vanish, and come back: two samples again, and nobody else is disturbed."""
+async def test_a_container_that_cannot_be_read_is_not_measured(autojump_clock: MockClock) -> None:
+    """Its files vanish, and come back: two samples again, and no other container is disturbed."""
     measured = Measured(world_of(A, B))
     measured.kernel.use(A, 4.0)
     measured.kernel.use(B, 4.0)
@@ -236,7 +236,7 @@ async def test_who_cannot_be_read_is_not_measured(autojump_clock: MockClock) -> 
     "world", [world_of(), world_of(A, scale=Scale.FILL), world_of(A, policy=PolicyName.STATIC)], ids=["", "f", "s"]
 )
 async def test_nothing_to_measure_is_no_work(autojump_clock: MockClock, world: World) -> None:
-    """Nothing is read until somebody is there whose load matters."""
+    """Nothing is read until there is a container whose load matters."""
     measured = Measured(world)
     async with measured.running():
         await trio.sleep(1000)
@@ -285,7 +285,7 @@ def test_samples_that_have_nothing_to_do_with_each_other(after: Sample) -> None:
 
 
 @pytest.mark.parametrize(("before", "after", "use"), [(4, 4, 4.0), (5, 4, 4.05), (4, 5, 4.05)])
-def test_nobody_uses_more_than_it_has(before: int, after: int, use: float) -> None:
+def test_no_container_uses_more_than_it_has(before: int, after: int, use: float) -> None:
     """A counter that is read a moment later than the clock makes no sixth CPU out of four that are busy."""
     load = between(sample(0, 0, before), sample(2, 8.1, after))
     assert load is not None
@@ -293,7 +293,7 @@ def test_nobody_uses_more_than_it_has(before: int, after: int, use: float) -> No
 
 
 def test_pressure_must_be_there_now_and_for_a_while() -> None:
-    """The lesser of what was waited in the period, and the kernel's average over ten seconds."""
+    """It is the lesser of the waiting in the period and the kernel's average over ten seconds."""
 
     def pressure(waited: float, average: float) -> float:
         load = between(sample(0, 0, waited=5.0), sample(2, 2, waited=5.0 + waited, pressure=average))
@@ -305,12 +305,12 @@ def test_pressure_must_be_there_now_and_for_a_while() -> None:
     assert pressure(waited=0.0, average=60.0) == 0.0
     # The kernel counts every two seconds: a period may have two counts, and the next none.
     assert pressure(waited=4.0, average=70.0) == 70.0
-    # The counter began anew though nothing else says so.
+    # The counter restarted, although nothing else shows it.
     assert pressure(waited=-3.0, average=70.0) == 0.0
 
 
 def test_a_kernel_without_pressure_reports_none() -> None:
-    """Nor does one that has just begun, or ceased, to tell it."""
+    """Nor does one that has just begun, or ceased, to report it."""
     for before, after in ((None, None), (1.0, None), (None, 9.0)):
         load = between(sample(0, 0, waited=before), sample(2, 2, waited=after, pressure=90.0))
         assert load is not None

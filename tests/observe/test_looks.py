@@ -1,4 +1,4 @@
-"""Looks and inventories, on the simulated engine: what becomes a fact, and what only asks for one."""
+"""Looks and inventories, on the simulated engine: what becomes a fact, and what only requests one."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ async def test_a_look_is_the_engines_view_and_the_kernels_word(autojump_clock: M
     assert (fact.view.name, fact.view.phase, fact.view.effective) == ("one", Phase.RUNNING, CPUSet.of(0, 1, 2, 3))
 
 
-async def test_the_kernel_knows_better_who_runs(autojump_clock: MockClock, bench: Bench) -> None:
-    """An engine that was killed while it started a container may call it exited: where it has processes, it runs."""
+async def test_the_kernel_knows_better_what_runs(autojump_clock: MockClock, bench: Bench) -> None:
+    """An engine that was killed while it started a container may call it exited: if it has processes, it runs."""
     one = await bench.docker.run("one")
     await bench.docker.kill(one)
     bench.docker.kernel.enter(one, CPUSet.of(2))
@@ -55,7 +55,7 @@ async def test_the_kernel_knows_better_who_runs(autojump_clock: MockClock, bench
     assert (fact.view.phase, fact.view.effective) == (Phase.RUNNING, CPUSet.of(2))
 
 
-async def test_a_look_at_nobody_is_a_removal(autojump_clock: MockClock, bench: Bench) -> None:
+async def test_a_look_at_an_absent_container_is_a_removal(autojump_clock: MockClock, bench: Bench) -> None:
     bench.looker.look(docker("f" * 64))
     assert await bench.next() == ContainerRemoved(docker("f" * 64), 1)
 
@@ -102,7 +102,7 @@ async def test_a_look_that_fails_asks_for_an_inventory(autojump_clock: MockClock
 
 
 async def test_an_inventory_tells_what_differs(autojump_clock: MockClock, bench: Bench) -> None:
-    """Everybody the first time, and then only news; in the order in which they were created."""
+    """All containers the first time, and then only news; in the order in which they were created."""
     await trio.sleep(0.123456)
     one, two = await bench.docker.run("one"), await bench.docker.run("two")
     await bench.looker.take_inventory()
@@ -120,7 +120,7 @@ async def test_an_inventory_tells_what_differs(autojump_clock: MockClock, bench:
 
 
 async def test_an_inventory_counts_the_containers_of_its_own_engine(autojump_clock: MockClock, bench: Bench) -> None:
-    """What another engine has is not gone for not being in it, though it had the same id."""
+    """A container of another engine is not gone although it is missing here, even with the same id."""
     one = await bench.docker.run("one")
     for engine in ("docker", "podman"):
         view = msgspec.structs.replace(bench.docker.container(one).view(), engine=engine)
@@ -167,7 +167,7 @@ async def test_a_container_that_goes_during_an_inventory_is_left_out(autojump_cl
 
 
 async def silent(*_: str) -> NoReturn:
-    """Any request to an engine that hangs."""
+    """Stand in for any request to an engine that hangs."""
     await trio.sleep(10)
     raise EngineSilent("the engine did not answer within 10 s")
 
@@ -175,7 +175,7 @@ async def silent(*_: str) -> NoReturn:
 async def test_a_container_that_hangs_hides_no_other(
     autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its lock is held for ever: it is only glanced at, so that no books forget it; people are told once."""
+    """Its lock is held indefinitely: it is only glanced at, so that the State keeps it; it is reported once."""
     one, two = await bench.docker.run("one"), await bench.docker.run("two")
     inspect = bench.engine.inspect
 
@@ -199,10 +199,10 @@ async def test_a_container_that_hangs_hides_no_other(
     assert bench.board.problems == {}
 
 
-async def test_an_engine_that_hangs_during_an_inventory_hides_nobody(
+async def test_an_engine_that_hangs_during_an_inventory_hides_no_container(
     autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All looks in vain, and then the list, too: that is no inventory."""
+    """All looks fail, and then the list, too: that is no inventory."""
     one = await bench.docker.run("one")
     listed = iter([(one,)])
 
@@ -221,7 +221,9 @@ async def test_an_engine_that_hangs_during_an_inventory_hides_nobody(
 async def test_a_stream_whose_engine_hangs_is_given_up(
     autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing comes and nothing ends: the inventory notices. Once the engine answers, all is looked at anew."""
+    """No event comes and the stream does not end: the inventory notices. Once the engine answers, all is looked at
+    again.
+    """
     await drained(bench)
     monkeypatch.setattr(bench.engine, "containers", silent)
     monkeypatch.setattr(bench.engine, "info", silent)
@@ -237,7 +239,7 @@ async def test_a_stream_whose_engine_hangs_is_given_up(
     assert len(bench.docker.bus._subscriptions) == 1
 
 
-async def test_an_inventory_that_is_refused_is_said_and_disconnects_nobody(
+async def test_an_inventory_that_is_refused_is_said_and_is_no_disconnection(
     autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await drained(bench)

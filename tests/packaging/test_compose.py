@@ -27,18 +27,18 @@ Services = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def services() -> Services:
-    """The services of compose.yaml."""
+    """Return the services of compose.yaml."""
     return read(STATIC, {})
 
 
 @pytest.fixture(scope="module")
 def elastic() -> Services:
-    """The services of dynamic.yaml, as the demo fills it."""
+    """Return the services of dynamic.yaml, as the demo fills it."""
     return read(DYNAMIC, settings(8))
 
 
 def read(file: Path, variables: dict[str, str]) -> Services:
-    """The services as Docker Compose itself reads them."""
+    """Return the services as Docker Compose itself reads them."""
     words = find()
     if words is None:
         pytest.skip("Docker Compose is missing")
@@ -52,7 +52,7 @@ def read(file: Path, variables: dict[str, str]) -> Services:
 
 
 def yaml_of(text: str) -> Any:
-    """docker-compose 1.29 writes YAML only; it is a Python program that brings a reader for it."""
+    """Parse docker-compose 1.29's YAML; it is a Python program that brings a reader for it."""
     code = "import sys, json, yaml; json.dump(yaml.safe_load(sys.stdin), sys.stdout)"
     done = subprocess.run(["/usr/bin/python3", "-c", code], input=text, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -61,7 +61,7 @@ def yaml_of(text: str) -> Any:
 
 
 def test_a_strict_start_needs_directories_of_the_host_and_no_more_power() -> None:
-    """The runtime asks at the one and mounts from the other; workloads mount nothing themselves."""
+    """The runtime asks in one and mounts from the other; workloads mount nothing themselves."""
     strict = read(STRICT, {})
     assert set(strict) == {"sidecar", "exclusive", "shared"}
     for name in ("exclusive", "shared"):
@@ -77,20 +77,20 @@ def test_a_strict_start_needs_directories_of_the_host_and_no_more_power() -> Non
 
 
 def volumes(services: Services) -> list[Any]:
-    """Those of the sidecar, as Compose writes them."""
+    """Return the sidecar's volumes, as Compose writes them."""
     found: list[Any] = services["sidecar"]["volumes"]
     return found
 
 
 def test_the_sidecar_and_three_workloads_are_there(services: Services) -> None:
-    """One that wants a CPU of its own, one that does not, and one to be protected from."""
+    """One that wants an exclusive CPU, one that does not, and a noisy neighbour."""
     assert set(services) == {"sidecar", "exclusive", "plain", "noisy"}
     assert services["exclusive"]["labels"] == {"cpuset.exclusive": "1"}
     assert not services["plain"].get("labels")
     assert not services["noisy"].get("labels")
 
 
-def test_nobody_has_more_power_than_needed(services: Services, elastic: Services) -> None:
+def test_no_service_has_more_power_than_needed(services: Services, elastic: Services) -> None:
     """No capability, no network, no writable root file system, no way to more."""
     for service in [*services.values(), *elastic.values()]:
         assert service["cap_drop"] == ["ALL"]
@@ -102,7 +102,7 @@ def test_nobody_has_more_power_than_needed(services: Services, elastic: Services
 
 
 def test_only_the_sidecar_may_write_projections_or_talk_to_the_engine(services: Services) -> None:
-    """A workload reads what it is told, and no more."""
+    """A workload reads its projection, and no more."""
     mounts = {name: [mount_of(volume) for volume in service["volumes"]] for name, service in services.items()}
     for name in ("exclusive", "plain", "noisy"):
         assert mounts[name] == [("/run/cpuset-sidecar", True)]
@@ -137,7 +137,7 @@ def test_labels_of_the_dynamic_story_are_understood(elastic: Services) -> None:
 
 
 def test_a_container_that_is_sent_a_signal_has_a_stop_signal_of_its_own(elastic: Services) -> None:
-    """Without one, an engine takes any signal for a wish that the container ends."""
+    """Without one, an engine takes any signal for a request to end."""
     signalled = [service for service in elastic.values() if "cpuset.signal" in service.get("labels", {})]
     assert signalled
     for service in signalled:
@@ -145,7 +145,7 @@ def test_a_container_that_is_sent_a_signal_has_a_stop_signal_of_its_own(elastic:
 
 
 def test_a_workload_may_write_in_its_own_directory_alone(elastic: Services) -> None:
-    """So that it can acknowledge, and tell nobody else wrong things. Who does not acknowledge only reads."""
+    """So that it can acknowledge, but not forge other projections. A workload that does not acknowledge only reads."""
     for name in ("server", "batch", "arrival", "stubborn"):
         [volume] = elastic[name]["volumes"]
         source = volume["source"] if isinstance(volume, dict) else volume.split(":", 1)[0]
@@ -156,7 +156,7 @@ def test_a_workload_may_write_in_its_own_directory_alone(elastic: Services) -> N
 
 
 def mount_of(volume: str | dict[str, Any]) -> tuple[str, bool]:
-    """Where a volume is mounted, and whether read-only, in either way of writing it."""
+    """Return where a volume is mounted, and whether read-only, in either notation."""
     if isinstance(volume, dict):
         return volume["target"], bool(volume.get("read_only"))
     target, _, mode = volume.split(":", 1)[1].partition(":")

@@ -1,5 +1,6 @@
-"""The demo's elastic workload, run on a projection that changes under it, and judged by its own words; and the sizes of
-the story that it plays in."""
+"""The demo's elastic workload, run on a projection that changes under it, and judged by its own output; and the sizes
+of the story that it plays in.
+"""
 
 from __future__ import annotations
 
@@ -27,27 +28,27 @@ REST = EVERY - LAST
 
 
 class Elastic:
-    """The workload as it runs, and what it has written."""
+    """The running workload, and what it has written."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self.process = process
         self._log = log
 
     def lines(self) -> list[Line]:
-        """All of it, each line whole."""
+        """Return all complete lines of its output."""
         return [json.loads(line) for line in self._log.read_text().splitlines()]
 
     def kinds(self) -> list[str]:
         return [line["kind"] for line in self.lines() if line["kind"] != "ran"]
 
     def ran_on(self, cpus: CPUSet, since: int) -> bool:
-        """Whether it noted that it was there after that time."""
+        """Return whether it recorded that it ran there after that time."""
         return any(cpu in cpus and last > since for cpu, _, last, _ in visits(self.lines()))
 
 
 @contextmanager
 def running(tmp_path: Path, projection: Told, *flags: str) -> Iterator[Elastic]:
-    """The workload, ended as a container is."""
+    """Run the workload, and end it as a container ends."""
     environment = {**os.environ, "CPUSET_SIDECAR_DIR": str(projection.directory), "PYTHONPATH": str(ROOT)}
     log = tmp_path / "log"
     words = [sys.executable, "-W", "error::SyntaxWarning", str(PROGRAM), *flags]
@@ -68,7 +69,7 @@ def running(tmp_path: Path, projection: Told, *flags: str) -> Iterator[Elastic]:
 
 @needs_two_cpus
 def test_it_leaves_says_so_and_comes_back(tmp_path: Path) -> None:
-    """By its own notes no process of it is on a CPU between its acknowledgement and the time when it has it again."""
+    """By its own records none of its processes is on a CPU between its acknowledgement and the return of that CPU."""
     projection = Told(tmp_path / "projections")
     projection.tell(EVERY)
     with running(tmp_path, projection) as workload:
@@ -94,7 +95,7 @@ def test_it_leaves_says_so_and_comes_back(tmp_path: Path) -> None:
 
 @needs_two_cpus
 def test_a_deaf_one_stays_and_says_nothing(tmp_path: Path) -> None:
-    """It is told all the same, and goes on working where it was."""
+    """It gets notice all the same, and goes on working where it was."""
     projection = Told(tmp_path / "projections")
     projection.tell(EVERY)
     with running(tmp_path, projection, "--deaf") as workload:
@@ -107,7 +108,7 @@ def test_a_deaf_one_stays_and_says_nothing(tmp_path: Path) -> None:
 
 
 def test_a_signal_is_told_and_does_not_end_it(tmp_path: Path) -> None:
-    """What the label cpuset.signal asks for is a hint to look."""
+    """The signal of the label cpuset.signal is a hint to look."""
     projection = Told(tmp_path / "projections")
     projection.tell(CPUSet.of(EVERY.lowest()))
     with running(tmp_path, projection) as workload:
@@ -122,7 +123,9 @@ def test_a_signal_is_told_and_does_not_end_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("machine", [2, 3, 4, 5, 8, 13, 14, 96, 1024])
 def test_the_story_fits_on_every_machine(machine: int) -> None:
-    """The floors fit beside the arrival, who has to take something back; the rest of a large machine stays shared."""
+    """The floors fit next to the arrival, for which CPUs must be taken back; the rest of a large machine stays
+    shared.
+    """
     chosen, variables = sizes(machine), settings(machine)
     assert chosen.room + int(variables["SHARED_MIN"]) == machine
     assert int(variables["SHARED_MIN"]) >= 1

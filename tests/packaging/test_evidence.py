@@ -1,4 +1,4 @@
-"""The demo's proof: it finds what is wrong, and nothing where nothing is."""
+"""The demo's proof: it finds each fault, and reports none where there is none."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def ran(cpu: int, first: int, last: int) -> Line:
 
 
 def test_a_list_of_cpus_is_read_as_the_kernel_writes_it() -> None:
-    """Single numbers, ranges, and nothing."""
+    """Single numbers, ranges, and the empty list."""
     assert cpus_of("0-2,5") == {0, 1, 2, 5}
     assert cpus_of("") == set()
 
 
 def test_settled_spans_begin_when_it_is_said_and_end_when_it_is_unsaid() -> None:
-    """Also when the CPUs change without an unsettled word between, and at the end of the demo."""
+    """Also when the CPUs change without an unsettled report between, and at the end of the demo."""
     lines = [
         told(10, "1", settled=False),
         told(20, "1", settled=True),
@@ -64,7 +64,7 @@ def test_a_neighbour_on_a_settled_cpu_is_found() -> None:
 
 
 def test_a_neighbour_that_was_there_before_is_no_intruder() -> None:
-    """Up to the moment of settling everybody may run anywhere."""
+    """Up to the moment of settling every container may run anywhere."""
     span = Span(100, 200, frozenset({1}))
     assert intrusions([{"kind": "started", "at": 0}, ran(1, 50, 99), ran(0, 100, 300), ran(1, 200, 300)], [span]) == []
 
@@ -78,7 +78,7 @@ def test_a_newborn_neighbour_is_told_from_one_that_ought_to_know() -> None:
 
 
 def test_only_seconds_that_are_wholly_settled_count() -> None:
-    """A second that began before says nothing about the time after."""
+    """A second that began before proves nothing about the time after."""
     work = {"allowed": "1", "share": 1.0, "stalls": 0, "longest_ms": 0.2, "waited_ms": 0.0, "preempted": 2}
     lines = [{"kind": "worked", "began": began, "at": began + 10, **work} for began in (0, 10, 20, 30)]
     chosen = whole_seconds(lines, [Span(5, 35, frozenset({1}))])
@@ -89,7 +89,7 @@ def test_only_seconds_that_are_wholly_settled_count() -> None:
 
 
 def test_the_witness_reads_where_a_running_thread_is_and_ignores_a_sleeping_one() -> None:
-    """Field 39 of /proc/PID/stat, behind a program name that may hold anything."""
+    """Field 39 of /proc/PID/stat, after a program name with arbitrary characters."""
     fields = " ".join(str(number) for number in range(4, 53))
     assert last_cpu(f"7 (a) R b) R {fields}") == 39
     assert last_cpu(f"7 (python) S {fields}") is None
@@ -114,26 +114,26 @@ def test_the_claim_holds_when_everything_is_as_promised() -> None:
 
 
 def test_one_note_on_the_settled_cpu_refutes_the_claim() -> None:
-    """Whoever wrote it."""
+    """Whichever container wrote it."""
     intruder = [{"kind": "started", "at": 0}, ran(1, 3 * S, 3 * S + 1)]
     assert not judge(EXCLUSIVE, PLAIN, {"a": NOISY, "b": intruder}, [], 5 * S).is_true
 
 
 def test_one_sample_from_outside_refutes_the_claim() -> None:
-    """Even if the neighbours say nothing of it; but not in the first moment after one is born."""
+    """Even if the neighbours record nothing; but not in the first moment after a start."""
     assert not judge(EXCLUSIVE, PLAIN, {"a": NOISY}, [(3 * S, 1)], 5 * S).is_true
     born = [{"kind": "started", "at": 3 * S - MS}, ran(0, 3 * S, 4 * S)]
     assert judge(EXCLUSIVE, PLAIN, {"a": NOISY, "b": born}, [(3 * S, 1)], 5 * S).is_true
 
 
 def test_silence_proves_nothing() -> None:
-    """Neither of the exclusive workload nor of the noisy ones."""
+    """Neither the silence of the exclusive workload nor of the noisy ones."""
     assert not judge([], PLAIN, {"a": NOISY}, [], 5 * S).is_true
     assert not judge(EXCLUSIVE, PLAIN, {"a": []}, [], 5 * S).is_true
 
 
 def test_a_workload_that_may_run_elsewhere_is_not_exclusive() -> None:
-    """Its own /proc/self/status has the last word."""
+    """Its own /proc/self/status decides."""
     wide = [EXCLUSIVE[0], EXCLUSIVE[1] | {"allowed": "0-1"}]
     assert not judge(wide, PLAIN, {"a": NOISY}, [], 5 * S).is_true
 

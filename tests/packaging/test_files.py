@@ -1,4 +1,4 @@
-"""The files around the code: what a person runs before anything of ours is installed."""
+"""The files around the code: what a person runs before the project is installed."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SCRIPTS = ["compose/host/venv.sh", ".ci/run"]
 
 
 def pins() -> dict[str, str]:
-    """constraints.txt as names and versions."""
+    """Return constraints.txt as names and versions."""
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pairs = [line.split("==") for line in lines if line and not line.startswith("#")]
     return {canonicalize_name(name): version for name, version in pairs}
 
 
 def closure(requirements: list[str]) -> set[str]:
-    """The names of everything that these requirements bring into this environment, themselves included."""
+    """Return the names of all packages that these requirements bring into this environment, themselves included."""
     found: set[str] = set()
     waiting = [(Requirement(text), "") for text in requirements]
     while waiting:
@@ -42,14 +42,14 @@ def closure(requirements: list[str]) -> set[str]:
 
 
 def wanted() -> list[str]:
-    """All requirements of pyproject.toml: the workload's, the daemon's and the developers'."""
+    """Return all requirements of pyproject.toml: the workload's, the daemon's and the developers'."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = [text for texts in project["project"]["optional-dependencies"].values() for text in texts]
     return [*project["project"]["dependencies"], *extras, *project["dependency-groups"]["dev"]]
 
 
 def test_every_package_that_is_needed_is_pinned() -> None:
-    """A new machine gets the versions that were tested, of the things we name and of the things those need."""
+    """A new machine gets the tested versions, of our requirements and of theirs."""
     missing = closure(wanted()) - pins().keys()
     assert not missing, f"add to constraints.txt: {sorted(missing)}"
 
@@ -69,20 +69,20 @@ def test_what_only_newer_pythons_need_is_pinned_too() -> None:
 
 
 def test_pins_are_exact_and_name_no_index() -> None:
-    """Where packages come from is the business of each host's pip."""
+    """The source of packages is the choice of each host's pip."""
     for line in (ROOT / "constraints.txt").read_text().splitlines():
         assert line.startswith("#") or re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][A-Za-z0-9.]*", line), line
 
 
 @pytest.mark.parametrize("target", ["help", "venv", "check", "test", "demo", "demo-clean", "bench", "benefit", "clean"])
 def test_make_knows_the_target(target: str) -> None:
-    """What the README names can be asked for."""
+    """Every target in the README exists."""
     done = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 def test_make_alone_lists_every_target() -> None:
-    """Nobody has to read the Makefile."""
+    """Users need not read the Makefile."""
     shown = subprocess.run(
         ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
@@ -93,7 +93,7 @@ def test_make_alone_lists_every_target() -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_the_script_is_posix_shell(script: str) -> None:
-    """It runs before there is anything but a shell, so it may be executed and can be parsed by one."""
+    """It needs nothing but a shell, so it is executable and a POSIX shell can parse it."""
     path = ROOT / script
     assert path.stat().st_mode & 0o111
     assert path.read_text().startswith("#!/bin/sh\n")
@@ -103,7 +103,7 @@ def test_the_script_is_posix_shell(script: str) -> None:
 
 
 def test_no_cache_and_no_environment_enter_the_build() -> None:
-    """The image is made of the sources alone: everything is shut out, then what is needed let in."""
+    """The image is made of the sources alone: everything is excluded, then the needed files are included."""
     lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
     assert lines[0] == "*"
     let_in = {line[1:] for line in lines if line.startswith("!")}

@@ -24,7 +24,7 @@ REST = EVERY - LAST
 
 
 def tool(name: str) -> str:
-    """A program of this machine; skips where it is not there. Compilers may be where their installers put them."""
+    """Return a program of this machine; skip if it is missing. Compilers may be where their installers put them."""
     places = os.pathsep.join([os.environ.get("PATH", ""), os.path.expanduser("~/.cargo/bin"), "/usr/local/go/bin"])
     found = shutil.which(name, path=places)
     if found is None:
@@ -77,14 +77,14 @@ PROGRAMS: dict[str, Callable[[Path], list[str]]] = {
 
 
 class Workload:
-    """One example as it runs."""
+    """One running example."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
         self.pid = process.pid
 
     def line(self) -> str:
-        """The next line of its output, waited for."""
+        """Return the next line of its output, waited for."""
         assert self._process.stdout is not None
         deadline, text = time.monotonic() + PATIENCE_SECONDS, b""
         while not text.endswith(b"\n"):
@@ -95,7 +95,7 @@ class Workload:
         return text.decode().strip()
 
     def cpus(self) -> dict[int, CPUSet]:
-        """The CPUs of each of its threads, and of the processes that it started."""
+        """Return the CPUs of each of its threads, and of the processes that it started."""
         found = {}
         for process in (self._process.pid, *descendants(self._process.pid)):
             for thread in threads(process):
@@ -106,13 +106,13 @@ class Workload:
         return found
 
     def may_use(self, cpus: CPUSet) -> bool:
-        """Whether any thread may run on any of these."""
+        """Return whether any thread may run on any of these."""
         return any(not each.isdisjoint(cpus) for each in self.cpus().values())
 
 
 @contextmanager
 def working(words: list[str], directory: Path) -> Iterator[Workload]:
-    """The example, in a session of its own, since some have children; all ended with the block."""
+    """Run the example, in a session of its own, since some have children; end all with the block."""
     environment = {**os.environ, "CPUSET_SIDECAR_DIR": str(directory), "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment, start_new_session=True) as process:
         try:
@@ -122,7 +122,7 @@ def working(words: list[str], directory: Path) -> Iterator[Workload]:
 
 
 def test_every_example_is_tried() -> None:
-    """What lies in the folder is what is run here."""
+    """The tests run exactly the examples in the folder."""
     assert sorted(path.name for path in EXAMPLES.iterdir() if path.is_file()) == sorted(PROGRAMS)
 
 
@@ -165,7 +165,7 @@ def test_an_example_waits_for_a_projection_that_is_not_there_yet(name: str, tmp_
 
 @needs_two_cpus
 def test_a_poller_keeps_its_original_cpu(tmp_path: Path) -> None:
-    """The very thread that it began with is never moved; those on other CPUs are bound to one each."""
+    """Its first thread is never moved; those on other CPUs are bound to one each."""
     projection = Told(tmp_path / "projections")
     projection.tell(EVERY)
     with working(PROGRAMS["poller.c"](tmp_path), projection.directory) as workload:

@@ -1,6 +1,6 @@
-"""Preparing a host: the engine that is there is used, and where none can be had a person reads what to do.
+"""Preparing a host: an existing engine is used, and where none is possible a person reads what to do.
 
-The programs that are asked (docker, apt) are scripts on a PATH of the test's own, so that no host is touched.
+The programs that it calls (docker, apt) are scripts on a PATH of the test's own, so that no host is touched.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Plant = Callable[[str, str], None]
 
 @pytest.fixture
 def plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plant:
-    """Puts a shell script of a name on a PATH that holds nothing else."""
+    """Return a function that puts a shell script of a name on a PATH that holds nothing else."""
     programs = tmp_path / "bin"
     programs.mkdir()
     monkeypatch.setenv("PATH", str(programs))
@@ -51,7 +51,7 @@ def test_an_engine_that_answers_is_used_and_left_alone(plant: Plant) -> None:
 
 
 def test_a_chosen_engine_that_is_silent_is_an_error(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who set DOCKER_HOST meant that engine, and wants no other."""
+    """DOCKER_HOST selects that engine, and no other is tried."""
     plant("docker", "echo cannot connect >&2; exit 1")
     monkeypatch.setenv("DOCKER_HOST", "unix:///run/elsewhere.sock")
     with pytest.raises(HostLacks, match=r"DOCKER_HOST=unix:///run/elsewhere\.sock does not answer"), engine():
@@ -65,8 +65,8 @@ def test_an_engine_that_refuses_this_user_is_not_installed_over(plant: Plant) ->
         pass
 
 
-def test_who_is_not_root_reads_what_to_do(plant: Plant, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No engine, and none may be installed: the command to type is in the message."""
+def test_a_user_without_root_reads_what_to_do(plant: Plant, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No engine runs, and none may be installed: the message has the command to type."""
     del plant
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(engines, "DEFAULT_SOCKET", tmp_path / "docker.sock")
@@ -75,7 +75,7 @@ def test_who_is_not_root_reads_what_to_do(plant: Plant, monkeypatch: pytest.Monk
 
 
 def test_an_engine_that_dies_at_once_is_quoted(plant: Plant, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Its own last words are the reason, and no folder of it is left."""
+    """Its last output is the reason, and none of its folders is left."""
     plant("docker", "echo nobody there >&2; exit 1")
     plant("dockerd", "echo 'Devices cgroup is not mounted' >&2; exit 1")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -99,13 +99,13 @@ def test_an_engine_that_dies_at_once_is_quoted(plant: Plant, monkeypatch: pytest
 def test_the_socket_is_the_one_that_the_engines_host_has(
     address: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is mounted into the sidecar is a path of the engine's host, not of the client's."""
+    """The path mounted into the sidecar is one of the engine's host, not of the client's."""
     monkeypatch.setenv("DOCKER_HOST", address)
     assert socket_path() == path
 
 
 def test_the_plugin_is_preferred_to_the_program(plant: Plant) -> None:
-    """Docker Compose v2 where it is, else docker-compose, else nothing."""
+    """Docker Compose v2 if present, else docker-compose, else none."""
     assert find() is None
     plant("docker-compose", "exit 0")
     assert find() == ("docker-compose",)
@@ -122,7 +122,7 @@ def test_a_pull_that_fails_gives_its_first_cause(plant: Plant) -> None:
 
 
 def test_a_pull_that_says_nothing_is_given_up(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A firewall that swallows packets would otherwise hold a new user for minutes."""
+    """A firewall that drops packets would otherwise delay a new user for minutes."""
     monkeypatch.setattr(image, "SILENCE_SECONDS", 0.05)
     plant("docker", "exec /bin/sleep 60")
     assert image.pull("x") == "no answer in 0.05 s"

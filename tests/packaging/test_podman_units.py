@@ -1,4 +1,4 @@
-"""The quadlet units for Podman: they fit together, and speak of things that exist."""
+"""The quadlet units for Podman: they fit together, and name existing things."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNITS = sorted(FOLDER.iterdir())
 
 
 def read(path: Path) -> dict[str, dict[str, list[str]]]:
-    """The sections of a unit file, each key with all of its values (systemd.syntax(7))."""
+    """Return the sections of a unit file, each key with all of its values (systemd.syntax(7))."""
     sections: dict[str, dict[str, list[str]]] = {}
     section = ""
     for line in path.read_text().splitlines():
@@ -32,7 +32,7 @@ def read(path: Path) -> dict[str, dict[str, list[str]]]:
 
 
 def test_each_unit_is_a_quadlet() -> None:
-    """Its ending says which section it has."""
+    """Its suffix determines its section."""
     assert [path.name for path in UNITS] == [
         "cpuset-projections.volume",
         "cpuset-sidecar.container",
@@ -44,7 +44,7 @@ def test_each_unit_is_a_quadlet() -> None:
 
 
 def test_the_sidecar_is_given_settings_that_exist() -> None:
-    """And no power but its engine's socket."""
+    """And no privilege but its engine's socket."""
     container = read(FOLDER / "cpuset-sidecar.container")["Container"]
     known = {f"CPUSET_SIDECAR_{key.upper()}" for key in KEYS}
     assert {setting.partition("=")[0] for setting in container["Environment"]} <= known

@@ -1,4 +1,4 @@
-"""swarm.yaml: what is reserved is what the label asks for, and the sidecar has no more power than on a single host."""
+"""swarm.yaml: the reservation equals the label, and the sidecar has no more power than on a single host."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STACK = Path(__file__).parents[2] / "compose" / "swarm.yaml"
 
 @pytest.fixture(scope="module")
 def stack() -> dict[str, Any]:
-    """The file as YAML; its variables stand as they are."""
+    """Return the file as YAML; its variables stay unexpanded."""
     code = "import sys, json, yaml; json.dump(yaml.safe_load(sys.stdin), sys.stdout)"
     try:
         done = subprocess.run(
@@ -68,7 +68,7 @@ def test_the_sidecar_runs_on_every_node_and_alone_there(stack: dict[str, Any]) -
     assert deploy["update_config"]["order"] == "stop-first"
 
 
-def test_nobody_has_more_power_than_needed(stack: dict[str, Any]) -> None:
+def test_no_service_has_more_power_than_needed(stack: dict[str, Any]) -> None:
     """No capability, no writable root file system; the engine's socket for the sidecar alone."""
     for service in stack["services"].values():
         assert service["cap_drop"] == ["ALL"]

@@ -1,4 +1,4 @@
-"""The proof of the demo of `dynamic`: it finds what is wrong, and nothing where nothing is."""
+"""The proof of the demo of `dynamic`: it finds each fault, and reports none where there is none."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ def found(lines: dict[str, Sequence[Line]], forced: dict[str, int] | None = None
 
 
 def test_the_claim_holds_when_everything_is_as_promised() -> None:
-    """Announced, left, said so, taken; and one that did none of it was waited for, and forced."""
+    """Announced, vacated, acknowledged, taken; and a deaf one was waited for, and forced."""
     assert [finding for finding in found(words()) if not finding.is_true] == []
 
 
 def test_a_take_has_what_the_workload_said_of_it() -> None:
-    """When it was told, what it was promised, when it acknowledged, when it was gone."""
+    """When it was announced, what was promised, when it acknowledged, when the CPU was gone."""
     assert takes(BATCH) == [Take(frozenset({2, 3}), 3 * S + MS, 2.0, 3 * S + 2 * MS, 3 * S + 9 * MS)]
     [forced] = takes(DEAF)
     assert (forced.said, forced.seconds) == (None, 2.0)
@@ -118,7 +118,7 @@ def without(lines: Sequence[Line], is_left_out: Callable[[Line], bool]) -> list[
     ],
 )
 def test_whatever_is_wrong_is_found(changed: dict[str, Sequence[Line]], said_of_it: str) -> None:
-    """By the sentence that is about it."""
+    """By its own sentence."""
     if said_of_it == "grew again":
         changed = {**changed, "batch": without(BATCH[:7], lambda line: line["at"] == S)}
     assert any(said_of_it in finding.text for finding in found(words(**changed)) if not finding.is_true)
@@ -126,26 +126,26 @@ def test_whatever_is_wrong_is_found(changed: dict[str, Sequence[Line]], said_of_
 
 @pytest.mark.parametrize("forced", [{**FORCED, "batch": 1}, {**FORCED, "deaf": 0}, {**FORCED, "deaf": 2}])
 def test_the_sidecar_must_have_counted_the_same(forced: dict[str, int]) -> None:
-    """One that acknowledged is not forced, and one that did not is, each time."""
+    """Each time, an acknowledged take is not forced, and another one is."""
     assert not all(finding.is_true for finding in found(words(), forced))
 
 
 def test_silence_proves_nothing() -> None:
-    """Where nobody said anything, every claim of something that happened fails."""
+    """Without any output, every claim of an event fails."""
     silent = judge({"batch": [], "deaf": [], "arrival": []}, "deaf", {}, 20 * S)
     failed = [finding.text for finding in silent if not finding.is_true]
     assert [text.split()[0] for text in failed] == ["all", "acknowledged", "deaf", "none", "how"]
 
 
 def test_a_newborn_is_told_from_one_that_ought_to_know() -> None:
-    """At its first instructions it may be where it was born, and a restart is a birth."""
+    """At its first instructions it may be where it started, and a restart is a start."""
     born = [started(6 * S), ran(2, 6 * S, 6 * S + LATE_NS // 2)]
     assert all(finding.is_true for finding in found(words(arrival=[*ARRIVAL, *born])))
     assert not all(finding.is_true for finding in found(words(arrival=[*ARRIVAL, *born, ran(2, 7 * S, 7 * S + 1)])))
 
 
 def test_what_stays_after_all_was_no_take() -> None:
-    """A growth cancels; and what leaves later must be announced anew."""
+    """A growth cancels; and a CPU that leaves later must be announced again."""
     lines = [told(1, "1-3"), told(2, "1-3", "3"), told(3, "1-3")]
     assert takes(lines) == []
     [again] = takes([*lines, told(4, "1-2")])
@@ -153,7 +153,7 @@ def test_what_stays_after_all_was_no_take() -> None:
 
 
 def test_what_it_shares_until_its_grant_comes_was_never_its_own() -> None:
-    """So that is not taken from it. What is to go without being announced is, though it still has it."""
+    """So losing it is no take. A CPU that goes unannounced is one, although the container still has it."""
     waiting = told(2, "0", desired="1", arriving="1", settled=False)
     assert takes([told(1, "0", shared=True), waiting, told(3, "1")]) == []
     [slip] = takes([told(1, "1-2"), told(2, "1-2", desired="1"), told(3, "1")])
@@ -161,13 +161,13 @@ def test_what_it_shares_until_its_grant_comes_was_never_its_own() -> None:
 
 
 def test_a_further_shrink_is_part_of_the_notice() -> None:
-    """What was told last counts for all that went at once."""
+    """The last announcement counts for all CPUs that went at once."""
     [both] = takes([told(1, "1-3"), told(2, "1-3", "3"), told(3, "1-3", "2-3"), told(5, "1")])
     assert (both.cpus, both.told) == (frozenset({2, 3}), 3)
 
 
 def test_its_own_are_the_cpus_that_it_has_to_keep() -> None:
-    """Not what is leaving, not what it shares, not before it is settled, and not after its end."""
+    """Not leaving or shared ones, not before it is settled, and not after its end."""
     assert own_spans(BATCH, 20 * S) == [
         Span(S, 2 * S, frozenset({1})),
         Span(2 * S, 3 * S + MS, frozenset({1, 2, 3})),
@@ -178,7 +178,7 @@ def test_its_own_are_the_cpus_that_it_has_to_keep() -> None:
 
 
 def test_it_is_away_until_the_cpu_is_its_own_again() -> None:
-    """Each CPU for itself, and at most until it ends."""
+    """Each CPU separately, and at most until the container ends."""
     assert away_spans([*BATCH[:7], told(5 * S, "1-2"), ended(6 * S)], 20 * S) == [
         Span(3 * S + 2 * MS, 5 * S, frozenset({2})),
         Span(3 * S + 2 * MS, 6 * S, frozenset({3})),
@@ -186,7 +186,7 @@ def test_it_is_away_until_the_cpu_is_its_own_again() -> None:
 
 
 def test_a_cpu_that_has_not_come_yet_has_not_been_lost() -> None:
-    """A grant whose originals come one after the other is whole when it is; then it must stay so."""
+    """A grant whose originals come one after the other is complete with the last one; then it must stay so."""
     coming = [told(1, "2", original="2-3"), told(2, "2-3", original="2-3")]
     assert not strayed(coming)
     assert strayed([*coming, told(3, "2-3", "3", original="2-3")])
@@ -208,8 +208,8 @@ def small(holder: Sequence[Line], waiter: Sequence[Line], forced: int = 0) -> bo
     return all(each.is_true for each in judge_small(lines, "server", "batch", {"server": forced}, 9 * S))
 
 
-def test_the_small_story_holds_when_who_waits_gets_the_cpu_afterwards() -> None:
-    """Told that it waits, then given what the other had."""
+def test_the_small_story_holds_when_the_waiting_one_gets_the_cpu_afterwards() -> None:
+    """Its file says that it waits, then it is granted the other's CPU."""
     assert small(HOLDER, WAITER)
 
 

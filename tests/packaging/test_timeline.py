@@ -1,4 +1,4 @@
-"""The demo's time line: what workloads say, as sentences, in the order in which it happened."""
+"""The demo's time line: the workloads' records, as sentences, in the order of events."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ def spoken(*lines: Line) -> list[str]:
 
 
 def test_a_list_of_cpus_is_written_as_the_kernel_writes_it() -> None:
-    """Ranges where there are neighbours."""
+    """Neighbours form ranges."""
     assert kernel_list(frozenset({5, 0, 1, 2, 7})) == "0-2,5,7"
     assert kernel_list(frozenset()) == ""
 
 
 def test_a_workload_says_what_it_has_and_what_changed() -> None:
-    """What it is granted, gains, is told to leave, has left, has lost, may keep after all, and shares."""
+    """What it is granted, gains, must leave, has left, has lost, may keep after all, and shares."""
     assert spoken(
         started(0),
         told(1, "1", reason="granted 1 exclusive CPU: 1"),
@@ -51,7 +51,7 @@ def test_a_workload_says_what_it_has_and_what_changed() -> None:
 
 
 def test_what_is_no_news_is_not_said() -> None:
-    """Neither where it ran, nor what differs in nothing that matters to it."""
+    """Neither where it ran, nor differences that do not concern it."""
     assert spoken(told(1, "1"), ran(1, 1, 2), told(2, "1", settled=False), told(3, "1")) == ["I have 1: "]
     assert len(spoken(told(1, "0", shared=True), told(2, "0-1", shared=True))) == 1
 
@@ -63,16 +63,16 @@ class Project:
         self.logs = lines
 
     def containers(self, service: str) -> list[str]:
-        """One for each service that was started."""
+        """Return one container for each service that was started."""
         return [service] if service in self.logs else []
 
     def lines(self, container: str) -> list[Line]:
-        """All that it wrote."""
+        """Return all that it wrote."""
         return self.logs[container]
 
 
 def test_news_come_once_each_and_in_order() -> None:
-    """A line that is so young that another log may have an older one is held back."""
+    """A line is held back while another log may still have an older one."""
     project = Project(batch=BATCH[:6], arrival=[])
     words = Words(project, ("batch", "arrival", "stubborn"))
     words.read()
@@ -87,7 +87,7 @@ def test_news_come_once_each_and_in_order() -> None:
 
 
 def test_what_a_workload_has_is_what_it_has_to_keep() -> None:
-    """Nothing while something leaves it, is not settled, or it does not run."""
+    """None while CPUs leave it, or it is not settled, or does not run."""
     project = Project(batch=BATCH[:3])
     words = Words(project, ("batch", "arrival"))
     has = []

@@ -1,4 +1,4 @@
-"""What a container is told of CPUs that leave it: how long is left, and which generations acknowledge it."""
+"""The announcement of leaving CPUs: how long is left, and which generations acknowledge it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Root:
         self.again()
 
     def again(self) -> None:
-        # A steady clock may begin anywhere.
+        # A steady clock may begin at any value.
         self.now = 5000.0 - self.now
         self.projections = Projections(self.path, clock=lambda: 0.0, steady=lambda: self.now)
 
@@ -95,8 +95,8 @@ def test_a_take_that_is_due_has_no_time_left(root: Root) -> None:
     assert root.told().deadline_seconds is None
 
 
-def test_a_grace_that_begins_anew_is_told_anew(root: Root) -> None:
-    """After a restart of the daemon nothing else is new; the number and the time must be."""
+def test_a_grace_that_begins_again_is_told_again(root: Root) -> None:
+    """After a restart of the daemon nothing else is new, but the generation and the time must be."""
     root.announce(TWO)
     before = root.told()
     root.again()
@@ -108,7 +108,7 @@ def test_a_grace_that_begins_anew_is_told_anew(root: Root) -> None:
 
 
 def test_of_several_graces_the_one_that_ends_first_is_told(root: Root) -> None:
-    """A further shrink has a time of its own, and what was leaving before is not kept for longer."""
+    """A further shrink has a time of its own, and CPUs that were leaving before are not kept longer."""
     root.announce(TWO)
     root.now += 1.5
     root.announce(BOTH)
@@ -128,7 +128,7 @@ def test_what_is_withdrawn_in_the_middle_leaves_no_time_with_nothing_leaving(roo
 
 
 def test_the_time_runs_though_it_could_not_be_told(root: Root) -> None:
-    """The grace begins all the same; what is told as soon as it can be is what is left."""
+    """The grace begins all the same; the first successful write has the remaining time."""
     shutil.rmtree(root.path)
     root.path.write_text("a file is there")
     with pytest.raises(ProjectionError):
@@ -143,7 +143,7 @@ def test_the_time_runs_though_it_could_not_be_told(root: Root) -> None:
 
 
 def test_every_generation_that_told_of_it_acknowledges(root: Root) -> None:
-    """Also one from before something else changed; none from before, none that was never told."""
+    """Also one from before another change; none from before the take, and none that was never written."""
     root.write(CPUSet())
     assert root.awaited(CPUSet()) == []
     root.announce(TWO)
@@ -154,7 +154,7 @@ def test_every_generation_that_told_of_it_acknowledges(root: Root) -> None:
     assert root.awaited(THREE) == []
 
 
-def test_a_further_shrink_asks_anew_and_a_growth_does_not(root: Root) -> None:
+def test_a_further_shrink_asks_again_and_a_growth_does_not(root: Root) -> None:
     root.announce(TWO)
     root.announce(BOTH)
     assert root.awaited(BOTH) == [2]
@@ -162,8 +162,8 @@ def test_a_further_shrink_asks_anew_and_a_growth_does_not(root: Root) -> None:
     assert root.awaited(THREE) == [2, 3]
 
 
-def test_what_was_called_off_in_between_is_asked_anew(root: Root) -> None:
-    """The workload may have come back."""
+def test_what_was_called_off_in_between_is_asked_again(root: Root) -> None:
+    """The workload may have returned to the CPU."""
     root.announce(TWO)
     root.write(CPUSet())
     assert root.awaited(TWO) == []
@@ -183,7 +183,7 @@ def test_what_was_acknowledged_before_a_restart_still_counts(root: Root) -> None
     assert root.awaited(BOTH) == [4]
 
 
-def test_after_a_restart_another_take_asks_anew(root: Root) -> None:
+def test_after_a_restart_another_take_asks_again(root: Root) -> None:
     root.announce(TWO)
     root.again()
     root.write(CPUSet())
@@ -193,7 +193,7 @@ def test_after_a_restart_another_take_asks_anew(root: Root) -> None:
 
 
 def test_a_workload_that_writes_its_own_status_does_not_make_its_acknowledgements_older(root: Root) -> None:
-    """Whatever generation it claims was not told by us."""
+    """The sidecar never wrote the generation that it claims."""
     root.announce(TWO)
     root.write(CPUSet())
     lie = msgspec.structs.replace(take(BOTH), generation=1)

@@ -1,4 +1,4 @@
-"""What each workload is told, by example: never ahead of the truth, and why it has what it has."""
+"""Each workload's projection, by example: never ahead of the truth, with the reason for its CPUs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_one_cpu_is_one_cpu() -> None:
 
 
 def test_what_is_given_is_told_after_the_kernel_confirms() -> None:
-    """And what is taken before the order leaves: between, only what it has either way."""
+    """And lost CPUs go before the order is sent: in between, it names only CPUs that it has in both cases."""
     story = Story()
     plain = story.arrive("plain")
     rt = story.unseen("rt", 2, cpuset="")
@@ -94,7 +94,7 @@ def test_a_bad_label_of_a_stopped_container_is_told_too() -> None:
     assert told(story, bad).reason.startswith("in the shared pool: cpuset.exclusive is 'two'")
 
 
-def test_who_lingered_too_long_reads_why() -> None:
+def test_a_container_that_lingered_too_long_reads_why() -> None:
     story = Story()
     rt = story.arrive("rt", 2)
     story.settle()
@@ -115,7 +115,7 @@ def test_strangers_and_those_left_alone_are_unmanaged() -> None:
     assert (alone.sharing, alone.cpus, alone.reason) == (Sharing.UNMANAGED, cpus("0-7"), "left alone, as requested")
 
 
-def test_everybody_reads_that_the_sidecar_leaves() -> None:
+def test_every_container_reads_that_the_sidecar_leaves() -> None:
     story = Story()
     rt = story.arrive("rt", 2)
     story.settle()
@@ -125,8 +125,8 @@ def test_everybody_reads_that_the_sidecar_leaves() -> None:
     assert saying.reason == "the sidecar is releasing every container"
 
 
-def test_an_engine_that_is_away_unsettles_everybody() -> None:
-    """What happens now is unseen."""
+def test_an_engine_that_is_away_unsettles_all_containers() -> None:
+    """The sidecar cannot see what happens now."""
     story = Story()
     rt = story.arrive("rt", 2)
     story.settle()
@@ -145,7 +145,7 @@ def test_replicas_may_share_a_name() -> None:
 
 
 def test_the_first_grant_is_remembered_as_the_original() -> None:
-    """For as long as any of it is still held."""
+    """For as long as any of its CPUs is still granted."""
     story = Story()
     rt = story.arrive("rt", 3)
     story.settle()

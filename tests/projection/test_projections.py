@@ -1,4 +1,4 @@
-"""The root of projection directories: what every container is told, by id and by name."""
+"""The root of projection directories: every container's files, by id and by name."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_number_goes_on_after_a_restart_and_nothing_is_written_again(root: P
 
 
 def test_the_number_of_a_name_goes_on_from_one_container_to_the_next(projections: Projections, root: Path) -> None:
-    """Who watches a name through a recreated container sees numbers that grow."""
+    """A watcher of a name across a recreated container sees growing generations."""
     numbers = []
     for container in (C, B, A):
         projections.write(container, ["voice"], told(container, "2-3"))
@@ -108,8 +108,8 @@ def test_the_number_of_a_name_goes_on_from_one_container_to_the_next(projections
     assert numbers == sorted(set(numbers))
 
 
-def test_a_name_that_nobody_uses_any_more_is_kept_and_says_so(projections: Projections, root: Path) -> None:
-    """It may be mounted; a mount of a removed directory would be stuck for ever."""
+def test_a_name_that_is_no_longer_used_is_kept_and_says_so(projections: Projections, root: Path) -> None:
+    """It may be mounted; a mount of a removed directory would stay stale indefinitely."""
     projections.write(A, ["voice"], told(A, "2-3"))
     inode = (root / "by-name" / "voice").stat().st_ino
     projections.remove(A)
@@ -177,7 +177,7 @@ def test_withdrawing_what_is_not_named_touches_nothing(projections: Projections,
 
 
 def test_withdrawing_everything_leaves_no_cpuset_file(projections: Projections, root: Path) -> None:
-    """Neither the CPUs that it is losing nor those that it has not yet got."""
+    """It must name neither the CPUs that it is losing nor those that it lacks yet."""
     projections.write(A, ["voice"], told(A, "2-3"))
     projections.withdraw(A, CPUSet.parse("4-5"))
     assert not (root / "by-id" / a / "cpuset").exists()
@@ -210,7 +210,7 @@ def test_a_withdrawal_that_failed_is_tried_again(projections: Projections, root:
 def test_what_cannot_be_rewritten_is_withheld(
     projections: Projections, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a full disk nothing can be written, but what is no longer true can be taken away."""
+    """On a full disk nothing can be written, but untrue files can be removed."""
     places = [root / f"by-id/{a}", root / "by-name/voice", root / f"by-name/voice/by-id/{a}"]
     projections.write(A, ["voice"], told(A, "2-5"))
 
@@ -248,7 +248,7 @@ def test_leftovers_of_an_earlier_run_are_found_and_strange_files_left_alone(root
     assert os.listdir(root / "by-name" / "voice" / "by-id") == []
 
 
-def test_a_directory_that_somebody_put_more_into_is_emptied_of_ours(projections: Projections, root: Path) -> None:
+def test_a_directory_with_foreign_files_is_emptied_of_ours(projections: Projections, root: Path) -> None:
     projections.write(A, [], told(A, "2"))
     (root / "by-id" / a / "ack").write_text("1")
     (root / "by-id" / a / "precious").write_text("x")
@@ -259,7 +259,7 @@ def test_a_directory_that_somebody_put_more_into_is_emptied_of_ours(projections:
 
 
 @pytest.mark.parametrize("what", ["everything", "by-id", "by-name/voice", ".staging", "files"])
-def test_what_was_deleted_under_us_is_made_anew(projections: Projections, root: Path, what: str) -> None:
+def test_what_was_deleted_under_us_is_made_again(projections: Projections, root: Path, what: str) -> None:
     projections.write(A, ["voice"], told(A, "2-3"))
     match what:
         case "everything":
@@ -297,7 +297,7 @@ def test_a_number_that_a_workload_wrote_makes_ours_grow_beyond_it(projections: P
 def test_what_is_planted_is_an_error_and_is_never_followed(
     projections: Projections, root: Path, tmp_path: Path, place: str, kind: str
 ) -> None:
-    """And the container is told by id all the same."""
+    """And the container's directory by id is written all the same."""
     outside = tmp_path / "outside"
     outside.mkdir()
     planted = root / place

@@ -1,4 +1,4 @@
-"""The teller: every workload's directory says what the latest world says, and is passed over when it does already."""
+"""The teller: it writes the latest World to every workload's directory, and skips directories that are up to date."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.trio
 
 
 class Counting(Projections):
-    """Real directories, and the names of whom was written; `failing` are ids that cannot be."""
+    """Real directories, and the names of written containers; writes fail for the ids in `failing`."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root, clock=lambda: 0.0)
@@ -55,7 +55,7 @@ class Bench:
         self.teller = Teller(self.board, self.projections, lambda where, problem: self.problems.append(problem))
 
     async def tell(self) -> list[str]:
-        """Tell the story's latest world; the names of whom was written."""
+        """Post the story's latest World; return the names of written containers."""
         self.board.post(self.story.world)
         self.projections.written.clear()
         await self.teller.tell(self.story.world)
@@ -65,7 +65,7 @@ class Bench:
         return read(self.path / "by-id" / real.key.short)
 
 
-async def test_everybody_is_told(autojump_clock: MockClock, tmp_path: Path) -> None:
+async def test_every_container_is_told(autojump_clock: MockClock, tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     plain, rt = bench.story.arrive("plain"), bench.story.arrive("rt", 2, labels={"cpuset.projection": "game"})
     bench.story.settle()
@@ -76,8 +76,8 @@ async def test_everybody_is_told(autojump_clock: MockClock, tmp_path: Path) -> N
     assert bench.problems == [None]
 
 
-async def test_who_has_no_news_is_passed_over(autojump_clock: MockClock, tmp_path: Path) -> None:
-    """An arrival among many that were told already: those whose pool changed, and the newcomer."""
+async def test_a_container_without_news_is_passed_over(autojump_clock: MockClock, tmp_path: Path) -> None:
+    """After an arrival among many up-to-date containers, it writes those whose pool changed, and the newcomer."""
     bench = Bench(tmp_path)
     bench.story.arrive("plain")
     bench.story.settle()
@@ -91,7 +91,7 @@ async def test_who_has_no_news_is_passed_over(autojump_clock: MockClock, tmp_pat
 
 
 async def test_a_new_reason_is_told(autojump_clock: MockClock, tmp_path: Path) -> None:
-    """Who waits is refused anew whenever somebody else takes what there is: the reason names the holders of now."""
+    """A waiting container is refused again whenever another takes the CPUs: the reason names the present holders."""
     bench = Bench(tmp_path)
     first, _ = bench.story.arrive("first", 3), bench.story.arrive("second", 3)
     waiting = bench.story.arrive("waiting", 5, labels={"cpuset.on-shortage": "wait"})
@@ -108,7 +108,7 @@ async def test_a_new_reason_is_told(autojump_clock: MockClock, tmp_path: Path) -
 
 
 async def test_what_changes_in_a_grant_alone_is_told(autojump_clock: MockClock, tmp_path: Path) -> None:
-    """A take begins: neither the container nor its surroundings are any other."""
+    """A take begins: neither the container nor its surroundings change."""
     bench = Bench(tmp_path)
     rt = bench.story.arrive("rt", 3)
     bench.story.settle()
@@ -117,7 +117,7 @@ async def test_what_changes_in_a_grant_alone_is_told(autojump_clock: MockClock, 
     was = state.assignments[rt.key]
     leaving = Leaving(cpus=CPUSet.of(3), number=1, cause=Said("arrival of other took 1"))
     taken = replace(was, cpus=was.cpus - leaving.cpus, leaving=leaving)
-    # The CPU is in nobody's pool yet, so that only the grant differs.
+    # The CPU is not in the pool yet, so that only the grant differs.
     books = replace(state.holding(taken), isolated=leaving.cpus)
     bench.story.world = replace(bench.story.world, state=books)
     assert await bench.tell() == ["rt"]
@@ -125,7 +125,7 @@ async def test_what_changes_in_a_grant_alone_is_told(autojump_clock: MockClock, 
     assert await bench.tell() == []
 
 
-async def test_who_is_gone_is_told_of_no_more(autojump_clock: MockClock, tmp_path: Path) -> None:
+async def test_a_container_that_is_gone_is_told_of_no_more(autojump_clock: MockClock, tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     rt = bench.story.arrive("rt", 2)
     bench.story.settle()
@@ -152,7 +152,7 @@ async def test_what_an_earlier_run_left_is_swept_once(autojump_clock: MockClock,
 
 
 async def test_a_directory_in_error_is_told_of_and_tried_again(autojump_clock: MockClock, tmp_path: Path) -> None:
-    """The others are told all the same."""
+    """The others are written all the same."""
     bench = Bench(tmp_path)
     plain, rt = bench.story.arrive("plain"), bench.story.arrive("rt", 2)
     bench.story.settle()
@@ -165,10 +165,10 @@ async def test_a_directory_in_error_is_told_of_and_tried_again(autojump_clock: M
     assert bench.problems[-1] is None
 
 
-async def test_who_could_never_be_told_in_full_is_forgotten_all_the_same(
+async def test_one_that_could_never_be_told_in_full_is_forgotten_all_the_same(
     autojump_clock: MockClock, tmp_path: Path
 ) -> None:
-    """A workload planted something in the place of a file of one of its directories."""
+    """A workload planted something in the place of one of its files."""
     bench = Bench(tmp_path)
     (tmp_path / "by-name/game/status.json/planted").mkdir(parents=True)
     rt = bench.story.arrive("rt", labels={"cpuset.projection": "game"})
@@ -182,8 +182,8 @@ async def test_who_could_never_be_told_in_full_is_forgotten_all_the_same(
 
 
 @pytest.mark.parametrize("what", ["", "by-id", "by-name", "by-name/game"])
-async def test_what_somebody_removed_is_told_again(autojump_clock: MockClock, tmp_path: Path, what: str) -> None:
-    """Though there is no news: a volume that was mounted anew is empty, and people clean up."""
+async def test_what_was_removed_is_told_again(autojump_clock: MockClock, tmp_path: Path, what: str) -> None:
+    """Even without news: a volume that was mounted again is empty, and people clean up."""
     root = tmp_path / "root"
     bench = Bench(root)
     bench.story.arrive("plain")
@@ -200,7 +200,7 @@ async def test_what_somebody_removed_is_told_again(autojump_clock: MockClock, tm
 async def test_a_root_that_is_no_directory_is_told_of_though_there_is_no_news(
     autojump_clock: MockClock, tmp_path: Path
 ) -> None:
-    """Somebody put a link in its place: nothing is written beyond it."""
+    """A link is in its place: nothing is written beyond it."""
     root = tmp_path / "root"
     bench = Bench(root)
     plain = bench.story.arrive("plain")

@@ -1,5 +1,5 @@
-"""A workbench for the runtime: it is installed below a folder, asks a sidecar that answers what the test says, and
-becomes a program that notes what it was called with.
+"""A workbench for the runtime: it is installed below a folder, asks a sidecar with the answers of the test, and becomes
+a program that records its call.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FakeSidecar:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop, and wait until nothing runs any more."""
+        """Stop, and wait until its thread has ended."""
         if self._listener is None or self._thread is None:
             return
         self._listener.shutdown(socket.SHUT_RDWR)
@@ -103,27 +103,27 @@ class Workbench:
         (self.bundle / "config.json").write_bytes(json.dumps(spec).encode() if raw is None else raw)
 
     def spec(self) -> Any:
-        """The bundle's config.json as it is now."""
+        """Return the bundle's present config.json."""
         return json.loads((self.bundle / "config.json").read_bytes())
 
     def answer(self, *answers: Answer) -> None:
-        """Start a sidecar that answers so."""
+        """Start a sidecar with this answer."""
         self.sidecar.answers = list(answers)
         self.sidecar.start()
 
     def call(self, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-        """Call the runtime with these words."""
+        """Call the runtime with these arguments."""
         command = [self.places.runtime, *words]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
 
     def create(self, *before: str, after: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-        """As containerd does."""
+        """Call `create` as containerd does."""
         self.called.unlink(missing_ok=True)
         options = before or ("--root", "/run/x", "--log", str(self.log), "--log-format", "json", "--systemd-cgroup")
         return self.call(*options, "create", "--bundle", str(self.bundle), "--pid-file", "/run/x/pid", *after, ID)
 
     def became(self) -> list[str] | None:
-        """The words that the real runtime was called with; None where it was not."""
+        """Return the arguments that the real runtime was called with; None if it was not."""
         try:
             found: list[str] = json.loads(self.called.read_text())
         except FileNotFoundError:
@@ -131,18 +131,18 @@ class Workbench:
         return found
 
     def logged(self) -> list[dict[str, str]]:
-        """The lines of the log that the engine named."""
+        """Return the lines of the log that the engine named."""
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     def hook(self, spec: object) -> subprocess.CompletedProcess[str]:
-        """The precreate hook."""
+        """Call the precreate hook."""
         return subprocess.run(
             [self.places.hook], input=json.dumps(spec), capture_output=True, text=True, timeout=60, check=False
         )
 
 
 def granted(cpus: str = "2-3", **more: Any) -> Answer:
-    """An answer with CPUs."""
+    """Return an answer with CPUs."""
     update = {"cpus": cpus, "quota": None, "mems": None, **more}
     projection = {"directory": f"by-id/{ID[:12]}", "destination": "/run/cpuset-sidecar"}
     return 200, {"update": update, "exclusive": True, "projection": projection}

@@ -13,7 +13,7 @@ from tests.runtime.bench import Workbench
 
 @pytest.fixture
 def bench() -> Iterator[Workbench]:
-    """An installed runtime, in a folder whose path fits a socket's."""
+    """Provide an installed runtime, in a folder whose path fits a socket's."""
     with tempfile.TemporaryDirectory(prefix="cpuset-runc-") as folder:
         made = Workbench(Path(folder))
         try:

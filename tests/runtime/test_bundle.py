@@ -1,4 +1,4 @@
-"""What is done to a container's config.json, and how it is read and written without the package json."""
+"""The changes to a container's config.json, and how it is read and written without the package json."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AT = "/run/cpuset-sidecar"
 
 @given(OBJECTS, st.sampled_from([None, 1, 2]), st.booleans())
 def test_json_reads_as_the_standard_library_reads_it(value: dict[str, Any], indent: int | None, is_ascii: bool) -> None:
-    """Any spelling of it, blank space around it included."""
+    """In any spelling, with blank space around it."""
     written = json.dumps(value, indent=indent, ensure_ascii=is_ascii)
     assert bundle.loaded(f" \n{written}\t\r\n".encode()) == value
 
@@ -40,7 +40,7 @@ def test_what_is_written_reads_the_same_with_the_standard_library(value: dict[st
 
 @given(st.binary(max_size=40))
 def test_bytes_are_an_object_or_a_refusal(content: bytes) -> None:
-    """Nothing else comes of them."""
+    """There is no other outcome."""
     try:
         found = bundle.loaded(content)
     except bundle.StartRefused:
@@ -49,7 +49,7 @@ def test_bytes_are_an_object_or_a_refusal(content: bytes) -> None:
 
 
 def test_the_parts_of_the_package_json_serve_here() -> None:
-    """On this Python what it is made of is as expected; elsewhere the package itself is used."""
+    """On this Python the parts are as expected; elsewhere the package itself is used."""
     loads, dumps = bundle._without_json()
     assert (bundle._loads.__qualname__, bundle._dumps.__qualname__) == (loads.__qualname__, dumps.__qualname__)
     other_loads, other_dumps = bundle._with_json()
@@ -58,7 +58,7 @@ def test_the_parts_of_the_package_json_serve_here() -> None:
 
 @given(OBJECTS)
 def test_a_change_touches_nothing_but_what_it_says(spec: dict[str, Any]) -> None:
-    """Whatever stood in its way is replaced; everything beside it stays."""
+    """A conflicting value is replaced; all other values stay."""
     others = {key: value for key, value in spec.items() if key != "linux"}
     bundle.apply(spec, {"cpus": "1-2", "mems": None, "quota": -1})
     assert {key: value for key, value in spec.items() if key != "linux"} == others
@@ -66,7 +66,7 @@ def test_a_change_touches_nothing_but_what_it_says(spec: dict[str, Any]) -> None
 
 
 def mounted(tmp_path: Path, *mounts: dict[str, Any]) -> tuple[str, list[Any]]:
-    """Why it is left out, and the mounts that were added."""
+    """Return why it is left out, and the mounts that were added."""
     (tmp_path / "by-id/x").mkdir(parents=True)
     spec: dict[str, Any] = {"mounts": list(mounts)}
     reason = bundle.mount(spec, str(tmp_path), "by-id/x", AT)
@@ -74,8 +74,8 @@ def mounted(tmp_path: Path, *mounts: dict[str, Any]) -> tuple[str, list[Any]]:
 
 
 @pytest.mark.parametrize("at", [AT, f"{AT}/", f"{AT}/by-id", "/var/run/cpuset-sidecar", "//run/./cpuset-sidecar"])
-def test_who_mounts_there_already_gets_nothing_over_it(tmp_path: Path, at: str) -> None:
-    """In any spelling: it is the user's own arrangement."""
+def test_a_container_that_mounts_there_already_gets_nothing_over_it(tmp_path: Path, at: str) -> None:
+    """In any spelling: it is the user's own mount."""
     assert mounted(tmp_path, {"destination": at}) == ("", [])
 
 
@@ -91,7 +91,7 @@ def test_who_mounts_there_already_gets_nothing_over_it(tmp_path: Path, at: str) 
     ],
 )
 def test_others_are_no_obstacle(tmp_path: Path, mounts: list[Any]) -> None:
-    """It comes last, over whatever is above it."""
+    """It comes last, on top of mounts above it."""
     reason, added = mounted(tmp_path, *mounts)
     assert (reason, [each["destination"] for each in added]) == ("", [AT])
 
@@ -105,14 +105,14 @@ def test_a_place_that_cannot_be_made_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("directory", ["", "/etc", "../x", "by-id/../../x", "by-id//x"])
 def test_nothing_outside_the_root_is_mounted(tmp_path: Path, directory: str) -> None:
-    """Whatever an answer says: what is mounted is below the root that the installation names."""
+    """For any answer: only paths below the root of the installation are mounted."""
     spec: dict[str, Any] = {}
     assert "is not a projection directory" in bundle.mount(spec, str(tmp_path), directory, AT)
     assert spec.get("mounts", []) == []
 
 
-def test_a_link_that_somebody_planted_is_not_followed(tmp_path: Path) -> None:
-    """Whoever may write to the whole root cannot have another container mount anything of the host."""
+def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
+    """A workload that may write to the whole root cannot make another container mount host files."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "root").mkdir()
     (tmp_path / "root/by-id").symlink_to(tmp_path / "elsewhere")
@@ -127,17 +127,17 @@ def test_a_link_that_somebody_planted_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_does_not_come_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where the projections are in a volume that the host does not know."""
+    """For instance, if the projections are in a volume that the host does not know."""
     monkeypatch.setattr(bundle, "DIRECTORY_SECONDS", 0.05)
     spec: dict[str, Any] = {}
     assert f"there is no {tmp_path}/by-id/x on the host" in bundle.mount(spec, str(tmp_path), "by-id/x", AT)
     assert spec["mounts"] == []
 
 
-def test_it_is_made_where_a_sidecar_is_at_home_that_tells_nobody_yet(
+def test_it_is_made_where_a_sidecar_is_at_home_that_has_written_none_yet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At boot, in a memory that was emptied: a container that mounts nothing now would never be told."""
+    """At boot, in an empty tmpfs: a container without the mount now would never see its projection."""
     monkeypatch.setattr(bundle, "DIRECTORY_SECONDS", 0.05)
     (tmp_path / ".staging").mkdir()
     spec: dict[str, Any] = {}
@@ -145,8 +145,8 @@ def test_it_is_made_where_a_sidecar_is_at_home_that_tells_nobody_yet(
     assert (tmp_path / "by-id/x").is_dir()
 
 
-def test_dockers_own_books_say_who_it_is(tmp_path: Path) -> None:
-    """Beside the files that every container of Docker's mounts; ours first, long labels left out."""
+def test_dockers_own_files_identify_it(tmp_path: Path) -> None:
+    """Next to the files that every container of Docker mounts; our labels first, long ones left out."""
     id = "a" * 64
     folder = tmp_path / "containers" / id
     folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""cpuset-runc as engines call it: what it passes on, what it asks, what it writes, and what people read."""
+"""cpuset-runc as engines call it: what it passes on, asks and writes, and what people read."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ SPEC: dict[str, Any] = {
     ],
 )
 def test_all_but_create_becomes_the_real_runtime_with_the_same_words(bench: Workbench, words: list[str]) -> None:
-    """Nobody is asked: no sidecar runs here, and a container may be stopped and removed all the same."""
+    """It does not ask: no sidecar runs here, and a container may be stopped and removed all the same."""
     done = bench.call(*words)
     assert (done.returncode, done.stderr) == (0, "")
     assert bench.became() == words
 
 
 def test_create_is_asked_for_with_what_the_bundle_says(bench: Workbench) -> None:
-    """The id, the limits, our annotations and nobody else's."""
+    """The id, the limits, our annotations and no others."""
     bench.put(SPEC)
     bench.answer((200, {"update": None}))
     assert bench.create().returncode == 0
@@ -68,7 +68,7 @@ def test_create_is_asked_for_with_what_the_bundle_says(bench: Workbench) -> None
 
 
 def test_an_answer_without_cpus_leaves_the_bundle_byte_for_byte(bench: Workbench) -> None:
-    """Whom the sidecar leaves alone starts as if there were none."""
+    """An unmanaged container starts as without a sidecar."""
     bench.put(None, raw=b'{ "linux":null,\n "x" : 1e2 }')
     bench.answer((200, {"update": None}))
     assert bench.create().returncode == 0
@@ -77,7 +77,7 @@ def test_an_answer_without_cpus_leaves_the_bundle_byte_for_byte(bench: Workbench
 
 
 def test_cpus_quota_and_memory_nodes_are_written_and_all_else_stays(bench: Workbench) -> None:
-    """Fields that are not known are kept, and so are mode and owner; the words of the call go on unchanged."""
+    """Unknown fields are kept, and so are mode and owner; the arguments of the call are passed on unchanged."""
     (bench.projections / "by-id" / ID[:12]).mkdir(parents=True)
     bench.put(SPEC)
     (bench.bundle / "config.json").chmod(0o604)
@@ -112,7 +112,7 @@ def test_cpus_quota_and_memory_nodes_are_written_and_all_else_stays(bench: Workb
 
 @pytest.mark.parametrize("linux", [None, {}, {"resources": None}, {"resources": {"cpu": "nonsense"}}, "nonsense"])
 def test_a_bundle_without_limits_gets_them(bench: Workbench, linux: object) -> None:
-    """Whatever stands in their place."""
+    """Whatever is in their place."""
     bench.put({"linux": linux})
     bench.answer((200, {"update": {"cpus": "1", "quota": None, "mems": None}}))
     assert bench.create().returncode == 0
@@ -141,7 +141,9 @@ def words_for(bench: Workbench, way: str) -> list[str]:
 
 @pytest.mark.parametrize("way", ["containerd", "with equals signs", "one dash", "conmon", "a link", "crun"])
 def test_every_way_of_calling_is_understood(bench: Workbench, way: str) -> None:
-    """Global options in any order and spelling, bundles behind links; a refusal is found where it is looked for."""
+    """Global options in any order and spelling, bundles behind links; a refusal is written where the engine looks for
+    it.
+    """
     bench.put(SPEC)
     bench.answer((200, {"update": {"cpus": "7", "quota": None, "mems": None}}), (409, {"error": "no, not now"}))
     words = words_for(bench, way)
@@ -157,7 +159,7 @@ def test_every_way_of_calling_is_understood(bench: Workbench, way: str) -> None:
 
 
 def test_the_bundle_is_where_it_was_called_if_nothing_else_is_said(bench: Workbench) -> None:
-    """As runc has it."""
+    """As with runc."""
     bench.put(SPEC)
     bench.answer((200, {"update": {"cpus": "7", "quota": None, "mems": None}}))
     assert bench.call("create", ID, cwd=bench.bundle).returncode == 0
@@ -165,7 +167,7 @@ def test_the_bundle_is_where_it_was_called_if_nothing_else_is_said(bench: Workbe
 
 
 def test_a_log_of_text_is_written_as_text(bench: Workbench) -> None:
-    """In the words of the format that was asked for; it is appended to."""
+    """In the requested format; the log is appended to."""
     bench.put(SPEC)
     bench.log.write_text("before\n")
     bench.answer((409, {"error": 'say "please"'}))
@@ -176,7 +178,7 @@ def test_a_log_of_text_is_written_as_text(bench: Workbench) -> None:
 
 
 def test_without_a_sidecar_the_container_does_not_start_and_the_reader_learns_the_cure(bench: Workbench) -> None:
-    """Fail-closed, after the patience that was set."""
+    """Fail-closed, after the configured timeout."""
     bench.put(SPEC)
     done = bench.create()
     assert done.returncode == 1
@@ -202,7 +204,7 @@ def test_a_sidecar_that_comes_in_time_is_asked(bench: Workbench) -> None:
 
 
 def test_a_sidecar_that_dies_over_the_answer_is_asked_again(bench: Workbench) -> None:
-    """A half answer is none."""
+    """Half an answer does not count."""
     bench.put(SPEC)
     half = b"HTTP/1.1 200 \r\nContent-Length: 70\r\n\r\n{"
     bench.answer(None, half, (200, {"update": {"cpus": "5", "quota": None, "mems": None}}))
@@ -239,7 +241,7 @@ def test_whatever_is_not_a_clear_answer_is_a_refusal(bench: Workbench, answer: A
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"a": NaN}', b'{"a": 1} x'])
 def test_a_bundle_that_is_not_understood_is_a_refusal(bench: Workbench, raw: bytes) -> None:
-    """No container starts past the question."""
+    """No container starts without an answer."""
     bench.put(None, raw=raw)
     bench.answer((200, {"update": None}))
     done = bench.create()
@@ -248,7 +250,7 @@ def test_a_bundle_that_is_not_understood_is_a_refusal(bench: Workbench, raw: byt
 
 
 def test_a_bundle_that_is_not_there_is_a_refusal(bench: Workbench) -> None:
-    """Named, so that it can be looked for."""
+    """With its path in the message."""
     bench.answer((200, {"update": None}))
     done = bench.create()
     assert done.returncode == 1
@@ -268,7 +270,7 @@ def test_a_program_that_went_is_a_refusal_in_words(bench: Workbench, name: str) 
 
 
 def test_lost_settings_keep_no_container_from_being_removed(bench: Workbench) -> None:
-    """All but `create` then goes to the runc that is found; `create` is refused."""
+    """All calls but `create` then go to the host's runc; `create` is refused."""
     Path(bench.places.settings).unlink()
     bench.put(SPEC)
     environment = {**os.environ, "PATH": f"{bench.folder}:{os.environ['PATH']}"}
@@ -281,7 +283,7 @@ def test_lost_settings_keep_no_container_from_being_removed(bench: Workbench) ->
 
 
 def test_what_is_left_of_an_earlier_attempt_is_no_obstacle(bench: Workbench) -> None:
-    """Nor a link that somebody planted there."""
+    """Nor a planted link."""
     target = bench.folder / "target"
     target.write_text("kept")
     (bench.bundle / "config.json.cpuset-sidecar").symlink_to(target)

@@ -15,7 +15,7 @@ SPEC: dict[str, Any] = {
 
 
 def test_the_bundle_is_changed_on_its_way(bench: Workbench) -> None:
-    """CPUs and the projection are in, all else stays."""
+    """CPUs and the projection are added, all else stays."""
     (bench.projections / "by-id" / ID[:12]).mkdir(parents=True)
     bench.answer(granted("2"))
     done = bench.hook(SPEC)
@@ -28,7 +28,7 @@ def test_the_bundle_is_changed_on_its_way(bench: Workbench) -> None:
     assert bench.sidecar.asked[0]["annotations"] == {"cpuset.exclusive": "1"}
 
 
-def test_whom_the_sidecar_leaves_alone_passes_as_it_is(bench: Workbench) -> None:
+def test_an_unmanaged_bundle_passes_unchanged(bench: Workbench) -> None:
     """Byte for byte."""
     bench.answer((200, {"update": None}))
     assert bench.hook(SPEC).stdout == json.dumps(SPEC)

@@ -12,7 +12,7 @@ CONFIG = Config(policy=PolicyName.DYNAMIC, reserved=CPUSet.of(0), linger_seconds
 
 
 def host(cores: int = 8, config: Config = CONFIG, machine: Topology | None = None) -> Simulation:
-    """A host of so many cores, one CPU each; CPU 0 is reserved."""
+    """Return a host of this many cores, one CPU each; CPU 0 is reserved."""
     return Simulation(machine or uniform(cores=cores), config)
 
 
@@ -28,7 +28,7 @@ def runs(
     moves_in: float | None = None,
     demand: float = 0.0,
 ) -> None:
-    """A container that asks for so many CPUs, up to `most`, is created and started now."""
+    """Create and start a container now that asks for this many CPUs, up to `most`."""
     labels = {"cpuset.exclusive": str(cpus)}
     labels |= {"cpuset.max": str(most)} if most else {}
     labels |= {"cpuset.scale": scale} if scale else {}
@@ -38,5 +38,5 @@ def runs(
 
 
 def said(simulation: Simulation, name: str, what: str) -> list[float]:
-    """When this happened to a container."""
+    """Return when this happened to a container."""
     return [each.at for each in simulation.log if each.container == name and each.what == what]

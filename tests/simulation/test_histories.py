@@ -1,4 +1,4 @@
-"""Whatever people, workloads and crashes do to an imagined host: the laws hold, and it comes to rest."""
+"""Whatever people, workloads and crashes do to a simulated host: the laws hold, and it comes to rest."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MIX = Mix(
 
 
 def scene_of(sim: Simulation) -> Scene:
-    """The containers that are there, and all CPUs but the first."""
+    """Return the present containers, and all CPUs but the first."""
     there = [name for name in NAMES if sim.is_there(name)]
     online = sim.world.topology.online
     return Scene(
@@ -41,7 +41,7 @@ def scene_of(sim: Simulation) -> Scene:
 
 
 def do(sim: Simulation, act: Act, chance: Random) -> None:
-    """One thing that happens."""
+    """Carry out one action."""
     match act.verb:
         case Verb.CREATE:
             name = next(name for name in NAMES if not sim.is_there(name))
@@ -67,7 +67,7 @@ def do(sim: Simulation, act: Act, chance: Random) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 25))
 def test_no_history_breaks_a_law_and_each_comes_to_rest(seed: int, count: int) -> None:
-    """At rest everybody who runs is where the books say, and stays."""
+    """At rest every running container is on its recorded CPUs, and stays."""
     sim, chance = host(10), Random(seed)
     for act in islice(acts(seed, lambda: scene_of(sim), MIX), count):
         sim.advance(sim.now + chance.random() * 4)

@@ -1,4 +1,4 @@
-"""The picture of a history: what is drawn of whom, and that it is the same each time."""
+"""The picture of a history: what it shows of each container, and that it is repeatable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def story(name: str = "batch") -> Simulation:
-    """An elastic container, and an arrival at 10 s that takes 4 of its 7 CPUs back, with 5 s of notice."""
+    """Return a history with an elastic container, and an arrival at 10 s that takes 4 of its 7 CPUs back, with 5 s of
+    notice.
+    """
     sim = host()
     runs(sim, name, 1, most=7, grace="5s")
     sim.at(10, lambda: runs(sim, "server", 4))
@@ -28,7 +30,7 @@ def drawn(sim: Simulation, begins: float = 0.0) -> str:
 
 
 def rectangles(text: str, fill: str) -> list[tuple[float, float, float, float]]:
-    """x, y, width and height of those with this fill, without the legend and the background."""
+    """Return x, y, width and height of those with this fill, without the legend and the background."""
     found = []
     for each in ET.fromstring(text).iter(f"{SVG}rect"):
         if each.get("fill") == fill and each.get("width") not in ("12", "912") and each.get("x"):
@@ -62,7 +64,7 @@ def test_a_part_of_a_history_can_be_drawn() -> None:
 
 
 def test_a_name_cannot_break_the_picture() -> None:
-    """Other people's words are escaped."""
+    """Foreign text is escaped."""
     text = drawn(story('<script>&"\x1b'))
     found = ET.fromstring(text)
     assert [each for each in found.iter() if each.tag.endswith("script")] == []

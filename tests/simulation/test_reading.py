@@ -152,7 +152,7 @@ def test_what_is_not_understood_is_said_with_its_line(text: str, message: str) -
 
 
 def test_all_mistakes_of_a_scenario_are_told_at_once() -> None:
-    """Each with its line; what depends on a value that is wrong is not judged."""
+    """Each with its line; values that depend on a wrong one are not judged."""
     text = """titlle = "x"
 [machine]
 cors = 4
@@ -226,7 +226,9 @@ def test_a_file_that_is_no_scenario_is_told(tmp_path: Path) -> None:
 
 
 def test_another_machine_takes_the_place_of_the_scenarios(tmp_path: Path) -> None:
-    """A relative file is seen from the scenario's folder; the one that is asked for wins, and must have all CPUs."""
+    """A relative path starts at the scenario's folder; the requested machine takes precedence, and must have all
+    CPUs.
+    """
     base = "devices/system/cpu"
     lines = [f"{base}/online: 0-3", *(f"{base}/cpu{n}/topology/core_cpus_list: {n}" for n in range(4))]
     (tmp_path / "machine.txt").write_text("".join(f"{line}\n" for line in lines))

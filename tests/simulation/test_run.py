@@ -1,4 +1,4 @@
-"""Simulation: where everybody runs when, who is told what, and what a program that runs in lockstep sees."""
+"""Simulation: where each container runs when, its projections, and what another program in lockstep sees."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ replace = msgspec.structs.replace
 
 
 def test_a_container_gets_its_own_cpu_and_the_others_leave_it() -> None:
-    """From create to alone; and at its end the CPU is shared again, once it has lingered."""
+    """From create to alone; after its end and its linger the CPU is shared again."""
     sim = host(2)
     sim.create("plain")
     sim.start("plain")
@@ -31,7 +31,7 @@ def test_a_container_gets_its_own_cpu_and_the_others_leave_it() -> None:
     runs(sim, "own", 1)
     sim.advance(2)
     assert (sim.cpus_of("own"), sim.cpus_of("plain")) == (CPUSet.of(1), CPUSet.of(0))
-    # The plain one was gone before the other's first instruction.
+    # The plain container had left before the other's first instruction.
     [left] = said(sim, "plain", What.RUNS_ON)
     [started] = said(sim, "own", What.STARTED)
     assert left < started
@@ -43,8 +43,8 @@ def test_a_container_gets_its_own_cpu_and_the_others_leave_it() -> None:
     assert sim.broken == []
 
 
-def test_who_follows_is_off_at_once_and_acknowledges_when_it_has_moved() -> None:
-    """Its work leaves when it has notice; its CPUs are taken once it acknowledged; only then are they another's."""
+def test_a_follower_is_off_at_once_and_acknowledges_when_it_has_moved() -> None:
+    """Its work leaves on notice; its CPUs are taken once it acknowledged; only then are they granted to another."""
     sim = host()
     runs(sim, "batch", 1, most=7, grace="5s", follows=True, moves_in=0.3)
     sim.advance(10)
@@ -64,7 +64,7 @@ def test_who_follows_is_off_at_once_and_acknowledges_when_it_has_moved() -> None
 
 
 @pytest.mark.parametrize("moves_in", [None, 9.0])
-def test_who_never_acknowledges_or_too_late_keeps_its_cpus_for_its_grace(moves_in: float | None) -> None:
+def test_without_a_timely_acknowledgement_cpus_stay_for_the_grace(moves_in: float | None) -> None:
     """Then they are taken all the same."""
     sim = host()
     runs(sim, "batch", 1, most=7, grace="5s", follows=moves_in is not None, moves_in=moves_in)
@@ -80,7 +80,7 @@ def test_who_never_acknowledges_or_too_late_keeps_its_cpus_for_its_grace(moves_i
     assert sim.broken == []
 
 
-def test_who_does_not_follow_uses_all_that_it_may() -> None:
+def test_a_container_that_does_not_follow_uses_all_that_it_may() -> None:
     sim = host()
     runs(sim, "batch", 1, most=7, grace="5s")
     sim.advance(10)
@@ -91,7 +91,7 @@ def test_who_does_not_follow_uses_all_that_it_may() -> None:
 
 
 def test_a_size_that_follows_the_load_goes_up_and_down_with_it() -> None:
-    """As another model says that it would use more, and less."""
+    """As another model asks for more use, and for less."""
     sim = host(config=replace(CONFIG, load_half_life_seconds=2.0, cooldown_seconds=1.0))
     runs(sim, "server", 1, most=6, scale="load", demand=0.6)
     sim.advance(10)
@@ -106,7 +106,7 @@ def test_a_size_that_follows_the_load_goes_up_and_down_with_it() -> None:
 
 
 def test_an_update_waits_for_a_start_of_the_same_container() -> None:
-    """The engine holds the container's lock: what is decided meanwhile is in force right after."""
+    """The engine holds the container's lock: a decision meanwhile is in force right after."""
     sim = host()
     runs(sim, "batch", 2, most=7)
     sim.advance(0.1)
@@ -122,7 +122,7 @@ def test_an_update_waits_for_a_start_of_the_same_container() -> None:
 
 
 def test_between_two_calls_nothing_happens_and_next_at_says_when_something_will() -> None:
-    """So another model goes from event to event; it misses none, and the pieces are the whole."""
+    """So another model can step from event to event; it misses none, and the steps add up to the same history."""
     whole, pieces = host(), host()
     for sim in (whole, pieces):
         runs(sim, "batch", 1, most=7, follows=True, moves_in=0.3)
@@ -138,8 +138,8 @@ def test_between_two_calls_nothing_happens_and_next_at_says_when_something_will(
     assert pieces.now == 20
 
 
-def test_a_sidecar_that_is_killed_in_a_take_gives_notice_anew() -> None:
-    """What was promised is a minimum: the grace begins again with its next start."""
+def test_a_sidecar_that_is_killed_in_a_take_gives_notice_again() -> None:
+    """A promise is a minimum: the grace begins again with its next start."""
     sim = host()
     runs(sim, "batch", 1, most=7, grace="5s")
     sim.advance(10)
@@ -196,8 +196,8 @@ def test_a_size_is_ordered_and_what_cannot_be_is_said() -> None:
     assert sim.log[-1].why.startswith("not done: manual may have 2 to 6 CPUs")
 
 
-def test_who_asks_for_a_signal_gets_one_at_each_change() -> None:
-    """When its notice begins, and when the CPUs are taken; from the first time on that it was in place."""
+def test_a_container_that_asks_for_a_signal_gets_one_at_each_change() -> None:
+    """When its notice begins, and when the CPUs are taken; since its first settled grant."""
     sim = host()
     sim.create("batch", {"cpuset.exclusive": "7", "cpuset.min": "1", "cpuset.signal": "HUP", "cpuset.grace": "5s"})
     sim.run("batch")
@@ -231,8 +231,8 @@ def test_the_trace_replays_to_the_same_world() -> None:
     assert world.state == sim.world.state
 
 
-def test_who_runs_where_somebody_else_is_settled_is_found() -> None:
-    """The check that a history is lawful can fail: a kernel that lets somebody in is noticed at the next instant."""
+def test_a_container_on_the_cpus_of_a_settled_one_is_found() -> None:
+    """The check of a history can fail: a kernel that admits another container is noticed at the next instant."""
     sim = host()
     runs(sim, "own", 3)
     sim.create("plain")

@@ -1,4 +1,4 @@
-"""The scenarios that ship, and the pictures of the pages that are made of them."""
+"""The scenarios that ship, and the pages' pictures of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EPYC = "util-linux/x86_64-epyc_7451"
 
 
 def played(path: Path) -> tuple[Scenario, Simulation]:
-    """A scenario that ships, at its end."""
+    """Return a scenario that ships, at its end."""
     scenario = scenario_in(str(path))
     simulation = simulation_of(scenario)
     simulation.advance(scenario.ends)
@@ -37,7 +37,7 @@ def name_of(path: Path) -> str:
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=name_of)
 def test_a_scenario_that_ships_breaks_no_law_and_ends_in_rest(path: Path) -> None:
-    """Everybody has what the books say."""
+    """Every container has its recorded CPUs."""
     _, simulation = played(path)
     assert simulation.broken == []
     for grant in simulation.world.state.assignments.values():
@@ -45,7 +45,7 @@ def test_a_scenario_that_ships_breaks_no_law_and_ends_in_rest(path: Path) -> Non
 
 
 def test_two_cpus_survive_the_death_of_the_sidecar() -> None:
-    """The container keeps its CPU while nobody watches, and gives it back at its end."""
+    """The container keeps its CPU while no sidecar runs, and gives it back at its end."""
     _, simulation = played(ROOT / "compose" / "scenarios" / "two-cpus.toml")
     counts = Counter((each.container, each.what) for each in simulation.log)
     assert (counts["steady", "granted"], counts["steady", "released"]) == (1, 1)
@@ -53,7 +53,7 @@ def test_two_cpus_survive_the_death_of_the_sidecar() -> None:
 
 
 def test_an_arrival_takes_cpus_back_with_notice() -> None:
-    """On 96 CPUs: nobody is below its floor, both acknowledge, nothing is forced."""
+    """On 96 CPUs: no container is below its floor, both acknowledge, no take is forced."""
     scenario, simulation = played(ROOT / "compose" / "scenarios" / "dynamic.toml")
     assert len(scenario.machine.online) == 96
     acknowledged = {each.container for each in simulation.log if each.what == What.ACKNOWLEDGES and 30 < each.at < 32}
@@ -65,14 +65,14 @@ def test_an_arrival_takes_cpus_back_with_notice() -> None:
 
 
 def test_load_up_and_down_ends_where_it_began() -> None:
-    """And who does not acknowledge is taken from by force, each time."""
+    """And each take from a container that does not acknowledge is forced."""
     _, simulation = played(ROOT / "compose" / "scenarios" / "load.toml")
     sizes = [len(e.cpus) for frame in simulation.frames for e in frame.holdings if e.name == "server" and e.cpus]
     assert (sizes[0], max(sizes), sizes[-1]) == (2, 11, 2)
     assert simulation.world.state.forced == sum(1 for e in simulation.log if e.what.startswith("take forced")) > 5
 
 
-def test_defragmentation_brings_together_who_may_be_moved() -> None:
+def test_defragmentation_brings_together_movable_containers() -> None:
     _, simulation = played(ROOT / "compose" / "scenarios" / "defragment.toml")
     for name in ("movable-1", "movable-2"):
         assert len([node for node in simulation.machine.nodes if node.cpus & simulation.cpus_of(name)]) == 1
@@ -81,14 +81,14 @@ def test_defragmentation_brings_together_who_may_be_moved() -> None:
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=name_of)
 def test_the_pictures_of_the_pages_are_those_that_the_program_makes(path: Path, tmp_path: Path) -> None:
-    """To the byte: whoever changes one makes them anew, as docs/reference/scenarios.md says."""
+    """To the byte: after a change they must be made again, as docs/reference/scenarios.md says."""
     made = tmp_path / "made.svg"
     assert main(["simulate", str(path), "--svg", str(made)]) == 0
     assert (PICTURES / f"{path.stem}.svg").read_bytes() == made.read_bytes()
 
 
 @pytest.mark.parametrize("path", [PICTURES / f"{each.stem}.svg" for each in SCENARIOS], ids=name_of)
-def test_every_picture_is_of_a_scenario_and_shows_who_has_what(path: Path) -> None:
+def test_every_picture_is_of_a_scenario_and_shows_each_containers_cpus(path: Path) -> None:
     """It is well-formed, self-contained, and names its containers."""
     scenario, simulation = played(ROOT / "compose" / "scenarios" / f"{path.stem}.toml")
     found = ET.fromstring(path.read_text())

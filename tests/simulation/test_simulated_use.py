@@ -1,4 +1,6 @@
-"""A simulated container uses what it wants and has, and what it lacks shows as pressure, as on a real kernel."""
+"""A simulated container uses the lesser of what it wants and has, and the rest shows as pressure, as on a real
+kernel.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def test_it_uses_what_it_wants_as_far_as_it_has_it(wanted: float, cpus: int, use
 
 
 def test_pressure_comes_and_goes_over_ten_seconds() -> None:
-    """Two thirds of the way in each ten seconds, however often somebody looks."""
+    """Two thirds of the way in each ten seconds, however often it is read."""
     once, often = SimulatedUse(2.0, 0.0), SimulatedUse(2.0, 0.0)
     once.advance(10.0, 1)
     for second in range(1, 11):
@@ -35,8 +37,8 @@ def test_pressure_comes_and_goes_over_ten_seconds() -> None:
 
 
 @pytest.mark.trio
-async def test_a_containers_counters_follow_its_cpus_and_begin_anew(autojump_clock: MockClock) -> None:
-    """Through a change of its CPUs, a stop and the next start, which wants as much."""
+async def test_a_containers_counters_follow_its_cpus_and_begin_again(autojump_clock: MockClock) -> None:
+    """Through a change of its CPUs, a stop and the next start, which wants the same."""
     docker = SimulatedDocker(uniform(cores=8), chance=Random(1))
     id = await docker.run("busy", Limits(cpuset="0-1"))
     kernel = docker.kernel

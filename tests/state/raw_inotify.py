@@ -1,4 +1,4 @@
-"""The kernel's inotify as it is, by ctypes: what a watcher of a directory really sees."""
+"""The kernel's raw inotify, by ctypes: what a watcher of a directory really sees."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RawInotify:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
     def events(self) -> list[str]:
-        """What happened since last asked: `["MOVED_TO status.json", ...]`."""
+        """Return the events since the last call: `["MOVED_TO status.json", ...]`."""
         try:
             content = os.read(self.fd, 1 << 20)
         except BlockingIOError:

@@ -26,7 +26,7 @@ keys = st.integers(0, 40).map(lambda number: ContainerKey(ENGINES[number % 2], f
 
 @st.composite
 def partitions(draw: st.DrawFn, cpus: CPUSet) -> list[CPUSet]:
-    """The CPUs in groups, each CPU in one."""
+    """Draw the CPUs in groups, each CPU in one."""
     count = draw(st.integers(1, 4))
     groups: list[list[int]] = [[] for _ in range(count)]
     for cpu in cpus:
@@ -36,7 +36,7 @@ def partitions(draw: st.DrawFn, cpus: CPUSet) -> list[CPUSet]:
 
 @st.composite
 def topologies(draw: st.DrawFn) -> Topology:
-    """Machines that need not be regular; any level above the cores may be untold."""
+    """Draw machines that need not be regular; any level above the cores may be missing."""
     online = draw(st.frozensets(st.integers(0, 40), min_size=1, max_size=24).map(CPUSet))
     cores = draw(partitions(online))
     caches = draw(st.none() | partitions(online))
@@ -79,7 +79,7 @@ originals = st.builds(
 
 @st.composite
 def states(draw: st.DrawFn) -> State:
-    """Books after a random history of grants, refusals, releases and memories; lawful by construction."""
+    """Draw a State after a random history of grants, refusals, releases and memories; lawful by construction."""
     online = draw(cpu_sets.filter(bool))
     reserved = draw(st.sets(st.sampled_from(sorted(online)), min_size=1, max_size=2).map(CPUSet))
     state = State(policy=draw(st.sampled_from(["static", "dynamic"])), online=online, reserved=reserved, strict=False)

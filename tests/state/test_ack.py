@@ -14,13 +14,13 @@ from state.errors import ProjectionError, ProjectionMissing
 
 
 def test_it_is_a_number_and_a_newline(tmp_path: Path) -> None:
-    """What a shell's echo would write."""
+    """As a shell's echo would write it."""
     ack.write(tmp_path, 7)
     assert (tmp_path / "ack").read_bytes() == b"7\n"
 
 
 def test_a_shorter_one_leaves_nothing_of_a_longer_one(tmp_path: Path) -> None:
-    """And nothing is left beside it, which would keep the directory from being removed."""
+    """And no other file is left, which would prevent the removal of the directory."""
     ack.write(tmp_path, 123456)
     ack.write(tmp_path, 7)
     assert (tmp_path / "ack").read_bytes() == b"7\n"
@@ -36,7 +36,7 @@ def test_no_directory_is_a_projection_that_is_missing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("planted", ["link", "pipe", "directory"])
 def test_nothing_is_written_through_what_stands_there(planted: str, tmp_path: Path) -> None:
-    """Nor waited for."""
+    """Nor does it block."""
     target = tmp_path / "target"
     target.write_text("untouched")
     own = tmp_path / "own"
@@ -79,7 +79,7 @@ def test_a_read_only_mount_is_told_with_the_cure(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to step down from it")
-def test_whoever_may_not_write_is_told_so_and_a_file_of_his_own_will_do(tmp_path: Path) -> None:
+def test_without_permission_the_error_says_so_and_a_file_of_ones_own_will_do(tmp_path: Path) -> None:
     """The directory itself need not belong to the workload."""
     above = tmp_path / "own"
     above.mkdir(mode=0o755)

@@ -1,4 +1,4 @@
-"""The checkpoint: what was committed is what is loaded, whatever happened in between."""
+"""The checkpoint: the committed State is the loaded one, whatever happened in between."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_a_link_in_the_place_of_the_checkpoint_is_set_aside_unread(tmp_path: Pat
     assert "symbolic link" in found.notes[0]
 
 
-def test_a_directory_that_was_deleted_under_us_is_made_anew(tmp_path: Path) -> None:
+def test_a_directory_that_was_deleted_under_us_is_made_again(tmp_path: Path) -> None:
     with CheckpointFile(tmp_path / "state") as checkpoint:
         checkpoint.save(books("none"))
         shutil.rmtree(tmp_path / "state")
@@ -204,7 +204,7 @@ def test_a_disk_that_fails_is_told_and_the_committed_books_stand(
 def test_content_is_on_the_disk_before_the_rename_and_the_rename_before_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And nothing is done that need not be: this is on the path of every placement."""
+    """And no other system call is made: this is on the path of every placement."""
     done: list[str] = []
 
     def recorded(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -228,7 +228,7 @@ class PowerLoss(BaseException):
 
 
 def test_a_crash_before_any_system_call_leaves_a_file_that_loads(tmp_path: Path) -> None:
-    """Either the books before or the new ones, never neither, and without any complaint."""
+    """Either the previous State or the new one, never neither, and without any error."""
     outcomes = []
     for calls in range(100):
         directory = tmp_path / str(calls)
@@ -248,7 +248,7 @@ def test_a_crash_before_any_system_call_leaves_a_file_that_loads(tmp_path: Path)
 
 
 def saved_with_power_for(directory: Path, state: State, calls: int) -> bool:
-    """Save, with the power going after so many system calls; whether it came through."""
+    """Save, with a power loss after this many system calls; return whether it completed."""
     left = calls
 
     def counted(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -275,6 +275,6 @@ def saved_with_power_for(directory: Path, state: State, calls: int) -> bool:
 
 
 def test_brackets_without_end_are_a_corrupt_checkpoint() -> None:
-    """Whatever the reader of JSON makes of them: it is set aside like any other."""
+    """However the JSON reader fails: it is set aside like any other."""
     with pytest.raises(CheckpointCorrupt):
         decode_checkpoint(b"[" * 100_000)

@@ -1,4 +1,4 @@
-"""Books that name no engine are claimed by the first that is found, and nothing of them is lost."""
+"""A State that names no engine is claimed by the first that is found, and loses nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def alone(key: ContainerKey) -> ContainerKey:
 
 
 def older(state: State) -> State:
-    """The books as a release wrote them that knew one engine only: everything under its id alone."""
+    """Return the State as an older release with only one engine wrote it: everything under its id alone."""
     assignments = {
         alone(key): replace(each, demand=replace(each.demand, container=alone(key)))
         for key, each in state.assignments.items()
@@ -38,7 +38,9 @@ def older(state: State) -> State:
 
 @given(states(), st.sampled_from(["docker", "podman"]))
 def test_nothing_is_lost_when_books_are_claimed(state: State, engine: str) -> None:
-    """Each grant, refusal, original and lift stands under its key, says whose it is, and is otherwise as it was."""
+    """Each grant, refusal, original and lift is stored under its key, names its container, and is otherwise
+    unchanged.
+    """
     made = claimed(older(state), engine)
     assert older(made) == older(state)
     for mapping in (made.assignments, made.refusals, made.originals, made.lifts):
@@ -49,14 +51,14 @@ def test_nothing_is_lost_when_books_are_claimed(state: State, engine: str) -> No
 
 
 @given(states())
-def test_books_that_name_engines_are_nobodys_to_claim(state: State) -> None:
-    """Nor is anything claimed by an engine without a name."""
+def test_books_that_name_engines_are_not_claimed(state: State) -> None:
+    """Nor does an engine without a name claim anything."""
     assert claimed(state, "podman") is state
     assert claimed(older(state), "") == older(state)
 
 
 def test_what_stands_under_its_key_already_stays() -> None:
-    """It is newer."""
+    """The entry under the key is newer."""
     docker = ContainerKey("docker", "a" * 64)
     early, late = Originals(cpuset="1"), Originals(cpuset="2")
     both = State(online=CPUSet.of(0, 1)).remembering(alone(docker), early).remembering(docker, late)

@@ -58,8 +58,8 @@ def test_equal_books_are_equal_bytes_in_whatever_order_they_were_entered(state: 
 
 
 @given(states())
-def test_whoever_decides_again_goes_through_books_in_the_order_in_which_they_stand(state: State) -> None:
-    """A World that is written down for replay keeps the order of its dicts: decisions go by it."""
+def test_a_replay_goes_through_books_in_the_order_in_which_they_stand(state: State) -> None:
+    """A World that is written for replay keeps the order of its dicts, since decisions depend on it."""
     turned = msgspec.structs.replace(state, assignments=dict(reversed(list(state.assignments.items()))))
     found = codec.decode(codec.encode(turned, keeps_order=True), State)
     assert list(found.assignments) == list(turned.assignments)

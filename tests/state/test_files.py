@@ -1,4 +1,4 @@
-"""Files are replaced whole, or not at all, and never through a link."""
+"""Files are replaced as a whole, or not at all, and never through a link."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_reading_never_follows_a_link_nor_waits_for_a_pipe(at: int, here: Path, 
 
 
 def test_what_is_not_a_regular_file_is_not_even_opened(at: int, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To open a device may already do harm (a watchdog, a tape); a container may make one in a volume."""
+    """Opening a device may already do harm (a watchdog, a tape); a container may create one in a volume."""
     os.mkfifo(here / "pipe")
     os.mknod(here / "socket", stat.S_IFSOCK | 0o600)
     opened: list[int] = []

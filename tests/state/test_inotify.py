@@ -31,7 +31,7 @@ def ears() -> Iterator[Ears]:
 
 
 def hears(ear: Inotify | Ears) -> bool:
-    """Whether there is something to drain: the kernel queues an event before the call that makes it returns."""
+    """Return whether there are events to drain: the kernel queues an event before the causing call returns."""
     return bool(select.select([ear.fd], [], [], 0)[0])
 
 
@@ -44,7 +44,7 @@ def test_a_change_is_heard_once_and_then_forgotten(ear: Inotify, tmp_path: Path)
     assert not hears(ear)
 
 
-def test_reading_by_somebody_is_not_heard(ear: Inotify, tmp_path: Path) -> None:
+def test_reading_by_others_is_not_heard(ear: Inotify, tmp_path: Path) -> None:
     (tmp_path / "cpuset").write_text("0")
     ear.listen(str(tmp_path))
     (tmp_path / "cpuset").read_text()
@@ -140,7 +140,7 @@ def test_a_name_that_is_not_utf8_is_heard_as_lost_and_no_error(ear: Inotify, tmp
     assert not ear.drain()
 
 
-def test_where_no_more_instances_are_to_be_had_it_is_deaf() -> None:
+def test_where_no_more_instances_are_available_it_is_deaf() -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest_free = os.dup(0)
     os.close(lowest_free)
@@ -178,7 +178,7 @@ def test_it_is_told_in_which_of_many_directories_something_changed(ears: Ears, t
 
 
 def test_a_directory_is_listened_to_as_it_is_open(ears: Ears, tmp_path: Path) -> None:
-    """Whatever stands under its name afterwards; and the descriptor may be closed at once."""
+    """Whatever has its name afterwards; and the descriptor may be closed at once."""
     there = folder(tmp_path / "there")
     at = os.open(there, os.O_RDONLY | os.O_DIRECTORY)
     number = ears.listen(f"/proc/self/fd/{at}")
@@ -193,7 +193,7 @@ def test_a_directory_is_listened_to_as_it_is_open(ears: Ears, tmp_path: Path) ->
     assert ears.drain() == frozenset((number,))
 
 
-def test_who_was_left_is_not_heard(ears: Ears, tmp_path: Path) -> None:
+def test_a_directory_that_was_left_is_not_heard(ears: Ears, tmp_path: Path) -> None:
     one, two = ears.listen(folder(tmp_path / "one")), ears.listen(folder(tmp_path / "two"))
     assert one is not None
     ears.leave(one)
@@ -221,7 +221,7 @@ def test_more_events_than_the_kernel_keeps_may_be_anywhere(ears: Ears, tmp_path:
 
 
 def test_importing_it_neither_warns_nor_touches_the_log() -> None:
-    """Run apart, since this process has imported it already."""
+    """Run in a process of its own, since this one has imported it already."""
     program = (
         "import state.inotify, pyinotify, logging\n"
         "pyinotify.log.error('heard by nobody')\n"
@@ -231,7 +231,7 @@ def test_importing_it_neither_warns_nor_touches_the_log() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_who_imported_pyinotify_before_keeps_its_log() -> None:
+def test_a_program_that_imported_pyinotify_before_keeps_its_log() -> None:
     program = (
         "import warnings; warnings.simplefilter('ignore')\n"
         "import pyinotify, state.inotify\n"

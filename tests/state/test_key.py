@@ -1,4 +1,4 @@
-"""A container's key: its engine's name and its id, there and back as text, and no text itself."""
+"""A container's key: its engine's name and its id, convertible to text and back, but not itself a text."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_two_keys_are_one_only_with_engine_and_id(a: ContainerKey, b: ContainerK
 
 
 def test_a_key_reads_as_people_would_say_it() -> None:
-    """The engine, then the id in full; an id alone is one of books that name no engine."""
+    """The engine, then the id in full; an id alone is from a State that names no engine."""
     assert str(ContainerKey("docker", "6f0c")) == "docker:6f0c"
     assert ContainerKey.parse("6f0c") == ContainerKey("", "6f0c")
     assert str(ContainerKey("", "6f0c")) == "6f0c"
@@ -55,5 +55,5 @@ def test_a_key_reads_as_people_would_say_it() -> None:
 
 
 def test_a_key_is_no_id() -> None:
-    """The engine's own name of a container does not stand for it in the books."""
+    """The engine's own id of a container is not its key in the State."""
     assert ContainerKey("docker", "6f0c") not in {"6f0c", ContainerKey("podman", "6f0c")}

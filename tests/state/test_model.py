@@ -1,4 +1,4 @@
-"""The books: whatever is entered, they balance."""
+"""The State: whatever is entered, its accounts balance."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_strict_keeps_the_shared_pool_off_the_reserved_unless_there_is_nothing_e
 
 
 def test_the_shared_pool_enters_no_cpu_that_a_container_is_leaving() -> None:
-    """Where a container is leaving all of the pool, the reserved CPUs are what is left."""
+    """If a container is leaving all of the pool, only the reserved CPUs are left."""
 
     def leaving(cpus: CPUSet) -> State:
         grant = EMPTY_BOOKS.granted(wish(), CPUSet.of(2, 3)).assignments[A]

@@ -156,7 +156,7 @@ def test_names_that_can_be_directories(name: str) -> None:
 
 @given(st.one_of(st.text(), st.sampled_from(["", ".", "..", "a/b", "-x", ".x", "x" * 65, "a\n", "a\0", "ä", "a b"])))
 def test_no_other_name_gets_through(name: str) -> None:
-    """Whatever a label says, it cannot reach outside its own directory."""
+    """No label reaches outside its own directory."""
     try:
         accepted = checked_name(name)
     except ProjectionError:

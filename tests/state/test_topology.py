@@ -15,7 +15,7 @@ from tests.state.strategies import cpu_sets, topologies
 
 
 def check_levels(machine: Topology) -> None:
-    """The law."""
+    """Check the law."""
     for groups, index in (
         (machine.cores, machine.core_of),
         (machine.caches, machine.cache_of),
@@ -51,7 +51,7 @@ def test_a_machine_there_and_back(machine: Topology) -> None:
 
 
 def test_a_machine_with_every_level_there_and_back() -> None:
-    """Distances are by number, which JSON has as text; equal machines are equal bytes whatever the order of keys."""
+    """Distances are keyed by number, which JSON has as text; equal machines are equal bytes in any order of keys."""
     cpus = CPUSet.of(0, 1)
     made = msgspec.structs.replace(
         topology(cores=[cpus]),
@@ -120,7 +120,7 @@ def test_a_machine_that_is_not_one_is_refused(arguments: dict[str, object], word
 
 
 def test_a_machine_with_some_cpus_offline_keeps_everything_else() -> None:
-    """Groups that lose all their CPUs go; a kind that is left alone is no kind any more."""
+    """Groups that lose all their CPUs go; a single remaining kind is dropped."""
     machine = msgspec.structs.replace(
         uniform(packages=2, cores=2, threads=2),
         isolated=CPUSet.of(1, 3),

@@ -1,4 +1,4 @@
-"""ProjectionWatch: whatever happens to the directory, a workload is told where it stands, in each of the three ways."""
+"""ProjectionWatch: whatever happens to the directory, a workload reads the present state, in each of the three ways."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from state.inotify import Deaf, Inotify
 from state.projection import Projection, ProjectionDirectory
 from state.watch import ProjectionWatch, default_directory
 
-# Seconds. Only a test that is about to fail waits this long.
+# Seconds. Only a failing test waits this long.
 PATIENCE = 20.0
 
 Way = Callable[[ProjectionWatch], Projection]
@@ -47,7 +47,7 @@ def _in_a_loop(backend: str) -> Way:
 
 @pytest.fixture(params=["plain", "trio", "asyncio"])
 def told(request: pytest.FixtureRequest) -> Way:
-    """Waits for the next change, in one of the three ways."""
+    """Return a function that waits for the next change, in one of the three ways."""
     return in_plain_python if request.param == "plain" else _in_a_loop(request.param)
 
 
@@ -58,13 +58,13 @@ def here(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def watch(here: Path) -> Iterator[ProjectionWatch]:
-    # A poll so slow that only what is heard can be told in time.
+    # A poll so slow that only an event can be reported in time.
     with ProjectionWatch(here, poll_seconds=1000) as opened:
         yield opened
 
 
 def say(here: Path, generation: int, cpus: str) -> Projection:
-    """Write as the daemon does, the directory with all above it made if need be."""
+    """Write as the daemon does; make the directory and its parents if needed."""
     said = Projection(generation=generation, cpus=CPUSet.parse(cpus))
     here.mkdir(parents=True, exist_ok=True)
     staging = here.parent / ".staging"
@@ -115,7 +115,7 @@ def test_a_directory_that_is_not_there_yet_is_waited_for(here: Path, watch: Proj
 
 
 def test_everything_that_appears_at_once_is_found(here: Path, watch: ProjectionWatch, told: Way) -> None:
-    """Several directories are made between two looks."""
+    """Several directories are created between two looks."""
     assert watch.wait(0) is None
     said = say(here, 1, "2")
     assert told(watch) == said
@@ -131,7 +131,7 @@ def told_after(watch: ProjectionWatch, told: Way, change: Callable[[], object]) 
 def test_a_directory_that_goes_and_comes_back_is_followed(
     here: Path, watch: ProjectionWatch, told: Way, how: str
 ) -> None:
-    """Numbers begin anew: that is a change, too."""
+    """Numbers begin again: that is a change, too."""
     assert told_after(watch, told, lambda: say(here, 7, "2-3")).generation == 7
     match how:
         case "deleted":
@@ -158,7 +158,7 @@ def test_a_directory_that_goes_and_comes_back_is_followed(
 
 
 def check_it_hears(watch: ProjectionWatch, here: Path, generation: int) -> None:
-    """That the next change wakes it, rather than being found when it happens to look."""
+    """Check that an event wakes it for the next change, rather than a poll."""
     assert watch._ear
     while select.select([watch._ear.fd], [], [], 0)[0]:
         watch._hear(heard=True)
@@ -168,7 +168,7 @@ def check_it_hears(watch: ProjectionWatch, here: Path, generation: int) -> None:
 
 
 def test_what_appears_while_it_turns_its_ear_is_heard_too(here: Path, told: Way) -> None:
-    """Between seeing that the directory is not there, and listening to the one above."""
+    """Between seeing that the directory is missing, and listening to its parent."""
 
     class Slow(Inotify):
         def listen(self, directory: str) -> bool:
@@ -211,7 +211,7 @@ def test_a_rename_further_up_the_path_is_found_by_looking(here: Path, told: Way)
 
 
 def test_a_link_as_the_directory_is_followed_by_its_reader(here: Path, watch: ProjectionWatch, told: Way) -> None:
-    """It is in the workload's own hands; only writers must not follow."""
+    """The workload chose it; only writers must not follow."""
     say(here.with_name("real"), 1, "2")
     here.symlink_to("real")
     assert told(watch).generation == 1
@@ -266,7 +266,7 @@ def test_where_nothing_can_be_heard_it_looks(here: Path, told: Way) -> None:
 
 
 class Silence:
-    """An ear as on a file system that drops events."""
+    """A listener on a file system that drops events."""
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe()
@@ -302,7 +302,7 @@ async def test_a_file_system_that_drops_events_is_looked_at_every_ten_seconds(
             nursery.start_soon(say_later, 3, 2)
             assert (await watch.await_change()).generation == 2
         assert trio.current_time() == 10
-        # Where there is nothing yet, every second.
+        # If the directory is missing, every second.
         shutil.rmtree(here)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(say_later, 20.5, 3)
@@ -371,7 +371,7 @@ def test_the_directory_comes_from_the_environment() -> None:
 
 
 def test_a_directory_of_its_own_in_the_place_of_all_of_them_is_found(tmp_path: Path) -> None:
-    """As a strict start mounts it: whatever the host name is."""
+    """As a strict start mounts it, with any host name."""
     assert default_directory({"HOSTNAME": "h"}, str(tmp_path)) == f"{tmp_path}/by-id/h"
     (tmp_path / "status.json").write_text("{}")
     assert default_directory({"HOSTNAME": "h"}, str(tmp_path)) == str(tmp_path)

@@ -1,4 +1,4 @@
-"""The status document says who is where, and why, in sentences that are true."""
+"""The status document says what is where, and why, in sentences that are true."""
 
 from __future__ import annotations
 
@@ -50,8 +50,10 @@ def test_an_exclusive_container_that_is_settled() -> None:
     assert (status.policy, status.is_ready, status.updated_at, status.program) == ("static", True, "now", "1")
 
 
-def test_who_waits_says_for_whom() -> None:
-    """Before the shared container has left, the exclusive one is not settled; the status names who is in its way."""
+def test_a_waiting_container_names_the_one_it_waits_for() -> None:
+    """Before the shared container has left, the exclusive one is not settled; the status names the container in its
+    way.
+    """
     views = (container("web", exclusive=2, effective=CPUSet.of(0, 1, 2)), container("noisy"))
     status = status_of(world(FOUR, *views, answers=0))
     web, noisy = one(status, "web"), one(status, "noisy")
@@ -86,7 +88,7 @@ def test_a_refusal_says_why_and_what_next() -> None:
 
 
 def test_strangers_and_those_left_alone() -> None:
-    """Pinned by hand is not the same as unmanaged, and both say why."""
+    """Pinned by hand differs from unmanaged, and both have their reason."""
     pinned = container("pinned", cpuset="3", effective=CPUSet.of(3))
     alone = container("alone", labels={"cpuset.manage": "off"})
     status = status_of(world(FOUR, pinned, alone))
@@ -99,7 +101,7 @@ def test_strangers_and_those_left_alone() -> None:
     assert all(each.is_settled for each in status.containers)
 
 
-def test_under_no_policy_nobody_is_managed() -> None:
+def test_under_no_policy_no_container_is_managed() -> None:
     """The document says so, and promises nothing."""
     status = status_of(world(FOUR, container("web", exclusive=2), settings=Settings(policy=PolicyName.NONE)))
     web = one(status, "web")
@@ -111,7 +113,7 @@ def test_under_no_policy_nobody_is_managed() -> None:
 
 
 def test_a_lifted_quota_is_told() -> None:
-    """What was changed beside the CPUs, and that it is put back."""
+    """The change in addition to the CPUs, and that it will be restored."""
     before = container("web", exclusive=2, nano_cpus=2_000_000_000)
     made = world(FOUR, before)
     held = made.containers[before.key]
@@ -123,7 +125,7 @@ def test_a_lifted_quota_is_told() -> None:
     )
 
 
-def test_who_does_not_run_is_told_where_it_would() -> None:
+def test_a_container_that_does_not_run_is_told_where_it_would() -> None:
     """Created and stopped containers run nothing, and come last."""
     made = container("late", exclusive=1, phase=Phase.CREATED)
     gone = container("done", phase=Phase.EXITED)
@@ -134,7 +136,7 @@ def test_who_does_not_run_is_told_where_it_would() -> None:
 
 
 def test_problems_warnings_and_troubles_are_told() -> None:
-    """What the daemon cannot do, what labels nobody understands, and the last failure."""
+    """What the daemon cannot do, labels that are not understood, and the last failure."""
     odd = container("odd", labels={"cpuset.exclusiv": "1"})
     made = world(FOUR, odd)
     made = made.with_container(replace(made.containers[odd.key], fault=Fault(FaultKind.FAILED, "no space")))
@@ -146,7 +148,7 @@ def test_problems_warnings_and_troubles_are_told() -> None:
 
 
 def test_while_everything_is_given_back() -> None:
-    """Releasing is told as such."""
+    """The status shows the release."""
     made = world(FOUR, container("web", exclusive=2))
     status = status_of(replace(made, is_releasing=True))
     assert one(status, "web").explanation[0] == (
@@ -163,7 +165,7 @@ def test_the_machine_is_a_map_from_sockets_to_cpus() -> None:
 
 
 def test_what_spans_two_groups_is_drawn_in_both_with_its_part() -> None:
-    """A node over two sockets, and a cache over two nodes, lose no CPU and draw none twice."""
+    """A node over two sockets, and a cache over two nodes, lose no CPU and repeat none."""
     cpus = [CPUSet.of(n) for n in range(4)]
     machine = machine_of(
         topology(
@@ -178,7 +180,7 @@ def test_what_spans_two_groups_is_drawn_in_both_with_its_part() -> None:
 
 
 def test_the_document_survives_the_disk(tmp_path: Path) -> None:
-    """Written in one step, read as it was, and nobody else's business."""
+    """Written in one step, read unchanged, and private."""
     status = status_of(world(FOUR, container("web", exclusive=2)), updated_at="t")
     write_status(tmp_path, status)
     assert read_status(tmp_path) == status
@@ -201,7 +203,7 @@ def test_no_document_broken_ones_and_later_ones_are_told(tmp_path: Path) -> None
 
 
 def test_a_daemon_is_known_by_its_lock(tmp_path: Path) -> None:
-    """The lock tells, not the age of a file."""
+    """The lock counts, not the age of a file."""
     assert is_daemon_running(tmp_path) is False
     held = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
     assert is_daemon_running(tmp_path) is False

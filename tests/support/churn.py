@@ -1,7 +1,7 @@
-"""Churn: what users do to containers and to their host, drawn from chance: one generator, whatever it is done to.
+"""Churn: what users do to containers and to their host, drawn at random by one generator for every driver.
 
-Random histories, a daemon on a simulated engine, and a daemon on a real one are its drivers: each does what an action
-says in its own way, and knows of faults of its own beside it.
+Its drivers are random histories, a daemon on a simulated engine, and a daemon on a real one. Each carries out an action
+in its own way, and adds faults of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.support.kinds import ContainerKind, Wanted
 
 
 class Verb(enum.StrEnum):
-    """What users do; those with a container in the words of the engine's API, where it has any."""
+    """What users do. Actions on a container have the names of the engine's API, where it has one."""
 
     CREATE = "create"
     START = "start"
@@ -49,7 +49,7 @@ LOADS: Final = (0.0, 0.4, 1.2, 3.5, 7.0, 12.0)
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
-    """What is there when an action is drawn."""
+    """What exists when an action is drawn."""
 
     containers: Sequence[str]
     """Those that something may be done to."""
@@ -63,14 +63,14 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mix(msgspec.Struct, frozen=True, kw_only=True):
-    """How likely what is."""
+    """The probability of each action."""
 
     kinds: tuple[ContainerKind, ...]
     verbs: Mapping[Verb, int]
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is done; what the verb does not need is empty."""
+    """One action; fields that its verb does not use are empty."""
 
     verb: Verb
     container: str = ""
@@ -82,8 +82,8 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def acts(seed: int, scene: Callable[[], Scene], mix: Mix) -> Iterator[Act | None]:
-    """What is done, one after another, without end: each is drawn when it is asked for, of what is there then. None is
-    something that cannot be done just now.
+    """Yield actions without end. Each is drawn from the scene at the time of the call; None stands for one that is
+    impossible at that time.
     """
     chance, verbs, weights = Random(seed), list(mix.verbs), list(mix.verbs.values())
     while True:
@@ -91,7 +91,7 @@ def acts(seed: int, scene: Callable[[], Scene], mix: Mix) -> Iterator[Act | None
 
 
 def act(verb: Verb, chance: Random, scene: Scene, mix: Mix) -> Act | None:
-    """One of these, drawn; None where it cannot be done."""
+    """Draw one of these actions; None if it is impossible."""
     if verb not in _OF_THE_HOST and not scene.containers:
         return None
     container = "" if verb in _OF_THE_HOST else chance.choice(scene.containers)

@@ -1,4 +1,4 @@
-"""Keys for tests that know containers by their ids: those of the simulated engine, and the books by ids alone."""
+"""Keys for tests that know containers by their ids: keys of the simulated engine, and a State by ids alone."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 
 def docker(id: str) -> ContainerKey:
-    """The key of one of Docker's containers; the simulated engine calls itself so, too."""
+    """Return the key of one of Docker's containers; the simulated engine has the same name."""
     return ContainerKey(ENGINE, id)
 
 
 def by_id(mapping: Mapping[ContainerKey, T]) -> dict[str, T]:
-    """The mapping by plain ids: of one engine's containers."""
+    """Return the mapping by plain ids: of one engine's containers."""
     return {key.id: each for key, each in mapping.items()}

@@ -1,4 +1,4 @@
-"""Kinds of containers, as data: what users ask for, with which limits, and what becomes of it when its program ends."""
+"""Kinds of containers, as values: what users ask for, with which limits, and what happens when the program ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WAITS: Final = (0.0, 0.0, 0.002, 0.2)
 
 
 class CpuLimit(enum.Enum):
-    """The CPU limit of a container: as much as it asks for, in either of the engine's ways."""
+    """The CPU limit of a container: equal to its request, in either of the engine's forms."""
 
     NONE = enum.auto()
     NANO = enum.auto()
@@ -54,12 +54,12 @@ class ContainerKind(msgspec.Struct, frozen=True, kw_only=True):
     """What it runs on a real engine; none: it sleeps."""
 
     def without(self, limit: CpuLimit) -> ContainerKind:
-        """The same kind, never limited in this way."""
+        """Return the same kind, never limited in this way."""
         left = tuple(each for each in self.limits if each is not limit)
         return msgspec.structs.replace(self, limits=left or (CpuLimit.NONE,))
 
     def drawn(self, chance: Random, sizes: Sequence[int], online: CPUSet) -> Wanted:
-        """A container of this kind. `sizes` are those that there is room for."""
+        """Draw a container of this kind. `sizes` are those that fit."""
         size, labels = 1, {}
         if self.is_exclusive:
             size = chance.choice(self.sizes or sizes)
@@ -87,7 +87,7 @@ class ContainerKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """A container that is to be made."""
+    """A container to create."""
 
     labels: Mapping[str, str] = {}
     limits: Limits = Limits()
@@ -99,7 +99,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()
 
     def labels_of(self, number: int) -> dict[str, str]:
-        """The labels of the container that has this number."""
+        """Return the labels of the container with this number."""
         return {label: value.format(number=number) for label, value in self.labels.items()}
 
 

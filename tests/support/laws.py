@@ -1,4 +1,4 @@
-"""Laws as values: what has to hold of something, when that is checked, and each way in which it does not hold."""
+"""Laws as values: what must hold, when it is checked, and each way in which it does not hold."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class When(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Law(Generic[S]):
-    """A law: `check` says how it is broken now, as sentences; nothing if it is not."""
+    """A law: `check` returns how it is broken now, as sentences; nothing if it holds."""
 
     name: str
     check: Callable[[S], Iterable[str]]
@@ -38,5 +38,5 @@ class Breach:
 
 
 def breaches(laws: Iterable[Law[S]], subject: S, when: When) -> list[Breach]:
-    """Every breach there is now of those of the laws that hold then."""
+    """Return every present breach of the laws that apply then."""
     return [Breach(law, words) for law in laws if law.when is when for words in law.check(subject)]

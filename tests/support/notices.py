@@ -1,8 +1,8 @@
-"""Notices: what the files of one start of one container said of CPUs that leave it, and whether that was kept.
+"""Notices: what one start of a container read in its files about leaving CPUs, and whether that was kept.
 
-Somebody who samples sees a notice later than it was written, and a loss later than it happened. So the time of a notice
-counts from the last moment at which it was not there yet, to the last one at which the CPU was. Somebody who sees every
-change as it happens leaves no gap between these.
+A reader that samples sees a notice later than it was written, and a loss later than it happened. So the time of a
+notice counts from the last moment without the notice, to the last moment with the CPU. A reader that sees every change
+as it happens leaves no gap between these.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROUNDING: Final = 0.001
 
 @dataclasses.dataclass
 class Notice:
-    """A CPU that is leaving: since which generation, since when that was read, until when it was promised at least."""
+    """A leaving CPU: the generation that announced it, when that was read, and until when it was promised at least."""
 
     generation: int
     read_at: float
@@ -31,7 +31,7 @@ class Notice:
 
 
 class Notices:
-    """Told what the file says, in the order of its generations; asked when CPUs are lost."""
+    """Reads what the file says, in the order of its generations; answers when CPUs are lost."""
 
     def __init__(self) -> None:
         self._last: Projection | None = None
@@ -39,11 +39,13 @@ class Notices:
 
     @property
     def cpus(self) -> CPUSet:
-        """The CPUs that are announced to leave."""
+        """The CPUs that are announced as leaving."""
         return CPUSet(self._notices)
 
     def read(self, told: Projection, at: float, unsaid_at: float) -> None:
-        """The file says this `at` a time, and did not at the time `unsaid_at`. What it said already, it promised."""
+        """Record what the file says at the time `at`, and did not at the time `unsaid_at`. What it said already, it
+        promised.
+        """
         if told == self._last:
             return
         self._last = told
@@ -51,32 +53,32 @@ class Notices:
             notice = self._notices.setdefault(cpu, Notice(told.generation, at, unsaid_at))
             notice.until = max(notice.until, unsaid_at + (told.deadline_seconds or 0.0))
         for cpu in told.cpus - told.leaving:
-            # A growth called it off.
+            # A growth cancelled it.
             self._notices.pop(cpu, None)
 
     def forget(self, left: CPUSet) -> None:
-        """Only these CPUs are left: a notice of another one is over."""
+        """Keep only the notices of these CPUs."""
         self._notices = {cpu: notice for cpu, notice in self._notices.items() if cpu in left}
 
     def read_for(self, cpus: CPUSet, at: float) -> list[float]:
-        """For how many seconds the notices of these CPUs have been read by then; only of those that have one."""
+        """Return for how many seconds the notices of these CPUs have been read by then; only of those that have one."""
         return [at - self._notices[cpu].read_at for cpu in cpus if cpu in self._notices]
 
     def answers(self, cpus: CPUSet) -> range:
-        """The generations that told of all these leaving, without a break; none if there are none."""
+        """Return the generations that listed all these CPUs as leaving, without a break; none if there are none."""
         if self._last is None or not cpus <= self.cpus:
             return range(0)
         first = max((self._notices[cpu].generation for cpu in cpus), default=self._last.generation + 1)
         return range(first, self._last.generation + 1)
 
     def are_acknowledged(self, cpus: CPUSet, acks: Iterable[int]) -> bool:
-        """Whether one of these answers is one to the leaving of all these CPUs."""
+        """Return whether one of these answers acknowledges the leaving of all these CPUs."""
         answers = self.answers(cpus)
         return any(number in answers for number in acks)
 
     def fault(self, cpus: CPUSet, at: float, acks: Iterable[int], grace: float = 0.0) -> str:
-        """What is wrong with their loss, if they were there until `at`: a notice for each of them was read for at least
-        its `grace`, and for as long as any file promised, or was answered. "" if nothing is.
+        """Return what is wrong with their loss, if they were there until `at`; "" if nothing is. A notice for each of
+        them must have been read for at least its `grace`, and for as long as any file promised, or been acknowledged.
         """
         if not cpus <= self.cpus:
             return "without notice"

@@ -1,4 +1,4 @@
-"""How long churn is played: a sample in every run of all tests, more of it in `make soak`."""
+"""How long churn is played: a sample in every run of all tests, a longer run in `make soak`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one generator of churn: what it draws is lawful, is drawn again from the same seed, and leaves nothing out."""
+"""The one generator of churn: its actions are lawful, repeat with the same seed, and cover every verb."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def drawn(mix: Mix, count: int = 2000, seed: int = 1) -> list[Act]:
 
 @pytest.mark.parametrize("mix", MIXES.values(), ids=MIXES)
 def test_a_seed_means_the_same_acts_each_time_and_every_verb_is_among_them(mix: Mix) -> None:
-    """As often as the mix says, more or less; so that a history can be played again."""
+    """About as often as the mix says, and repeatable, so that a history can be played again."""
     assert drawn(mix, 50) == drawn(mix, 50)
     assert drawn(mix, 50) != drawn(mix, 50, seed=2)
     found = Counter(act.verb for act in drawn(mix))
@@ -52,7 +52,7 @@ def test_a_seed_means_the_same_acts_each_time_and_every_verb_is_among_them(mix: 
 
 @pytest.mark.parametrize("mix", MIXES.values(), ids=MIXES)
 def test_what_is_asked_for_can_be_asked_for(mix: Mix) -> None:
-    """Labels without a mistake, but for those that make one on purpose, with bounds that the size is within."""
+    """Labels without a mistake, except deliberate ones, with bounds that contain the size."""
     for wanted in _wanted(mix):
         labels = wanted.labels_of(1)
         size = labels.get("cpuset.exclusive", "")
@@ -65,7 +65,7 @@ def _wanted(mix: Mix) -> list[Wanted]:
 
 
 def test_nothing_is_drawn_for_containers_that_are_not_there_or_have_no_room() -> None:
-    """What cannot be done just now is nothing, and the next act is drawn from what is there then."""
+    """An impossible action is None, and the next one is drawn from the scene at that time."""
     empty = Scene(containers=[], has_room=False, online=CPUSet.parse("0-3"), present=CPUSet())
     verbs: dict[Verb, int] = {verb: 1 for verb in Verb if verb is not Verb.DEFRAGMENT}
     mix = Mix(kinds=STATIC_MIX.kinds, verbs=verbs)
@@ -73,7 +73,7 @@ def test_nothing_is_drawn_for_containers_that_are_not_there_or_have_no_room() ->
 
 
 class _Engine:
-    """What a user asks an engine for."""
+    """Records what a user asks an engine for."""
 
     def __init__(self, over: threading.Event) -> None:
         self.asked: list[tuple[str, ...]] = []
@@ -94,7 +94,7 @@ class _Engine:
 
 
 def test_a_user_of_a_real_engine_does_what_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the words of the engine's API: created with its limits, stopped at once, and removed when it is to go."""
+    """In terms of the engine's API: created with its limits, stopped at once, and removed on request."""
     over, wished = threading.Event(), list[str]()
     engine = _Engine(over)
     monkeypatch.setattr(users, "_PAUSE_SECONDS", 0)

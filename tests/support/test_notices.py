@@ -1,4 +1,4 @@
-"""The one book of notices: a loss is judged by what the files said, between the moments that its reader is sure of."""
+"""The one book of notices: a loss is judged by what the files said, between moments that the reader is sure of."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OWN = CPUSet.parse("1-4")
 
 
 def told(generation: int, leaving: str = "", seconds: float | None = None, cpus: CPUSet = OWN) -> Projection:
-    """What a file says."""
+    """Return what a file says."""
     return Projection(
         container="a" * 64,
         name="a",
@@ -42,7 +42,7 @@ def told(generation: int, leaving: str = "", seconds: float | None = None, cpus:
     ],
 )
 def test_a_loss_is_judged_by_its_notice(lost: str, at: float, acks: tuple[int, ...], grace: float, fault: str) -> None:
-    """Read for its grace, and as long as a file promised; or answered, by a number that told of it."""
+    """It was read for its grace, and as long as a file promised; or acknowledged, by a generation that listed it."""
     notices = Notices()
     notices.read(told(6), 9.0, 9.0)
     notices.read(told(7, "3-4", 2.0), 10.0, 10.0)
@@ -52,7 +52,7 @@ def test_a_loss_is_judged_by_its_notice(lost: str, at: float, acks: tuple[int, .
 
 
 def test_a_notice_that_was_called_off_is_none() -> None:
-    """A growth takes the CPU back: whatever is answered to the old notice is no answer to the next."""
+    """A growth takes the CPU back: an acknowledgement of the old notice does not count for the next."""
     notices = Notices()
     notices.read(told(7, "4", 2.0), 10.0, 10.0)
     notices.read(told(8), 11.0, 11.0)
@@ -63,7 +63,7 @@ def test_a_notice_that_was_called_off_is_none() -> None:
 
 
 def test_samples_leave_a_gap_on_both_sides() -> None:
-    """Told some time since the sample before, and lost some time after the last that has it: that much is spared."""
+    """It was announced after the previous sample, and lost after the last that has it: these gaps are excused."""
     seen, began = SampledNotices(), 100 * PATIENCE
     assert seen.sample("a", told(6), OWN, began) == ""
     assert seen.sample("a", told(7, "4", 2.0), OWN, began + 1.0) == ""
@@ -75,7 +75,7 @@ def test_samples_leave_a_gap_on_both_sides() -> None:
 
 @pytest.mark.parametrize(("is_answered", "words"), [(False, "before the time that its file gave it"), (True, "")])
 def test_a_sampled_loss_that_comes_too_early_is_told(is_answered: bool, words: str) -> None:
-    """Unless the workload answered, or somebody is doing something to it."""
+    """Unless the workload acknowledged, or a user is acting on it."""
     seen, began = SampledNotices(), 100 * PATIENCE
     seen.sample("a", told(6), OWN, began)
     seen.sample("a", told(7, "4", 2.0), OWN, began + 0.1)

@@ -11,7 +11,7 @@ from tests.vectors.node import Node, Pod, containers_of, milli, whole
 
 
 def allocate_pod(node: Node, pod: Pod) -> str:
-    """Give a pod its CPUs and split them; what went wrong, "" for nothing."""
+    """Give a pod its CPUs and split them; return what went wrong, "" for nothing."""
     found = choose(
         node.topology,
         node.free,
@@ -21,7 +21,7 @@ def allocate_pod(node: Node, pod: Pod) -> str:
     if not isinstance(found, CPUSet):
         return sentence(found)
     parts: dict[str, CPUSet] = {}
-    # Containers that stay, one after the other, out of what those before them left.
+    # Containers that stay, one after the other, from the CPUs left by earlier ones.
     left = found
     before: dict[str, CPUSet] = {}
     for container in containers_of(pod):

@@ -1,4 +1,4 @@
-"""Vectors of kind `checkpoint`: the kubelet's state file, what is read from it and what is written."""
+"""Vectors of kind `checkpoint`: the kubelet's state file, as read and as written."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OURS: Final = {
 
 
 def judge(vector: Vector, machines: Mapping[str, Topology]) -> Verdict:
-    """Whether the same is read, and the same bytes are written; or whether both refuse, for the same kind of reason."""
+    """Compare what is read and the bytes that are written; or that both refuse, for the same kind of reason."""
     want = wanted(vector)
     try:
         got: Mapping[str, Any] = _restarted(vector)
@@ -54,7 +54,9 @@ def judge(vector: Vector, machines: Mapping[str, Topology]) -> Verdict:
 
 
 def _restarted(vector: Vector) -> dict[str, Any]:
-    """What a kubelet with this policy finds, writes, and leaves in the file. StateError where it would not start."""
+    """Return what a kubelet with this policy finds, writes, and leaves in the file. StateError if it would not
+    start.
+    """
     pod_level = bool(vector.get("gates", {}).get("PodLevelResourceManagers"))
     read, file = KubeletState(policy=vector["policy"]), b""
     if "raw" in vector:

@@ -14,7 +14,7 @@ TOO_HIGH: Final = "stricter than strconv.Atoi: CPUs above 8191 are none that Lin
 
 
 def judge(vector: Vector, machines: Mapping[str, Topology]) -> Verdict:
-    """Whether the text is read as the same CPUs, and they are printed the same; or whether both refuse it."""
+    """Compare whether the text is read as the same CPUs, and printed the same; or that both refuse it."""
     want = wanted(vector)
     try:
         cpus = parse_cpus(vector["raw"])

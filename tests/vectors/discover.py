@@ -1,4 +1,4 @@
-"""Vectors of kind `discover`: what the kubelet makes of the machine that cAdvisor tells it."""
+"""Vectors of kind `discover`: how the kubelet reads the machine that cAdvisor reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from tests.vectors.verdict import EQUAL, Vector, Verdict, wanted
 
 
 def judge(vector: Vector, machines: Mapping[str, Topology]) -> Verdict:
-    """Whether each CPU is in the same core, socket, node and cache, and there are as many of each; or both refuse."""
+    """Compare whether each CPU is in the same core, socket, node and cache, with as many of each; or that both
+    refuse.
+    """
     want = wanted(vector)
     try:
         made = _machine(vector["machine"])
@@ -42,7 +44,7 @@ def _machine(told: Mapping[str, Any]) -> Topology:
             if not cpus or len(cpus) != len(core["threads"]):
                 raise StateError(f"a core has no thread, or one twice: {core['threads']}")
             cores.append(cpus)
-            # A core of no cache that is told has its socket's: the first counts, if there are several.
+            # A core without a reported cache has its socket's: the first counts, if there are several.
             uncore = next(iter(core["uncore_ids"]), core["socket"])
             for level, id in (("numa", node["numa"]), ("socket", core["socket"]), ("uncore", uncore)):
                 levels[level][id] = levels[level].get(id, 0) | cpus.mask

@@ -23,7 +23,7 @@ RULES = {
 
 
 def judge(vector: Vector, machines: Mapping[str, Topology]) -> Verdict:
-    """Compare the list of hints, and what each rule makes of it."""
+    """Compare the list of hints, and the result of each rule."""
     topology, expected = machines[vector["topology"]], wanted(vector)
     options = from_switches(vector["options"])
     problem = options if isinstance(options, Refusal) else misfit(options, NumaRule.NONE, topology)
@@ -73,17 +73,17 @@ def judge_of_pod(vector: Vector, machines: Mapping[str, Topology]) -> Verdict:
 
 
 def shown(hint: Affinity) -> dict[str, Any]:
-    """A hint as the vectors write it."""
+    """Return a hint as the vectors write it."""
     return {"numa": None if hint.nodes is None else list(hint.nodes), "preferred": hint.is_preferred}
 
 
 def shown_all(listed: list[Affinity]) -> list[dict[str, Any]]:
-    """Hints as the vectors write them."""
+    """Return hints as the vectors write them."""
     return [shown(hint) for hint in listed]
 
 
 def _is_all(topology: Topology, found: Affinity, answer: Mapping[str, Any]) -> bool:
-    """Whether one says "any node" and the other names all of them: the same."""
+    """Return whether one is "any node" and the other names all of them, which means the same."""
     everything = [node.id for node in topology.nodes]
     ours = everything if found.nodes is None else list(found.nodes)
     theirs = everything if answer["numa"] is None else answer["numa"]

@@ -1,4 +1,4 @@
-"""The machines that vectors speak of, as topologies."""
+"""The machines of the vectors, as topologies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CPU, _CORE, _SOCKET, _NODE, _CACHE = range(5)
 
 
 def machines_in(directory: Path) -> dict[str, Topology]:
-    """Every machine of the topology files in a directory, by name."""
+    """Return every machine of the topology files in a directory, by name."""
     found: dict[str, Topology] = {}
     for file in sorted(directory.glob("*topologies.json")):
         for machine in json.loads(file.read_text()):
@@ -24,7 +24,7 @@ def machines_in(directory: Path) -> dict[str, Topology]:
 
 
 def machine_of(machine: Vector) -> Topology:
-    """The machine that these rows describe, with the counts that the kubelet divides by as they are given."""
+    """Return the machine that these rows describe, with the given counts that the kubelet divides by."""
     rows = machine["cpus"]
     made = topology(
         cores=list(_grouped(rows, _CORE).values()),

@@ -1,8 +1,8 @@
-"""The kubelet's books around its placement: pods, their order, reuse by init containers, stale entries.
+"""The kubelet's state around its placement: pods, their order, reuse by init containers, stale entries.
 
-A host of containers has no pods, so none of this is in the program. It is here to ask the program's own placement the
-questions that a kubelet would ask, in a kubelet's order: `choose` wherever a container stands for itself, and the parts
-that it is made of where a pod's init containers left CPUs that only this pod may use.
+A host of containers has no pods, so none of this is in the program. It asks the program's own placement the questions
+of a kubelet, in a kubelet's order: `choose` for a container by itself, and the parts of `choose` where a pod's init
+containers left CPUs that only this pod may use.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Node:
 
     @property
     def free(self) -> CPUSet:
-        """What may be given exclusively."""
+        """Return the CPUs that may be granted exclusively."""
         return self.default - self.reserved
 
     def sweep(self) -> None:
@@ -51,8 +51,8 @@ class Node:
             self.default |= union(self.assignments.pop(pod).values())
 
     def admit(self, pod: Pod) -> tuple[bool, dict[str, Affinity], Refusal | None]:
-        """Init containers first, then the others, until one is refused: whether the pod was admitted, the nodes that
-        were chosen, and the refusal (None where the topology manager refused).
+        """Admit init containers first, then the others, until one is refused. Return whether the pod was admitted, the
+        chosen nodes, and the refusal (None if the topology manager refused).
         """
         self.active.add(pod["name"])
         self.sweep()
@@ -74,7 +74,7 @@ class Node:
         return True, chosen, None
 
     def hint(self, pod: Pod, container: Spec | None) -> Affinity:
-        """The nodes that the topology manager decides on, for a container or for a whole pod."""
+        """Return the nodes that the topology manager decides on, for a container or for a whole pod."""
         if self.fixed_hint is not None:
             return self.fixed_hint
         if self.rule is NumaRule.NONE:
@@ -83,7 +83,7 @@ class Node:
         return ANYWHERE if listed is None else merged(self.topology, listed, self.rule)
 
     def hints(self, pod: Pod, container: Spec | None) -> list[Affinity] | None:
-        """The hints for a container, or for a whole pod; None where it asks for nothing."""
+        """Return the hints for a container, or for a whole pod; None if it asks for nothing."""
         held = self.assignments.get(pod["name"], {})
         count = exclusive_cpus(pod, container) if container else pod_cpus(pod)
         if not count:
@@ -96,7 +96,7 @@ class Node:
         return list(hints(self.topology, self.free, count, by_socket=by_socket, held=reuse))
 
     def allocate(self, pod: Pod, container: Spec, wanted: Affinity) -> Refusal | None:
-        """Give a container its CPUs; why not, if not."""
+        """Give a container its CPUs; return why not, if not."""
         count = exclusive_cpus(pod, container)
         if not count:
             return None
@@ -113,7 +113,7 @@ class Node:
         return None
 
     def remove(self, pod: str, container: str) -> None:
-        """Forget one container of a pod: what its siblings do not hold is shared again."""
+        """Forget one container of a pod: CPUs that its siblings do not hold are shared again."""
         held = self.assignments.get(pod, {})
         cpus = held.pop(container, EMPTY)
         self.default |= cpus - union(held.values())
@@ -148,39 +148,39 @@ class Node:
 
 
 def containers_of(pod: Pod) -> list[Spec]:
-    """Init containers, then the others."""
+    """Return init containers, then the others."""
     return [*pod.get("init", []), *pod["containers"]]
 
 
 def milli(text: str | None) -> int:
-    """`"2"`, `"1.5"` or `"500m"` as thousandths of a CPU; 0 for nothing."""
+    """Return `"2"`, `"1.5"` or `"500m"` as thousandths of a CPU; 0 for nothing."""
     if not text or text == "none":
         return 0
     return int(text[:-1]) if text.endswith("m") else round(float(text) * 1000)
 
 
 def is_guaranteed(container: Spec) -> bool:
-    """Whether its limit is what it requests."""
+    """Return whether its limit equals its request."""
     request = milli(container.get("cpu"))
     limit = container.get("cpu_limit", container.get("cpu"))
     return request > 0 and milli(limit) == request
 
 
 def whole(container: Spec) -> int:
-    """The whole CPUs of a guaranteed container, 0 for a fraction or none."""
+    """Return the whole CPUs of a guaranteed container, 0 for a fraction or none."""
     request = milli(container.get("cpu"))
     return request // 1000 if is_guaranteed(container) and request % 1000 == 0 else 0
 
 
 def exclusive_cpus(pod: Pod, container: Spec) -> int:
-    """How many CPUs of its own a container gets: none unless its whole pod is guaranteed."""
+    """Return how many exclusive CPUs a container gets: none unless its whole pod is guaranteed."""
     if "pod_cpu" in pod or not all(is_guaranteed(each) for each in containers_of(pod)):
         return 0
     return whole(container)
 
 
 def pod_cpus(pod: Pod) -> int:
-    """What a whole pod needs at once: while it starts, or when it runs."""
+    """Return what a whole pod needs at once: while it starts, or when it runs."""
     running = most = 0
     for container in pod.get("init", []):
         count = exclusive_cpus(pod, container)

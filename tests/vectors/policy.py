@@ -1,7 +1,7 @@
 """Vectors of kind `policy`: a whole static policy, from its start through pods that come and go.
 
-Where our answer is not the kubelet's on purpose, the reason is a rule that looks at both answers, and the books are set
-to the kubelet's, so that what follows is compared as well.
+Where our answer differs from the kubelet's on purpose, the reason is a rule over both answers, and the State is set to
+the kubelet's, so that later steps are compared as well.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class _Run:
             self._compare_state(node, answer["state"], at)
 
     def _start(self, given: Vector, stored: Mapping[str, Any] | None, answer: Vector, at: str = "start") -> Node | None:
-        """The policy as it begins, or begins again; None where it does not."""
+        """Return the policy at its start or restart; None if it does not start."""
         options = from_switches(given["options"])
         rule = rule_named(self.vector.get("tm_policy"))
         problem: Refusal | str | None = withheld(given["options"], self.vector.get("gates", {}))
@@ -141,7 +141,7 @@ class _Run:
     def _reserved(self, settings: Settings, answer: Vector, at: str) -> CPUSet:
         asked = (settings.options, settings.reserved_cpus, settings.reserved_count)
         if "reserved" not in answer:
-            # A policy that begins again under the same options reserves the same.
+            # A policy that restarts under the same options reserves the same.
             same = [cpus for before, cpus in self.reserved if before == asked]
             return same[-1] if same else reserve(self.topology, settings, State())
         ours = reserve(self.topology, settings, State())
@@ -161,7 +161,9 @@ class _Run:
         answer: Vector,
         at: str,
     ) -> None:
-        """Ours are always carried over: unchanged where the kubelet starts, lawfully where it does not."""
+        """Check that our State is always carried over: unchanged where the kubelet starts, lawfully where it does
+        not.
+        """
         # Containers of one pod may share CPUs (a later one reuses those of an init container): a pod is one grant here.
         grants = {
             docker(pod): Assignment(
@@ -216,7 +218,7 @@ class _Run:
         if not admitted:
             code = refused.code if refused else None
             if code is RefusalCode.POOL_WOULD_BE_EMPTY:
-                # The same container is refused, or one before it that the kubelet lets empty the pool.
+                # The same container is refused, or an earlier one that the kubelet lets empty the pool.
                 self._refusal(node, refused, answer, at)
             elif code != _CODES.get(answer["reason"]):
                 raise _Differs(f"{at}: refused as {code}, expected {answer['reason']}")
@@ -225,7 +227,7 @@ class _Run:
             raise _Differs(f"{at}: chose nodes {ours}, expected {answer['hints']}")
 
     def _refusal(self, node: Node, refused: Refusal | None, answer: Vector, at: str) -> None:
-        """One of the two refuses and the other does not: lawful only for the sake of the shared pool."""
+        """Judge a refusal by only one of the two: lawful only for the sake of the shared pool."""
         is_meant = refused is not None and refused.code is RefusalCode.POOL_WOULD_BE_EMPTY
         empties = self._empties(node.options, CPUSet.parse(answer["state"]["default"]))
         said = sentence(refused) if refused else "granted"
@@ -252,12 +254,12 @@ class _Run:
         self._adopt(node, answer)
 
     def _empties(self, options: tuple[str, ...], default: CPUSet) -> bool:
-        """Whether so little is left shared that our rule forbids it."""
+        """Return whether so little is left shared that our rule forbids it."""
         by_cores = {STRICT_CPU_RESERVATION, FULL_PCPUS_ONLY} <= set(options)
         return not default or (by_cores and not any(core.cpus <= default for core in self.topology.cores))
 
     def _more_cores(self, options: tuple[str, ...], ours: CPUSet, theirs: CPUSet) -> str:
-        """The reason, where CPUs are to be on different cores, and ours are on more than theirs."""
+        """Return the reason, if CPUs should be on different cores, and ours are on more than theirs."""
         if ACROSS_CORES not in options or len(ours) != len(theirs):
             return ""
         return MORE_CORES if cores_of(self.topology, ours) > cores_of(self.topology, theirs) else ""

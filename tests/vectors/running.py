@@ -1,4 +1,4 @@
-"""Runs every vector of a directory, and tells what came of it."""
+"""Runs every vector of a directory, and reports the results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SHARED: Final = Path(__file__).parents[2].parent / "shared" / "vectors"
 
 
 class Judged(NamedTuple):
-    """A vector's file, id and kind, and what the comparison gave."""
+    """A vector's file, id and kind, and the result of the comparison."""
 
     file: str
     id: str
@@ -39,7 +39,7 @@ class Judged(NamedTuple):
 
 
 def judged(directory: Path) -> Iterator[Judged]:
-    """Every vector of the directory, compared."""
+    """Yield every vector of the directory, compared."""
     machines = machines_in(directory)
     for file in sorted(directory.glob("*.jsonl")):
         for number, line in enumerate(file.read_text().splitlines(), 1):
@@ -66,7 +66,7 @@ def _judged(file: str, number: int, line: str, machines: Mapping[str, Topology])
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Print the deviations, then the counts; the exit code."""
+    """Print the deviations, then the counts; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.vectors", description="Compare with the kubelet's answers.")
     parser.add_argument("directory", nargs="?", type=Path, default=SHARED, help="default: %(default)s")
     args = parser.parse_args(argv)

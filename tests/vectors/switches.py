@@ -40,7 +40,7 @@ they are a kubelet's own, and asked before our rules are.
 
 
 def judge(vector: Vector, machines: Mapping[str, Topology]) -> Verdict:
-    """Compare what is parsed, and the fact of refusal."""
+    """Compare the parsed options, and whether there is a refusal."""
     expected = wanted(vector)
     options = from_switches(vector["options"])
     problem: Refusal | str | None = withheld(vector["options"], vector.get("gates", {}))
@@ -58,12 +58,12 @@ def judge(vector: Vector, machines: Mapping[str, Topology]) -> Verdict:
 
 
 def withheld(options: Mapping[str, str], gates: Mapping[str, bool]) -> str:
-    """Which of the given options a closed gate withholds, as a sentence; "" for none."""
+    """Return which of the given options a closed gate withholds, as a sentence; "" for none."""
     closed = [gate for gate, is_open in gates.items() if not is_open]
     held = [option for gate in closed for option in _GATES.get(gate, ()) if option in options]
     return f"{held[0]} is behind a gate" if held else ""
 
 
 def rule_named(name: str | None) -> NumaRule:
-    """The kubelet's topology manager policy of that name."""
+    """Return the kubelet's topology manager policy of that name."""
     return RULES[name or "none"]

@@ -17,7 +17,7 @@ MORE_CORES: Final = "spread: more different cores than the kubelet's numeric ord
 
 
 def judge(vector: Vector, machines: Mapping[str, Topology]) -> Verdict:
-    """Whether this call takes the CPUs that it should, or is refused where it should be."""
+    """Compare whether this call takes the expected CPUs, or is refused as expected."""
     machine, available = machines[vector["topology"]], CPUSet.parse(vector["available"])
     taken = called(machine, available, vector)
     answer = wanted(vector).get("cpus")
@@ -33,7 +33,7 @@ def judge(vector: Vector, machines: Mapping[str, Topology]) -> Verdict:
 
 
 def called(machine: Topology, available: CPUSet, vector: Vector) -> CPUSet | None:
-    """What the algorithm that the vector names takes."""
+    """Return what the algorithm that the vector names takes."""
     match vector["algorithm"]:
         case "packed":
             return packed(machine, available, vector["num"])
@@ -48,5 +48,5 @@ def called(machine: Topology, available: CPUSet, vector: Vector) -> CPUSet | Non
 
 
 def cores_of(machine: Topology, cpus: CPUSet) -> int:
-    """How many different cores these CPUs are on."""
+    """Return how many different cores these CPUs are on."""
     return sum(1 for core in machine.cores if not core.cpus.isdisjoint(cpus))

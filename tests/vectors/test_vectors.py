@@ -1,4 +1,4 @@
-"""Every answer of the kubelet that is at hand is ours as well, or differs for a reason that has a name."""
+"""Every available answer of the kubelet is ours as well, or differs for a named reason."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def take(id: str, expect: str, algorithm: str = "packed") -> dict[str, object]:
 
 
 def test_a_difference_without_a_name_fails_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is told in a line, and the counts come last."""
+    """It is printed as a line, and the counts come last."""
     assert main([str(written(tmp_path, take("right", "0-1"), take("wrong", "1-2")))]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert "wrong" in lines[0]
@@ -107,7 +107,7 @@ def policy(*steps: tuple[dict[str, object], dict[str, object]], reserved: str, d
 def test_the_shared_pool_is_kept_where_the_kubelet_empties_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What follows is compared on the kubelet's books."""
+    """Later steps are compared on the kubelet's state."""
     all_of_it = {"default": "", "assignments": {"p1": {"c": "1-3"}}}
     none_left = add("p2", 1, all_of_it, admit=False)
     assert main([str(written(tmp_path, policy(add("p1", 3, all_of_it), none_left, reserved="0", default="1-3")))]) == 0

@@ -1,4 +1,4 @@
-"""What comparing one vector with the kubelet's answer gave."""
+"""The result of comparing one vector with the kubelet's answer."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Vector = Mapping[str, Any]
 
 
 class Verdict(NamedTuple):
-    """`difference` says in words what is not as the kubelet answers, "" where nothing is; `reason` names the
-    intended deviation that it is, "" where it is none.
+    """`difference` describes how our answer differs from the kubelet's, "" if it does not; `reason` names the intended
+    deviation, "" if there is none.
     """
 
     difference: str = ""
@@ -27,5 +27,5 @@ Judge = Callable[[Vector, Mapping[str, Topology]], Verdict]
 
 
 def wanted(vector: Vector) -> Any:
-    """What a correct implementation answers: the kubelet's answer with its later fixes where they change it."""
+    """Return the correct answer: the kubelet's answer, with its later fixes where they change it."""
     return vector.get("expect_fixed", vector["expect"])

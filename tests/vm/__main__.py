@@ -24,7 +24,7 @@ _NO_MACHINES = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code."""
+    """Run the command; return its exit code."""
     asked = _parser().parse_args(arguments)
     if asked.list:
         for group in GROUPS:
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LookupError as error:
         sys.stderr.write(f"error: {error.args[0]}\n")
         return 2
-    # So that what was made for it is removed when it is ended.
+    # So that its files are removed when it is ended.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     began = time.monotonic()
     logs = Path(asked.logs)
@@ -55,7 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def chosen(names: Sequence[str]) -> list[Group]:
-    """The groups of these names, or beginnings of names; all where none is said. LookupError for one of nobody."""
+    """Return the groups of these names, or beginnings of names; all if none is given. LookupError for an unknown
+    one.
+    """
     if not names:
         return list(GROUPS)
     found = []

@@ -18,9 +18,9 @@ _ASK: Final[Mapping[str, str]] = {DOCKER: "docker", PODMAN: "podman"}
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """Tests on a machine. `tests` are pytest's arguments, below the project; those that are not there are left out.
+    """Tests on a machine. `tests` are pytest's arguments, below the project; missing ones are left out.
 
-    `seconds` is the most that all of it may take, on the host's clock.
+    `seconds` is the time limit for all of it, on the host's clock.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 900.0
 
     def settings(self) -> dict[str, str]:
-        """The environment of its tests."""
+        """Return the environment of its tests."""
         machine = self.machine
         shape = f"{machine.sockets},{machine.cores},{machine.threads},{machine.nodes}"
         asked = {"CPUSET_TESTS_ENGINE": _ASK[self.engine]} if self.engine in _ASK else {}

@@ -1,4 +1,4 @@
-"""A virtual machine, as data, and the program that makes one: `vmrun`, which is not part of this project."""
+"""A virtual machine, as a value, and the program that runs one: `vmrun`, which is not part of this project."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _VARIABLE: Final = "VMRUN"
 
 
 class NoMachines(Exception):
-    """Why no virtual machine can be had here, as a sentence with its cure."""
+    """The reason why no virtual machine can run here, as a sentence with its cure."""
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """What is emulated. `order` is how its kernel numbers the CPUs; `init` decides the engines' cgroup driver."""
+    """The emulated machine. `order` is how its kernel numbers the CPUs; `init` decides the engines' cgroup driver."""
 
     sockets: int = 2
     cores: int = 2
@@ -38,12 +38,12 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """The machine in a few words."""
+        """Describe the machine in a few words."""
         shape = f"{self.sockets} sockets x {self.cores} cores x {self.threads} threads, {self.nodes} nodes"
         return f"{shape}, {self.init}{', ' + self.append if self.append else ''}"
 
     def arguments(self) -> list[str]:
-        """What `vmrun` is told of it. A snapshot of the booted machine is kept for the next run."""
+        """Return `vmrun`'s arguments for it. A snapshot of the booted machine is kept for the next run."""
         return [
             *("--smp", f"sockets={self.sockets},cores={self.cores},threads={self.threads}"),
             *("--numa", str(self.nodes), "--order", self.order, "--init", self.init),
@@ -53,7 +53,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_vmrun() -> str:
-    """The path of `vmrun`. NoMachines."""
+    """Return the path of `vmrun`. Raises NoMachines."""
     asked = os.environ.get(_VARIABLE)
     beside = ROOT.parent / "shared" / "vm" / "vmrun"
     path = Path(asked) if asked else beside
@@ -70,7 +70,7 @@ def find_vmrun() -> str:
 def command_line(
     vmrun: str, machine: Machine, *, share: Path, out: Path, seconds: float, inside: Sequence[str]
 ) -> list[str]:
-    """The whole command that boots the machine, runs a command in it, and brings its /out back."""
+    """Return the whole command that boots the machine, runs a command in it, and brings its /out back."""
     return [
         vmrun,
         *machine.arguments(),

@@ -1,4 +1,4 @@
-"""What became of the tests in the machines: pytest's junit files, counted by engine, cgroup, driver and feature."""
+"""The outcomes of the tests in the machines: pytest's junit files, counted by engine, cgroup, driver and feature."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Case(msgspec.Struct, frozen=True):
 
     @property
     def feature(self) -> str:
-        """What it is about."""
+        """Return the feature that it tests."""
         if known := FEATURES.get(self.file):
             return known
         family = next((words for start, words in _FAMILIES.items() if self.file.startswith(start)), None)
@@ -69,7 +69,7 @@ class Count(msgspec.Struct, frozen=True):
     failed: int = 0
 
     def plus(self, outcome: str) -> Count:
-        """With one more."""
+        """Return the counts with one more."""
         return msgspec.structs.replace(self, **{outcome: getattr(self, outcome) + 1})
 
     def __str__(self) -> str:
@@ -93,12 +93,12 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_good(self) -> bool:
-        """Whether everything ran, and nothing failed."""
+        """Return whether everything ran, and nothing failed."""
         return not self.problem and all(case.outcome != "failed" for case in self.cases)
 
 
 def read_junit(path: Path) -> tuple[Case, ...]:
-    """The tests in a junit file of pytest; none where there is no such file."""
+    """Return the tests in a junit file of pytest; none if there is no such file."""
     if not path.exists():
         return ()
     found = []
@@ -117,7 +117,7 @@ def read_junit(path: Path) -> tuple[Case, ...]:
 
 
 def cells(ran: Iterable[Ran]) -> dict[tuple[str, str, str], dict[str, Count]]:
-    """Counts by engine, cgroup version and driver, then by feature."""
+    """Return counts by engine, cgroup version and driver, then by feature."""
     table: dict[tuple[str, str, str], dict[str, Count]] = {}
     for each in ran:
         row = table.setdefault((each.engine, each.cgroup, each.driver), {})
@@ -127,7 +127,7 @@ def cells(ran: Iterable[Ran]) -> dict[tuple[str, str, str], dict[str, Count]]:
 
 
 def table(ran: Iterable[Ran]) -> str:
-    """The counts as a table in Markdown: a line a feature, a column an engine with its driver."""
+    """Return the counts as a table in Markdown: a line per feature, a column per engine with its driver."""
     counted = cells(ran)
     columns = sorted(counted)
     features = sorted({feature for row in counted.values() for feature in row})

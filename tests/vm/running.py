@@ -1,4 +1,4 @@
-"""Runs a group in a machine of its own, and reads what became of its tests."""
+"""Runs a group in a machine of its own, and reads the outcomes of its tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_TESTS: Final = 5
 
 
 def present(group: Group) -> list[str]:
-    """The group's tests that are in this project now, below its root."""
+    """Return the group's tests that exist in this project now, below its root."""
     found: list[str] = []
     for pattern in group.tests:
         found += sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(pattern))
@@ -60,7 +60,7 @@ def run(vmrun: str, group: Group, share: Path, logs: Path, extra: tuple[str, ...
 
 
 def _problem(code: int, has_cases: bool, log: Path) -> str:
-    """Why not everything ran; "" if it did."""
+    """Return why not everything ran; "" if it did."""
     if code in (0, _TESTS_FAILED) and has_cases:
         return ""
     if code in _INTERRUPTED:

@@ -1,6 +1,6 @@
-"""What goes into the machines: the project as it is now, and the packages for their Python, since they have no network.
+"""The files for the machines: the present project, and the packages for their Python, since they have no network.
 
-The packages are downloaded once, and kept by what they were chosen from.
+The packages are downloaded once, and cached by their requirements.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _LEFT_OUT: Final = shutil.ignore_patterns("__pycache__", "*.pyc", "wheels")
 
 @contextmanager
 def prepared(folder: Path) -> Iterator[Path]:
-    """A folder below this one with `lib` and `project`, to be shared with machines, for the length of the block.
-    NoMachines where pip cannot get the packages.
+    """Provide a folder below this one with `lib` and `project`, to share with machines, for the length of the block.
+    Raises NoMachines if pip cannot get the packages.
     """
     lib = _packages(folder)
     with tempfile.TemporaryDirectory(prefix="share-", dir=folder) as made:
@@ -52,18 +52,18 @@ def prepared(folder: Path) -> Iterator[Path]:
             elif source.exists():
                 shutil.copy2(source, project / part)
         _compile(project)
-        # Not copied: it is large, and nobody writes there.
+        # Not copied: it is large, and never written to.
         shutil.copytree(lib, share / "lib", copy_function=os.link)
         yield share
 
 
 def cache_folder() -> Path:
-    """Where prepared things are kept."""
+    """Return where prepared things are kept."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cpuset-sidecar" / "vm"
 
 
 def requirements() -> list[str]:
-    """What the tests inside need, in pip's words, without versions: these are the constraints'."""
+    """Return the requirements of the tests inside, in pip's notation, without versions: the constraints have these."""
     read = tomllib.loads((ROOT / "pyproject.toml").read_text())
     found = [
         *read["project"]["dependencies"],
@@ -99,8 +99,8 @@ def _packages(folder: Path) -> Path:
 
 
 def _compile(folder: Path) -> None:
-    """Compile what is in there, if this host has the machines' Python: in an emulated machine that takes minutes, and
-    every file would be compiled at its first import.
+    """Compile the files in there, if this host has the machines' Python: an emulated machine would take minutes to
+    compile every file at its first import.
     """
     for python in _pythons():
         command = [python, "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", "."]
@@ -111,7 +111,7 @@ def _compile(folder: Path) -> None:
 
 
 def _pythons() -> list[str]:
-    """Where the machines' Python may be on this host: on the path, or among pyenv's."""
+    """Return the possible paths of the machines' Python on this host: on the path, or among pyenv's."""
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     found = [shutil.which(f"python{PYTHON}"), *map(str, pyenv.glob(f"versions/{PYTHON}.*/bin/python{PYTHON}"))]
     return [each for each in found if each]

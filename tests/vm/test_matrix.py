@@ -1,4 +1,4 @@
-"""The matrix' own machinery: groups, command lines, counts, and what is said where there is no machine."""
+"""The matrix' own machinery: groups, command lines, counts, and the message without a machine."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def test_each_group_is_called_once_and_fits_its_machine() -> None:
 
 
 def test_files_of_groups_are_there() -> None:
-    """But for those of features that come and go with a whole: these are patterns."""
+    """Except those of features that may be missing as a whole: these are patterns."""
     missing = [test for group in GROUPS for test in group.tests if "*" not in test and not (ROOT / test).exists()]
     assert missing == []
 
 
 def test_groups_are_chosen_by_the_beginning_of_their_names() -> None:
-    """All where nothing is said, none twice, and an unknown name is an error with the right ones."""
+    """All if none is given, none twice, and an unknown name is an error with the right ones."""
     assert chosen([]) == list(GROUPS)
     assert [group.name for group in chosen(["podman-h", "podman-hotplug"])] == ["podman-hotplug"]
     with pytest.raises(LookupError, match="no group is called nothing; there are: topology, "):
@@ -76,7 +76,7 @@ def test_junit_files_are_counted_by_feature(tmp_path: Path) -> None:
 
 
 def test_the_table_has_a_line_a_feature_and_a_column_an_engine() -> None:
-    """With its cgroup version and driver; what was not tried is a dash."""
+    """With its cgroup version and driver; a dash where nothing ran."""
     one = (Case("test_hotplug", "a", "passed"), Case("test_hotplug", "b", "skipped"), Case("test_slice", "c", "failed"))
     two = (Case("test_hotplug", "a", "passed"),)
     ran = [
@@ -100,7 +100,7 @@ def _program(path: Path, text: str) -> Path:
 
 
 def test_a_group_that_ran_and_one_whose_machine_died(tmp_path: Path) -> None:
-    """By a program in vmrun's place: what it brings back is read, and what it says when it breaks is told."""
+    """By a program in vmrun's place: its results are read, and its errors are reported."""
     good = _program(
         tmp_path / "good",
         'while [ "$1" != --out ]; do shift; done; mkdir -p "$2"\n'
@@ -132,7 +132,7 @@ def test_where_no_machine_can_be_had_a_sentence_says_why(
 
 
 def test_the_machines_need_no_developers_tools() -> None:
-    """What is downloaded is what the tests run on, each with the bounds of this project."""
+    """Only the tests' own requirements are downloaded, each with the bounds of this project."""
     names = {each.partition(">")[0].partition("=")[0] for each in requirements()}
     assert {"trio", "aiodocker", "pytest", "msgspec"} <= names
     assert names.isdisjoint({"ruff", "mypy", "pyinotify"})

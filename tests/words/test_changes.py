@@ -1,4 +1,4 @@
-"""What is worth a line in the log."""
+"""What deserves a line in the log."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_refusal_is_told_with_its_reason() -> None:
     assert "asked for 20 exclusive CPUs, 7 free" in str(fields["reason"])
 
 
-def test_a_label_that_nobody_knows_is_told_with_the_nearest_word() -> None:
+def test_an_unknown_label_is_told_with_the_nearest_word() -> None:
     story = Story()
     before = story.world
     real = story.arrive("typo", labels={"cpuset.exclusiv": "1"})
@@ -70,7 +70,7 @@ def test_what_a_new_configuration_did_to_the_books_is_told() -> None:
 
 
 def test_a_replacement_is_never_taken_from_a_container_pinned_by_hand() -> None:
-    """The reservation moves onto a grant, and the lowest free CPU is a stranger's."""
+    """The reservation moves onto a grant, and the lowest free CPU belongs to a stranger."""
     story = Story()
     story.arrive("hand", cpuset="0")
     voice = story.arrive("voice", 1)
@@ -93,7 +93,7 @@ def test_a_single_file_mount_is_warned_of() -> None:
 
 
 def elastic() -> Story:
-    """`batch` has 2 to 6 CPUs, and all that is spare."""
+    """Return a story where `batch` has 2 to 6 CPUs, and all spare ones."""
     story = Story(policy=PolicyName.DYNAMIC)
     story.arrive("batch", 2, labels={"cpuset.max": "6", "cpuset.grace": "3s"})
     story.settle()
@@ -122,7 +122,7 @@ def test_a_take_is_told_from_its_beginning_to_its_end() -> None:
 
 
 def test_a_forced_take_is_a_warning() -> None:
-    """Its notice was over before the workload said anything; also where only the end of it all is seen."""
+    """Its notice was over before the workload acknowledged; also if only the end is seen."""
     story = elastic()
     story.arrive("web", 3)
     before = story.world
@@ -140,7 +140,7 @@ def test_a_forced_take_is_a_warning() -> None:
 
 
 def test_growth_and_exchange_are_told_with_their_reasons() -> None:
-    """A slow reader is told of each change that is remembered, in their order."""
+    """A slow reader gets each remembered change, in order."""
     grant = elastic().world.state.assignments
     [was] = grant.values()
     moves = [
@@ -167,7 +167,7 @@ def test_growth_and_exchange_are_told_with_their_reasons() -> None:
 
 
 def test_a_refusal_is_news_unless_only_its_neighbours_are_others() -> None:
-    """Who has the rest does not make it another refusal."""
+    """Other holders of the CPUs do not make it another refusal."""
     story = Story()
     late = story.arrive("late", 9)
     state = story.world.state

@@ -1,4 +1,4 @@
-"""What the status says of containers whose CPUs change: who decides, what leaves them, why CPUs moved."""
+"""The status of containers whose CPUs change: what decides their size, what leaves them, why CPUs moved."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def told(story: Story, name: str) -> ContainerStatus:
     return next(each for each in status_of(story.world).containers if each.name == name)
 
 
-def test_who_decides_how_many_is_said() -> None:
-    """Share of what is spare, use, or people; with what that comes to."""
+def test_what_decides_how_many_is_said() -> None:
+    """Share of the spare CPUs, use, or order; with the resulting number."""
     story = dynamic()
     story.arrive("fill", 1, labels={"cpuset.max": "2", "cpuset.weight": "30"})
     busy = story.arrive("busy", 1, labels={"cpuset.max": "2", "cpuset.scale": "load"})
@@ -41,7 +41,7 @@ def test_who_decides_how_many_is_said() -> None:
 
 
 def test_why_cpus_moved_and_what_is_leaving_is_said() -> None:
-    """The take with its notice, whom it is for, the reason; and afterwards what was changed, the newest first."""
+    """The take with its notice, its recipient and the reason; and afterwards what was changed, the newest first."""
     story = dynamic()
     story.arrive("batch", 2, labels={"cpuset.max": "6", "cpuset.grace": "3s"})
     story.settle()
@@ -77,7 +77,7 @@ def test_why_cpus_moved_and_what_is_leaving_is_said() -> None:
 
 
 def test_under_static_nothing_of_this_is_said() -> None:
-    """Labels of the range have no effect there, and the document says none."""
+    """Labels of the range have no effect there, and the document shows none."""
     story = Story()
     story.arrive("batch", 2, labels={"cpuset.max": "6"})
     story.settle()

@@ -1,4 +1,4 @@
-"""`topology` says in words what a machine has, and no more than fits a page."""
+"""`topology` describes a machine in words, on at most a page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RICH = msgspec.structs.replace(
 
 
 def test_a_machine_with_every_level_is_described() -> None:
-    """A line for each thing that it has."""
+    """One line for each of its parts."""
     assert described(RICH) == [
         "2 sockets, 2 dies, 2 nodes, 2 last-level caches, 4 clusters, 4 cores of 2 CPUs, 8 CPUs online: 0-7",
         "caches: 4 of level 1, 2 of level 3",
@@ -53,7 +53,7 @@ def test_a_machine_with_every_level_is_described() -> None:
 
 
 def test_a_plain_machine_is_one_line() -> None:
-    """What is not there is not spoken of."""
+    """Missing levels are not mentioned."""
     assert described(uniform()) == ["1 socket, 1 node, 1 last-level cache, 1 core of 1 CPU, 1 CPU online: 0"]
 
 
@@ -74,7 +74,7 @@ def test_many_of_anything_are_a_number() -> None:
 
 
 def test_json_has_every_level_and_the_map_as_it_was() -> None:
-    """Who reads the map finds it where it was; the levels stand beside it."""
+    """Readers of the map find it in its old place; the levels are next to it."""
     whole = codec.decode(codec.encode(whole_machine_of(RICH)), WholeMachine)
     assert (whole.distances, whole.kinds, whole.devices) == (RICH.distances, RICH.kinds, RICH.devices)
     assert (whole.dies, whole.clusters, whole.cache_levels) == (RICH.dies, RICH.clusters, RICH.cache_levels)
@@ -100,6 +100,6 @@ def test_a_foreign_file_is_a_machine_too(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_record_has_what_is_described() -> None:
-    """Nothing is said of a machine that a record of it would not say."""
+    """The description has no fact that a record of the machine lacks."""
     machine = read_record(rendered(PLAIN))
     assert described(machine)[0] == described(PLAIN)[0]

@@ -126,7 +126,7 @@ FLAWS: tuple[tuple[TypedFlaw, str], ...] = (
 
 @pytest.mark.parametrize(("flaw", "said"), FLAWS, ids=lambda each: type(each).__name__)
 def test_a_mistake_is_told_in_one_sentence_after_its_place(flaw: TypedFlaw, said: str) -> None:
-    """A flag's place is its name, which the sentence has."""
+    """A flag's place is its name, which the sentence contains."""
     assert sentence(Misreading(where="c.toml, line 3", name="k", given="yess", flaw=flaw)) == f"c.toml, line 3: {said}"
     assert sentence(Misreading(name="k", given="yess", flaw=flaw)) == said
 

@@ -82,7 +82,7 @@ def test_a_mistake_is_told_in_one_sentence(flaw: AnyFlaw, said: str) -> None:
 
 
 def test_an_unknown_label_is_told_with_the_one_that_is_most_like_it() -> None:
-    """Its prefix is like that of all others, and says nothing."""
+    """The common prefix does not count as likeness."""
     said = sentence(Mistake("cpuset.qouta", "keep", UnknownLabel()))
     assert said == "unknown label 'cpuset.qouta'; did you mean 'cpuset.quota'?"
     assert sentence(Mistake("cpuset.0123", "", UnknownLabel())).startswith(

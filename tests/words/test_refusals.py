@@ -177,7 +177,7 @@ def test_neighbours_stand_between_what_is_asked_and_what_would_fit() -> None:
 
 @pytest.mark.parametrize("code", RefusalCode)
 def test_http_has_a_status_for_every_refusal(code: RefusalCode) -> None:
-    """What is not there is 404, everything else a conflict with how things are."""
+    """A missing container is 404, every other refusal a conflict with the present state."""
     answer = declined(Refusal(code), "not done: ")
     assert answer.status == (404 if code is RefusalCode.UNKNOWN_CONTAINER else 409)
     assert str(answer).startswith("not done: ")

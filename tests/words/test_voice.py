@@ -33,7 +33,7 @@ STUMBLING = re.compile(
 
 
 def texts(tree: ast.AST) -> Iterator[str]:
-    """Every text in the code with a space in it, but for docstrings; NUL where an f-string has a value."""
+    """Yield every text in the code with a space in it, except docstrings; NUL where an f-string has a value."""
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     pieces = {
         id(each)

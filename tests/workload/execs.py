@@ -1,4 +1,4 @@
-"""What the tests of `exec` share: the command as a process before a program, its projection, its threads."""
+"""The common parts of the tests of `exec`: the command as a process before a program, its projection, its threads."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
 def told(cpus: CPUSet, leaving: CPUSet = CPUSet()) -> Projection:  # noqa: B008  # it does not change
-    """What a workload with these CPUs is told."""
+    """Return the projection of a workload with these CPUs."""
     return Projection(
         container=CONTAINER,
         name="web",
@@ -62,31 +62,31 @@ class Told:
         self.directory = root / "by-id" / CONTAINER[:12]
 
     def tell(self, cpus: CPUSet, leaving: CPUSet = CPUSet()) -> int:  # noqa: B008
-        """Write it; the generation."""
+        """Write it; return the generation."""
         self._projections.write(CONTAINER, (), told(cpus, leaving))
         return self.generation()
 
     def tell_again(self, cpus: CPUSet, leaving: CPUSet) -> int:
-        """Write the same with the next generation, as a daemon that was started again does; the generation."""
+        """Write the same with the next generation, as a restarted daemon does; return the generation."""
         said = told(cpus, leaving)
         self._projections.write(CONTAINER, (), msgspec.structs.replace(said, reason="it was told before"))
         return self.generation()
 
     def generation(self) -> int:
-        """The one that was written last."""
+        """The generation that was written last."""
         return read(self.directory).generation
 
     def remove(self) -> None:
-        """The container's directory goes."""
+        """Remove the container's directory."""
         self._projections.remove(CONTAINER)
 
     def acknowledged(self) -> str:
-        """What the workload has written; empty for nothing."""
+        """Return what the workload has written; empty for nothing."""
         file = self.directory / "ack"
         return file.read_text() if file.exists() else ""
 
     def await_acknowledgement(self, generation: int) -> None:
-        """Wait until the workload acknowledges this."""
+        """Wait until the workload acknowledges this generation."""
         eventually(lambda: self.acknowledged() == f"{generation}\n", f"generation {generation} acknowledged")
 
 
@@ -94,7 +94,7 @@ class Told:
 def executing(
     *words: str | Path, options: tuple[str | Path, ...] = (), stdin: int | None = subprocess.DEVNULL
 ) -> Iterator[subprocess.Popen[str]]:
-    """The command before a program, with its stdout and stderr; all of it is killed at the end."""
+    """Run the command before a program, with its stdout and stderr; all of it is killed at the end."""
     pipe = subprocess.PIPE
     command = [sys.executable, "-W", "error", "-c", PROGRAM, "exec", *map(str, options), "--", *map(str, words)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -116,25 +116,25 @@ def executing(
 
 
 def _as_typed() -> None:
-    # Whoever runs the tests in the background ignores Ctrl-C, and a child would inherit that.
+    # Tests that run in the background ignore Ctrl-C, and a child would inherit that.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def line(process: subprocess.Popen[str]) -> str:
-    """The next line on stdout, waited for."""
+    """Return the next line on stdout, waited for."""
     assert process.stdout
     return process.stdout.readline().rstrip("\n")
 
 
 def complaint(process: subprocess.Popen[str]) -> str:
-    """The next line on stderr, waited for."""
+    """Return the next line on stderr, waited for."""
     assert process.stderr
     return process.stderr.readline().rstrip("\n")
 
 
 def eventually(is_so: Callable[[], object], what: str) -> None:
-    """Wait until it is so, with a deadline."""
+    """Wait until the condition holds, with a deadline."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not is_so():
         assert time.monotonic() < deadline, f"{what}: not within {PATIENCE_SECONDS:g} s"
@@ -142,7 +142,7 @@ def eventually(is_so: Callable[[], object], what: str) -> None:
 
 
 def await_program(process: subprocess.Popen[str], name: str) -> None:
-    """Wait until the program runs. Any child is no sign: pyinotify has ctypes look for libc by a program."""
+    """Wait until the program runs. A child alone is no proof: pyinotify makes ctypes run a program to find libc."""
 
     def is_there() -> bool:
         return any(name in _name(below) for below in descendants(process.pid))
@@ -158,7 +158,7 @@ def _name(process: int) -> str:
 
 
 def descendants(root: int) -> Iterator[int]:
-    """The processes below a process."""
+    """Yield the processes below a process."""
     for thread in threads(root):
         try:
             children = Path(f"/proc/{root}/task/{thread}/children").read_text().split()
@@ -170,7 +170,7 @@ def descendants(root: int) -> Iterator[int]:
 
 
 def threads(process: int) -> list[int]:
-    """The threads of one process; none if it is gone."""
+    """Return the threads of one process; none if it is gone."""
     try:
         return [int(name) for name in os.listdir(f"/proc/{process}/task")]
     except OSError:
@@ -178,7 +178,7 @@ def threads(process: int) -> list[int]:
 
 
 def affinities(root: int) -> list[CPUSet]:
-    """The CPUs of each thread below a process."""
+    """Return the CPUs of each thread below a process."""
     found = []
     for process in descendants(root):
         for thread in threads(process):
@@ -190,5 +190,5 @@ def affinities(root: int) -> list[CPUSet]:
 
 
 def all_on(root: int, cpus: CPUSet) -> bool:
-    """Whether there are threads below a process, and each may use exactly these."""
+    """Return whether there are threads below a process, and each may use exactly these."""
     return set(affinities(root)) == {cpus}

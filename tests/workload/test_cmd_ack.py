@@ -46,7 +46,7 @@ def test_without_anything_leaving_there_is_nothing_to_do(projection: Told, capsy
 
 
 def test_an_earlier_generation_is_acknowledged_as_that(projection: Told, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever has followed only what was told before says so, and hears that there is more."""
+    """A workload that has followed only an earlier generation acknowledges that, and reads that there is more."""
     asked = projection.tell(CPUSet.parse("0-3"), leaving=CPUSet.parse("3"))
     projection.tell(CPUSet.parse("0-3"), leaving=CPUSet.parse("2-3"))
     assert run("--dir", projection.directory, asked) == 0
@@ -55,7 +55,7 @@ def test_an_earlier_generation_is_acknowledged_as_that(projection: Told, capsys:
 
 
 def test_a_generation_that_there_is_not_yet_is_an_error(projection: Told) -> None:
-    """Nobody can have followed it."""
+    """It cannot have been followed."""
     projection.tell(CPUSet.parse("0-3"), leaving=CPUSet.parse("3"))
     with pytest.raises(ProjectionError, match="is at generation 1: 2 cannot be acknowledged yet"):
         run("--dir", projection.directory, 2)

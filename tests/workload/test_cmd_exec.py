@@ -97,7 +97,7 @@ def test_all_threads_leave_then_it_is_acknowledged_and_they_come_back(projection
 
 @needs_two_cpus
 def test_it_starts_off_what_is_leaving_already(projection: Told) -> None:
-    """And counts only what stays."""
+    """And counts only the staying CPUs."""
     asked = projection.tell(EVERY, leaving=LAST)
     count = "echo $RAYON_NUM_THREADS; exec sleep 1000"
     with executing("sh", "-c", count, options=("--dir", projection.directory)) as process:
@@ -108,7 +108,7 @@ def test_it_starts_off_what_is_leaving_already(projection: Told) -> None:
 
 @needs_two_cpus
 def test_a_thread_that_the_program_bound_stays_and_holds_the_acknowledgement_back(projection: Told) -> None:
-    """It is told about; when it has left by itself, that is acknowledged."""
+    """It is reported; when it has left by itself, the take is acknowledged."""
     projection.tell(EVERY)
     program = BOUND.format(cpu=LAST, other=FIRST)
     with executing(sys.executable, "-c", program, options=("--verbose", "--dir", projection.directory)) as process:
@@ -127,7 +127,7 @@ def test_a_thread_that_the_program_bound_stays_and_holds_the_acknowledgement_bac
 
 @needs_two_cpus
 def test_a_bound_thread_stays_bound_when_cpus_go_and_come(projection: Told) -> None:
-    """Even where the CPUs that it chose were for a while all that there were."""
+    """Even if for a while only its chosen CPUs were available."""
     projection.tell(EVERY)
     program = BOUND.format(cpu=FIRST, other=LAST)
     with executing(sys.executable, "-c", program, options=("--verbose", "--dir", projection.directory)) as process:
@@ -162,7 +162,7 @@ def test_a_thread_that_the_program_lets_go_again_follows_again(projection: Told)
 
 @needs_two_cpus
 def test_no_thread_is_left_behind_however_fast_they_are_made(projection: Told) -> None:
-    """Once it is acknowledged, none that is born later inherits a CPU that was left."""
+    """After the acknowledgement, no new thread inherits a vacated CPU."""
     projection.tell(EVERY)
     with executing(sys.executable, "-c", RESTLESS, options=("--dir", projection.directory)) as process:
         assert line(process) == "ready"
@@ -178,8 +178,9 @@ def test_no_thread_is_left_behind_however_fast_they_are_made(projection: Told) -
 @needs_two_cpus
 @pytest.mark.parametrize("seed", range(3))
 def test_after_any_history_all_are_where_they_should_be(seed: int, projection: Told) -> None:
-    """A program that makes threads all the time, and CPUs that come, are announced to go, stay after all, and go: each
-    announcement is acknowledged, and then and at the end nobody is anywhere else."""
+    """A program makes threads all the time, and CPUs come, are announced as leaving, stay after all, and go: each
+    announcement is acknowledged, and then and at the end no thread is anywhere else.
+    """
     chance = random.Random(seed)
 
     def some(of: CPUSet) -> CPUSet:
@@ -201,7 +202,9 @@ def test_after_any_history_all_are_where_they_should_be(seed: int, projection: T
 
 @contextmanager
 def cpuset_of_its_own(pid: int) -> Iterator[Path]:
-    """A cpuset with this process in it; the file to write. Skips where none can be made (version 1, as root)."""
+    """Make a cpuset with this process in it; yield the file to write. Skips where none can be made (version 1, as
+    root).
+    """
     above = Path("/sys/fs/cgroup/cpuset")
     try:
         made = above / f"cpuset-sidecar-test-{pid}"
@@ -218,7 +221,7 @@ def cpuset_of_its_own(pid: int) -> Iterator[Path]:
 
 
 def is_removed(made: Path) -> bool:
-    """Whether the cpuset could be removed, after its last tasks have left."""
+    """Return whether the cpuset could be removed, after its last tasks have left."""
     for left in (made / "tasks").read_text().split():
         with suppress(ProcessLookupError):
             (made.parent / "tasks").write_text(left)
@@ -231,8 +234,9 @@ def is_removed(made: Path) -> bool:
 @needs_two_cpus
 @needs_root
 def test_what_the_kernel_squeezed_is_widened_again(projection: Told) -> None:
-    """A cpuset that shrinks without notice and grows again: a kernel remembers what was asked for, or forgets it; the
-    threads follow in both cases."""
+    """A cpuset that shrinks without notice and grows again: a kernel remembers the requested affinity, or forgets it;
+    the threads follow in both cases.
+    """
     wait = "read _; " + f"exec {sys.executable} -c '{FAMILY}'"
     projection.tell(EVERY)
     with executing("sh", "-c", wait, options=("--dir", projection.directory), stdin=subprocess.PIPE) as process:
@@ -251,7 +255,7 @@ def test_what_the_kernel_squeezed_is_widened_again(projection: Told) -> None:
                 cpus.write_text(str(EVERY))
                 projection.tell(EVERY)
                 eventually(lambda: all_on(process.pid, EVERY), "back on all")
-                # And so that they follow to the next one, too.
+                # And they follow to the next one, too.
                 asked = projection.tell(EVERY, leaving=LAST)
                 projection.await_acknowledgement(asked)
                 assert all_on(process.pid, REST)
@@ -264,7 +268,7 @@ def test_what_the_kernel_squeezed_is_widened_again(projection: Told) -> None:
 @needs_two_cpus
 @needs_root
 def test_a_projection_that_is_ahead_of_the_kernel_is_made_good_later(projection: Told) -> None:
-    """CPUs outside the cpuset are not asked for in vain for ever, and nothing dies of it."""
+    """CPUs outside the cpuset are not requested in vain indefinitely, and nothing fails because of them."""
     projection.tell(REST)
     with executing("sleep", "1000", options=("--dir", projection.directory)) as process:
         await_program(process, "sleep")
@@ -284,7 +288,7 @@ def test_a_projection_that_is_ahead_of_the_kernel_is_made_good_later(projection:
 
 @needs_two_cpus
 def test_without_a_projection_the_program_runs_and_is_told_of_once(projection: Told) -> None:
-    """And follows from when there is one."""
+    """And it follows once there is one."""
     with executing("sleep", "1000", options=("--wait", "0", "--dir", projection.directory)) as process:
         assert "starting the program anyway, and watching" in complaint(process)
         await_program(process, "sleep")
@@ -341,7 +345,7 @@ def test_an_acknowledgement_that_cannot_be_written_is_told_of_once(projection: T
 
 
 def test_what_is_set_already_stays_and_more_may_be_named() -> None:
-    """Even what is set to nothing, by which a Go program of 1.25 or later goes on counting by itself."""
+    """Even an empty variable, with which a Go program of 1.25 or later goes on counting by itself."""
     made = environment_for(3, {"OMP_NUM_THREADS": "8", "GOMAXPROCS": "", "HOME": "/"}, ["WORKERS"])
     assert made == {
         **dict.fromkeys(THREADS, "3"),
@@ -354,7 +358,7 @@ def test_what_is_set_already_stays_and_more_may_be_named() -> None:
 
 
 def test_it_runs_in_an_environment_with_the_base_install_alone() -> None:
-    """By the command's own entry."""
+    """Through the command's own entry point."""
     program = (
         "import sys\n"
         "for name in ('trio', 'aiodocker', 'aiohttp', 'rich'): sys.modules[name] = None\n"

@@ -44,10 +44,10 @@ def projections(tmp_path: Path) -> Projections:
 
 @contextmanager
 def watching(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
-    """The command as a process, killed at the end if it is still there."""
+    """Run the command as a process, killed at the end if it still runs."""
     command = [sys.executable, "-W", "error", "-c", PROGRAM, "watch", *map(str, arguments)]
     pipe = subprocess.PIPE
-    # Whoever runs the tests in the background ignores Ctrl-C, and a child would inherit that.
+    # Tests that run in the background ignore Ctrl-C, and a child would inherit that.
     hear = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=hear) as process:
         try:
@@ -57,13 +57,13 @@ def watching(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def line(process: subprocess.Popen[str]) -> str:
-    """The next line, waited for."""
+    """Return the next line, waited for."""
     assert process.stdout
     return process.stdout.readline().rstrip("\n")
 
 
 def complaint(process: subprocess.Popen[str]) -> str:
-    """The next line on stderr, waited for."""
+    """Return the next line on stderr, waited for."""
     assert process.stderr
     return process.stderr.readline().rstrip("\n")
 
@@ -162,7 +162,7 @@ def test_the_parser_hands_over_what_it_read(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_it_ends_once_the_workload_is_settled(tmp_path: Path, projections: Projections) -> None:
-    """The gate of an entrypoint: nothing is done before its CPUs are its own."""
+    """The gate of an entrypoint: no work begins before its CPUs are exclusive."""
     projections.write(A, (), told("2-3", settled=False))
     with watching(tmp_path / "by-id" / A[:12], "--until", "settled") as process:
         assert "not settled" in line(process)
@@ -184,7 +184,7 @@ def test_it_ends_once_cpus_are_granted_though_nothing_runs_yet(tmp_path: Path, p
 def test_what_does_not_come_in_time_is_a_failure_with_the_reason(
     tmp_path: Path, projections: Projections, until: str
 ) -> None:
-    """For people who wonder why their service does not start."""
+    """It tells users why their service does not start."""
     projections.write(A, (), Projection(container=A, sharing=Sharing.SHARED, reason="in the shared pool: 0 free"))
     with watching(tmp_path / "by-id" / A[:12], "--until", until, "--timeout", "0.2") as process:
         assert process.wait(20) == 1

@@ -67,7 +67,7 @@ def test_the_exit_code_is_the_programs(code: int) -> None:
 
 @pytest.mark.parametrize("name", ["TERM", "KILL", "INT", "USR1", "SEGV", "RTMIN"])
 def test_a_program_that_dies_of_a_signal_makes_us_die_of_it(name: str) -> None:
-    """So that whoever waits sees the same as without us."""
+    """So that a waiting parent sees the same as without us."""
     number = signal.Signals[f"SIG{name}"]
     program = f"import os, resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); os.kill(os.getpid(), {number})"
     assert run(sys.executable, "-c", "import signal; signal.signal(2, signal.SIG_DFL);" + program).returncode == -number
@@ -156,9 +156,9 @@ def test_a_program_that_ignores_sigterm_goes_on_and_so_do_we() -> None:
 
 
 def test_a_program_starts_with_no_signal_blocked_or_ignored() -> None:
-    """What we block, and what Python ignores, is our affair; what was ignored before us (nohup) stays so."""
+    """What we block, and what Python ignores, is not inherited; what was ignored before us (nohup) stays so."""
     done = run("grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status")
-    # glibc's posix_spawn leaves the two signals that it uses itself, 32 and 33, ignored.
+    # glibc's posix_spawn leaves its own two signals, 32 and 33, ignored.
     glibcs = 0b11 << 31
     ours = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
     before = sum(1 << (number - 1) for number in ours if signal.getsignal(number) is signal.SIG_IGN)
@@ -166,7 +166,7 @@ def test_a_program_starts_with_no_signal_blocked_or_ignored() -> None:
 
 
 def test_a_signal_while_it_waits_for_the_projection_ends_it(tmp_path: Path) -> None:
-    """There is no program yet to leave that to."""
+    """There is no program yet to decide that."""
     with executing("echo", "started", options=("--wait", "1000", "--dir", tmp_path / "none")) as process:
         eventually(lambda: blocks(process.pid, signal.SIGTERM), "waiting")
         process.terminate()
@@ -182,7 +182,7 @@ def blocks(process: int, number: int) -> bool:
 
 
 def test_a_change_is_signalled_to_a_program_that_handles_it(tmp_path: Path) -> None:
-    """Once for each change of the CPUs that it may use; what only says more about them is none."""
+    """Once for each change of the CPUs that it may use; other changes of the projection do not count."""
     if len(EVERY) < 2:
         pytest.skip("needs two CPUs, to take one away")
     program = COUNTING.replace("heard.append(1)", "print('changed', flush=True)")
@@ -221,7 +221,7 @@ def test_a_program_that_does_not_handle_the_signal_is_spared(tmp_path: Path) -> 
 
 
 def test_orphans_are_adopted_and_reaped() -> None:
-    """None stays a zombie below us, though their parents have not waited for them."""
+    """None stays a zombie below us, although their parents have not waited for them."""
     script = "for i in 1 2 3 4 5; do (sh -c 'echo $$' &) ; done; echo done; exec sleep 1000"
     with executing("sh", "-c", script, options=AT_ONCE) as process:
         orphans = {line(process) for _ in range(6)} - {"done"}
@@ -231,7 +231,7 @@ def test_orphans_are_adopted_and_reaped() -> None:
 
 
 def test_orphans_that_live_are_ours() -> None:
-    """They are moved like all others, so they must not get lost to init."""
+    """They are moved like all others, so init must not adopt them."""
     with executing("sh", "-c", "(sleep 1000 & echo $!); exec sleep 1000", options=AT_ONCE) as process:
         orphan = int(line(process))
         eventually(lambda: parent_of(orphan) == process.pid, "adopted")
@@ -246,7 +246,7 @@ UNSHARED = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 
 @needs_root
 def test_as_the_first_process_it_returns_128_and_the_signal() -> None:
-    """It cannot be ended by one itself."""
+    """A signal cannot end PID 1 itself."""
     assert run("sh", "-c", "kill -TERM $$", under=UNSHARED).returncode == 128 + signal.SIGTERM
     assert run("sh", "-c", "exit 9", under=UNSHARED).returncode == 9
 
@@ -293,16 +293,16 @@ class Terminal:
             self.text += os.read(self.screen, 4096).decode()
 
     def type(self, text: str) -> None:
-        """As from the keyboard."""
+        """Type this on the keyboard."""
         os.write(self.screen, text.encode())
 
     def end(self) -> int:
-        """Wait for its end; the wait status."""
+        """Wait for its end; return the wait status."""
         return os.waitpid(self.pid, 0)[1]
 
 
 def test_a_ctrl_c_reaches_the_program_once_and_the_terminal_is_its_own() -> None:
-    """It comes from the terminal, and not from us besides."""
+    """It comes from the terminal, and not also from us."""
     script = """
 import signal, sys
 count = [0]
@@ -325,7 +325,7 @@ print(f"{text} {count[0]} interrupts", flush=True)
 
 
 def test_a_ctrl_z_stops_both_and_both_go_on() -> None:
-    """Whoever waits for us, a shell, sees us stopped."""
+    """A shell that waits for us sees us stopped."""
     terminal = Terminal("sh", "-c", "echo ready; read text; echo got $text")
     try:
         terminal.until("ready")

@@ -1,1 +1,1 @@
-"""What changing CPUs are worth: a bursty server beside a batch job, under every policy, on the same load."""
+"""The value of changing CPUs: a bursty server next to a batch job, under every policy, with the same load."""

@@ -22,7 +22,7 @@ WATCHED: Final = 1
 
 
 def main() -> int:
-    """Run it all; say what there is to say on stdout."""
+    """Run the whole study; print the results on stdout."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.benefit", description=__doc__)
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"loads for each case ({SEEDS})")
     parser.add_argument("--out", type=Path, default=PICTURES, help="where the figures go (docs/pictures)")
@@ -33,7 +33,7 @@ def main() -> int:
 
         print("\n".join(measure()))
         return 0
-    # Only whoever draws needs the library that draws.
+    # Only drawing needs the drawing library.
     from tests.bench.benefit.figure import boxes, timeline, write
 
     began = time.monotonic()

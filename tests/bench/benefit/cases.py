@@ -1,4 +1,4 @@
-"""The policies that are compared: how the host is configured, what the two parties ask for, and whether they follow."""
+"""The policies compared: how the host is configured, what the two parties ask for, and whether they follow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ BATCH: Final = "batch"
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the policies. Without labels everybody shares all CPUs, and the server has `ratio` times the shares."""
+    """One of the policies. Without labels all containers share all CPUs, and the server has `ratio` times the
+    shares.
+    """
 
     name: str
     says: str
@@ -40,11 +42,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shares(self) -> bool:
-        """Whether everybody shares all CPUs."""
+        """Whether all containers share all CPUs."""
         return self.policy is PolicyName.NONE
 
     def config(self) -> Config:
-        """The daemon's configuration; what is not given is as by default."""
+        """Return the daemon's configuration; missing keys have their defaults."""
         config = Config(policy=self.policy, reserved=RESERVED, shared_min=SHARED_MIN)
         return replace(config, load_period_seconds=0.5, load_low=0.4, load_high=0.65) if self.is_quick else config
 

@@ -1,7 +1,7 @@
-"""What sharing a CPU costs here: `python -m tests.bench.benefit.costs`; where the prices of the model come from.
+"""The cost of sharing a CPU here: `python -m tests.bench.benefit.costs`; the source of the model's prices.
 
 As root on a host with the `cpu` controller of cgroup v1, and two CPUs. The parties are cgroups, as containers are,
-below one with so many shares that whatever else runs here hardly counts. CPU 1 is measured; CPU 0 is elsewhere.
+below one with so many shares that other programs hardly count. CPU 1 is measured; CPU 0 is for all else.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class Costs:
         self._groups = groups
 
     def shares(self, measured: int) -> None:
-        """How much the measured party counts beside the neighbour's 1024."""
+        """Set the weight of the measured party against the neighbour's 1024."""
         (self._groups / "measured" / "cpu.shares").write_text(str(measured))
 
     def run(self, *words: object) -> list[float]:
-        """What one run of the measured party printed, sorted."""
+        """Return the sorted output of one run of the measured party."""
         found = subprocess.run(self._in("measured", words), check=True, capture_output=True, text=True)
         return sorted(float(line) for line in found.stdout.split())
 
     @contextmanager
     def beside(self, *words: object) -> Iterator[None]:
-        """While a neighbour runs."""
+        """Run a neighbour for the length of the block."""
         neighbour = subprocess.Popen(self._in("neighbour", words))
         try:
             yield
@@ -59,7 +59,7 @@ class Costs:
 
 @contextmanager
 def opened() -> Iterator[Costs]:
-    """Compiled, and with cgroups that are removed again."""
+    """Compile the program and make cgroups, which are removed again."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         program = Path(folder) / "costs"
         compiling = ["gcc", "-O2", "-pthread", "-Wall", "-Wextra", "-Werror", "-o", str(program), str(HERE / "costs.c")]
@@ -73,7 +73,7 @@ def opened() -> Iterator[Costs]:
 
 
 def at(values: list[float], share: float) -> float:
-    """The value below which that share of the sorted values lies."""
+    """Return the value below which that share of the sorted values lies."""
     return values[min(len(values) - 1, int(share * len(values)))]
 
 

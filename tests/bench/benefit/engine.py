@@ -1,8 +1,8 @@
-"""What two CPUs allow, on a real engine: a small server alone, beside a batch job, and with a CPU of its own.
+"""What two CPUs allow, on a real engine: a small server alone, next to a batch job, and with an exclusive CPU.
 
 On a Docker Engine of its own (as root). With two CPUs and one left for the others, one can be exclusive, so no elastic
-container can grow: there is `none` and `static` here, and no `dynamic`. The containers' cgroup has as many shares as
-there can be, so that whatever else runs on the machine counts little; and the runs are short, for its sake.
+container can grow: this compares `none` and `static`, without `dynamic`. The containers' cgroup has the maximum of
+shares, so that other programs count little; and the runs are short, for their sake.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SETTINGS: Final = (
 
 
 class Bench:
-    """A private engine, and a daemon beside it while somebody is to be exclusive."""
+    """A private engine, and a daemon next to it while a container is exclusive."""
 
     def __init__(self, engine: PrivateEngine, scratch: Path) -> None:
         self.api = engine.api
@@ -65,7 +65,7 @@ class Bench:
         self._socket = engine.socket_path
 
     def play(self, setting: Setting, number: int) -> tuple[list[float], float]:
-        """One run: the milliseconds that each request took, and what the batch job did in million hops a second."""
+        """Play one run; return the milliseconds of each request, and the batch job's million hops per second."""
         with ExitStack() as stack:
             if setting.labels:
                 stack.enter_context(self._sidecar(number))
@@ -107,7 +107,7 @@ class Bench:
 
 
 def unframed(raw: bytes) -> str:
-    """What a container printed: its log without the engine's heads of eight bytes."""
+    """Return what a container printed: its log without the engine's eight-byte heads."""
     found = b""
     while raw:
         size = int.from_bytes(raw[4:8], "big")
@@ -129,7 +129,7 @@ def _parent() -> Iterator[None]:
 
 
 def measure() -> Iterator[str]:
-    """The lines of the table; all rounds of a setting together, the settings taking turns."""
+    """Yield the lines of the table; all rounds of a setting together, the settings taking turns."""
     count = len(os.sched_getaffinity(0))
     if count != 2:
         yield f"This machine has {count} CPUs: these figures are about two."

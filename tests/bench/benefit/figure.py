@@ -56,7 +56,7 @@ TITLES: Final = {
 
 
 def boxes(outcomes: Sequence[Outcome], cases: Sequence[Case] = CASES) -> Figure:
-    """A row of panels for each shape of load, a box for each case."""
+    """Draw a row of panels for each shape of load, with a box for each case."""
     with mpl.rc_context(SETTINGS):
         figure = Figure(figsize=(10.5, 7.2), layout="constrained")
         grid = figure.subplots(len(Shape), len(PANELS), sharey=True, sharex="col", squeeze=False)
@@ -106,7 +106,7 @@ def _draw(axes: Any, found: list[list[float]], cases: Sequence[Case]) -> None:
 
 
 def timeline(moments: Sequence[Moment]) -> Figure:
-    """One run: what was asked for and what each had; below it the requests in line."""
+    """Draw one run: what was asked for and what each container had; below it the requests in line."""
     with mpl.rc_context(SETTINGS):
         figure = Figure(figsize=(10.5, 4.6), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
@@ -136,7 +136,7 @@ def write(figure: Figure, path: Path) -> None:
 
 
 def _night() -> str:
-    """What is drawn in a light colour is shown in its dark one; a viewer that knows no such rules shows the light."""
+    """Show light colours as their dark ones; a viewer without such rules shows the light ones."""
     rules = [
         f'[style*="{what}: {light}"]{{{what}:{dark}!important}}'
         for light, dark in (PAPER, INK, FAINT)

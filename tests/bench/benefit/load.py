@@ -1,4 +1,4 @@
-"""What arrives: requests for the server, and when the plain neighbours are busy. The same seed, the same load.
+"""The load: requests for the server, and when the plain neighbours are busy. The same seed gives the same load.
 
 Two shapes of one load. `bursts`: calm and burst alternate at once, and each lasts a random time. `waves`: the rate
 rises and falls like a day that takes a minute and a half. Both lie between `CALM` and `BURST` CPUs of work a second, of
@@ -45,7 +45,9 @@ class Shape(enum.StrEnum):
 
 
 class Requests(NamedTuple):
-    """When each arrives, in seconds; its CPU time in seconds; and its luck (0 to 1), whether somebody is in its way."""
+    """When each arrives, in seconds; its CPU time in seconds; and its luck (0 to 1), which decides whether it has to
+    wait for a CPU.
+    """
 
     at: array[float]
     work: array[float]
@@ -53,14 +55,14 @@ class Requests(NamedTuple):
 
 
 class Busy(NamedTuple):
-    """From which time on how many neighbours are busy."""
+    """How many neighbours are busy since which time."""
 
     at: array[float]
     busy: array[int]
 
 
 def requests(shape: Shape, seed: int, seconds: float) -> Requests:
-    """All requests from 0 until `seconds`."""
+    """Return all requests from 0 until `seconds`."""
     chance = random.Random(f"requests {shape} {seed}")
     at = _bursts(chance, seconds) if shape is Shape.BURSTS else _waves(chance, seconds)
     middle = math.log(REQUEST) - SPREAD**2 / 2
@@ -69,7 +71,7 @@ def requests(shape: Shape, seed: int, seconds: float) -> Requests:
 
 
 def poisson(chance: random.Random, began: float, ended: float, rate: float) -> array[float]:
-    """Arrivals that know nothing of each other, `rate` a second."""
+    """Return independent arrivals, `rate` per second."""
     at, now = array("d"), began + chance.expovariate(rate)
     while now < ended:
         at.append(now)
@@ -100,7 +102,7 @@ def _waves(chance: random.Random, seconds: float) -> array[float]:
 
 
 def neighbours(seed: int, seconds: float) -> Busy:
-    """How many neighbours are busy from 0 until `seconds`."""
+    """Return how many neighbours are busy from 0 until `seconds`."""
     chance = random.Random(f"neighbours {seed}")
     changes: list[tuple[float, int]] = []
     count = 0

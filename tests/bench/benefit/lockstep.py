@@ -1,11 +1,11 @@
 """One run: a simulated host with the daemon's own decisions, and the model of its load, in lockstep.
 
-1. The host goes to the end of a short stretch, and says which CPUs each party may use.
+1. The host goes to the end of a short stretch, and returns the CPUs that each party may use.
 2. The load goes there, with these CPUs.
-3. The host is told how many CPUs the parties kept busy, which is what a later measurement will read.
+3. The host gets the number of CPUs that the parties kept busy, for a later measurement to read.
 
-What is measured begins `WARM_UP` seconds after the load does: then the daemon knows the load. Requests that arrived
-before, or that were never told, count for nothing; those that arrived are all waited for.
+The measurement begins `WARM_UP` seconds after the load does: then the daemon knows the load. Requests that arrived
+earlier do not count; all later ones are waited for.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MOVES_IN: Final = {SERVER: 0.1, BATCH: 0.1}
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run gave. Times in seconds, amounts in CPUs; `given_back` has one time for each take that ended."""
+    """The result of one run. Times in seconds, amounts in CPUs; `given_back` has one time for each take that ended."""
 
     case: str
     shape: Shape
@@ -59,7 +59,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def play(case: Case, shape: Shape, seed: int, seconds: float) -> Outcome:
-    """One case under the load of one seed, measured for so many seconds after the warm-up."""
+    """Play one case under the load of one seed, measured for this many seconds after the warm-up."""
     until = WARM_UP + seconds
     run = Run(case, requests(shape, seed, until), neighbours(seed, until), until)
     run.go()
@@ -67,7 +67,7 @@ def play(case: Case, shape: Shape, seed: int, seconds: float) -> Outcome:
 
 
 class Run:
-    """One host and its load, from the start of everybody to the last answer."""
+    """One host and its load, from the start of all containers to the last answer."""
 
     def __init__(self, case: Case, load: Requests, noise: Busy, until: float) -> None:
         self.case = case
@@ -87,7 +87,7 @@ class Run:
         self.sums = {"seconds": 0.0, "done": 0.0, SERVER: 0.0, BATCH: 0.0, "wanted": 0.0, "got": 0.0}
 
     def go(self) -> None:
-        """Until the last request is answered."""
+        """Run until the last request is answered."""
         stretches = 0
         while self.server.now < self.until or not self.server.is_done:
             stretches += 1
@@ -97,7 +97,7 @@ class Run:
             self.stretch(now)
 
     def stretch(self, now: float) -> None:
-        """Let everything happen up to `now`, in seconds of the load."""
+        """Simulate everything up to `now`, in seconds of the load."""
         # 1. The host.
         self.host.advance(LEAD + now)
         busy_neighbours = self.noise.busy[bisect_right(self.noise.at, self.server.now) - 1]
@@ -105,7 +105,7 @@ class Run:
         before = self.server.busy
         batch = (self._sharing if self.case.shares else self._apart)(now, busy_neighbours)
         mean = (self.server.busy - before) / STRETCH
-        # 3. What a measurement will read.
+        # 3. The use that a measurement will read.
         if not self.case.shares:
             self.host.set_demand(SERVER, mean)
         if WARM_UP < now <= self.until:
@@ -135,7 +135,7 @@ class Run:
         sums["got"] += min(busy_neighbours, pool) * STRETCH
 
     def outcome(self, shape: Shape, seed: int) -> Outcome:
-        """What it gave."""
+        """Return the result."""
         if self.host.broken:
             raise RuntimeError(f"{self.case.name}: laws are broken: {self.host.broken}")
         took = sorted(seconds for arrived, seconds in self.server.responses if arrived >= WARM_UP)
@@ -159,13 +159,13 @@ class Run:
 
 
 def percentile(ordered: list[float], share: float) -> float:
-    """The value below which that share of the sorted values lies."""
+    """Return the value below which that share of the sorted values lies."""
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def given_back(frames: Iterable[Frame]) -> Iterator[float]:
-    """How long each take lasted, from its decision until its CPUs were left: CPUs that began and ended together are
-    one.
+    """Yield how long each take lasted, from its decision until its CPUs were vacated: CPUs that began and ended
+    together are one take.
     """
     began: dict[tuple[str, int], float] = {}
     for frame in frames:

@@ -1,13 +1,13 @@
-"""Server: requests that wait in one line for worker threads, which share what speed the CPUs give them.
+"""Server: requests that wait in one line for worker threads, which share the speed that the CPUs give them.
 
 Between two events every busy thread runs at one speed, so it is enough to count *virtual* time, which passes at that
 speed: a request ends when as much of it has passed as the request needs.
 
 1. The next event is an arrival, or the end of the request with the least virtual end, or the end of this stretch.
 2. Until then, virtual time passes at the speed of as many busy threads as there are.
-3. Who arrives takes an idle thread, which must be woken, or waits in line. A thread that is done takes the first
-   in line, without sleeping.
-4. With fewer threads than before, nobody is interrupted: nothing new is begun until enough have ended.
+3. An arriving request takes an idle thread, which must be woken, or waits in line. A thread that is done takes the
+   first in line, without sleeping.
+4. With fewer threads than before, no request is interrupted: none begins until enough have ended.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ class Server:
 
     @property
     def active(self) -> int:
-        """How many threads are busy."""
+        """Return how many threads are busy."""
         return len(self._running)
 
     @property
     def waiting(self) -> int:
-        """How many requests are in line."""
+        """Return how many requests are in line."""
         return len(self._line)
 
     @property
     def is_done(self) -> bool:
-        """Whether all requests that will ever come are answered."""
+        """Return whether all requests that will ever come are answered."""
         return self._next == len(self._requests.at) and not self._running and not self._line
 
     def advance(self, until: float, threads: int, speeds: Sequence[float], late: Sequence[float] = (0.0,)) -> None:

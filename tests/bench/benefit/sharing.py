@@ -1,10 +1,10 @@
-"""What CPUs give to those who share them: the speed of the server's threads, and of the batch job.
+"""The speed that CPUs give to the parties that share them: the server's threads, and the batch job.
 
 Alone on its CPUs (an exclusive grant):
 
-1. n threads on k CPUs run at full speed while n <= k, and at k/n otherwise, less what switching between them costs.
+1. n threads on k CPUs run at full speed while n <= k, and at k/n otherwise, less the cost of switching between them.
 
-Where everybody shares all CPUs, as the kernel's group scheduling does it when threads lie evenly:
+Where all parties share all CPUs, as in the kernel's group scheduling with evenly spread threads:
 
 2. A neighbour with one thread keeps one CPU: all of its shares count there, and those of the large parties are spread
    over many. So the server and the batch job share the other P.
@@ -12,8 +12,8 @@ Where everybody shares all CPUs, as the kernel's group scheduling does it when t
    counts with its shares divided by its CPUs: the server with r/n, the batch job with 1/P. So a thread of the server
    gets rP / (rP + n) of its CPU, and the batch job the rest.
 4. While the batch job is in its serial part, the server's threads are alone.
-5. Who finds somebody else's things in the cache takes longer for the same work, by a price.
-6. A thread that is woken beside somebody waits for the end of a slice, by a list of waits.
+5. A thread that finds another's data in the cache takes longer for the same work, by a price.
+6. A thread that is woken next to another one waits for the end of a slice, by a list of waits.
 
 The prices are those that `costs` measured.
 """
@@ -42,31 +42,31 @@ preempt at once, and three in twenty wait for what is left of a slice of 3 ms; a
 
 
 def batch_speed(parallel: float) -> float:
-    """How much the batch job does, in CPUs, when its parallel part runs on so many."""
+    """Return the work of the batch job, in CPUs, when its parallel part runs on this many."""
     return 1 / (SERIAL + (1 - SERIAL) / parallel)
 
 
 def own_speed(threads: int, cpus: int) -> float:
-    """How much a party's threads do together on CPUs of its own."""
+    """Return the joint speed of a party's threads on CPUs of its own."""
     # 1. Turns, where there are more threads than CPUs.
     return float(threads) if threads <= cpus else cpus * SWITCHING
 
 
 @cache
 def own_speeds(cpus: int, most: int) -> tuple[float, ...]:
-    """The speed of each of n busy threads on CPUs of their own, for n from 0 to `most`."""
+    """Return the speed of each of n busy threads on CPUs of their own, for n from 0 to `most`."""
     return (1.0, *(own_speed(threads, cpus) / threads for threads in range(1, most + 1)))
 
 
 @cache
 def shared_speeds(cpus: int, neighbours: int, ratio: int, most: int) -> tuple[float, ...]:
-    """The speed of each of the server's n busy threads where all share, for n from 0 to `most`."""
+    """Return the speed of each of the server's n busy threads where all share, for n from 0 to `most`."""
     return tuple(_shared(cpus, neighbours, ratio, threads)[0] for threads in range(most + 1))
 
 
 @cache
 def shared_batch(cpus: int, neighbours: int, ratio: int, busy: int) -> float:
-    """How much the batch job does where all share, while the server has so many busy threads."""
+    """Return the work of the batch job where all share, while the server has this many busy threads."""
     return _shared(cpus, neighbours, ratio, busy)[1]
 
 

@@ -33,7 +33,9 @@ class Moment(NamedTuple):
 def study(
     seeds: int, seconds: float = SECONDS, *, cases: Sequence[Case] = CASES, processes: int | None = None
 ) -> list[Outcome]:
-    """The outcomes, case by case; the same for the same arguments, by however many processes (None: all CPUs)."""
+    """Return the outcomes, case by case; the same for the same arguments, with any number of processes (None: all
+    CPUs).
+    """
     runs = [(case, shape, seed, seconds) for case, shape, seed in product(cases, Shape, range(1, seeds + 1))]
     count = processes or len(os.sched_getaffinity(0))
     if count == 1:
@@ -47,12 +49,12 @@ def _played(run: tuple[Case, Shape, int, float]) -> Outcome:
 
 
 def chosen(outcomes: Iterable[Outcome], case: Case, shape: Shape) -> list[Outcome]:
-    """Those of one case under one shape of load."""
+    """Return the outcomes of one case under one shape of load."""
     return [each for each in outcomes if each.case == case.name and each.shape is shape]
 
 
 def history(case: Case, shape: Shape, seed: int, seconds: float = SECONDS) -> list[Moment]:
-    """One run, moment by moment."""
+    """Return one run, moment by moment."""
     until = WARM_UP + seconds
     load = requests(shape, seed, until)
     run = Run(case, load, neighbours(seed, until), until)

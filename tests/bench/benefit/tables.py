@@ -24,7 +24,7 @@ COLUMNS: tuple[tuple[str, Callable[[Outcome], float], int], ...] = (
 
 
 def tables(outcomes: Sequence[Outcome], cases: Sequence[Case]) -> Iterator[str]:
-    """The lines of one table for each shape of load, and of one for the times to give back."""
+    """Yield the lines of one table for each shape of load, and of one for the times to give back."""
     for shape in Shape:
         yield f"| {shape} | " + " | ".join(heading for heading, _, _ in COLUMNS) + " |"
         yield "| --- |" + " --- |" * len(COLUMNS)
@@ -43,7 +43,7 @@ def tables(outcomes: Sequence[Outcome], cases: Sequence[Case]) -> Iterator[str]:
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """A quarter, half and three quarters of the values lie below; of one value, itself."""
+    """Return the values below which a quarter, half and three quarters of the values lie; of one value, itself."""
     if len(values) == 1:
         return (values[0],) * 3
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")

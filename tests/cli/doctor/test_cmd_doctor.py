@@ -1,4 +1,4 @@
-"""Doctor names what will not work on this host, with its cure; and says nothing of what will."""
+"""Doctor reports what will not work on this host, with its cure, and nothing else."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ ALL = CPUSet.parse("0-3")
 
 
 def told(findings: Iterator[Finding]) -> list[tuple[str, str, str]]:
-    """Question, verdict, and what it says; every fault has a cure, and nothing else has one."""
+    """Return question, verdict and message; every fault has a cure, and nothing else has one."""
     found = list(findings)
     assert all(bool(each.cure) == (each.verdict is not Verdict.OK) for each in found)
     return [(each.question, each.verdict.value, each.says) for each in found]
 
 
 def test_an_engine_that_answers_and_one_that_does_not() -> None:
-    """Who it is, whether it can do cpusets, and what to do if not."""
+    """Its identity, whether it supports cpusets, and what to do if not."""
     assert told(check_engine(EngineReport(engine=ENGINE))) == [
         ("engine", "ok", "docker 26.1.5 answers (API 1.45, 8 CPUs)"),
         ("cpuset controller", "ok", "the engine has it (cgroup v2, driver systemd)"),
@@ -64,7 +64,7 @@ def test_an_engine_that_answers_and_one_that_does_not() -> None:
 
 
 def test_the_kernels_word_on_containers() -> None:
-    """Without it orders cannot be verified, which is a warning."""
+    """Without the kernel's view orders cannot be verified, which is a warning."""
     seen = EngineReport(views=(container("web", effective=ALL), container("log", effective=ALL)))
     blind = EngineReport(views=(container("web", effective=ALL), container("log")))
     hierarchy = Hierarchy(2, "/sys/fs/cgroup", "cpuset")
@@ -94,7 +94,7 @@ def test_machines_that_are_too_small_isolated_or_silent() -> None:
 
 
 def test_a_configuration_that_does_nothing_or_does_not_fit() -> None:
-    """None is the default, and deserves a word; a reservation must fit the machine."""
+    """None is the default, and deserves a remark; a reservation must fit the machine."""
     siblings = uniform(cores=2, threads=2)
     assert told(check_config(Config(), siblings)) == [
         ("policy", "warn", "it is none (no file): no container is changed")
@@ -119,7 +119,7 @@ def test_a_configuration_that_does_nothing_or_does_not_fit() -> None:
 
 
 def test_containers_that_are_pinned_mounted_or_labelled_wrongly() -> None:
-    """Whom the sidecar pinned itself is not pinned by hand. Of labels all that is wrong is told."""
+    """A container that the sidecar pinned is not pinned by hand. All mistakes in labels are reported."""
     ours = container("ours", cpuset="1-2", exclusive=2)
     pinned = container("pinned", cpuset="3")
     stale = container("stale", mounts=(Mount(source="/run/cpuset-sidecar/by-id/x/cpuset", target="/c"),))
@@ -146,7 +146,7 @@ DISK = "25 1 8:1 / / rw - ext4 /dev/sda1 rw"
 
 
 def test_directories_that_cannot_be_written_or_will_not_last(tmp_path: Path) -> None:
-    """Books belong on a disk, projections in memory."""
+    """The State belongs on a disk, projections in memory."""
     memory = f"{DISK}\n30 25 0:5 / {tmp_path} rw - tmpfs none rw"
     path = str(tmp_path / "made" / "later")
     assert told(check_state_dir(path, DISK, is_running=False))[0][1:] == ("ok", f"{path} can be written (ext4)")
@@ -182,7 +182,7 @@ def test_the_file_system_of_a_path_is_that_of_the_deepest_mount(path: str, kind:
 
 @pytest.mark.trio
 async def test_an_engine_is_asked_for_itself_and_its_containers() -> None:
-    """Those that vanish meanwhile are left out; one that is down is a report, not a crash."""
+    """Containers that vanish meanwhile are left out; an engine that is down is a finding, not a crash."""
     docker = SimulatedDocker(uniform(cores=4), chance=Random(1))
     id = await docker.run("web")
 

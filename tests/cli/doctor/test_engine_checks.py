@@ -1,4 +1,4 @@
-"""What doctor says of the engine's limits, and of a second engine on the host."""
+"""Doctor on the engine's limits, and on a second engine on the host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def view(id: str) -> ContainerView:
 
 
 def test_each_limit_of_the_engine_is_a_warning() -> None:
-    """With the page that says what to do; where nobody answers there is nothing to say."""
+    """With the page that says what to do; without an answer there is no finding."""
     [finding] = check_notes(EngineReport(engine=PODMAN))
     assert (finding.verdict, finding.says, "run-with-podman" in finding.cure) == (
         Verdict.WARN,
@@ -29,7 +29,7 @@ def test_each_limit_of_the_engine_is_a_warning() -> None:
 
 
 def test_a_second_engine_with_containers_is_told() -> None:
-    """It is not ours to confine; one that is empty, silent, or the same under another name says nothing."""
+    """It is not ours to confine; an engine that is empty, silent, or the same under another name is no finding."""
     ours = EngineReport(engine=DOCKER, views=(view("a"),))
     [finding] = check_others(ours, [(SYSTEM, EngineReport(engine=PODMAN, views=(view("b"), view("c"))))])
     assert finding.verdict is Verdict.WARN
@@ -43,7 +43,7 @@ def test_a_second_engine_with_containers_is_told() -> None:
 
 
 def test_a_link_to_the_same_socket_is_no_other_place(tmp_path: Path) -> None:
-    """Podman's package links Docker's place to its own."""
+    """Podman's package links Docker's socket path to its own."""
     own, user = tmp_path / "own.sock", tmp_path / "podman"
     user.mkdir()
     (user / "podman.sock").touch()

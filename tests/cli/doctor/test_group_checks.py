@@ -1,4 +1,4 @@
-"""What doctor says of the cgroups above containers, and of the shared group."""
+"""Doctor on the cgroups above containers, and on the shared group."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def group() -> FakeGroup:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    """A v2 hierarchy."""
+    """Return a configuration on a v2 hierarchy."""
     (tmp_path / "cgroup.controllers").write_text("cpuset\n")
     return Config(cgroup=str(tmp_path))
 
@@ -57,8 +57,8 @@ def placed(config: Config, one: ContainerView, parent: str, cpus: str) -> None:
     (at / "cpuset.cpus.effective").write_text(f"{cpus}\n")
 
 
-def test_a_narrow_parent_is_named_once_with_whom_it_confines(config: Config) -> None:
-    """A slice with AllowedCPUs, dockerd's own unit: nobody would look for it."""
+def test_a_narrow_parent_is_named_once_with_what_it_confines(config: Config) -> None:
+    """A slice with AllowedCPUs, dockerd's own unit: hard to find without a hint."""
     views = [view("a", parent="x.slice"), view("b", parent="x.slice"), view("c", parent="y.slice")]
     for one, cpus in zip(views, ("0-1", "0-1", "0-3"), strict=True):
         placed(config, one, one.cgroup_parent, cpus)
@@ -69,7 +69,7 @@ def test_a_narrow_parent_is_named_once_with_whom_it_confines(config: Config) -> 
 
 
 def test_an_engine_that_counts_fewer_cpus_than_there_are_is_said(config: Config) -> None:
-    """dockerd in a slice of its own refuses what lies outside it."""
+    """dockerd in a slice of its own refuses CPUs outside it."""
     found = only(list(check_parents(config, report(), CPUSet.parse("0-7"))))
     assert found.verdict is Verdict.WARN
     assert "the engine knows 4 of 8 CPUs" in found.says
@@ -82,7 +82,7 @@ def test_a_parent_with_a_controllers_name_is_said(config: Config) -> None:
 
 
 def test_without_a_group_there_is_nothing_to_say_but_that_dockerd_has_one() -> None:
-    """The reverse of a group that is configured and not installed."""
+    """The reverse case of a group that is configured and not installed."""
     assert list(check_shared_group(report(), None, {})) == []
     assert list(check_shared_group(EngineReport(error="gone"), None, OURS)) == []
     found = only(list(check_shared_group(report(), None, OURS)))
@@ -91,7 +91,7 @@ def test_without_a_group_there_is_nothing_to_say_but_that_dockerd_has_one() -> N
 
 
 def test_a_group_that_does_not_fit_the_engine_fails(group: FakeGroup) -> None:
-    """In the group's own words."""
+    """With the group's own message."""
     group.objection = "not with this driver"
     found = only(list(check_shared_group(report(), group, OURS)))
     assert (found.verdict, found.says) == (Verdict.FAIL, "not with this driver")
@@ -99,7 +99,7 @@ def test_a_group_that_does_not_fit_the_engine_fails(group: FakeGroup) -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"cgroup-parent": "other.slice"}])
 def test_a_group_that_is_not_dockerds_default_fails(group: FakeGroup, settings: dict[str, str]) -> None:
-    """Containers would be born elsewhere, and believed inside until they run."""
+    """Containers would be created elsewhere, and assumed inside until they run."""
     found = only(list(check_shared_group(report(), group, settings)))
     assert found.verdict is Verdict.FAIL
     assert "install-slice" in found.cure
@@ -107,7 +107,7 @@ def test_a_group_that_is_not_dockerds_default_fails(group: FakeGroup, settings: 
 
 
 def test_containers_of_before_are_named_until_they_are_restarted(group: FakeGroup) -> None:
-    """Also where dockerd's configuration is not to be seen."""
+    """Also where dockerd's configuration is not visible."""
     inside, outside = view("inside"), view("outside")
     group.homes = {inside.id: "/pool.slice/x", outside.id: "/system.slice/x"}
     found = only(list(check_shared_group(report(inside, outside, view("far", parent="b.slice")), group, None)))
@@ -117,7 +117,7 @@ def test_containers_of_before_are_named_until_they_are_restarted(group: FakeGrou
 
 
 def test_labelled_containers_inside_fail_with_the_cure(group: FakeGroup) -> None:
-    """Running there, or to be born there."""
+    """Running there, or about to start there."""
     running, idle, apart = labelled("running"), labelled("idle", phase=Phase.CREATED), labelled("x", parent="b.slice")
     group.homes = {running.id: "/pool.slice/x", apart.id: "/b.slice/x"}
     found = only(list(check_shared_group(report(running, idle, apart), group, OURS)))

@@ -31,28 +31,28 @@ class Host:
         self.daemon_json.parent.mkdir(parents=True)
 
     def program(self, path: str) -> None:
-        """A program that is there."""
+        """Create a program."""
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
         (self.root / path).write_text("#!/bin/sh\n")
         (self.root / path).chmod(0o755)
 
     def install(self, *words: str) -> int:
-        """Call the command; its exit code."""
+        """Call the command; return its exit code."""
         return main(["install-runtime", "--root", str(self.root), *PLAIN, *words])
 
     def files(self) -> dict[str, bytes]:
-        """All files, with their contents."""
+        """Return all files, with their contents."""
         paths = (path for path in self.root.rglob("*") if path.is_file() and not path.is_symlink())
         return {str(path.relative_to(self.root)): path.read_bytes() for path in paths}
 
     def settings(self) -> Any:
-        """dockerd's configuration."""
+        """Return dockerd's configuration."""
         return json.loads(self.daemon_json.read_bytes())
 
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[Host]:
-    """A host with both engines."""
+    """Yield a host with both engines."""
     return_umask = os.umask(0o022)
     yield Host(tmp_path)
     os.umask(return_umask)
@@ -96,7 +96,7 @@ def test_both_engines_learn_of_it_and_nothing_else_changes(host: Host) -> None:
 
 
 def test_what_was_installed_is_removed_without_a_trace(host: Host) -> None:
-    """But for the copy of dockerd's configuration that was made before."""
+    """Except the backup of dockerd's configuration."""
     host.daemon_json.write_text('{\n    "debug": true\n}\n')
     before = host.files()
     folders = {path for path in host.root.rglob("*") if path.is_dir()}
@@ -118,7 +118,7 @@ def test_a_file_that_was_not_there_goes_again(host: Host) -> None:
 
 
 def test_a_second_time_changes_nothing(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
-    """And says so."""
+    """And the output says so."""
     assert host.install() == 0
     before = host.files()
     capsys.readouterr()
@@ -141,7 +141,7 @@ def test_a_dry_run_says_all_and_changes_nothing(host: Host, capsys: pytest.Captu
 
 
 def test_the_hook_is_for_containers_that_speak_of_cpus_in_annotations(host: Host) -> None:
-    """And Podman looks where it is."""
+    """And Podman looks in that directory."""
     assert host.install("--for", "podman", "--hook") == 0
     files = host.files()
     hook = json.loads(files["etc/containers/oci/hooks.d/50-cpuset-sidecar.json"])
@@ -173,7 +173,7 @@ def test_a_configuration_that_is_unclear_is_left_alone_and_nothing_is_written(
     assert host.files() == before
 
 
-def test_somebody_elses_runtime_of_that_name_is_not_removed(host: Host) -> None:
+def test_another_runtime_of_that_name_is_not_removed(host: Host) -> None:
     """Only what points to ours."""
     host.daemon_json.write_text('{"runtimes": {"cpuset": {"path": "/theirs"}}}')
     assert host.install("--remove") == 0
@@ -191,7 +191,7 @@ def test_somebody_elses_runtime_of_that_name_is_not_removed(host: Host) -> None:
 def test_what_the_host_lacks_is_said(
     host: Host, capsys: pytest.CaptureFixture[str], words: tuple[str, str], word: str
 ) -> None:
-    """With what to say instead."""
+    """With the right option."""
     host.program("usr/local/bin/cpuset-runc")
     assert host.install(*words) == 1
     assert word in capsys.readouterr().err
@@ -221,7 +221,7 @@ def test_wrong_usage_is_2(host: Host, words: tuple[str, str]) -> None:
 
 
 def test_a_prefix_holds_all_of_it(host: Host, tmp_path: Path) -> None:
-    """For users without root, and for trials: settings, too."""
+    """Settings, too: for users without root, and for trials."""
     prefix = tmp_path / "mine"
     words = ("install-runtime", "--for", "podman", "--prefix", str(prefix), "--runtime", "/bin/true", *PLAIN)
     environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")}
@@ -233,7 +233,7 @@ def test_a_prefix_holds_all_of_it(host: Host, tmp_path: Path) -> None:
 
 
 def test_a_dockerd_is_found_by_its_pid_file_and_its_flags_are_read(tmp_path: Path) -> None:
-    """A number that is somebody else's now is none."""
+    """A PID that belongs to another process now is ignored."""
     (tmp_path / "pid").write_text("7\n")
     (tmp_path / "7").mkdir()
     command = b"/usr/bin/dockerd\0--config-file\0/x.json\0-H=fd://\0--add-runtime=a=b\0"

@@ -1,4 +1,4 @@
-"""`install-slice`: two units and one key, said before and after, and taken away again."""
+"""`install-slice`: two units and one key, announced before, reported after, and removed again."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def engine(version: str = "2", driver: str = "systemd", name: str = "docker") ->
 
 
 def test_two_units_and_a_key_are_written_and_taken_away(host: Host) -> None:
-    """What stood in daemon.json stays; the second time there is nothing to do; and removing leaves nothing behind."""
+    """Other keys of daemon.json stay; the second time there is nothing to do; and removing leaves nothing behind."""
     host.file.parent.mkdir(parents=True)
     host.file.write_text('{"live-restore": true}')
     assert host.run() == 0
@@ -86,7 +86,7 @@ def test_two_units_and_a_key_are_written_and_taken_away(host: Host) -> None:
 
 
 def test_under_cgroupfs_it_is_the_key_alone(host: Host) -> None:
-    """There a cgroup parent is a path, which whoever comes first makes."""
+    """There a cgroup parent is a path, which the first container creates."""
     assert host.run(driver="cgroupfs") == 0
     said = host.said()
     assert "cgroup_parent: /sidecar-exclusive" in said
@@ -115,7 +115,7 @@ def test_a_dry_run_says_and_changes_nothing(host: Host) -> None:
 
 
 def test_another_default_parent_is_respected(host: Host) -> None:
-    """Somebody put containers there on purpose: it may become the shared group, by name."""
+    """It is there on purpose: it may become the shared group, by name."""
     host.file.parent.mkdir(parents=True)
     host.file.write_text('{"cgroup-parent": "games.slice"}')
     assert host.run() == 1
@@ -180,7 +180,7 @@ def test_the_engine_is_asked_for_its_driver(
 
 
 def test_podman_has_units_and_no_default(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It reads no default parent from any file: each container or quadlet says it."""
+    """It reads no default parent from any file: each container or quadlet sets it."""
     monkeypatch.setattr(cmd_install_slice, "ask_engine", lambda _: engine(name="podman"))
     assert host.run(driver="auto") == 0
     said = host.said()
@@ -189,6 +189,6 @@ def test_podman_has_units_and_no_default(host: Host, monkeypatch: pytest.MonkeyP
 
 
 def test_a_root_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is made in a place that was misspelt."""
+    """Nothing is created under a misspelt path."""
     assert main(["install-slice", "--root", f"{tmp_path}/none", "--driver", "systemd"]) == 1
     assert "is not a directory" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`swarm advertise` writes what dockerd advertises, keeps all else, and says what is next; doctor compares it."""
+"""`swarm advertise` writes what dockerd advertises, keeps all else, and names the next step; doctor compares it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_one_resource_changes_and_all_else_stays(
 
 
 def test_a_second_time_nothing_is_written(path: Path) -> None:
-    """And dockerd need not be restarted for it, unless it is known not to have read it yet."""
+    """And dockerd need not be restarted, unless it is known not to have read it yet."""
     assert of(path, 3).needs_restart
     before = path.stat().st_mtime_ns
     assert not of(path, 3).changed
@@ -96,7 +96,7 @@ def test_a_second_time_nothing_is_written(path: Path) -> None:
 
 
 def test_what_is_advertised_is_removed_again(path: Path) -> None:
-    """A file that says nothing else goes; where nothing stood, nothing happens."""
+    """A file without other keys is removed; without a file, nothing happens."""
     of(path, 3)
     made = of(path, None)
     assert (made.before, made.cpus, made.changed, path.exists()) == (3, None, True, False)
@@ -104,7 +104,7 @@ def test_what_is_advertised_is_removed_again(path: Path) -> None:
 
 
 def test_a_dry_run_writes_nothing(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """And says what would be."""
+    """And prints what it would write."""
     assert main(asked(path, "--dry-run")) == 0
     assert not path.exists()
     told = capsys.readouterr().out
@@ -132,7 +132,7 @@ def test_the_command_counts_by_the_configuration_where_no_daemon_runs(
 async def test_the_command_believes_the_running_daemon(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It knows who is pinned by hand; and what its engine has read tells whether a restart is due."""
+    """It knows the containers pinned by hand, and whether its engine needs a restart."""
     story = Story(uniform(cores=8))
     story.arrive("by hand", cpuset="6-7")
     story.settle()
@@ -152,7 +152,7 @@ async def test_the_command_believes_the_running_daemon(
 
 
 def test_what_is_to_be_done_next_is_said(path: Path) -> None:
-    """The number, where it stands, and that dockerd must be restarted for it, the node drained before."""
+    """The number, its file, and that the node must be drained and dockerd restarted."""
     lines = rendered(of(path, 15))
     assert lines[:2] == [
         f"this node can grant 15 exclusive CPUs by ; {path} advertised nothing",
@@ -193,7 +193,7 @@ def test_a_kind_that_is_no_name_is_wrong_usage(
 
 
 def test_a_file_that_says_something_else_there_is_left_alone(path: Path) -> None:
-    """It is somebody's mistake, and theirs to correct."""
+    """It is a mistake for its author to correct."""
     path.write_text('{"node-generic-resources": {"exclusive-cpu": 3}}')
     with pytest.raises(ConfigError, match="is not a list of strings: nothing was changed; correct it first"):
         of(path, 3)
@@ -202,7 +202,7 @@ def test_a_file_that_says_something_else_there_is_left_alone(path: Path) -> None
 def test_a_flag_of_dockerd_that_would_keep_it_from_starting_is_said(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It refuses a key that stands in both places."""
+    """dockerd refuses a key that is set in both places."""
     monkeypatch.setattr(
         dockerd_process, "find_dockerd", lambda: Dockerd(1, ("--debug", "--node-generic-resource=gpu=a"))
     )
@@ -248,14 +248,14 @@ def test_names_of_single_resources_are_no_count(path: Path) -> None:
 def test_doctor_compares_what_is_advertised_with_what_can_be_given(
     config: Config, engine: EngineInfo | None, count: int | None, said: list[tuple[str, str]]
 ) -> None:
-    """On nodes of a swarm, and where CPUs are given at all."""
+    """On nodes of a swarm, and where CPUs can be granted at all."""
     findings = list(check_swarm(config, engine, count))
     assert [(each.verdict.value, each.says) for each in findings] == said
     assert all(each.question == "swarm" and bool(each.cure) == (each.verdict == "warn") for each in findings)
 
 
-def test_a_node_s_capacity_counts_who_is_pinned_by_hand_and_not_who_was_pinned_here() -> None:
-    """The books tell the one from the other."""
+def test_a_node_s_capacity_counts_strangers_and_not_containers_pinned_here() -> None:
+    """The State tells one from the other."""
     machine = uniform(cores=8)
     pinned = container("pinned", cpuset="5-6", effective=CPUSet.parse("5-6"))
     assert node_capacity(STATIC, machine, State()) == 7

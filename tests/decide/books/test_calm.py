@@ -16,7 +16,7 @@ from tests.support.decide.workloads import acknowledge, measure_all
 
 
 def upset(seed: int) -> Reality:
-    """A host after a random history, whose containers have random wants from then on."""
+    """Return a host after a random history, whose containers have random wants from then on."""
     rng = random.Random(seed)
     reality = Reality(rng.choice(MACHINES), rng.choice(DYNAMIC))
     for op in random_history(rng, 40):
@@ -33,8 +33,8 @@ def upset(seed: int) -> Reality:
 
 
 def changes_until_quiet(reality: Reality) -> int:
-    """Answer everything and measure everybody, again and again, until nothing is on its way and nothing changes: how
-    many times somebody's size changed until then.
+    """Answer everything and measure every container, until no order is outstanding and nothing changes; return how many
+    times a size changed until then.
     """
     count, before = 0, sizes(reality)
     for _ in range(5000):
@@ -47,7 +47,7 @@ def changes_until_quiet(reality: Reality) -> int:
 
 
 def _goes_on(reality: Reality) -> bool:
-    """One thing that is due happens; every other workload acknowledges before its grace is over."""
+    """Let one due thing happen; every other workload acknowledges before its grace is over."""
     if one_goes_on(reality):
         return True
     is_waiting = reality.timers and not (reality.flight or reality.looks or reality.inventories or reality.retries)
@@ -63,11 +63,11 @@ def sizes(reality: Reality) -> dict[ContainerKey, int]:
 @settings(deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_a_constant_input_comes_to_rest_in_few_changes_and_stays_there(seed: int) -> None:
-    """However it began: ten changes of a size for each container at most (a load that is followed from one CPU to
-    twelve needs seven).
+    """From any start: at most ten changes of a size for each container (following a load from one CPU to twelve needs
+    seven).
     """
     reality = upset(seed)
-    # Whoever was stopped for want of CPUs is seen to have ended.
+    # A container that was stopped for lack of CPUs is seen to have ended.
     changes_until_quiet(reality)
     reality.take_inventory()
     assert changes_until_quiet(reality) <= 10 * max(1, len(reality.containers))

@@ -1,4 +1,4 @@
-"""The policy `dynamic` by stories: who gets how many, which, after what notice, and why."""
+"""The policy `dynamic` by stories: how many CPUs a container gets, which, after what notice, and why."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.decide.stories import cpus, told, where
 
 
 def test_without_bounds_it_is_as_under_static() -> None:
-    """Neither more than asked for, however much is spare, nor less, whoever comes."""
+    """Neither more than its request, however much is spare, nor less, whatever arrives."""
     story = Dynamic()
     web = story.elastic("web", 2)
     story.elastic("batch", 1, 1, 8)
@@ -38,7 +38,7 @@ def test_it_starts_with_what_it_asks_for_and_grows_once_it_runs() -> None:
 
 
 def test_an_arrival_takes_back_what_others_have_above_their_floors_after_notice() -> None:
-    """The story of the take: told, on the CPUs still, off them after the grace, and only then are they another's."""
+    """The story of the take: announced, still on the CPUs, off them after the grace, and then granted to another."""
     story = Dynamic()
     batch = story.elastic("batch", 2, 2, 7)
     story.over(Purpose.COOLDOWN, batch)
@@ -81,7 +81,7 @@ def test_an_acknowledgement_of_another_take_says_nothing() -> None:
 
 
 def test_growth_cancels_what_is_leaving() -> None:
-    """The arrival goes in the middle of the grace: nothing is taken, nobody is forced."""
+    """The arrival goes in the middle of the grace: nothing is taken or forced."""
     story = Dynamic()
     batch = story.elastic("batch", 1, 1, 7)
     web = story.elastic("web", 2)
@@ -94,7 +94,7 @@ def test_growth_cancels_what_is_leaving() -> None:
 
 
 def test_a_further_shrink_has_a_grace_of_its_own_and_puts_off_nothing() -> None:
-    """What was leaving before goes when its own notice is over, however often more is taken."""
+    """CPUs that were leaving before go when their own notice is over, however often more are taken."""
     story = Dynamic()
     batch = story.elastic("batch", 1, 1, 7)
     web = story.elastic("web", 1)
@@ -120,7 +120,7 @@ def test_an_acknowledgement_is_one_of_all_that_is_leaving() -> None:
 
 
 def test_a_restart_of_the_sidecar_begins_the_grace_anew() -> None:
-    """What was promised is a minimum; the books still say what is leaving."""
+    """A promise is a minimum; the State still lists what is leaving."""
     story = Dynamic()
     batch = story.elastic("batch", 1, 1, 7)
     web = story.elastic("web", 2)
@@ -131,7 +131,7 @@ def test_a_restart_of_the_sidecar_begins_the_grace_anew() -> None:
     assert (where(batch), where(web)) == ("1-5", "6-7")
 
 
-def test_who_is_gone_in_the_middle_of_a_take_is_waited_for_no_longer() -> None:
+def test_a_container_gone_in_the_middle_of_a_take_is_waited_for_no_longer() -> None:
     story = Dynamic()
     batch = story.elastic("batch", 1, 1, 7)
     web = story.elastic("web", 2)
@@ -141,8 +141,8 @@ def test_who_is_gone_in_the_middle_of_a_take_is_waited_for_no_longer() -> None:
     assert story.is_settled(web)
 
 
-def test_who_stops_in_the_middle_of_a_take_starts_without_what_was_taken() -> None:
-    """A program that does not run has nothing to leave."""
+def test_a_stop_in_the_middle_of_a_take_starts_again_without_what_was_taken() -> None:
+    """A program that does not run has nothing to vacate."""
     story = Dynamic()
     batch = story.elastic("batch", 1, 1, 7)
     web = story.elastic("web", 2)
@@ -189,8 +189,8 @@ def test_what_is_spare_is_shared_out_by_weight() -> None:
     assert [len(story.grant(each).cpus) for each in (light, heavy)] == [3, 9]
 
 
-def test_who_grew_is_left_in_peace_but_for_a_floor() -> None:
-    """Cooling down, it keeps what it has against a fair share; a floor takes just what it needs."""
+def test_a_container_that_grew_shrinks_only_for_a_floor() -> None:
+    """Cooling down, it keeps its CPUs against a fair share; a floor takes only what it needs."""
     story = Dynamic()
     first = story.elastic("first", 1, 1, 7)
     second = story.elastic("second", 1, 1, 7)
@@ -202,8 +202,8 @@ def test_who_grew_is_left_in_peace_but_for_a_floor() -> None:
     assert "the share of second grew" in story.why(first)
 
 
-def test_who_fills_gives_way_at_once_to_a_load_and_to_an_order() -> None:
-    """It took what was spare a moment ago; that is no reason to let a busy server wait."""
+def test_one_that_fills_gives_way_at_once_to_a_load_and_to_an_order() -> None:
+    """It took the spare CPUs a moment ago; a busy server need not wait for that."""
     story = Dynamic()
     server = story.elastic("server", 1, 1, 4, scale="load")
     batch = story.elastic("batch", 1, 1, 6)
@@ -215,7 +215,7 @@ def test_who_fills_gives_way_at_once_to_a_load_and_to_an_order() -> None:
 
 
 def test_a_load_that_grew_keeps_it_against_a_fair_share_until_it_has_cooled_down() -> None:
-    """Whoever follows its load is not to be asked again a second later."""
+    """A container that follows its load is not shrunk again a second later."""
     story = Dynamic(uniform(cores=6))
     first = story.elastic("first", 1, 1, 5, scale="load")
     for use in (1.0, 2.0, 3.0):
@@ -285,7 +285,7 @@ def test_a_load_that_rises_and_falls_is_followed_with_calm() -> None:
 
 
 def test_which_cpus_come_are_the_nearest_and_go_as_they_came() -> None:
-    """On two sockets with siblings: first the other half of its core, then its cache; and back in whole cores."""
+    """On two sockets with siblings: first the other half of its core, then its cache; they go in whole cores."""
     story = Dynamic(uniform(packages=2, cores=4, threads=2, adjacent=True), reserved_cpus=cpus("0-1"))
     batch = story.elastic("batch", 2, 2, 6, scale="manual")
     story.elastic("other", 2)
@@ -325,7 +325,7 @@ def test_an_offline_cpu_is_replaced_by_the_nearest_and_its_owner_told() -> None:
 
 
 def test_a_signal_is_sent_for_each_change_that_the_workload_is_told() -> None:
-    """Not for what it starts with; once when CPUs are to leave, once when they are gone, once for each growth."""
+    """Not for what it starts with; once when CPUs begin to leave, once when they are gone, once for each growth."""
     story = Dynamic()
     batch = story.elastic("batch", 2, 1, 6, signal="SIGUSR1", scale="manual")
     assert signals_to(story, batch) == []
@@ -338,7 +338,7 @@ def test_a_signal_is_sent_for_each_change_that_the_workload_is_told() -> None:
 
 
 def test_a_moved_container_is_told_and_has_both_places_until_it_left() -> None:
-    """One that spans two sockets is moved together as soon as something is released that makes it possible."""
+    """A container that spans two sockets is moved onto one as soon as a release makes that possible."""
     story = Dynamic(uniform(packages=2, cores=4))
     first = story.elastic("first", 2)
     mover = story.elastic("mover", 3, move="true")
@@ -352,7 +352,7 @@ def test_a_moved_container_is_told_and_has_both_places_until_it_left() -> None:
     assert (where(mover), story.grant(mover).original) == ("4-6", cpus("4-6"))
 
 
-def test_nobody_is_moved_who_does_not_allow_it() -> None:
+def test_no_container_is_moved_without_its_consent() -> None:
     story = Dynamic(uniform(packages=2, cores=4))
     first = story.elastic("first", 2)
     stays = story.elastic("stays", 3)
@@ -363,7 +363,7 @@ def test_nobody_is_moved_who_does_not_allow_it() -> None:
 
 
 def test_a_move_that_makes_nothing_better_is_not_made() -> None:
-    """And of several that do, a round makes no more than it may."""
+    """And a round makes no more useful moves than its limit."""
     story = Dynamic(uniform(packages=2, cores=4), max_moves=0)
     first = story.elastic("first", 2)
     mover = story.elastic("mover", 3, move="true")
@@ -379,7 +379,7 @@ def test_a_move_that_makes_nothing_better_is_not_made() -> None:
 
 
 def test_the_policy_may_be_changed_to_and_fro_with_the_books() -> None:
-    """To static each has what it asked for again; back to dynamic it grows again."""
+    """Under static each container has its request again; back under dynamic it grows again."""
     story = Dynamic()
     batch = story.elastic("batch", 2, 1, 6)
     assert story.layout(batch) == ["1-6"]

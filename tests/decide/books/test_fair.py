@@ -1,4 +1,4 @@
-"""Max-min fairness: what it promises, against every other way to share out."""
+"""Max-min fairness: what it promises, compared with every other way to share out."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def claims(draw: st.DrawFn, most: int = 4, span: int = 5) -> list[Claim]:
 
 
 def shares(given_claims: list[Claim], sizes: tuple[int, ...]) -> list[Fraction]:
-    """What each has above its floor for its weight, from the poorest up."""
+    """Return what each container has above its floor for its weight, from the poorest up."""
     return sorted(Fraction(n - c.floor, c.weight) for c, n in zip(given_claims, sizes, strict=True))
 
 
@@ -50,7 +50,7 @@ def every_way(room: int, given_claims: list[Claim]) -> Iterator[tuple[int, ...]]
 
 @given(room=st.integers(0, 24), asked=claims())
 def test_everybody_is_within_bounds_and_nothing_is_left_that_somebody_could_have(room: int, asked: list[Claim]) -> None:
-    """Unless the lowest sizes alone are more than there is: then everybody has those."""
+    """Unless the lowest sizes alone exceed the supply: then every container has its lowest size."""
     found = fair(room, asked)
     assert all(claim.lowest <= found[claim.key] <= claim.highest for claim in asked)
     least = sum(claim.lowest for claim in asked)
@@ -60,7 +60,7 @@ def test_everybody_is_within_bounds_and_nothing_is_left_that_somebody_could_have
 
 
 @given(room=st.integers(0, 24), asked=claims())
-def test_nobody_could_have_one_more_from_somebody_who_would_still_have_as_much(room: int, asked: list[Claim]) -> None:
+def test_no_container_could_gain_one_from_another_that_would_still_have_as_much(room: int, asked: list[Claim]) -> None:
     """The rule of max-min fairness within one CPU, pair by pair."""
     found = fair(room, asked)
     for poor, rich in product(asked, asked):
@@ -72,7 +72,7 @@ def test_nobody_could_have_one_more_from_somebody_who_would_still_have_as_much(r
 
 @given(room=st.integers(0, 14), asked=claims(most=3, span=4))
 def test_the_poorest_have_as_much_as_in_any_other_way_to_share(room: int, asked: list[Claim]) -> None:
-    """Against all ways there are: no way leaves the poorest richer."""
+    """Compared with all other ways: none leaves the poorest richer."""
     if sum(claim.lowest for claim in asked) > room:
         return
     found = fair(room, asked)
@@ -89,7 +89,7 @@ def test_the_order_of_the_claims_changes_nothing(room: int, asked: list[Claim], 
 
 @given(room=st.integers(0, 30), asked=claims())
 def test_one_cpu_more_to_share_takes_nothing_from_anybody(room: int, asked: list[Claim]) -> None:
-    """So a CPU that comes free makes nobody move off anything."""
+    """So a CPU that comes free moves no container off its CPUs."""
     before, after = fair(room, asked), fair(room + 1, asked)
     assert all(after[claim.key] >= before[claim.key] for claim in asked)
 
@@ -101,7 +101,7 @@ def test_whole_units_are_given_where_they_fit_and_the_rest_to_others() -> None:
     assert fair(4, [cores, single]) == {named("cores"): 2, named("single"): 2}
 
 
-def test_ties_go_to_who_has_stayed_longest_and_then_by_name() -> None:
+def test_ties_go_to_the_container_that_stayed_longest_and_then_by_name() -> None:
     old = Claim(key=named("old"), floor=1, lowest=1, highest=9, since=1, name="z")
     new = Claim(key=named("new"), floor=1, lowest=1, highest=9, since=2, name="a")
     twin = Claim(key=named("twin"), floor=1, lowest=1, highest=9, since=2, name="b")

@@ -71,7 +71,7 @@ def load(use: float, cpus: int = 4, *, peak: float = 0.0, pressure: float = 0.0,
         (load(3.3), 4, 5),
         (load(3.7), 4, 5),
         (load(4.0), 4, 8),  # busy on all of them: the most at which this is inside the band
-        (load(4.0, peak=60.0), 4, 8),  # whatever it did before
+        (load(4.0, peak=60.0), 4, 8),  # regardless of its past
         (load(2.0), 4, 4),  # so does its lower end
         (load(1.9), 4, 3),
         (load(0.0), 4, 1),
@@ -87,7 +87,7 @@ def load(use: float, cpus: int = 4, *, peak: float = 0.0, pressure: float = 0.0,
     ],
 )
 def test_the_story_of_the_band(measured: Load, cpus: int, wish: int) -> None:
-    """Between half and four fifths of each CPU, from one to eight."""
+    """A load between half and four fifths of each CPU, for one to eight CPUs."""
     assert wish_of(measured, cpus, demand(1, 8), Band()) == wish
 
 
@@ -97,29 +97,29 @@ def test_the_wish_is_between_floor_and_ceiling(measured: Load, cpus: int, of: De
 
 
 @given(loads(), st.floats(0, MOST), st.integers(1, MOST), demands(), bands())
-def test_who_uses_more_wants_no_less(measured: Load, more: float, cpus: int, of: Demand, band: Band) -> None:
+def test_more_use_never_wants_fewer_cpus(measured: Load, more: float, cpus: int, of: Demand, band: Band) -> None:
     busier = replace(measured, use=measured.use + more, peak=max(measured.peak, measured.use + more))
     assert wish_of(busier, cpus, of, band) >= wish_of(measured, cpus, of, band)
 
 
 @given(loads(), st.integers(1, MOST), demands(), bands())
 def test_one_load_is_one_step(measured: Load, cpus: int, of: Demand, band: Band) -> None:
-    """Whoever has what the load asked for wants nothing else by the same load: the policy may be asked as often as it
-    likes.
+    """A container that has what its load asked for wants nothing else by the same load, however often the policy
+    decides.
     """
     wish = wish_of(measured, cpus, of, band)
     assert wish_of(measured, wish, of, band) == wish
 
 
 @given(loads(), st.integers(1, MOST), demands(), bands())
-def test_nobody_is_made_busier_than_the_band(measured: Load, cpus: int, of: Demand, band: Band) -> None:
-    """Unless its ceiling is in the way; so a shrink is no reason to grow again."""
+def test_no_container_is_made_busier_than_the_band(measured: Load, cpus: int, of: Demand, band: Band) -> None:
+    """Unless its ceiling prevents that; so a shrink is no reason to grow again."""
     wish = wish_of(measured, cpus, of, band)
     assert wish == of.ceiling or measured.use <= wish * band.high + 1e-5
 
 
 class Busy:
-    """One that wants so many CPUs all the time, and is given what its load asks for, measurement by measurement."""
+    """A container that constantly wants a number of CPUs, and is given what its load asks for at each measurement."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class Busy:
         self.pressure, self.quota, self.peak = pressure, quota, peak
 
     def measured(self, halving: float) -> int:
-        """Its size after one more measurement; `halving` is what is left of a peak after a period."""
+        """Return its size after one more measurement; `halving` is what is left of a peak after a period."""
         use = min(self.wanted, self.quota, self.cpus)
         self.peak = max(use, self.peak * halving)
         now = Load(
@@ -157,7 +157,7 @@ def changes_of_direction(sizes: list[int]) -> int:
 
 
 def comes_to_rest(container: Busy, *, periods_per_half_life: int = 15) -> int:
-    """Drive it until the peak is forgotten and long after; how often its size changed direction. It must rest."""
+    """Drive it until long after the peak is forgotten; return how often its size changed direction. It must rest."""
     halving = 0.5 ** (1 / periods_per_half_life)
     sizes = [container.cpus]
     # 64 CPUs are 2**-7 of one after 13 half-lives; growth is by one CPU at least each time.
@@ -184,7 +184,7 @@ def test_a_constant_use_comes_to_rest(wanted: float, cpus: int, of: Demand, band
 def test_constant_pressure_comes_to_rest(
     wanted: float, cpus: int, of: Demand, band: Band, peak: float, enough: int
 ) -> None:
-    """Pressure below some size, whatever that is: no size is left and entered again and again."""
+    """Pressure below any given size: no size is left and entered again and again."""
     assert comes_to_rest(Busy(wanted, cpus, of, band, pressure=lambda n: 100.0 * (n < enough), peak=peak)) <= 2
 
 
@@ -192,13 +192,13 @@ def test_constant_pressure_comes_to_rest(
 def test_pressure_that_nothing_helps_comes_to_rest(
     wanted: float, cpus: int, of: Demand, band: Band, peak: float
 ) -> None:
-    """More threads than CPUs for ever."""
+    """There are always more threads than CPUs."""
     assert comes_to_rest(Busy(wanted, cpus, of, band, pressure=lambda _: 100.0, peak=peak)) <= 2
 
 
 @given(wants, starts, demands(), bands(), wants, st.floats(0.1, MOST))
 def test_throttling_comes_to_rest(wanted: float, cpus: int, of: Demand, band: Band, peak: float, quota: float) -> None:
-    """A quota that is kept hides what is wanted."""
+    """A quota that stays in force hides the need."""
     assert comes_to_rest(Busy(wanted, cpus, of, band, quota=quota, peak=peak)) <= 1
 
 
@@ -225,8 +225,8 @@ def world_of(
 
 
 def test_until_it_is_known_it_keeps_what_it_has() -> None:
-    """A new container gets what it began with, as soon as that is there; one whose size was changed keeps it, so that a
-    restart of the sidecar makes nobody grow and shrink again.
+    """A new container gets what it began with, as soon as that is available. One whose size was changed keeps it, so
+    that a restart of the sidecar makes no container grow and shrink again.
     """
     changed = (Move(lost=CPUSet.of(3), cause=Said("it was idle")),)
     for cpus, moves, wish in (("0-3", (), 4), ("0-1", (), 4), ("0-1", changed, 2), ("0-5", changed, 6)):
@@ -235,7 +235,7 @@ def test_until_it_is_known_it_keeps_what_it_has() -> None:
 
 
 def test_whose_load_matters() -> None:
-    """Elastic by load, under the policy that changes sizes."""
+    """The load of containers that follow it, under the policy `dynamic`."""
     assert follows_load(world_of(), A)
     assert not follows_load(world_of(), B)
     assert not follows_load(world_of(policy=PolicyName.STATIC), A)
@@ -244,7 +244,7 @@ def test_whose_load_matters() -> None:
 
 
 def known(world: World, *loads_of_it: Load) -> World:
-    """The world with a running container, and what was told of its load."""
+    """Return the World with a running container and its reported load."""
     view = ContainerView(engine=A.engine, id=A.id, name="a", phase=Phase.RUNNING)
     wish = Wish(standing=Standing.MANAGED, demand=world.state.assignments[A].demand)
     cpus = world.state.assignments[A].cpus
@@ -253,7 +253,7 @@ def known(world: World, *loads_of_it: Load) -> World:
 
 
 def test_news_is_what_asks_for_something_else() -> None:
-    """Compared with what is known already, not with what it has: it may have to wait for its wish."""
+    """A load is compared with the known one, not with the container's size: it may have to wait for its wish."""
     world = known(world_of())
     assert not is_news(world, load(2.5))
     assert is_news(world, load(4.0))
@@ -272,7 +272,7 @@ def test_a_load_of_somebody_unknown_changes_nothing() -> None:
 
 @given(loads(), loads(), demands(), bands(), st.integers(1, 8))
 def test_what_is_no_news_changes_no_wish(earlier: Load, later: Load, of: Demand, band: Band, count: int) -> None:
-    """So the allocator may be left alone with it."""
+    """So the allocator need not see it."""
     world = known(world_of(f"0-{count - 1}", of=of), earlier)
     world = replace(world, settings=replace(world.settings, band=band))
     assume(not is_news(world, later))

@@ -1,4 +1,4 @@
-"""Books that are carried over keep what the rule for the shared pool leaves, as if everybody asked anew."""
+"""A State that is carried over keeps what the rule for the shared pool demands, as if every container asked again."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ BY_CORES = ("full-pcpus-only", "strict-cpu-reservation")
 
 
 def three(story: Story, **labels: str) -> list[Real]:
-    """Three owners of two CPUs each, one after the other."""
+    """Return three owners of two CPUs each, in the order of their arrival."""
     found = [story.arrive(name, 2, labels=labels) for name in ("first", "second", "third")]
     story.settle()
     return found
 
 
 def notes(story: Story) -> list[str]:
-    """What the last repair changed, as people read it."""
+    """Return what the last repair changed, as shown to people."""
     return [noted(each) for each in story.world.notes]
 
 
@@ -42,7 +42,7 @@ def granted(story: Story, reals: list[Real]) -> list[str | None]:
 
 
 def test_options_that_keep_a_core_for_the_pool_take_it_from_the_latest_grant() -> None:
-    """All but the reserved core are held; under the new options the pool would be one half of that."""
+    """All cores but the reserved one are granted; under the new options the pool would be half of that core."""
     story = Story(uniform(cores=4, threads=2))
     plain, owners = story.arrive("plain"), three(story)
     assert granted(story, owners) == ["1,5", "2,6", "3,7"]
@@ -57,14 +57,14 @@ def test_options_that_keep_a_core_for_the_pool_take_it_from_the_latest_grant() -
 
 
 def test_the_same_requests_from_nothing_are_answered_the_same() -> None:
-    """Who asks under these options is refused for the same reason."""
+    """A request under these options is refused for the same reason."""
     story = Story(uniform(cores=4, threads=2), options=BY_CORES)
     owners = three(story)
     assert granted(story, owners) == ["1,5", "2,6", None]
     assert story.refusal(owners[2]).code is RefusalCode.POOL_WOULD_BE_EMPTY
 
 
-def test_who_waits_gets_its_cpus_back_with_the_old_options() -> None:
+def test_a_waiting_container_gets_its_cpus_back_with_the_old_options() -> None:
     story = Story(uniform(cores=4, threads=2))
     owners = three(story, **{"cpuset.on-shortage": "wait"})
     story.change_settings(options=BY_CORES)
@@ -79,8 +79,8 @@ def test_who_waits_gets_its_cpus_back_with_the_old_options() -> None:
 @pytest.mark.parametrize(
     ("fields", "left"), [({"options": BY_CORES}, "1,5"), ({"shared_min": 3}, "1,5-6")], ids=lambda value: str(value)
 )
-def test_whoever_can_be_smaller_gives_way_before_anybody_loses_all(fields: dict[str, Any], left: str) -> None:
-    """Under `dynamic`: the first holds what was spare, and the later one its floor. What is left is where it was."""
+def test_containers_shrink_before_any_container_loses_all(fields: dict[str, Any], left: str) -> None:
+    """Under `dynamic`: the first holds the spare CPUs, and the later one its floor. The rest stays in place."""
     story = Story(uniform(cores=4, threads=2), policy=PolicyName.DYNAMIC)
     large = story.arrive("large", 4, labels={"cpuset.min": "2"})
     small = story.arrive("small", 2)
@@ -93,7 +93,7 @@ def test_whoever_can_be_smaller_gives_way_before_anybody_loses_all(fields: dict[
 
 
 def test_a_cpu_that_goes_is_taken_from_what_somebody_has_above_its_floor() -> None:
-    """It holds all but what the pool keeps: it gives up one CPU more, and not everything."""
+    """It holds all CPUs but the pool's: it gives up one more, and not everything."""
     story = Story(policy=PolicyName.DYNAMIC, shared_min=2)
     rt = story.arrive("rt", 6, labels={"cpuset.min": "1"})
     story.settle()
@@ -105,8 +105,8 @@ def test_a_cpu_that_goes_is_taken_from_what_somebody_has_above_its_floor() -> No
     assert story.is_settled(rt)
 
 
-def test_a_neighbours_cpu_that_goes_is_replaced_with_notice_to_whoever_shrinks() -> None:
-    """What nobody holds replaces it at once; what an elastic container gives up for the pool's sake leaves it first."""
+def test_a_neighbours_cpu_that_goes_is_replaced_with_notice_to_the_one_that_shrinks() -> None:
+    """An ungranted CPU replaces it at once; one that an elastic container gives up for the pool goes later."""
     story = Story(policy=PolicyName.DYNAMIC, shared_min=2)
     elastic = story.arrive("elastic", 4, labels={"cpuset.min": "1"})
     fixed = story.arrive("fixed", 2)
@@ -124,8 +124,8 @@ def test_a_neighbours_cpu_that_goes_is_replaced_with_notice_to_whoever_shrinks()
 
 
 @pytest.mark.parametrize("is_reserved", [False, True], ids=["offline", "reserved"])
-def test_what_replaces_anothers_cpu_leaves_whoever_holds_it_with_notice(is_reserved: bool) -> None:
-    """Nothing else is left: the floor of the first comes out of what the later one has above its own."""
+def test_what_replaces_anothers_cpu_leaves_its_holder_with_notice(is_reserved: bool) -> None:
+    """No other CPU is left: the floor of the first is made up from the later one's CPUs above its own floor."""
     story = Story(policy=PolicyName.DYNAMIC)
     fixed = story.arrive("fixed", 2)
     elastic = story.arrive("elastic", 5, labels={"cpuset.min": "1"})
@@ -155,7 +155,7 @@ def test_what_replaces_anothers_cpu_leaves_whoever_holds_it_with_notice(is_reser
     offline=st.sets(st.integers(0, 11), max_size=3),
 )
 def test_the_pool_keeps_what_the_rule_says_after_a_refit(machine, before, after, sizes, offline) -> None:  # type: ignore[no-untyped-def]
-    """Whatever was granted under whatever settings; the books are lawful, and fitting them again changes nothing."""
+    """For any grants under any settings; the State is lawful, and fitting it again changes nothing."""
     books, left, node = carried_over(machine, before, after, sizes, CPUSet(offline))
     assert kept_without_room(books, left, node) == []
     assert violations(books, left) == []
@@ -163,7 +163,7 @@ def test_the_pool_keeps_what_the_rule_says_after_a_refit(machine, before, after,
 
 
 def test_the_pool_keeps_it_in_two_thousand_seeded_cases() -> None:
-    """The same law, over books drawn from seeds; enough of them lose somebody for want of room."""
+    """The same law, over States drawn from seeds; in enough of them a container loses its grant for lack of room."""
     lost = 0
     for seed in range(2000):
         books, machine, node = some_carried_over(seed)

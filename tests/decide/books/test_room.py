@@ -1,6 +1,6 @@
-"""The room that the shared pool leaves, on small nodes of every kind: counted, and tried out with every set of CPUs.
+"""The room that the shared pool leaves, on small nodes of every kind: counted, and tried with every set of CPUs.
 
-Granting, growing, advertising and refitting ask one rule, so on each node they agree to the CPU.
+Granting, growing, advertising and refitting use one rule, so on each node they agree exactly.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ OPTIONS: tuple[tuple[str, ...], ...] = (
 
 
 def nodes(machine: Topology, options: tuple[str, ...], policy: PolicyName = PolicyName.STATIC) -> Iterator[World]:
-    """Nodes without any grant: the shared pool keeps 0 to 3, isolated CPUs mean this or that, the reservation is one
-    CPU or two, and somebody may be pinned by hand.
+    """Draw nodes without any grant: the shared pool keeps 0 to 3 CPUs, any setting for isolated CPUs, a reservation of
+    one or two CPUs, and optionally a container pinned by hand.
     """
     for least, isolated, reserved, stranger in product(range(4), IsolatedRule, ("0", "0-1"), ("", "3")):
         settings = static(
@@ -65,7 +65,7 @@ on_every_node = pytest.mark.parametrize(
 
 
 def sets_of(units: Iterable[CPUSet]) -> list[CPUSet]:
-    """Every set of these units, also the empty one."""
+    """Return every set of these units, also the empty one."""
     found = [EMPTY]
     for unit in units:
         found += [each | unit for each in found]
@@ -81,12 +81,12 @@ def whole(machine: Topology, given: CPUSet) -> list[CPUSet]:
 
 
 def largest(room: Room, units: Iterable[CPUSet]) -> int:
-    """The size of a largest set of units that there is no objection to, by trying them all."""
+    """Return the size of a largest set of units without an objection, by trying them all."""
     return max((len(each) for each in sets_of(units) if each and room.objection(each) is None), default=0)
 
 
 def is_enough(world: World, left: CPUSet) -> bool:
-    """The rule in its own words."""
+    """Return whether the rule holds, written independently."""
     settings = world.settings
     is_by_cores = {FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION} <= set(settings.options)
     has_core = any(core.cpus <= left for core in world.topology.cores)
@@ -95,7 +95,7 @@ def is_enough(world: World, left: CPUSet) -> bool:
 
 @on_every_node
 def test_the_objection_is_the_rule_and_granting_asks_it(machine: Topology, options: tuple[str, ...]) -> None:
-    """Whatever CPUs somebody may want to hold."""
+    """For any set of CPUs that a container may want."""
     for world in nodes(machine, options):
         room = room_in(world, world.state)
         for wanted in sets_of(singles(room.givable)):
@@ -107,7 +107,7 @@ def test_the_objection_is_the_rule_and_granting_asks_it(machine: Topology, optio
 
 @on_every_node
 def test_what_is_spare_is_a_largest_set_without_an_objection(machine: Topology, options: tuple[str, ...]) -> None:
-    """In single CPUs, and in whole cores; and `most` is as many, as long as nobody holds any."""
+    """In single CPUs, and in whole cores; `most` is the same number as long as none is granted."""
     for world in nodes(machine, options):
         room = room_in(world, world.state)
         for by_cores, units in ((False, singles(room.givable)), (True, whole(machine, room.givable))):
@@ -119,7 +119,9 @@ def test_what_is_spare_is_a_largest_set_without_an_objection(machine: Topology, 
 
 @on_every_node
 def test_what_is_advertised_and_what_is_shared_out_is_as_much(machine: Topology, options: tuple[str, ...]) -> None:
-    """The one in the node's own units, the other in single CPUs, since each container has its own."""
+    """The advertised number is in the node's own units, the shared-out one in single CPUs, since containers differ in
+    theirs.
+    """
     for world in nodes(machine, options, PolicyName.DYNAMIC):
         room = room_in(world, world.state)
         by_node = whole(machine, room.givable) if FULL_PCPUS_ONLY in options else singles(room.givable)
@@ -130,7 +132,7 @@ def test_what_is_advertised_and_what_is_shared_out_is_as_much(machine: Topology,
 
 @on_every_node
 def test_what_is_held_is_kept_under_the_same_rule(machine: Topology, options: tuple[str, ...]) -> None:
-    """Of whoever holds any set of CPUs when the node comes to be like this."""
+    """For any set of CPUs that is held when the node takes on these settings."""
     for world in nodes(machine, options):
         room = room_in(world, world.state)
         for held in sets_of(singles(room.givable))[1:]:
@@ -142,7 +144,7 @@ def test_what_is_held_is_kept_under_the_same_rule(machine: Topology, options: tu
 
 @on_every_node
 def test_beside_grants_it_is_the_same(machine: Topology, options: tuple[str, ...]) -> None:
-    """What is spare goes besides them, and `most` is with them, wherever they might lie."""
+    """The spare CPUs exclude the granted ones, and `most` includes them, wherever they lie."""
     for world in nodes(machine, options):
         for held in (world.state.assignable - world.strangers - cpus("1"), cpus("7")):
             books = world.state.granted(Demand(container=C, name="c", cpus=len(held)), held)
@@ -165,7 +167,9 @@ def test_beside_grants_it_is_the_same(machine: Topology, options: tuple[str, ...
 def test_a_container_of_single_cpus_can_have_more_than_a_node_of_whole_cores_advertises(
     settings: dict[str, Any], stranger: str, singly: int, advertised: int
 ) -> None:
-    """What is advertised is for those with the node's own options; they bind what the pool keeps, whoever asks."""
+    """The advertised number is for containers with the node's own options, which bind what the pool keeps in every
+    case.
+    """
     world = imagined(
         State(), uniform(cores=4, threads=2), static(**settings), {"by hand": cpus(stranger)} if stranger else {}
     )
@@ -196,14 +200,14 @@ def test_cores_of_several_widths_leave_the_pool_the_narrow_ones() -> None:
     ],
 )
 def test_an_objection_says_what_would_fit_and_that_would(keep: int, keeps_core: bool, asked: str, said: str) -> None:
-    """Of the CPUs that were asked for, as many as may be given."""
+    """Of the requested CPUs, as many as may be granted."""
     room = Room(shared=cpus("0-7"), cores=uniform(cores=4, threads=2).cores, keep=keep, keeps_core=keeps_core)
     objection = room.objection(cpus(asked))
     assert told(objection) == (RefusalCode.POOL_WOULD_BE_EMPTY, said)
 
 
 def test_a_large_machine_is_counted_without_trying() -> None:
-    """A thousand CPUs, by whole cores, of which the pool keeps many: what a status asks each time."""
+    """A thousand CPUs, by whole cores, of which the pool keeps many: each status needs this number."""
     options = (FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION)
     world = imagined(State(), uniform(cores=512, threads=2), static(options=options, shared_min=64), {})
     assert free(world) == 958

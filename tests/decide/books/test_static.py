@@ -1,4 +1,4 @@
-"""The static policy by example: who is granted, refused, kept, and when a grant ends."""
+"""The static policy by example: what is granted, refused and kept, and when a grant ends."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_created_container_holds_its_cpus_before_it_starts() -> None:
 
 @pytest.mark.parametrize(("rule", "stops"), [("share", []), ("wait", []), ("stop", ["second"])])
 def test_a_shortage_by_its_rule(rule: str, stops: list[str]) -> None:
-    """All run in the shared pool, with the reason; `stop` is stopped, once a start."""
+    """All run in the shared pool, with the reason; `stop` is stopped once per start."""
     story = Story()
     first = story.arrive("first", 6)
     second = story.arrive("second", 2, labels={"cpuset.on-shortage": rule})
@@ -53,7 +53,7 @@ def test_a_shortage_by_its_rule(rule: str, stops: list[str]) -> None:
         assert where(second) == "0,7"
 
 
-def test_who_waits_is_upgraded_when_cpus_are_free() -> None:
+def test_a_waiting_container_is_upgraded_when_cpus_are_free() -> None:
     story = Story()
     first = story.arrive("first", 6)
     waiting = story.arrive("waiting", 2, labels={"cpuset.on-shortage": "wait"})
@@ -67,7 +67,7 @@ def test_who_waits_is_upgraded_when_cpus_are_free() -> None:
     assert where(sharing) == "0,3-7"
 
 
-def test_who_shares_asks_anew_at_its_next_start() -> None:
+def test_a_sharing_container_asks_again_at_its_next_start() -> None:
     story = Story()
     first = story.arrive("first", 6)
     sharing = story.arrive("sharing", 2)
@@ -80,7 +80,7 @@ def test_who_shares_asks_anew_at_its_next_start() -> None:
     assert where(sharing) == "1-2"
 
 
-def test_who_is_to_be_stopped_is_stopped_again_at_its_next_start() -> None:
+def test_a_container_with_stop_is_stopped_again_at_its_next_start() -> None:
     story = Story()
     story.arrive("first", 6)
     second = story.arrive("second", 2, labels={"cpuset.on-shortage": "stop"})
@@ -165,7 +165,7 @@ def test_a_stopped_container_keeps_its_cpus_for_as_long_as_it_may_linger() -> No
 
 
 def test_a_restart_within_the_linger_keeps_the_cpus() -> None:
-    """And the old timer means nothing any more."""
+    """And the old timer has no effect."""
     story = Story()
     rt = story.arrive("rt", 2)
     story.settle()
@@ -245,7 +245,7 @@ def test_a_paused_container_keeps_what_it_has() -> None:
 # Strangers and adoption.
 
 
-def test_cpus_of_a_stranger_are_given_to_nobody() -> None:
+def test_cpus_of_a_stranger_are_granted_to_no_container() -> None:
     story = Story()
     stranger = story.arrive("stranger", cpuset="1-2")
     rt, plain = story.arrive("rt", 2), story.arrive("plain")
@@ -262,7 +262,7 @@ def test_a_stopped_stranger_may_start_at_any_moment() -> None:
     assert story.granted(story.arrive("rt", 1)) == "3"
 
 
-def test_a_stranger_that_comes_later_unsettles_and_moves_nobody() -> None:
+def test_a_stranger_that_comes_later_unsettles_but_moves_no_container() -> None:
     story = Story()
     rt = story.arrive("rt", 2)
     story.settle()
@@ -274,7 +274,7 @@ def test_a_stranger_that_comes_later_unsettles_and_moves_nobody() -> None:
     assert story.is_settled(rt)
 
 
-def test_who_is_left_alone_is_never_touched() -> None:
+def test_an_unmanaged_container_is_never_touched() -> None:
     story = Story(unmanaged=("db-*",))
     alone = story.arrive("alone", 2, labels={"cpuset.manage": "off"})
     named = story.arrive("db-1", 2)
@@ -286,7 +286,7 @@ def test_who_is_left_alone_is_never_touched() -> None:
 
 
 def test_a_container_that_ran_before_keeps_what_it_lawfully_holds() -> None:
-    """It is served first, before those that came earlier, and costs no update."""
+    """It is served before containers that came earlier, and needs no update."""
     story = Story()
     early = story.unseen("early", 2)
     adopted = story.unseen("adopted", 2, cpuset="2-3")
@@ -299,7 +299,7 @@ def test_a_container_that_ran_before_keeps_what_it_lawfully_holds() -> None:
 
 @pytest.mark.parametrize("held", ["0-1", "3"])
 def test_what_it_may_not_hold_is_not_kept(held: str) -> None:
-    """Reserved CPUs, or too few: it asks like anybody else; a pin that contradicts the label is a refusal."""
+    """Reserved CPUs, or too few: it asks like any other container; a pin that contradicts the label is refused."""
     story = Story()
     adopted = story.unseen("adopted", 2, cpuset=held)
     story.take_inventory()

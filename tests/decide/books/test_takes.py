@@ -1,4 +1,4 @@
-"""When the time of a notice begins, and what is told of CPUs that are only just coming."""
+"""When the time of a notice begins, and what is announced of CPUs that are still on their way."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ def test_a_grace_of_its_own_is_what_it_gets() -> None:
 
 
 def test_the_grace_of_what_is_only_just_coming_begins_when_it_can_be_told() -> None:
-    """CPUs that are not wanted any more while the order that gives them is on its way: they come, they are told as
-    leaving, and only then is their time counted."""
+    """The CPUs are no longer wanted while the order that adds them is outstanding: they arrive, they are announced as
+    leaving, and only then their time begins.
+    """
     story = Dynamic(cooldown_seconds=0)
     batch = story.elastic("batch", 1, 1, 4, scale="manual")
     story.feed(ResizeRequested(batch.key, 4))
@@ -34,7 +35,9 @@ def test_the_grace_of_what_is_only_just_coming_begins_when_it_can_be_told() -> N
 
 
 def test_a_later_take_does_not_overtake_one_that_cannot_be_told_yet() -> None:
-    """The first is of CPUs that are only just coming; the second, of others, begins with it, and neither is lost."""
+    """The first take is of CPUs that are still on their way; the second, of other CPUs, begins with it, and neither is
+    lost.
+    """
     story = Dynamic(cooldown_seconds=0)
     batch = story.elastic("batch", 1, 1, 5, scale="manual")
     story.resized(batch, 3)
@@ -52,9 +55,10 @@ def test_a_later_take_does_not_overtake_one_that_cannot_be_told_yet() -> None:
     assert (where(batch), story.leaving(batch)) == ("1-2", "")
 
 
-def test_nobody_is_settled_on_more_than_it_is_told() -> None:
-    """A look that was overtaken by an order leaves a doubt: until the next look says, what came is not told, and what
-    is told is not called settled."""
+def test_no_container_is_settled_on_more_than_its_files_name() -> None:
+    """A look that was overtaken by an order leaves a doubt: until the next look, added CPUs are not announced, and the
+    container is not called settled.
+    """
     story = Dynamic(cooldown_seconds=0)
     batch = story.elastic("batch", 1, 1, 4, scale="manual")
     story.feed(ResizeRequested(batch.key, 4))

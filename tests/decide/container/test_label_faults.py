@@ -1,4 +1,6 @@
-"""The law of labels: a bad value of any label is told, whatever else the container asks for; and its planted faults."""
+"""The law of labels: a bad value of any label is reported, whatever else the container asks for; and its planted
+faults.
+"""
 
 from __future__ import annotations
 
@@ -62,8 +64,8 @@ some_labels = st.fixed_dictionaries(
 
 
 def keep_the_law(labels: Mapping[str, str]) -> None:
-    """Every bad value is told with the name of its label. It refuses the container if it asks for CPUs of its own and
-    the label matters to that; else it is a warning.
+    """Check that every bad value is reported with the name of its label. It refuses the container if it asks for
+    exclusive CPUs and the label matters to that; otherwise it is a warning.
     """
     view = ContainerView(id="a" * 64, name="web", phase=Phase.CREATED, labels=labels)
     wish = wish_of(view, Settings(policy=PolicyName.DYNAMIC), originals_of(view), CPUSet(range(8)), {"eth0": CPUSet()})
@@ -78,7 +80,7 @@ def keep_the_law(labels: Mapping[str, str]) -> None:
 
 @given(some_labels)
 def test_every_bad_value_is_told(labels: dict[str, str]) -> None:
-    """Whatever the other labels say, and whether or not it asks for CPUs of its own."""
+    """Whatever the other labels contain, and whether or not it asks for exclusive CPUs."""
     keep_the_law(labels)
 
 
@@ -86,19 +88,19 @@ Fault = Callable[[Mapping[str, str], int | None], Labels]
 
 
 def reads_nothing_without_a_count(labels: Mapping[str, str], cpus: int | None = None) -> Labels:
-    """What is wrong is forgotten where no CPUs are asked for."""
+    """Drop mistakes if no CPUs are requested."""
     read = read_labels(labels, cpus)
     return read if labels.get(COUNT, "").strip() not in ("", "false") else Labels(read.values)
 
 
 def stops_at_the_first(labels: Mapping[str, str], cpus: int | None = None) -> Labels:
-    """Of all mistakes one is told."""
+    """Report only the first mistake."""
     read = read_labels(labels, cpus)
     return Labels(read.values, read.mistakes[:1])
 
 
 def calls_every_mistake_harmless(labels: Mapping[str, str], cpus: int | None = None) -> Labels:
-    """It is granted CPUs by the defaults of what it meant otherwise."""
+    """Grant CPUs by the defaults in place of the mistaken values."""
     read = read_labels(labels, cpus)
     return Labels(read.values, read.harmless)
 

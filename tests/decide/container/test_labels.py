@@ -1,4 +1,4 @@
-"""The table of labels: what each reads, what is wrong with the rest, and the sentence that says so."""
+"""The table of labels: what each accepts, what is wrong with other values, and the sentence for that."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FULL = {
 
 
 def said(label: str, value: str, cpus: int | None = None) -> str:
-    """The sentences about this value of a label."""
+    """Return the sentences about this value of a label."""
     return sentences(read_labels({label: value}, cpus).mistakes)
 
 
@@ -67,7 +67,7 @@ def test_what_all_labels_say() -> None:
 
 
 def test_no_label_says_nothing() -> None:
-    """Where the node decides the value is None; labels of others are not read."""
+    """Where the node decides, the value is None; labels of other programs are ignored."""
     assert read_labels({"com.example": "x"}) == Labels(Values())
     assert {label.default for label in LABELS if label.key} == {None}
 
@@ -126,7 +126,7 @@ def test_bounds_are_held_to_the_count_once_it_is_known() -> None:
 
 
 def test_all_mistakes_are_found_in_the_order_of_the_table() -> None:
-    """Those that refuse, and those that are only told."""
+    """Those that refuse, and those that only warn."""
     found = read_labels({"cpuset.move": "?", "cpuset.manage": "?", "cpuset.exclusive": "?", "cpuset.weight": "20"})
     assert [each.label for each in found.mistakes] == ["cpuset.exclusive", "cpuset.manage", "cpuset.move"]
     assert [each.label for each in found.refusing] == ["cpuset.exclusive", "cpuset.move"]
@@ -139,7 +139,7 @@ texts = st.text(st.characters(codec="utf-8"), max_size=300) | st.sampled_from(["
 
 @given(st.sampled_from(LABELS), texts)
 def test_a_value_is_read_or_a_mistake_that_names_its_label(label: Label, text: str) -> None:
-    """Never both, and nothing else changes. The sentence has a bounded length, the mistake can stand in the books."""
+    """Never both, and nothing else changes. The sentence has a bounded length, and the State can store the mistake."""
     found = read_labels({label.name: text})
     others = [name for name in Values.__struct_fields__ if name != label.field]
     assert [getattr(found.values, name) for name in others] == [getattr(Values(), name) for name in others]

@@ -1,4 +1,4 @@
-"""The machine of a container: its tables are complete, and each rule does what its place says."""
+"""The machine of a container: its tables are complete, and each rule does what its place demands."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ STRICT = ContainerView(id="a" * 64, name="rt", phase=Phase.CREATED, runtime="cpu
 
 
 def seen(view: ContainerView = VIEW, *news: News) -> Container:
-    """A container at its first look, and after this news."""
+    """Return a container after its first look and this news."""
     container = first_seen(view, Place(EVERYWHERE, EVERYWHERE), WISH, 0, 1)
     for each in news:
         container = after(container, each)
@@ -55,7 +55,7 @@ def looked(cpus: CPUSet, view: ContainerView = VIEW) -> Looked:
 
 
 def test_the_tables_are_complete() -> None:
-    """Every pair of what a container is and what is heard has a rule, and no other pair."""
+    """Every pair of a state and a fact has a rule, and no other pair has one."""
     assert set(LINES) == set(product(get_args(Line), get_args(LineNews)))
     assert set(STARTS) == set(product(get_args(Start), get_args(StartNews)))
 
@@ -66,7 +66,7 @@ def test_every_rule_says_what_it_does() -> None:
 
 
 def test_a_container_has_twelve_fields() -> None:
-    """What else is known of one is the World's, or follows from these."""
+    """All else that is known of one is in the World, or follows from these."""
     assert len(Container.__struct_fields__) == 12
 
 
@@ -82,7 +82,7 @@ def test_a_container_has_twelve_fields() -> None:
     ids=lambda value: type(value).__name__,
 )
 def test_what_becomes_of_an_order(news: News, line: Line, doubts: tuple[Doubt, ...], fault: FaultKind | None) -> None:
-    """One line for each way in which it may end."""
+    """There is one line for each way in which an order may end."""
     container = seen(VIEW, OrderSent(ORDER), news)
     assert (container.line, container.doubts, container.known) == (line, doubts, 9)
     assert (container.fault.kind if container.fault else None) is fault
@@ -96,7 +96,7 @@ def test_a_refused_update_is_barred_until_its_own_pause_is_over() -> None:
 
 
 def test_only_a_look_ends_what_a_look_ends() -> None:
-    """What was lost may still happen: its doubt survives looks; of another order meanwhile, a look says what became."""
+    """A lost order may still take effect: its doubt survives looks; a look settles the doubt of another order."""
     failed, lost = (seen(VIEW, OrderSent(ORDER), news) for news in (OrderFailed("500", 9), OrderLost("late", 9)))
     assert after(failed, looked(EVERYWHERE)).doubts == ()
     assert after(lost, looked(EVERYWHERE)).doubts == (Doubt(MINE, Ends.ORDER),)
@@ -121,7 +121,7 @@ def test_only_a_look_ends_what_a_look_ends() -> None:
     ids=lambda value: type(value).__name__,
 )
 def test_only_a_look_ends_a_dispute(answer: News) -> None:
-    """The order may have been answered by the container that was removed: no answer proves that it exists."""
+    """The answer may come from before the removal: no answer proves that the container exists."""
     disputed = seen(VIEW, OrderSent(ORDER), Disputed(), answer)
     assert disputed.is_disputed
     assert not may_order(replace(disputed, line=Free()))
@@ -137,14 +137,14 @@ def test_a_look_that_overlaps_an_order_and_contradicts_it_leaves_both_in_doubt()
 
 
 def test_what_the_kernel_came_to_allow_is_no_fault() -> None:
-    """An order without effect that came to have it."""
+    """An order without effect that took effect later."""
     container = seen(VIEW, OrderSent(ORDER), OrderIneffective(OTHER, OTHER, "confined", 9))
     assert container.fault == Fault(FaultKind.INEFFECTIVE, "confined")
     assert after(container, looked(MINE)).fault is None
 
 
 def test_a_strict_start_from_the_first_look_to_the_answer_of_an_order() -> None:
-    """What is configured is in nobody's way; what it was answered is, until an order was answered."""
+    """Its configured CPUs are not in its footprint; the CPUs of the answer are, until an order was answered."""
     asks = seen(STRICT)
     assert (asks.start, asks.footprint) == (Asks(), 0)
     held = after(asks, HoldBegan(3, 2))
@@ -166,7 +166,7 @@ def test_a_strict_start_from_the_first_look_to_the_answer_of_an_order() -> None:
     ids=["let go", "refused", "not ours to place"],
 )
 def test_a_held_start_that_is_not_answered_with_cpus(news: News, start: Start, reach: CPUSet) -> None:
-    """It does not start before it asks again; but where it was let go on as it is, it may."""
+    """It does not start before it asks again; but if it was let go on unchanged, it may."""
     container = after(seen(STRICT, HoldBegan(3, 2)), news)
     assert (container.start, CPUSet.from_mask(container.footprint)) == (start, reach)
 
@@ -184,7 +184,7 @@ def test_the_dead_never_start() -> None:
 
 
 def test_a_glance_proves_no_runtime() -> None:
-    """One whose lock was held when it was first seen may be starting on what an earlier sidecar answered."""
+    """A container whose lock was held when it was first seen may be starting on an earlier sidecar's answer."""
     glance = ContainerView(id="a" * 64, name="rt", phase=Phase.CREATED, runtime="cpuset", is_glance=True)
     assert seen(glance).start == Plain()
     assert after(seen(glance), looked(EVERYWHERE, STRICT)).start == Asks()

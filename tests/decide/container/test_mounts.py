@@ -1,4 +1,4 @@
-"""How a container reads its projection: the name that it has, and a mount that goes stale."""
+"""How a container reads its projection: by which name, and when its mount goes stale."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_root_with_a_slash_at_its_end_is_the_same_root() -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../up", "a/b", "/etc", "-x", "a\0b", "a\nb", "a" * 65, "é"])
 def test_a_name_that_leads_elsewhere_is_none(name: str) -> None:
-    """And it is a mistake, to be told."""
+    """And it is reported as a mistake."""
     labels = {"cpuset.projection": name}
     assert projection_name(view(labels), Settings()) is None
     assert [each.label for each in read_labels(labels).mistakes] == ["cpuset.projection"]

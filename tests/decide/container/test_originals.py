@@ -1,4 +1,4 @@
-"""A container's own settings: its CPU limit however it is written, its cpuset whatever it says."""
+"""A container's own settings: its CPU limit in any form, and its cpuset, whatever it is."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_cpuset_that_cannot_be_read_says_nothing(text: str, cpus: CPUSet) -> N
 
 
 def test_the_settings_of_one_that_was_never_changed_are_its_originals() -> None:
-    """But for the group that confines the shared pool: what it has is of an earlier sidecar."""
+    """Except for the group that confines the shared pool: an earlier sidecar wrote its settings."""
     view = ContainerView(id="a" * 64, name="web", phase=Phase.CREATED, cpuset="0-3", nano_cpus=5, mems="0")
     assert originals_of(view) == Originals(cpuset="0-3", nano_cpus=5, mems="0")
     group = ContainerView(id="a" * 64, name="web", phase=Phase.CREATED, kind=ViewKind.GROUP, cpuset="0-3")

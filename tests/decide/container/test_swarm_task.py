@@ -1,4 +1,4 @@
-"""Tasks of Docker Swarm: one that ended leaves its CPUs to whoever replaces it, and what was set aside is compared."""
+"""Tasks of Docker Swarm: a task that ended leaves its CPUs to its replacement, and its reservation is compared."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def warnings(story: Story, real: Real) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("policy", [PolicyName.STATIC, PolicyName.DYNAMIC])
 def test_a_task_that_ended_leaves_its_cpus_to_its_replacement(policy: PolicyName) -> None:
-    """On a node with one CPU to give: the old container is still there, and no timer was waited for."""
+    """On a node with one CPU to grant: the old container still exists, and no timer has passed."""
     story = Story(uniform(cores=2), policy=policy)
     old = story.arrive("web.1.old", 1, labels=TASK)
     story.settle()
@@ -44,7 +44,7 @@ def test_a_task_that_ended_leaves_its_cpus_to_its_replacement(policy: PolicyName
 
 
 def test_a_replacement_that_came_first_gets_the_cpus_once_the_old_one_ends() -> None:
-    """Swarm may start the new one before it stops the old one: where it waits, it is granted at that moment."""
+    """Swarm may start the new task before it stops the old one: if it waits, it is granted at that moment."""
     story = Story(uniform(cores=2))
     old = story.arrive("web.1.old", 1, labels=TASK)
     new = story.arrive("web.1.new", 1, labels={**TASK, "cpuset.on-shortage": "wait"})
@@ -56,7 +56,7 @@ def test_a_replacement_that_came_first_gets_the_cpus_once_the_old_one_ends() -> 
 
 
 def test_a_task_that_is_not_started_yet_has_all_its_time() -> None:
-    """Created and started are two steps for Swarm, too: between them the CPUs are its own."""
+    """Swarm, too, creates and starts in two steps: between them the task keeps its CPUs."""
     story = Story(uniform(cores=2))
     task = story.arrive("web.1.new", 1, labels=TASK, starts=False)
     story.settle()
@@ -65,7 +65,7 @@ def test_a_task_that_is_not_started_yet_has_all_its_time() -> None:
 
 
 def test_any_other_container_that_stops_is_waited_for() -> None:
-    """A label that only begins alike makes no task of it."""
+    """A label with the same beginning does not make it a task."""
     story = Story(uniform(cores=2))
     other = story.arrive("other", 1, labels={TASK_LABEL + "s": "x"})
     story.settle()
@@ -76,7 +76,7 @@ def test_any_other_container_that_stops_is_waited_for() -> None:
 
 
 def test_a_task_is_over_only_once_it_ran() -> None:
-    """By its phase, whatever else is known of it."""
+    """By its phase, regardless of all else."""
     task = Real(
         key=ContainerKey(ENGINE, "0" * 64), name="web.1.x", kernel=ModelKernel(uniform(cores=2)), labels=dict(TASK)
     )
@@ -105,7 +105,7 @@ def test_a_task_is_over_only_once_it_ran() -> None:
 def test_what_the_scheduler_counted_is_what_the_task_asks_for(
     exclusive: int | None, set_aside: int, says: tuple[str, ...]
 ) -> None:
-    """Or it says so; the task gets what it asks for all the same."""
+    """If not, it is reported; the task gets what it asks for in both cases."""
     story = Story()
     task = story.unseen("web.1.x", exclusive, labels=TASK)
     task.set_aside = set_aside
@@ -115,7 +115,7 @@ def test_what_the_scheduler_counted_is_what_the_task_asks_for(
 
 
 def test_a_container_that_is_no_task_is_not_asked_what_was_set_aside() -> None:
-    """Whatever stands in its environment."""
+    """Whatever its environment contains."""
     story = Story()
     plain = story.unseen("plain", 2)
     plain.set_aside = 1

@@ -1,4 +1,4 @@
-"""What a demand is served by: a container's own words go before the node's."""
+"""The terms of a demand: a container's own labels take precedence over the node's settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_the_nodes_words_hold_where_a_container_has_none() -> None:
 
 
 def test_a_containers_own_words_go_before_the_nodes() -> None:
-    """Those that say nothing of something, too: no options, no rule, no notice."""
+    """Empty ones, too: no options, no rule, no notice."""
     own = Demand(container=A, name="a", cpus=1, options=(), numa=NumaRule.NONE, grace_seconds=0.0)
     terms = Terms(NODE, own)
     assert (terms.options, terms.numa, terms.grace_seconds) == ((), NumaRule.NONE, 0.0)

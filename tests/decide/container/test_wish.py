@@ -1,4 +1,4 @@
-"""From labels and limits to a Wish: the label table, the kubelet's six examples, and text that means harm."""
+"""From labels and limits to a Wish: the label table, the kubelet's six examples, and malicious text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def wish(labels: dict[str, str] | None = None, settings: Settings | None = None,
 
 
 def asked(found: Wish) -> int:
-    """The CPUs of a demand."""
+    """Return the CPUs of a demand."""
     assert found.demand is not None, found.refusal
     return found.demand.cpus
 
@@ -115,7 +115,7 @@ def test_what_cannot_be_understood_is_refused_with_the_reason(
 
 
 def test_the_limit_is_the_original_one_not_the_lifted_one() -> None:
-    """After the sidecar lifted the quota, `true` still means what the container was created with."""
+    """After the sidecar lifted the quota, `true` still means the quota that the container was created with."""
     one = view({"cpuset.exclusive": "true"}, nano_cpus=8 * GIGA, cpuset="2-3")
     assert asked(wish_of(one, Settings(), Originals(nano_cpus=2 * GIGA), ONLINE)) == 2
 
@@ -164,7 +164,7 @@ def test_a_bad_value_beside_a_good_number_is_refused(label: str, value: str, wor
 
 
 def test_all_mistakes_are_one_refusal() -> None:
-    """The count first, then the others in the order of the table; the sentences stand one after the other."""
+    """The count first, then the others in the order of the table, one sentence after the other."""
     labels = {"cpuset.weight": "0", "cpuset.exclusive": "2", "cpuset.min": "3", "cpuset.quota": "drop"}
     found = wish(labels, Settings(policy=PolicyName.DYNAMIC), nano_cpus=3 * GIGA, in_shared_group=True)
     assert code_of(found) is RefusalCode.CONTRADICTION
@@ -196,14 +196,14 @@ def test_one_that_is_in_the_group_and_asks_for_cpus_is_told_where_it_should_be()
     ],
 )
 def test_an_unknown_label_is_a_warning_with_the_nearest_word(label: str, words: str) -> None:
-    """It costs the container nothing else."""
+    """It has no other effect on the container."""
     found = wish({"cpuset.exclusive": "2", label: "1"})
     assert asked(found) == 2
     [warning] = warnings(found)
     assert words in warning
 
 
-# Strangers, and who is left alone.
+# Strangers and unmanaged containers.
 
 
 def test_pinned_by_hand_is_a_stranger() -> None:
@@ -212,7 +212,7 @@ def test_pinned_by_hand_is_a_stranger() -> None:
 
 
 def test_all_cpus_by_hand_is_no_pin() -> None:
-    """Engines cannot clear a cpuset: the whole machine, written out, is what not pinned looks like."""
+    """Engines cannot clear a cpuset: an unpinned container may list the whole machine."""
     assert wish(cpuset="0-7").standing is Standing.MANAGED
     assert wish(cpuset="0-15").standing is Standing.MANAGED
 
@@ -232,7 +232,7 @@ def test_a_bad_label_beside_a_pin_leaves_a_stranger() -> None:
 
 
 def test_manage_off_is_left_alone() -> None:
-    """Its other labels are not even read. If it is pinned by hand its CPUs are still respected."""
+    """Its other labels are not read. If it is pinned by hand, its CPUs are still respected."""
     labels = {"cpuset.manage": "off", "cpuset.exclusive": "2"}
     assert wish(labels) == Wish(standing=Standing.UNMANAGED)
     assert wish(labels, cpuset="2").standing is Standing.STRANGER
@@ -323,7 +323,7 @@ def test_a_label_goes_before_the_limits() -> None:
     assert asked(wish({"cpuset.exclusive": "2"}, GUARANTEED, **limits)) == 2
 
 
-# Text that means harm.
+# Malicious text.
 
 hostile = st.text(max_size=300) | st.sampled_from(["9" * 5000, "\x1b[31m", "\u202e1", "1\n", "\ud800", "0" * 4])
 
@@ -340,10 +340,12 @@ hostile = st.text(max_size=300) | st.sampled_from(["9" * 5000, "\x1b[31m", "\u20
     st.sampled_from(["", "0", "junk", "0-99999999", "7-2", "3-5"]),
 )
 def test_no_text_fails_a_container(labels: dict[str, str], cpuset: str) -> None:
-    """Whatever a label says: a wish, of a whole number of CPUs if it is a demand, with warnings of bounded length."""
+    """Whatever a label says: the result is a wish, of a whole number of CPUs if it is a demand, with warnings of
+    bounded length.
+    """
     found = wish(labels, GUARANTEED, cpuset=cpuset)
     assert found.demand is None or found.demand.cpus >= 1
-    # Escapes make a character up to ten long; 60 of them and the sentence around.
+    # An escaped character is up to ten long; 60 of them and the sentence around.
     assert all(len(warning) < 1000 for warning in map(mistaken.sentence, found.warnings))
     assert found.refusal is None or len(sentence(found.refusal)) < 5000
 
@@ -352,8 +354,8 @@ def test_label_patterns_say_which_labels_are_to_be_read() -> None:
     assert label_keys(("db-*", "team=db", "team=web", "tier=*")) == {"team", "tier"}
 
 
-def test_the_group_that_confines_the_shared_pool_is_nobodys_pin() -> None:
-    """What an earlier sidecar wrote there stays until it is written again, and was nobody's wish."""
+def test_the_group_that_confines_the_shared_pool_is_not_pinned_by_hand() -> None:
+    """What an earlier sidecar wrote there stays until it is written again, and no user asked for it."""
     name = "sidecar-shared.slice"
     group = replace(view(cpuset="0-3"), kind=ViewKind.GROUP, name=name)
     settings = Settings(policy=PolicyName.STATIC, shared_slice=name, unmanaged=("sidecar-*",))

@@ -1,4 +1,4 @@
-"""Faults of the dynamic policy, each a rule that is broken in one place: the histories have to catch every one."""
+"""Faults of the dynamic policy, each a rule that is broken in one place: the histories must catch every one."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tests.decide.lawbook.faults import Fault
 
 
 def takes_at_once(patch: pytest.MonkeyPatch) -> None:
-    """No notice: a container is ordered off what leaves it as soon as that is decided."""
+    """Give no notice: order a container off its leaving CPUs as soon as the take is decided."""
     for module in (takes, settled, signals, dynamic):
         patch.setattr(module, "held", lambda assignment, container: assignment.cpus)
 
 
 def takes_without_leaving(patch: pytest.MonkeyPatch) -> None:
-    """What a grant loses is forgotten."""
+    """Forget the CPUs that a grant loses."""
     honest = takes.changed
 
     def changed(
@@ -43,7 +43,7 @@ def takes_without_leaving(patch: pytest.MonkeyPatch) -> None:
 
 
 def hears_every_acknowledgement(patch: pytest.MonkeyPatch) -> None:
-    """An acknowledgement of another take counts for this one."""
+    """Accept an acknowledgement of another take."""
     honest = takes.after_acknowledgement
 
     def after(world: World, fact: TakeAcknowledged) -> World:
@@ -55,7 +55,7 @@ def hears_every_acknowledgement(patch: pytest.MonkeyPatch) -> None:
 
 
 def hears_every_timer(patch: pytest.MonkeyPatch) -> None:
-    """A timer that was replaced ends the grace all the same."""
+    """Let a replaced timer end the grace."""
     honest = timers.after_timer
 
     def after(world: World, fact: TimerEnded) -> World:
@@ -68,7 +68,7 @@ def hears_every_timer(patch: pytest.MonkeyPatch) -> None:
 
 
 def begins_no_grace_after_a_restart(patch: pytest.MonkeyPatch) -> None:
-    """A take that the books know already is given no timer: nobody ever ends it."""
+    """Start no timer for a take that is in the State already: it never ends."""
     honest = timers.timers
 
     def begun(world: World) -> object:
@@ -83,7 +83,7 @@ def begins_no_grace_after_a_restart(patch: pytest.MonkeyPatch) -> None:
 
 
 def lets_newcomers_onto_what_is_leaving(patch: pytest.MonkeyPatch) -> None:
-    """A container of the shared pool that does not run yet is written onto CPUs that somebody was promised."""
+    """Write a container of the shared pool that does not run yet onto CPUs that are still promised to another."""
     honest = dynamic.DynamicPolicy.desired
 
     def desired(self: dynamic.DynamicPolicy, world: World, container: Container) -> CPUSet | None:
@@ -94,7 +94,7 @@ def lets_newcomers_onto_what_is_leaving(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_ends_a_take(patch: pytest.MonkeyPatch) -> None:
-    """A grace that is over changes nothing."""
+    """Ignore the end of a grace."""
     honest = timers.after_timer
     patch.setattr(
         step,
@@ -104,7 +104,7 @@ def never_ends_a_take(patch: pytest.MonkeyPatch) -> None:
 
 
 def gives_up_the_original_set(patch: pytest.MonkeyPatch) -> None:
-    """A shrink takes the lowest CPUs, wherever they came from."""
+    """Take the lowest CPUs in a shrink, originals included."""
 
     def given_up(topology: Topology, assignment: Assignment, count: int) -> CPUSet:
         return CPUSet(list(assignment.cpus)[:count])
@@ -113,7 +113,7 @@ def gives_up_the_original_set(patch: pytest.MonkeyPatch) -> None:
 
 
 def grants_less_than_the_floor(patch: pytest.MonkeyPatch) -> None:
-    """Who arrives gets what there is."""
+    """Grant a newcomer what is available."""
     honest = grants.place
     patch.setattr(dynamic, "place", lambda world, state, demand, count: honest(world, state, demand, 1))
 
@@ -124,7 +124,7 @@ def grows_above_the_ceiling(patch: pytest.MonkeyPatch) -> None:
 
 
 def grows_onto_granted_cpus(patch: pytest.MonkeyPatch) -> None:
-    """What others hold is taken for free."""
+    """Take CPUs of other containers for free ones."""
     honest = gains_and_losses.eligible
 
     def eligible(world: World, state: State, assignment: Assignment, unit: int) -> CPUSet:
@@ -134,7 +134,7 @@ def grows_onto_granted_cpus(patch: pytest.MonkeyPatch) -> None:
 
 
 def shares_out_by_arrival(patch: pytest.MonkeyPatch) -> None:
-    """First come, first served, in place of a fair share."""
+    """Share out in the order of arrival, in place of fair shares."""
 
     def greedy(capacity: int, claims: list[fair.Claim]) -> dict[ContainerKey, int]:
         found = {claim.key: claim.lowest for claim in claims}
@@ -150,14 +150,14 @@ def shares_out_by_arrival(patch: pytest.MonkeyPatch) -> None:
 
 
 def empties_the_pool(patch: pytest.MonkeyPatch) -> None:
-    """A growth leaves nothing for everybody else."""
+    """Let a growth leave no CPU for the shared pool."""
     patch.setattr(Room, "most", lambda self: len(self.pool) + len(self.givable))
     patch.setattr(Room, "objection", lambda self, cpus: None)
     patch.setattr(State, "shared", property(lambda self: self.online - self.exclusive - self.isolated))
 
 
 def follows_the_load_without_a_band(patch: pytest.MonkeyPatch) -> None:
-    """A CPU more when all are busy, one less when not: for ever back and forth."""
+    """Add a CPU when all are busy, and drop one when not: it oscillates indefinitely."""
 
     def wish(load: Load, cpus: int, demand: Demand, band: Band) -> int:
         busy = load.use >= load.cpus * 0.9
@@ -167,7 +167,7 @@ def follows_the_load_without_a_band(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_what_is_cooling(patch: pytest.MonkeyPatch) -> None:
-    """A growth is never over: it claims what it has for good, so nothing is ever fair again."""
+    """Let no growth cool down: its container claims its CPUs for good, so shares never become fair."""
     honest = timers.after_timer
     patch.setattr(
         step,
@@ -177,7 +177,7 @@ def forgets_what_is_cooling(patch: pytest.MonkeyPatch) -> None:
 
 
 def calls_it_off_when_it_restarts(patch: pytest.MonkeyPatch) -> None:
-    """A container that stopped in the middle of a take may have its CPUs when it starts again."""
+    """Let a container that stopped in the middle of a take have its CPUs when it starts again."""
 
     def held(assignment: Assignment, container: Container) -> CPUSet:
         leaving = assignment.leaving
@@ -188,7 +188,7 @@ def calls_it_off_when_it_restarts(patch: pytest.MonkeyPatch) -> None:
 
 
 def refits_without_notice(patch: pytest.MonkeyPatch) -> None:
-    """What another settings' or machine's books take from a grant is gone at once, wherever it went."""
+    """Take CPUs at once when the State is fitted to other settings or another machine."""
     patch.setattr(refit, "_with_notice", lambda state, fitted: fitted)
 
 

@@ -1,4 +1,4 @@
-"""What a planted fault is: a daemon with one rule broken, and the law that has to catch it."""
+"""A planted fault: a daemon with one rule broken, and the law that must catch it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HISTORIES = 10_000
 @dataclasses.dataclass(frozen=True)
 class Fault:
     """A rule that is broken in one place, by `plant`, and the `law` that catches it. `first` is the seed to begin with:
-    shortly before the history that shows a fault that seldom shows.
+    for a rare fault, shortly before a history that shows it.
     """
 
     plant: Callable[[pytest.MonkeyPatch], None]
@@ -29,11 +29,11 @@ class Fault:
 
     @property
     def name(self) -> str:
-        """What the rule is called."""
+        """The name of the rule."""
         return self.plant.__name__
 
     def caught(self, settings: Sequence[Settings]) -> int | None:
-        """The first seed whose history breaks this law before any other; None if there is none."""
+        """Return the first seed whose history breaks this law before any other; None if there is none."""
         for seed in range(self.first, self.first + HISTORIES):
             try:
                 history(seed, settings=settings)

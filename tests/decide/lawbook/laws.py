@@ -1,4 +1,4 @@
-"""The laws that hold over every history, as values: what is checked against what containers really do, and when."""
+"""The laws that hold over every history, as values: what is checked of the real containers, and when."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _books_are_lawful(reality: Reality) -> list[str]:
 
 
 def _pool_is_kept(reality: Reality) -> list[str]:
-    """Of what is neither isolated nor, under a strict reservation, reserved, grants leave as much as must be shared."""
+    """Check that grants leave the shared pool its minimum, not counting CPUs that are isolated or strictly reserved."""
     world, settings = reality.world, reality.world.settings
     apart = world.state.reserved if world.state.strict else EMPTY
     if settings.isolated is not IsolatedRule.IGNORE:
@@ -51,7 +51,7 @@ def _room_is_kept(reality: Reality) -> list[str]:
 
 
 def _footprints_are_honest(reality: Reality) -> list[str]:
-    """A container runs nowhere but in its footprint, unless something happened that nobody has looked at yet."""
+    """Check that a container runs only in its footprint, unless something happened without a look since."""
     found = []
     for id, container in reality.world.containers.items():
         real = reality.containers.get(id)
@@ -67,7 +67,7 @@ def _footprints_are_honest(reality: Reality) -> list[str]:
 
 
 def _is_unseen(reality: Reality, real: Real) -> bool:
-    """Whether something happened to it, or to the group that it lives in, that nobody has told yet."""
+    """Return whether something happened to it, or to its group, that is not reported yet."""
     group = reality.group if real.is_member else None
     return real.is_unseen or reality.is_being_looked_at(real.key) or (group is not None and group.is_unseen)
 
@@ -83,8 +83,8 @@ def _orders_can_be_obeyed(reality: Reality) -> list[str]:
     return found
 
 
-def _everybody_is_known(reality: Reality) -> list[str]:
-    """Who was there when the engine was reached may be anywhere, until it was looked at."""
+def _every_container_is_known(reality: Reality) -> list[str]:
+    """Check that no order is given before a look at all containers that existed when the engine was reached."""
     if not reality.new_orders:
         return []
     unknown = (reality.there_when_reached & set(reality.containers)) - set(reality.world.containers)
@@ -125,13 +125,13 @@ def _holds(world: World, key: ContainerKey) -> CPUSet:
 
 
 def _shared_isolated(world: World, cpus: CPUSet, holds: CPUSet) -> CPUSet:
-    """Isolated CPUs that a container without a grant is sent to, where these are for exclusive containers."""
+    """Return isolated CPUs that a container without a grant is sent to, if these are for exclusive containers."""
     is_meant = world.settings.isolated is not IsolatedRule.IGNORE and not world.is_releasing
     return cpus & world.topology.isolated - world.state.reserved if is_meant and not holds else EMPTY
 
 
 def _conflicts(world: World, order: ApplyCpuset, holds: CPUSet) -> list[str]:
-    """Who else may be on the CPUs that this order enters."""
+    """Return the other containers that may be on the CPUs that this order enters."""
     container = world.containers[order.container]
     entered = order.update.cpus - world.state.reserved
     if order.live:
@@ -166,7 +166,9 @@ def _is_newcomer_of_pool(order: ApplyCpuset, holds: CPUSet) -> bool:
 
 
 def _settled_means_alone(reality: Reality) -> list[str]:
-    """A container that is told so really runs on its grant, and nobody looked at runs or could start there."""
+    """Check that a container that is called settled runs on its grant, and that no container that was looked at runs or
+    could start there.
+    """
     found = []
     for id, container in reality.world.containers.items():
         assignment = reality.world.state.assignments.get(id)
@@ -188,7 +190,7 @@ def _settled_means_alone(reality: Reality) -> list[str]:
 
 
 def _accounted(reality: Reality) -> list[Real]:
-    """Containers that the daemon manages and that nothing unseen happened to."""
+    """Return the managed containers to which nothing unseen happened."""
     return [
         real
         for real in reality.containers.values()
@@ -199,7 +201,7 @@ def _accounted(reality: Reality) -> list[Real]:
 
 
 def _projections_are_true(reality: Reality) -> list[str]:
-    """The projected file names no CPU that the container does not have."""
+    """Check that the projected file names no CPU that the container lacks."""
     return [
         f"{real.name} is told {told} and has {real.effective}"
         for real in _accounted(reality)
@@ -225,8 +227,8 @@ def _few_orders_at_once(reality: Reality) -> list[str]:
 
 
 def _originals_are_remembered(reality: Reality) -> list[str]:
-    """What the engine forgets at the first update stands in the books for as long as the container exists, or until it
-    has it back.
+    """Check that the State keeps what the engine forgets at the first update, for as long as the container exists, or
+    until it is restored.
     """
     found = []
     for real in reality.containers.values():
@@ -239,7 +241,7 @@ def _originals_are_remembered(reality: Reality) -> list[str]:
 
 
 def _given_back_before_forgotten(reality: Reality) -> list[str]:
-    """While everything is given back, nothing is forgotten of a container before it has all that it had."""
+    """Check that during a release no container is forgotten before all its settings are restored."""
     found, world = [], reality.world
     knowing = replace(world, state=replace(world.state, originals=reality.planned_from.state.originals))
     for real in reality.given_back:
@@ -257,7 +259,7 @@ def _given_back_before_forgotten(reality: Reality) -> list[str]:
 
 
 def _tasks_that_ended_hold_nothing(reality: Reality) -> list[str]:
-    """Swarm never starts a task again: once it is seen as ended, nothing is kept for it."""
+    """Check that a task that was seen to end holds no CPUs: Swarm never starts it again."""
     world = reality.world
     if not world.is_ready:
         return []
@@ -272,7 +274,7 @@ FOOTPRINTS = Law("a container runs in its footprint", _footprints_are_honest)
 POSSIBLE = Law("an order can be obeyed", _orders_can_be_obeyed)
 KEPT = Law("no order takes what is granted", _grants_are_not_left)
 ISOLATED = Law("isolated CPUs are not shared", _isolated_cpus_are_not_shared)
-KNOWN = Law("nothing is ordered before everything was looked at", _everybody_is_known)
+KNOWN = Law("nothing is ordered before everything was looked at", _every_container_is_known)
 VACATED = Law("a CPU is vacated before it is entered", _entered_when_vacated)
 ALONE = Law("settled means alone", _settled_means_alone)
 TOLD = Law("no CPU is told that is not there", _projections_are_true)

@@ -1,4 +1,4 @@
-"""What holds at rest: once everything was answered and looked at, and nothing is on its way, all is as it should be."""
+"""What holds at rest: every order was answered, every container looked at, and all is as it should be."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from tests.support.decide.reality import Reality
 
 
 def still_moving(reality: Reality) -> list[str]:
-    """A history that never comes to rest is a deadlock or a loop."""
+    """Report a history that never comes to rest: a deadlock or a loop."""
     return [] if reality.came_to_rest else ["it never does"]
 
 
 def unknown(reality: Reality) -> list[str]:
-    """The daemon knows the containers that exist, and no others."""
+    """Return differences between the containers that the daemon knows and those that exist."""
     is_same = set(reality.world.containers) == set(reality.containers)
     return [] if is_same else ["the world and the engine disagree about who exists"]
 
 
-def _everybody(reality: Reality) -> Iterator[tuple[Container, Real]]:
+def _known_pairs(reality: Reality) -> Iterator[tuple[Container, Real]]:
     for id, container in reality.world.containers.items():
         if real := reality.containers.get(id):
             yield container, real
 
 
 def unanswered(reality: Reality) -> list[str]:
-    """Starts that are held still."""
+    """Return starts that are still held."""
     return [f"the start of {real.name} was never answered" for real in reality.containers.values() if real.held]
 
 
 def never_retried(reality: Reality) -> list[str]:
-    """Containers that wait for a pause that nobody ends."""
-    everybody = _everybody(reality)
+    """Return containers in a pause that no timer ends."""
+    everybody = _known_pairs(reality)
     return [
         f"{real.name} waits for a retry that never comes"
         for container, real in everybody
@@ -49,19 +49,19 @@ def never_retried(reality: Reality) -> list[str]:
 
 
 def kept_for_nothing(reality: Reality) -> list[str]:
-    """Grants of containers that do not run, and are not about to."""
+    """Return grants of containers that neither run nor are about to."""
     assignments = reality.world.state.assignments
     return [
         f"{real.name} does not run and keeps CPUs {assignments[real.key].cpus} for ever"
-        for container, real in _everybody(reality)
+        for container, real in _known_pairs(reality)
         if container.is_idle and real.phase is not Phase.RESTARTING and real.key in assignments
     ]
 
 
 def elsewhere(reality: Reality) -> Iterator[str]:
-    """Containers that are not where they should be, though nobody pinned by hand is in the way."""
+    """Yield containers that are not where they should be, unless one pinned by hand prevents it."""
     strangers = _strangers(reality.world)
-    for container, real in _everybody(reality):
+    for container, real in _known_pairs(reality):
         wanted = desired(reality.world, container)
         if wanted is None or not real.phase.is_live or real.effective == wanted:
             continue
@@ -70,11 +70,11 @@ def elsewhere(reality: Reality) -> Iterator[str]:
 
 
 def never_settled(reality: Reality) -> list[str]:
-    """Grants of live containers that are not settled, though nobody pinned by hand is in the way."""
+    """Return grants of live containers that are not settled, unless a container pinned by hand prevents it."""
     strangers, assignments = _strangers(reality.world), reality.world.state.assignments
     return [
         f"{real.name} never settled on {granted.cpus}"
-        for container, real in _everybody(reality)
+        for container, real in _known_pairs(reality)
         if (granted := assignments.get(real.key))
         and real.phase.is_live
         and granted.cpus.isdisjoint(strangers)
@@ -88,9 +88,9 @@ def _strangers(world: World) -> CPUSet:
 
 
 def among_the_exclusive(reality: Reality) -> Iterator[str]:
-    """Containers of the pool, and members of its group, that still run on CPUs of somebody's own."""
+    """Yield containers of the pool, and members of its group, that still run on exclusive CPUs."""
     world = reality.world
-    for container, real in _everybody(reality):
+    for container, real in _known_pairs(reality):
         both = (real.effective or EMPTY) & world.state.exclusive
         if not both or real.key in world.state.assignments:
             continue
@@ -99,25 +99,25 @@ def among_the_exclusive(reality: Reality) -> Iterator[str]:
 
 
 def told_too_little(reality: Reality) -> list[str]:
-    """Members of the shared pool's group that are not told of all CPUs that they are configured for and have."""
+    """Return members of the shared pool's group whose files lack CPUs that they are configured for and have."""
     world, online = reality.world, reality.online
     return [
         f"{real.name} has {real.effective}, of {real.configured(online)}, and is told {told or 'none'}"
-        for container, real in _everybody(reality)
-        # A lost order to one that has since been pinned by hand may always happen still: no other order follows it.
+        for container, real in _known_pairs(reality)
+        # A lost order to a container pinned by hand since may still take effect: no other order follows it.
         if real.is_member and real.effective is not None and not container.may_change_unseen
         if not real.effective & real.configured(online) <= (told := world.sure_of(container))
     ]
 
 
 def has_its_limits(real: Real, online: CPUSet) -> bool:
-    """Whether a container has the CPU limits that it was created with, as far as the engine takes them."""
+    """Return whether a container has the CPU limits that it was created with, where the engine accepts them."""
     most, had = len(online) * 10**9, real.had
     return real.cpu_quota == had.cpu_quota and real.nano_cpus in (had.nano_cpus, min(had.nano_cpus, most))
 
 
 def lifted_for_nothing(reality: Reality) -> list[str]:
-    """Limits that were lifted, and not put back when the grant ended."""
+    """Return limits that were lifted, and not restored when the grant ended."""
     return [
         f"{real.name} had limits {real.had} and keeps {real.limits}"
         for container, real in _ours(reality)
@@ -126,22 +126,22 @@ def lifted_for_nothing(reality: Reality) -> list[str]:
 
 
 def with_wrong_memory(reality: Reality) -> list[str]:
-    """Memory nodes that are not those of the CPUs, or of before."""
+    """Return memory nodes that are neither those of the CPUs nor the original ones."""
     everybody = _ours(reality)
     return [wrong for container, real in everybody if (wrong := wrong_memory(reality.world, container, real))]
 
 
 def _ours(reality: Reality) -> Iterator[tuple[Container, Real]]:
-    """Containers that the daemon may order, and orders nothing just now."""
-    for container, real in _everybody(reality):
+    """Yield containers that the daemon may order, and that have no order outstanding."""
+    for container, real in _known_pairs(reality):
         is_ours = real.phase is not Phase.DEAD and container.order is None
         if is_ours and desired(reality.world, container) is not None:
             yield container, real
 
 
 def wrong_memory(world: World, container: Container, real: Real) -> str:
-    """How memory nodes do not follow the CPUs where that is asked, as long as the engine takes them, or are not as
-    created elsewhere; "" if they are right.
+    """Return how memory nodes are wrong; "" if they are right. They follow the CPUs where that is requested and the
+    engine accepts it; elsewhere they are as created.
     """
     granted = world.state.assignments.get(real.key)
     follows = container.wish.demand is not None and container.wish.demand.mems is MemsRule.FOLLOW
@@ -154,18 +154,18 @@ def wrong_memory(world: World, container: Container, real: Real) -> str:
 
 
 def not_given_back(reality: Reality) -> list[str]:
-    """Containers that still have not what they had before the sidecar, though everything is to be given back."""
+    """Return containers whose original settings are not restored, although a release was requested."""
     world = reality.world
     return [f"{id.id[-4:]} was never given back" for id in world.state.originals] if world.is_releasing else []
 
 
 def moved_again(reality: Reality) -> list[str]:
-    """What begins after one more look at everything."""
+    """Return what begins after one more look at everything."""
     reality.take_inventory()
     moving = reality.flight or reality.timers or reality.looks
     return [f"it was at rest, and then {moving} came"] if moving else []
 
 
 def replayed_otherwise(reality: Reality) -> list[str]:
-    """Whether the journal of this life gives another world."""
+    """Return a sentence if the journal of this life gives another World."""
     return [] if reality.replayed() == reality.world else ["the replayed journal gives another world"]

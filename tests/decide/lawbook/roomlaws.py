@@ -1,4 +1,4 @@
-"""The law of the room: nobody keeps what a grant would be refused."""
+"""The law of the room: no container keeps CPUs that a grant would be refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from state.topology import Topology
 
 
 def kept_without_room(state: State, topology: Topology, settings: Settings) -> list[str]:
-    """The pool keeps what the rule says, whoever holds the rest and since when: grants that it would object to."""
+    """Return grants that the rule of the room objects to, regardless of their age and of other grants."""
     if settings.policy is PolicyName.NONE:
         return []
     found, books = [], replace(state, assignments={})
@@ -23,8 +23,8 @@ def kept_without_room(state: State, topology: Topology, settings: Settings) -> l
 
 
 def held_without_room(world: World) -> list[str]:
-    """The same at any time. Under `dynamic` CPUs are only counted: whoever shrinks for an arrival makes room by number,
-    and where cores differ in width, not always of the core that would stay whole.
+    """Return the same at any time. Under `dynamic` CPUs are only counted: a container that shrinks for an arrival makes
+    room by number, and where cores differ in width, not always on the core that would stay whole.
     """
     settings = world.settings
     if settings.policy is PolicyName.DYNAMIC:

@@ -62,7 +62,7 @@ def starts_what_was_refused(patch: pytest.MonkeyPatch) -> None:
 
 
 def orders_what_is_held(patch: pytest.MonkeyPatch) -> None:
-    """An order to a container whose lock its start holds is not answered, and takes a slot."""
+    """Order a container whose start holds its lock: there is no answer, and a slot is taken."""
     honest = plan_module.may_order
     patch.setattr(plan_module, "may_order", lambda container: honest(replace(container, start=Asks())))
 
@@ -78,7 +78,7 @@ def never_answers_again_once_asked(patch: pytest.MonkeyPatch) -> None:
 
 
 def believes_a_glance(patch: pytest.MonkeyPatch) -> None:
-    """What is seen without the lock has no limits: an order would forget them for good."""
+    """Take the limits from a glance, which has none: an order would drop them for good."""
     honest = sightings.sighted
 
     def sighted(world: World, view: ContainerView, began: int) -> World:
@@ -107,8 +107,8 @@ def _leaves_the_group(patch: pytest.MonkeyPatch, policy: type[StaticPolicy | Dyn
     patch.setattr(policy, "desired", desired)
 
 
-def asks_nobody_who_moves_with_the_group(patch: pytest.MonkeyPatch) -> None:
-    """A pinned member is thought to be where it was last seen, whatever the group did since."""
+def looks_at_no_member_that_moves_with_the_group(patch: pytest.MonkeyPatch) -> None:
+    """Assume that a pinned member is where it was last seen, whatever its group did since."""
     patch.setattr(step, "moved_unseen", lambda before, world: ())
 
 
@@ -122,5 +122,5 @@ FAULTS = (
     Fault(believes_a_glance, laws.ORIGINALS),
     Fault(tells_members_what_they_are_configured_for, laws.TOLD),
     Fault(lets_the_group_be, laws.APART, first=180),
-    Fault(asks_nobody_who_moves_with_the_group, laws.TOLD_ALL, first=2120),
+    Fault(looks_at_no_member_that_moves_with_the_group, laws.TOLD_ALL, first=2120),
 )

@@ -17,7 +17,7 @@ from tests.support.decide.reality import Reality
 
 
 def taken_without_notice(reality: Reality) -> list[str]:
-    """What the last burst took, or ordered off, before the workload had its notice, as sentences."""
+    """Return what the last burst took, or ordered off, before the workload had its notice, as sentences."""
     if reality.world.settings.policy is not PolicyName.DYNAMIC:
         return []
     facts = reality.bursts[-1] if reality.bursts else ()
@@ -29,7 +29,7 @@ def taken_without_notice(reality: Reality) -> list[str]:
 
 
 def lost_of_original_sets(reality: Reality) -> list[str]:
-    """What the last burst took of CPUs that are no one else's to claim, as sentences."""
+    """Return what the last burst took of original CPUs that no other container may claim, as sentences."""
     facts = reality.bursts[-1] if reality.bursts else ()
     if reality.world.settings.policy is not PolicyName.DYNAMIC or _was_refitted(facts):
         return []
@@ -45,7 +45,7 @@ def _was_refitted(facts: Sequence[Fact]) -> bool:
 
 
 def _changed(reality: Reality) -> Iterator[tuple[Assignment, Assignment]]:
-    """Each grant that stands, before and after the last burst."""
+    """Yield each grant that exists both before and after the last burst."""
     before, now = reality.planned_from, reality.world
     for id, after in now.state.assignments.items():
         was = before.state.assignments.get(id)
@@ -54,7 +54,7 @@ def _changed(reality: Reality) -> Iterator[tuple[Assignment, Assignment]]:
 
 
 def _ordered_off_too_early(reality: Reality) -> Iterator[str]:
-    """No order takes CPUs that are leaving before the take is due."""
+    """Check that no order takes leaving CPUs before the take is due."""
     for order in reality.new_orders:
         assignment = reality.world.state.assignments.get(order.container)
         leaving = assignment.leaving if assignment else None
@@ -67,7 +67,7 @@ def _ordered_off_too_early(reality: Reality) -> Iterator[str]:
 
 
 def _ended(facts: Sequence[Fact], key: ContainerKey) -> int:
-    """The last of a container's takes of which these facts say that it is over; -1 for none."""
+    """Return the last of a container's takes that these facts end; -1 for none."""
     said = [
         fact.number
         for fact in facts
@@ -78,8 +78,8 @@ def _ended(facts: Sequence[Fact], key: ContainerKey) -> int:
 
 
 def _without_notice(reality: Reality, was: Assignment, after: Assignment, ended: int) -> Iterator[str]:
-    """CPUs are due when that was acknowledged, when their grace was over, or when nobody can be told; and what a live
-    container loses is leaving, but for CPUs that went offline or are reserved from now on.
+    """Check that lost CPUs were due: acknowledged, past their grace, or impossible to announce. What a live container
+    loses must be leaving, except CPUs that went offline or are reserved from now on.
     """
     before, now = reality.planned_from.state, reality.world
     container = now.containers[after.container]
@@ -96,13 +96,15 @@ def _without_notice(reality: Reality, was: Assignment, after: Assignment, ended:
 
 
 def unfair(world: World) -> list[str]:
-    """Who could have more without anybody having less for its weight, at rest; where all CPUs are alike."""
+    """Return containers that could gain CPUs at rest without leaving another less for its weight; where all CPUs are
+    alike.
+    """
     settings = world.settings
     is_plain = settings.isolated is IsolatedRule.IGNORE and settings.numa is NumaRule.NONE and not settings.options
     if settings.policy is not PolicyName.DYNAMIC or not is_plain or settings.min_change > 1 or world.topology.kinds:
         return []
     if world.strangers & world.state.exclusive:
-        # Somebody was pinned by hand onto granted CPUs: whoever gave one of these up would give it to nobody.
+        # A container was pinned by hand onto granted CPUs: giving one of these up would help no other container.
         return []
     grants = list(world.state.assignments.values())
     found = [

@@ -1,4 +1,4 @@
-"""The histories reach what the laws are for: every outcome of an order, and the rare verbs."""
+"""The histories reach what the laws cover: every outcome of an order, and the rare verbs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.decide.reality import Reality
 
 
 def test_every_outcome_of_an_order_is_one_in_a_hundred(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A law says nothing of what the histories hardly know. Stops that fail are fewer, and there."""
+    """A law proves nothing about events that hardly occur. Failed stops are rarer, but occur."""
     outcomes: Counter[Failure | None] = Counter()
     others: Counter[str] = Counter()
     feed = Reality.feed

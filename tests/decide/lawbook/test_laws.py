@@ -21,6 +21,6 @@ def test_no_history_breaks_a_law(machine, node, ops) -> None:  # type: ignore[no
 
 
 def test_two_thousand_seeded_histories_break_no_law() -> None:
-    """The same laws, over histories drawn from seeds, which the long run continues."""
+    """The same laws, over histories drawn from seeds; the long run continues with more."""
     for seed in range(2000):
         history(seed)

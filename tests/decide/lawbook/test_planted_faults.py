@@ -82,7 +82,7 @@ def counts_the_dead(patch: pytest.MonkeyPatch) -> None:
 
 
 def _plant_footprint(patch: pytest.MonkeyPatch, lacking: Callable[[Container], Container]) -> None:
-    """A footprint that differs from the honest one in one rule: it is that of a container that lacks something."""
+    """Plant a footprint that breaks one rule: the honest footprint of a container that lacks something."""
     honest = Container.footprint.func  # type: ignore[attr-defined]
     _replace_property(patch, Container, "footprint", lambda container: honest(lacking(container)))
 
@@ -108,7 +108,7 @@ def forgets_lost_orders_at_the_first_look(patch: pytest.MonkeyPatch) -> None:
 
 
 def believes_the_engine_and_not_the_kernel(patch: pytest.MonkeyPatch) -> None:
-    """An order without effect is taken for obeyed."""
+    """Take an order without effect for obeyed."""
     honest = machine.LINES[Sent, OrderIneffective]
 
     def obeyed(container: Container, news: OrderIneffective) -> Container:
@@ -130,7 +130,7 @@ def forgets_at_a_release_what_is_not_back(patch: pytest.MonkeyPatch) -> None:
 
 
 def gives_nothing_back(patch: pytest.MonkeyPatch) -> None:
-    """A release ends the grants, and that is all."""
+    """End the grants on a release, and restore nothing."""
     for module in (plan_module, settled):
         patch.setattr(module, "released_to", lambda world, container: None)
 
@@ -190,7 +190,7 @@ def gives_two_orders_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(machine.LINES, (Sent, OrderSent), machine.LINES[Free, OrderSent])
 
 
-def forgets_who_was_seen_before_a_removal(patch: pytest.MonkeyPatch) -> None:
+def forgets_what_was_seen_before_a_removal(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(step, "believed_until_a_look", lambda world, view, began: world)
 
 
@@ -234,7 +234,7 @@ def forgets_what_was_only_glanced_at(patch: pytest.MonkeyPatch) -> None:
 
 
 def orders_what_is_disputed(patch: pytest.MonkeyPatch) -> None:
-    """What an inventory brings back that is older than a removal is ordered before anybody looked."""
+    """Order a container that an inventory from before its removal brings back, without a look."""
     honest = plan_module.may_order
     patch.setattr(plan_module, "may_order", lambda container: honest(replace(container, doubts=())))
 
@@ -292,7 +292,7 @@ FAULTS = (
     Fault(grants_the_last_shared_cpu, laws.POOL),
     Fault(keeps_cpus_that_went_offline, laws.BOOKS),
     Fault(gives_two_orders_at_once, laws.ONE_ORDER),
-    Fault(forgets_who_was_seen_before_a_removal, laws.ORIGINALS, first=4340),
+    Fault(forgets_what_was_seen_before_a_removal, laws.ORIGINALS, first=4340),
     Fault(is_ready_by_any_inventory, laws.KNOWN, first=2460),
     Fault(ends_every_pause_with_any, laws.PAUSES, first=460),
     Fault(waits_for_the_start_of_the_dead, laws.IDLE, first=1290),
@@ -317,7 +317,7 @@ PLANTED: tuple[tuple[Fault, Sequence[Settings]], ...] = (
 def test_a_daemon_with_one_broken_rule_is_caught_by_its_law(
     fault: Fault, settings: Sequence[Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In some history that law is broken before any other: it has teeth, and of its own."""
+    """In some history that law is broken before any other: it catches a fault of its own."""
     fault.plant(monkeypatch)
     assert fault.caught(settings) is not None
 

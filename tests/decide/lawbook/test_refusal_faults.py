@@ -1,7 +1,7 @@
-"""Books are written for what changed: not because somebody else has now what a container was refused.
+"""The State is written only if something changed: not because a container's wanted CPUs have another holder now.
 
-Who waits is refused anew in every decision, and its refusal names its neighbours. The law is checked on examples and on
-random histories, and a daemon without the rule is caught.
+A waiting container is refused again in every decision, and its refusal names its neighbours. The law is checked on
+examples and on random histories, and a daemon without the rule is caught.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WAITS = {"cpuset.on-shortage": "wait"}
 
 
 def needless(before: State, after: State) -> bool:
-    """Whether books were made anew though nothing differs but who has what was refused."""
+    """Return whether a new State was made although only the holders of refused CPUs differ."""
     if after is before or after.refusals.keys() != before.refusals.keys() or after.refusals is before.refusals:
         return False
     is_alike = all(is_like(refused, before.refusals[id]) for id, refused in after.refusals.items())
@@ -49,7 +49,7 @@ CALM: Final[Law[Reality]] = Law("books are not written for somebody else's sake"
 
 
 class Watched(Reality):
-    """A Reality that breaks where books are written for nothing. A held start asks anew: a refusal of it comes back."""
+    """A Reality that breaks if the State is written needlessly. A held start asks again, so its refusal may recur."""
 
     def feed(self, *facts: Fact) -> None:
         before = self.world.state if hasattr(self, "world") else None
@@ -60,8 +60,8 @@ class Watched(Reality):
 
 
 def the_second_on_one_cpu(policy: PolicyName) -> tuple[State, State]:
-    """The books before and after a second container comes that is pinned to the same CPU: only the first takes it away
-    from one that waits.
+    """Return the State before and after a second container comes that is pinned to the same CPU: only the first takes
+    it away from a waiting one.
     """
     story = Story(policy=policy)
     story.arrive("first", 3)
@@ -75,14 +75,14 @@ def the_second_on_one_cpu(policy: PolicyName) -> tuple[State, State]:
 
 
 @pytest.mark.parametrize("policy", [PolicyName.STATIC, PolicyName.DYNAMIC])
-def test_who_comes_and_takes_nothing_from_it_leaves_the_books_as_they_are(policy: PolicyName) -> None:
+def test_an_arrival_that_takes_nothing_from_it_leaves_the_books_as_they_are(policy: PolicyName) -> None:
     before, after = the_second_on_one_cpu(policy)
     assert not needless(before, after)
     assert after.refusals is before.refusals
 
 
-def test_who_takes_something_from_it_is_told() -> None:
-    """What is free is part of why it was refused."""
+def test_an_arrival_that_takes_something_from_it_is_recorded() -> None:
+    """The free CPUs are part of the reason for the refusal."""
     story = Story()
     waiting = story.arrive("waiting", 9, labels=WAITS)
     story.arrive("pinned", cpuset="7")
@@ -93,7 +93,7 @@ def test_who_takes_something_from_it_is_told() -> None:
 
 
 @pytest.mark.parametrize("settings", [STATIC, DYNAMIC], ids=["static", "dynamic"])
-def test_no_history_writes_books_for_somebody_elses_sake(
+def test_no_history_writes_books_for_another_containers_sake(
     settings: Sequence[Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(histories, "Reality", Watched)
@@ -101,7 +101,7 @@ def test_no_history_writes_books_for_somebody_elses_sake(
 
 
 @pytest.mark.parametrize(("module", "policy"), [(static, PolicyName.STATIC), (dynamic, PolicyName.DYNAMIC)])
-def test_a_daemon_that_writes_every_refusal_anew_is_caught(
+def test_a_daemon_that_writes_every_refusal_again_is_caught(
     module: object, policy: PolicyName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "unless_only_told_anew", lambda before, after: after)
@@ -109,6 +109,6 @@ def test_a_daemon_that_writes_every_refusal_anew_is_caught(
 
 
 def play_all(count: int, settings: Sequence[Settings]) -> None:
-    """Play so many histories."""
+    """Play this many histories."""
     for seed in range(count):
         history(seed, settings=settings)

@@ -1,4 +1,4 @@
-"""The law of the room has teeth: books carried over by a rule that is broken in one place are caught by it."""
+"""The law of the room has teeth: it catches States that were carried over by a broken rule."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ CASES = 2_000
 
 
 def keeps_whatever_was_held(patch: pytest.MonkeyPatch) -> None:
-    """Who holds CPUs already is not asked what it leaves to others."""
+    """Do not check what present holders leave to the pool."""
     _fit_into(patch, lambda room: replace(room, keep=0, keeps_core=False))
 
 
 def leaves_one_cpu_and_no_more(patch: pytest.MonkeyPatch) -> None:
-    """What the node says that the pool keeps at the least is not heeded."""
+    """Ignore the node's minimum for the pool."""
     _fit_into(patch, lambda room: replace(room, keep=1))
 
 
 def leaves_no_whole_core(patch: pytest.MonkeyPatch) -> None:
-    """CPUs are counted, and where they lie is not looked at."""
+    """Count CPUs without regard to their cores."""
     _fit_into(patch, lambda room: replace(room, keeps_core=False))
 
 
@@ -42,21 +42,21 @@ FAULTS: tuple[Plant, ...] = (keeps_whatever_was_held, leaves_one_cpu_and_no_more
 
 @pytest.mark.parametrize("plant", FAULTS, ids=lambda plant: plant.__name__)
 def test_a_refit_with_one_broken_rule_is_caught(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By this law, and no other: it says who keeps what a grant would be refused."""
+    """By this law, and no other: it names the containers that keep CPUs that a grant would be refused."""
     plant(monkeypatch)
     with pytest.raises(AssertionError, match="would not be granted it"):
         carry_all_over()
 
 
 def carry_all_over() -> None:
-    """Carry books over, one case after another."""
+    """Carry States over, one case after another."""
     for seed in range(CASES):
         if found := kept_without_room(*some_carried_over(seed)):
             raise AssertionError(found)
 
 
 def _fit_into(patch: pytest.MonkeyPatch, change: Callable[[Room], Room]) -> None:
-    """Plant another rule where books are carried over, and nowhere else."""
+    """Plant another rule where States are carried over, and nowhere else."""
 
     def planted(topology: Topology, settings: Settings, state: State, strangers: CPUSet) -> Room:
         return change(room(topology, settings, state, strangers))

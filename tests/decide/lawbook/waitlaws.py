@@ -1,4 +1,4 @@
-"""Laws of what is waited for: the pauses after failed orders, the timers of rests, takes and growths, and looks."""
+"""Laws of waiting: the pauses after failed orders, the timers of rests, takes and growths, and looks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.decide.reality import Reality
 
 
 def ordered_in_a_pause(reality: Reality) -> list[str]:
-    """Orders to containers whose last order failed, before the pause of that order was over."""
+    """Return orders to containers whose last order failed, before the pause of that order was over."""
     return [
         f"{reality.world.containers[order.container].view.name} was ordered again before its pause was over"
         for order in reality.new_orders
@@ -21,7 +21,7 @@ def ordered_in_a_pause(reality: Reality) -> list[str]:
 
 
 def ordered_though_gone(reality: Reality) -> list[str]:
-    """Orders to containers that the daemon was told are gone, by a look or by an answer: an id never comes back."""
+    """Return orders to containers that a look or an answer reported gone: an id never comes back."""
     orders = [each for each in reality.last_orders if isinstance(each, ApplyCpuset | StopContainer)]
     if not orders:
         return []
@@ -38,7 +38,7 @@ def _says_gone(fact: Fact) -> TypeGuard[ContainerRemoved | CpusetFailed]:
 
 
 def memory_again(reality: Reality) -> list[str]:
-    """Memory nodes in an order to a container whose CPUs failed with memory nodes before."""
+    """Return memory nodes in an order to a container whose CPUs failed with memory nodes before."""
     return [
         f"{reality.world.containers[order.container].view.name} was ordered memory {order.update.mems} again"
         for order in reality.new_orders
@@ -47,7 +47,7 @@ def memory_again(reality: Reality) -> list[str]:
 
 
 def untimed(reality: Reality) -> list[str]:
-    """Containers that rest on a grant, and nobody counts for how long."""
+    """Return containers that rest on a grant without a timer."""
     world = reality.world
     if not world.is_ready or world.is_releasing:
         return []
@@ -65,5 +65,5 @@ def untimed(reality: Reality) -> list[str]:
 
 
 def waited_for_nothing(reality: Reality) -> list[str]:
-    """Timers that run in the world though all have ended."""
+    """Return timers that still run in the World after all have ended."""
     return [f"{id.id[-4:]} is waited for: {dict(running)}" for id, running in reality.world.timers.items()]

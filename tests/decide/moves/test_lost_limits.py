@@ -1,4 +1,4 @@
-"""An order that was lost may land just before the next: the next says its limits again."""
+"""A lost order may land just before the next one, so the next order repeats the limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_a_limit_that_a_lost_order_would_bring_back_is_lifted_again() -> None:
     while story.go_on():
         pass
     assert (real.effective, real.cpu_quota) == (cpus("1-2"), -1)
-    # Somebody moves it, so that an order is due; that is lost, and lands late.
+    # Another tool moves it, so that an order is due; that is lost, and lands late.
     story.tamper(real, cpus("0-7"))
     story.begin_look(real.key)
     story.deliver_look(0)
@@ -28,7 +28,7 @@ def test_a_limit_that_a_lost_order_would_bring_back_is_lifted_again() -> None:
 
 
 def test_a_limit_in_cpus_is_said_again_too() -> None:
-    """The same, for a limit that was given in CPUs; the engine takes at most as many as it has."""
+    """The same, for a limit that was given in CPUs; the engine accepts at most as many as it has."""
     story = Story()
     real = story.create({"cpuset.exclusive": "2"}, nano_cpus=2 * GIGA)
     story.start(real)

@@ -1,4 +1,4 @@
-"""Memory nodes that follow exclusive CPUs, and come back; isolated CPUs and the shared pool."""
+"""Memory nodes that follow exclusive CPUs, and are restored; isolated CPUs and the shared pool."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_memory_is_left_alone_unless_that_is_asked() -> None:
 
 @pytest.mark.parametrize(("before", "after"), [("", "0-1"), ("0", "0")])
 def test_memory_comes_back_when_the_container_leaves_its_cpus(before: str, after: str) -> None:
-    """An engine cannot clear it: all nodes stand for none."""
+    """An engine cannot clear them: all nodes mean none."""
     host = story()
     rt = host.arrive("rt", 4, labels=FOLLOW, mems=before)
     host.settle()
@@ -54,7 +54,7 @@ def test_memory_comes_back_when_the_container_leaves_its_cpus(before: str, after
 
 
 def test_memory_comes_back_from_one_that_asks_for_no_cpus_any_more() -> None:
-    """Limits asked for it, and under other settings they do not: its label still says whose its memory is."""
+    """Limits asked for CPUs, and under other settings they do not: its label still says that its memory followed."""
     host = story(opt_in=OptIn.GUARANTEED)
     rt = host.unseen("rt", starts=False, labels=FOLLOW, nano_cpus=4 * GIGA)
     host.store(rt, Limits(memory=1))
@@ -68,7 +68,7 @@ def test_memory_comes_back_from_one_that_asks_for_no_cpus_any_more() -> None:
 
 
 def test_cpus_do_not_fail_for_memory_that_the_engine_refuses() -> None:
-    """The refused order is given again without it, and it is not asked for again."""
+    """The refused order is repeated without memory nodes, and they are not requested again."""
     host = story()
     host.mems = cpus("0")
     rt = host.arrive("rt", 4, labels=FOLLOW)
@@ -83,7 +83,7 @@ def test_cpus_do_not_fail_for_memory_that_the_engine_refuses() -> None:
 
 
 def test_an_order_without_effect_is_tried_again_without_memory() -> None:
-    """As one that failed: whatever was wrong, the CPUs are not to fail again for the memory."""
+    """Like a failed one: whatever was wrong, memory nodes must not make the CPUs fail again."""
     host = story()
     rt = host.unseen("rt", 4, labels=FOLLOW)
     host.look(rt)
@@ -102,7 +102,7 @@ ISOLATED = replace(uniform(cores=8), isolated=cpus("5-7"))
     ("rule", "grant", "pool"), [("ignore", "1-2", "0,3-7"), ("prefer", "5-6", "0-4"), ("only", "5-6", "0-4")]
 )
 def test_isolated_cpus_are_granted_and_never_shared(rule: str, grant: str, pool: str) -> None:
-    """But for `ignore`: then they are CPUs like any other."""
+    """Except under `ignore`: then they are CPUs like any other."""
     host = story(ISOLATED, isolated=IsolatedRule(rule))
     plain, rt = host.arrive("plain"), host.arrive("rt", 2)
     host.settle()
@@ -112,14 +112,14 @@ def test_isolated_cpus_are_granted_and_never_shared(rule: str, grant: str, pool:
 
 
 def test_isolated_cpus_count_for_the_shared_pool_only_under_ignore() -> None:
-    """All of the isolated CPUs may be given: the pool loses nothing."""
+    """All of the isolated CPUs may be granted: the pool loses nothing."""
     host = story(ISOLATED, isolated=IsolatedRule.PREFER, shared_min=5)
     assert host.granted(host.arrive("rt", 3)) == "5-7"
     assert host.granted(host.arrive("more", 1)) is None
 
 
 def test_changed_options_leave_what_is_held() -> None:
-    """Nobody is moved, and nobody has to delete a file: the rules are for those who come."""
+    """No container is moved, and no file has to be deleted: the rules apply to new grants."""
     host = story(ISOLATED)
     rt = host.arrive("rt", 2)
     host.settle()

@@ -1,4 +1,4 @@
-"""Vacate before occupy by example: who leaves, who enters, who waits, who is parked, and what it costs."""
+"""Vacate before occupy by example: which container leaves, enters, waits or is parked, and at what cost."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.support.decide.stories import GIGA, Story, cpus, fault_of, where
 
 
 def test_an_arrival_vacates_then_occupies() -> None:
-    """An exclusive container that already runs enters its CPUs only when everybody has left them."""
+    """An exclusive container that already runs enters its CPUs only when all others have left them."""
     story = Story()
     plain = story.arrive("plain")
     rt = story.unseen("rt", 2)
     story.look(rt)
-    # It shrinks onto what it may stay on and nobody else may be on: the reserved CPUs, while the pool leaves.
+    # It shrinks onto CPUs that only it may be on: the reserved CPUs, while the pool leaves.
     assert (story.pending(plain), story.pending(rt)) == ("0,3-7", "1-2")
     assert not story.is_settled(rt)
     story.settle()
@@ -45,7 +45,7 @@ def test_it_is_settled_only_when_the_last_one_has_left() -> None:
 
 
 def test_a_newcomer_is_written_onto_its_whole_grant_at_once() -> None:
-    """It runs nothing yet, so that it counts right at its first instruction, though the pool has not left."""
+    """It runs nothing yet, so its first instruction sees the right number, although the pool has not left."""
     story = Story()
     story.arrive("plain")
     rt = story.arrive("rt", 3, starts=False)
@@ -53,7 +53,7 @@ def test_a_newcomer_is_written_onto_its_whole_grant_at_once() -> None:
 
 
 def test_a_newcomer_is_never_written_onto_another_exclusives_footprint() -> None:
-    """It starts on the part of its grant that is free of it, and gets the rest when that has left."""
+    """It starts on the free part of its grant, and gets the rest when the other container has left."""
     story = Story()
     old = story.arrive("old", 1)
     story.settle()
@@ -66,7 +66,7 @@ def test_a_newcomer_is_never_written_onto_another_exclusives_footprint() -> None
 
 
 def test_a_newcomer_with_nothing_free_is_parked_and_widened_later() -> None:
-    """Somebody widened another exclusive container onto all that it was granted."""
+    """Another tool widened an exclusive container onto its whole grant."""
     story = Story()
     old = story.arrive("old", 1)
     story.settle()
@@ -80,7 +80,7 @@ def test_a_newcomer_with_nothing_free_is_parked_and_widened_later() -> None:
 
 
 def test_a_swap_parks() -> None:
-    """Two that must change places: one goes by way of the reserved CPUs, and nobody waits for ever."""
+    """Two containers must change places: one goes through the reserved CPUs, and neither waits indefinitely."""
     story = Story(uniform(cores=3))
     one, two = story.arrive("one", 1), story.arrive("two", 1)
     story.settle()
@@ -95,8 +95,8 @@ def test_a_swap_parks() -> None:
     assert story.is_settled(two)
 
 
-def test_nobody_is_moved_off_a_cpu_that_it_is_granted() -> None:
-    """Somebody widened it: it goes back, and never leaves its own."""
+def test_no_container_is_moved_off_a_cpu_that_it_is_granted() -> None:
+    """Another tool widened it: it goes back, and never leaves its own CPUs."""
     story = Story()
     rt = story.arrive("rt", 2)
     story.settle()
@@ -108,7 +108,7 @@ def test_nobody_is_moved_off_a_cpu_that_it_is_granted() -> None:
 
 
 def test_one_order_at_a_time_for_a_container() -> None:
-    """What comes meanwhile is planned when the answer is there, from the newest world."""
+    """News in between is planned once the answer is there, from the newest World."""
     story = Story()
     plain = story.arrive("plain")
     story.arrive("one", 1)
@@ -122,7 +122,7 @@ def test_one_order_at_a_time_for_a_container() -> None:
 
 
 def test_at_most_so_many_orders_are_outstanding() -> None:
-    """And one slot is kept for newcomers, so that none waits behind a sweep."""
+    """One slot is kept for newcomers, so that none waits behind a sweep."""
     story = Story(uniform(cores=32))
     for number in range(12):
         story.arrive(f"plain{number}")
@@ -136,8 +136,8 @@ def test_at_most_so_many_orders_are_outstanding() -> None:
     assert len(story.flight) == SLOTS
 
 
-def test_orders_that_hang_keep_nobody_waiting() -> None:
-    """Containers whose locks are held take no slots from the others, up to so many of them."""
+def test_orders_that_hang_keep_no_other_container_waiting() -> None:
+    """Containers whose locks are held take no slots from the others, up to a limit."""
     story = Story(uniform(cores=32))
     for number in range(40):
         story.arrive(f"plain{number}")
@@ -176,7 +176,7 @@ def test_a_burst_of_arrivals_costs_each_shared_container_at_most_two_updates(arr
 
 
 def test_a_failure_leaves_both_sides_in_the_footprint() -> None:
-    """Until somebody looked, it may be here or there, and nobody enters either."""
+    """Until the next look, it may be on either set, and no other container enters them."""
     story = Story()
     plain = story.arrive("plain")
     rt = story.unseen("rt", 2, cpuset="")
@@ -206,7 +206,7 @@ def test_a_refused_update_is_not_repeated_until_its_pause_is_over() -> None:
 
 
 def test_the_pause_of_one_order_does_not_end_that_of_another() -> None:
-    """What was refused waits longest; its pause ended that of an order which had just failed for other reasons."""
+    """A refused order waits longest; its pause once ended that of an order that had just failed for other reasons."""
     story = Story()
     rt = story.arrive("rt", 2, starts=False)
     refused = story.flight.pop()
@@ -252,7 +252,7 @@ def test_an_update_without_effect_waits_and_is_tried_again() -> None:
 
 
 def test_what_made_itself_good_is_no_trouble_any_more() -> None:
-    """The kernel lets it run where it is configured after all, before the pause is over."""
+    """The kernel lets it run on its configured CPUs after all, before the pause is over."""
     story = Story()
     rt = story.unseen("rt", 2)
     story.look(rt)
@@ -300,7 +300,9 @@ def test_a_limit_that_is_to_be_kept_is_kept() -> None:
 
 
 def test_a_limit_that_somebody_changed_since_is_theirs() -> None:
-    """While it has its grant it is lifted again; once it has lost it, what is not as it was lifted is not put back."""
+    """While it has its grant, the limit is lifted again; after that, a limit that is no longer as lifted is not
+    restored.
+    """
     story = Story()
     rt = story.arrive("rt", 2, nano_cpus=2 * GIGA)
     story.settle()
@@ -317,7 +319,7 @@ def test_a_limit_that_somebody_changed_since_is_theirs() -> None:
 
 
 def test_a_limit_is_never_lifted_above_what_is_online() -> None:
-    """A CPU went offline: the engine would refuse its former count, and with it the pin, for ever."""
+    """A CPU went offline: the engine would refuse the former count, and with it the pin, indefinitely."""
     story = Story(uniform(cores=64))
     story.toggle_cpu(63)
     story.read_topology()
@@ -334,7 +336,7 @@ def test_shared_containers_keep_their_limits() -> None:
 
 
 def test_a_target_is_never_empty() -> None:
-    """Whatever is reached by whom: at worst, the reserved CPUs."""
+    """Whatever CPUs are taken: at worst, it is the reserved CPUs."""
     story = Story()
     rt = story.arrive("rt", 2)
     story.settle()

@@ -1,4 +1,4 @@
-"""Giving everything back: original cpusets and limits, and nothing remembered once they are back."""
+"""Release: original cpusets and limits are restored, and nothing is remembered after that."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.decide.stories import GIGA, Story, where
 
 
 def test_everything_is_given_back() -> None:
-    """Original cpusets where there were any, all CPUs where there were none, and the limits that were lifted."""
+    """Original cpusets where there were any, all CPUs where there were none, and the lifted limits."""
     story = Story()
     plain = story.arrive("plain")
     rt = story.arrive("rt", 2, nano_cpus=2 * GIGA)
@@ -34,7 +34,7 @@ def test_a_cpuset_that_it_was_created_with_is_restored() -> None:
 
 
 def test_a_container_that_is_back_already_is_forgotten_too() -> None:
-    """The pool is the whole machine again, so nothing is left to be ordered for it, nor to be waited for."""
+    """The pool is the whole machine again, so there is no order left for it, and nothing to wait for."""
     story = Story()
     plain, rt = story.arrive("plain"), story.arrive("rt", 2)
     story.settle()
@@ -59,7 +59,7 @@ def test_a_container_that_is_being_removed_is_not_waited_for() -> None:
     assert (story.world.state.originals, where(rt)) == ({}, "0-7")
 
 
-def test_who_was_never_changed_is_not_touched() -> None:
+def test_a_container_that_was_never_changed_is_not_touched() -> None:
     story = Story()
     stranger, alone = story.arrive("stranger", cpuset="5"), story.arrive("alone", labels={"cpuset.manage": "off"})
     story.arrive("rt", 2)
@@ -118,8 +118,8 @@ def test_a_release_under_the_policy_none_restores_what_static_changed() -> None:
     assert story.world.state.originals == {}
 
 
-def test_an_order_that_was_given_before_brings_nobody_back() -> None:
-    """It is answered after the release was asked for: what its container had before is still to be restored."""
+def test_an_order_that_was_given_before_restores_nothing() -> None:
+    """It is answered after the release was requested: the originals of its container must still be restored."""
     story = Story()
     rt = story.unseen("rt", 2)
     story.take_inventory()
@@ -130,8 +130,8 @@ def test_an_order_that_was_given_before_brings_nobody_back() -> None:
 
 
 def test_a_release_waits_for_a_look_at_what_was_only_glanced_at() -> None:
-    """A sidecar that began during a start has not seen what the container is configured for: it may still differ from
-    what it had, and its limits may still be lifted.
+    """A sidecar that began during a start has not seen the container's configuration: it may still differ from the
+    originals, and its limits may still be lifted.
     """
     story = Story()
     real = strict(story, exclusive=2, quota=200_000)
@@ -144,7 +144,7 @@ def test_a_release_waits_for_a_look_at_what_was_only_glanced_at() -> None:
 
 
 def test_an_order_from_before_the_release_brings_no_limits_back() -> None:
-    """It leaves the container where it would be anyway, on the only CPU there is; its limit is lifted, not yet back."""
+    """It leaves the container where it would be anyway, on the only CPU; its limit is lifted, and not yet restored."""
     story = Story(uniform(cores=2))
     rt = story.arrive("rt", 1, quota=100_000, starts=False)
     (order,) = story.flight

@@ -13,7 +13,7 @@ from tests.support.decide.stories import Story, cpus, where
 
 
 def strict(story: Story, *, exclusive: int = 0, quota: int = 0) -> Real:
-    """A container whose runtime asks; created, and not looked at yet."""
+    """Create a container whose runtime asks, without a look yet."""
     real = story.create({"cpuset.exclusive": str(exclusive)} if exclusive else {}, quota=quota)
     real.asks = True
     return real
@@ -52,7 +52,7 @@ def test_a_plain_start_gets_the_pool_at_once() -> None:
 
 
 def test_one_that_is_refused_does_not_start_whatever_its_label_says() -> None:
-    """Sharing is no way out here: who wants that chooses another runtime."""
+    """Sharing is no alternative here: a container that may share uses another runtime."""
     story = Story()
     strictstarts.hold(story, strict(story, exclusive=8))
     (answer,) = answered(story)
@@ -62,7 +62,7 @@ def test_one_that_is_refused_does_not_start_whatever_its_label_says() -> None:
 
 
 def test_a_start_that_takes_long_does_not_lose_its_cpus_meanwhile() -> None:
-    """However short it may linger: that counts from the end of a start that failed."""
+    """However short its linger is: that counts from the end of a failed start."""
     story = Story(linger_seconds=0.0)
     real = strict(story, exclusive=2)
     strictstarts.hold(story, real)
@@ -78,7 +78,7 @@ def test_a_start_that_takes_long_does_not_lose_its_cpus_meanwhile() -> None:
 
 
 def test_two_that_are_held_do_not_wait_for_each_other() -> None:
-    """Neither can start but where it is answered: what they are configured for, everything, is in nobody's way."""
+    """Each can start only on the CPUs of its answer: their configured cpusets, all CPUs, block nothing."""
     story = Story()
     one, two = strict(story, exclusive=2), strict(story, exclusive=2)
     strictstarts.hold(story, one)
@@ -87,7 +87,7 @@ def test_two_that_are_held_do_not_wait_for_each_other() -> None:
 
 
 def test_nothing_is_ordered_while_a_start_is_held() -> None:
-    """The engine would not answer it before the start is over, and that waits for the answer."""
+    """The engine would not carry out the order before the start is over, and the start waits for the answer."""
     story = Story()
     plain = story.create({})
     story.start(plain)
@@ -104,7 +104,7 @@ def test_nothing_is_ordered_while_a_start_is_held() -> None:
 
 
 def test_a_start_that_is_let_go_is_forgotten() -> None:
-    """The runtime waited long enough, and refused it: what it is configured for counts no more than before."""
+    """The runtime timed out and refused it: its configured cpuset counts no more than before."""
     story = Story()
     plain = story.create({}, cpuset="1")
     story.start(plain)
@@ -121,7 +121,7 @@ def test_a_start_that_is_let_go_is_forgotten() -> None:
 
 
 def test_a_lost_order_does_not_keep_a_container_from_lingering() -> None:
-    """Only a start that was answered may be on its way: one that ended rests, whatever became of an order."""
+    """Only an answered start may be under way: a container that ended rests, whatever happened to an order."""
     story = Story()
     real = strict(story, exclusive=2)
     strictstarts.hold(story, real)
@@ -139,8 +139,8 @@ def test_a_lost_order_does_not_keep_a_container_from_lingering() -> None:
 
 
 def test_an_order_that_waited_for_a_held_start_tells_of_no_start() -> None:
-    """The engine obeys it once the start is over, and the kernel is not asked: whether the container runs meanwhile,
-    and on what, is in doubt until somebody looks.
+    """The engine carries it out once the start is over, without asking the kernel: whether the container runs
+    meanwhile, and where, is in doubt until the next look.
     """
     story = Story()
     real = strict(story, exclusive=2, quota=200_000)
@@ -161,7 +161,7 @@ def test_an_order_that_waited_for_a_held_start_tells_of_no_start() -> None:
 
 
 def test_one_that_died_before_its_answered_start_gives_its_cpus_back() -> None:
-    """It can never start, and no order to it is given that would end the doubt; nothing ends its grant."""
+    """It can never start, and no order to it would end the doubt; without a rule nothing would end its grant."""
     story = Story()
     real = strict(story, exclusive=2)
     strictstarts.hold(story, real)
@@ -175,7 +175,7 @@ def test_one_that_died_before_its_answered_start_gives_its_cpus_back() -> None:
 
 
 def test_what_a_strict_container_was_ordered_onto_without_effect_is_in_its_footprint() -> None:
-    """The cgroup above it lacks CPUs: once that has them, the kernel lets it run there, and nobody says so."""
+    """The cgroup above it lacks CPUs: once that has them, the kernel lets it run there without any event."""
     story = Story()
     real = strict(story)
     strictstarts.hold(story, real)

@@ -1,4 +1,4 @@
-"""Starts while the engine cannot be reached: by the books, and changing nothing."""
+"""Starts while the engine cannot be reached: decided by the State, and changing nothing."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def view(**fields: object) -> ContainerView:
     return ContainerView(id=STRANGER, name="new", phase=Phase.CREATED, **fields)  # type: ignore[arg-type]
 
 
-def test_who_holds_cpus_starts_on_them_without_its_quota() -> None:
-    """All of them, as they stand in the books; a quota that it does not have is not lifted."""
+def test_a_container_with_a_grant_starts_on_it_without_its_quota() -> None:
+    """All of them, as recorded; a quota that it does not have is not lifted."""
     story = Story()
     one = story.arrive("one", 2)
     story.settle()
@@ -35,8 +35,8 @@ def test_who_holds_cpus_starts_on_them_without_its_quota() -> None:
     assert limitless.update.cpu_quota is None
 
 
-def test_who_asks_for_none_starts_in_the_pool() -> None:
-    """Without anybody's CPUs, whether it was known or not."""
+def test_a_container_without_a_demand_starts_in_the_pool() -> None:
+    """Without granted CPUs, whether it was known or not."""
     story = Story()
     one = story.arrive("one", 2)
     story.settle()
@@ -48,7 +48,7 @@ def test_who_asks_for_none_starts_in_the_pool() -> None:
     assert not answer.exclusive
 
 
-def test_who_is_left_alone_is_let_go() -> None:
+def test_an_unmanaged_container_is_let_go() -> None:
     """The bundle stays as it is; so it does under no policy at all."""
     for story, one in ((Story(), view(labels={"cpuset.manage": "off"})), (Story(policy=PolicyName.NONE), view())):
         answer = from_books(story.world, one, 10_000)
@@ -56,6 +56,6 @@ def test_who_is_left_alone_is_let_go() -> None:
         assert (answer.update, answer.refusal) == (None, None)
 
 
-def test_who_asks_for_cpus_and_holds_none_waits() -> None:
-    """They would have to be taken from somebody who cannot be asked."""
+def test_a_demand_without_a_grant_waits() -> None:
+    """They would have to be taken from containers that cannot be moved now."""
     assert from_books(Story().world, view(labels={"cpuset.exclusive": "1"}), 10_000) is None

@@ -14,7 +14,7 @@ def lingers(story: Story) -> list[StartTimer]:
 
 
 def rested(story: Story) -> Real:
-    """A container that had two CPUs of its own, and ended."""
+    """Return a container that had two exclusive CPUs, and ended."""
     real = story.arrive("rt", 2)
     story.settle()
     story.end(real)
@@ -23,7 +23,7 @@ def rested(story: Story) -> Real:
 
 
 def test_a_rest_without_a_grant_is_not_timed() -> None:
-    """A reservation that grew took its CPUs: a timer that still ends means nothing."""
+    """A reservation that grew took its CPUs: a timer that still fires has no effect."""
     story = Story()
     real = rested(story)
     assert Purpose.LINGER in story.world.timers[real.key]
@@ -35,7 +35,7 @@ def test_a_rest_without_a_grant_is_not_timed() -> None:
 
 
 def test_each_rest_is_timed_from_its_beginning() -> None:
-    """A start in between, even one that was seen only together with its end, begins the time anew."""
+    """A start in between, even one that was seen only together with its end, restarts the time."""
     story = Story()
     real = rested(story)
     story.again(real)
@@ -49,7 +49,7 @@ def test_each_rest_is_timed_from_its_beginning() -> None:
 
 
 def test_what_was_waited_for_is_forgotten_with_what_is_waited_for() -> None:
-    """A growth that has cooled down and a take that is over leave no timer behind."""
+    """A cooled-down growth and a finished take leave no timer behind."""
     story = Dynamic()
     story.elastic("batch", 1, least=1, most=6)
     running = story.world.timers

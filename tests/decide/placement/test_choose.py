@@ -1,4 +1,4 @@
-"""choose: what the options forbid and prefer, with sentences that name what there is and what would fit."""
+"""choose: what the options forbid and prefer, with sentences that name what is available and what would fit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_too_few_names_what_is_free_and_what_would_fit(available: CPUSet, listed
 
 
 def test_whole_cores_only() -> None:
-    """A multiple of a core's threads gets cores, and nothing else is given."""
+    """A multiple of a core's threads gets cores, and no other number is granted."""
     assert chosen(2, SMT.online, FULL_PCPUS_ONLY) == CPUSet.of(0, 4)
     found = chosen(3, SMT.online, FULL_PCPUS_ONLY)
     reason = "asked for 3 exclusive CPUs, not a multiple of the 2 threads per core (full-pcpus-only)"

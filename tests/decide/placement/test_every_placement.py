@@ -1,4 +1,4 @@
-"""What all placement algorithms promise, on any machine: so many CPUs, free ones, and always the same."""
+"""What all placement algorithms promise, on any machine: the requested number of free CPUs, and a repeatable answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=A
 @each_algorithm
 @given(topologies(), st.integers(0, 2**41 - 1), st.integers(-1, 25))
 def test_so_many_of_the_free_cpus_or_none(algorithm: Algorithm, machine: Topology, mask: int, count: int) -> None:
-    """Irregular nodes, packages, caches; half cores; CPU numbers with gaps; free CPUs that the machine has not."""
+    """Irregular nodes, packages, caches; half cores; CPU numbers with gaps; free CPUs that the machine lacks."""
     available = CPUSet.from_mask(mask)
     taken = algorithm(machine, available, count)
     if count > len(available & machine.online):

@@ -25,7 +25,7 @@ FAULTS = {
 
 
 def checked(claim: Claim, algorithm: Algorithm, machine: Topology) -> int:
-    """About how many calls the claim was."""
+    """Return about how many calls the claim was."""
     calls = 0
     for free in free_sets(machine):
         for count in range(1, len(free) + 1):
@@ -37,19 +37,19 @@ def checked(claim: Claim, algorithm: Algorithm, machine: Topology) -> int:
 
 @pytest.mark.parametrize(("algorithm", "claim"), PAIRS, ids=lambda each: getattr(each, "__name__", each))
 def test_a_claim_holds_wherever_it_is_made(algorithm: str, claim: Claim) -> None:
-    """And it is made somewhere: a claim about nothing says nothing."""
+    """And it is made for some calls: a claim about none proves nothing."""
     assert sum(checked(claim, ALGORITHMS[algorithm], machine) for machine in SHAPES.values()) > 500
 
 
 @pytest.mark.parametrize("claim", dict.fromkeys(claim for _, claim in PAIRS), ids=lambda each: each.__name__)
 def test_a_claim_can_fail(claim: Claim) -> None:
-    """Another algorithm in its place is found out, on one of these machines."""
+    """Another algorithm in its place breaks it on one of these machines."""
     fault = ALGORITHMS[FAULTS[claim.__name__]]
     assert not all(holds(claim, fault, machine) for machine in SHAPES.values())
 
 
 def holds(claim: Claim, algorithm: Algorithm, machine: Topology) -> bool:
-    """Whether the claim holds for all calls on this machine."""
+    """Return whether the claim holds for all calls on this machine."""
     try:
         checked(claim, algorithm, machine)
     except AssertionError:

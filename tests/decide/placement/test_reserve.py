@@ -1,4 +1,4 @@
-"""reserve: a list or a count; whole low cores first; and what stays when CPUs go offline."""
+"""reserve: a list or a count; whole low cores first; and what stays reserved when CPUs go offline."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def test_a_list_goes_before_a_count() -> None:
 
 
 def test_a_list_keeps_what_is_online() -> None:
-    """Some of it is left: that is the reservation, not something else in its place."""
+    """The rest of the list is the reservation; no other CPU replaces the missing ones."""
     machine = without(SMT, "7")
     assert reserve(machine, Settings(reserved_cpus=cpus("3,7")), State()) == cpus("3")
 
 
 def test_a_list_that_is_all_offline_is_replaced_by_one_cpu() -> None:
-    """The machine always keeps at least one, from those that nobody holds, if there is any."""
+    """The machine always keeps at least one, an ungranted one if there is any."""
     machine = without(SMT, "3,7")
     assert reserve(machine, Settings(reserved_cpus=cpus("3,7")), State()) == cpus("0")
     assert reserve(machine, Settings(reserved_cpus=cpus("3,7")), held("0,4")) == cpus("1")
@@ -71,7 +71,7 @@ def test_a_counted_reservation_stays_where_it_was() -> None:
 
 
 def test_a_counted_reservation_that_lost_a_cpu_is_filled_up() -> None:
-    """First from CPUs that nobody holds."""
+    """First from ungranted CPUs."""
     machine = without(SMT, "4")
     assert reserve(machine, Settings(reserved_count=2), held("1,5")) == cpus("0,2")
 
@@ -81,7 +81,7 @@ def test_a_counted_reservation_is_filled_from_grants_in_the_end() -> None:
     assert reserve(machine, Settings(reserved_count=2), held("1-3,5-7")) == cpus("0-1")
 
 
-def test_another_count_is_counted_anew() -> None:
+def test_another_count_is_counted_again() -> None:
     before = State(online=SMT.online, reserved=cpus("1,5"))
     assert reserve(SMT, Settings(reserved_count=1), before) == cpus("0")
 
@@ -111,7 +111,7 @@ def test_a_counted_reservation_takes_the_slowest_cores_and_spares_isolated_ones(
 
 @given(topologies(), st.integers(1, 30), st.data())
 def test_a_reservation_is_online_and_as_large_as_asked(machine: Topology, count: int, data: st.DataObject) -> None:
-    """Whatever was reserved before; and asked again it stays."""
+    """Whatever was reserved before; and it is stable when computed again."""
     numbers = data.draw(st.frozensets(st.sampled_from(sorted(machine.online)), max_size=len(machine.online)))
     before = State(online=machine.online, reserved=CPUSet(numbers))
     settings = Settings(reserved_count=count)
@@ -122,7 +122,7 @@ def test_a_reservation_is_online_and_as_large_as_asked(machine: Topology, count:
 
 
 def test_a_stand_in_for_a_listed_cpu_stays() -> None:
-    """All listed CPUs are offline: another one is reserved, and remains so whenever the machine is read again."""
+    """All listed CPUs are offline: another one is reserved, and stays reserved whenever the machine is read again."""
     machine = with_online(uniform(cores=6), CPUSet.parse("1-2,4-5"))
     settings = Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0))
     books = State(policy="static", online=machine.online, reserved=CPUSet.of(2))

@@ -1,4 +1,4 @@
-"""Where a request would rather be: kinds of cores, isolated CPUs, nearness; and memory that follows."""
+"""What a request prefers: kinds of cores, isolated CPUs, nearness; and memory that follows."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_only_isolated_cpus_are_given_where_that_is_said() -> None:
 
 
 def test_an_alternative_that_may_not_be_given_is_passed_over() -> None:
-    """The others would empty the shared pool, so the isolated ones are mixed in."""
+    """The other CPUs alone would empty the shared pool, so isolated ones are mixed in."""
     no = Refusal(RefusalCode.POOL_WOULD_BE_EMPTY)
     found = choose(
         ISOLATED,
@@ -190,7 +190,7 @@ def test_a_numa_rule_refuses_with_what_is_where_and_what_would_do() -> None:
 
 
 def test_align_by_socket_takes_from_the_whole_socket_and_needs_the_nodes_for_it() -> None:
-    """With one node for two sockets it cannot be had."""
+    """With one node for two sockets it is unavailable."""
     assert asked(FAR, "2-3,6-7,8", 3, numa=NumaRule.RESTRICTED, options=(ALIGN_BY_SOCKET,)) == cpus("2-3,6")
     machine = topology(cores=[cpus("0"), cpus("1")], nodes={0: cpus("0-1")}, packages={0: cpus("0"), 1: cpus("1")})
     found = asked(machine, "0-1", 1, options=(ALIGN_BY_SOCKET,))

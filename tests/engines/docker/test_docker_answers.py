@@ -54,7 +54,7 @@ IMPATIENT = Patience(look=0.2, update=0.2, stop=0.2)
     ],
 )
 async def test_each_answer_becomes_one_error(daemon: RawDaemon, reply: bytes, kind: type[EngineError]) -> None:
-    """By what the caller may do about it; nothing foreign escapes, and the connection goes on."""
+    """By what the caller may do about it; no foreign exception escapes, and the connection goes on."""
     daemon.scripts[f"/containers/{ONE}/update"] = reply
     async with open_docker(daemon.address) as engine:
         with pytest.raises(EngineError) as caught:
@@ -88,7 +88,7 @@ async def test_an_engine_that_does_not_answer_is_unavailable(daemon: RawDaemon) 
 
 @pytest.mark.trio
 async def test_a_call_that_is_given_up_gives_its_connection_up(daemon: RawDaemon) -> None:
-    """A deadline of the caller ends the call at once, and what is asked next gets its own answer."""
+    """A deadline of the caller ends the call at once, and the next request gets its own answer."""
     daemon.scripts[f"/containers/{ONE}/json"] = Connection.hang
     daemon.scripts["/containers/json"] = answer(200, [{"Id": ONE}])
     async with open_docker(daemon.address) as engine:
@@ -124,7 +124,7 @@ async def test_plain_tcp_is_spoken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.trio
 async def test_no_socket_names_the_cure(tmp_path: Path) -> None:
-    """Whoever reads the log must know what to do."""
+    """A reader of the log learns what to do."""
     async with open_docker(f"unix://{tmp_path}/none.sock") as engine:
         with pytest.raises(EngineUnavailable, match=r"no such socket: start the engine"):
             await engine.info()
@@ -152,7 +152,7 @@ async def test_no_permission_names_the_cure() -> None:
     ("theirs", "oldest", "spoken"), [("1.41", "1.12", "v1.41"), ("1.52", "1.44", "v1.45"), ("1.60", "1.50", "v1.50")]
 )
 async def test_the_api_version_is_one_that_both_know(daemon: RawDaemon, theirs: str, oldest: str, spoken: str) -> None:
-    """The newest that is known here, unless the engine is older, or no longer speaks it."""
+    """The newest known here, unless the engine is older, or no longer supports it."""
     daemon.scripts["/version"] = answer(200, {**VERSION, "ApiVersion": theirs, "MinAPIVersion": oldest})
     async with open_docker(daemon.address) as engine:
         assert (await engine.info()).api_version == theirs
@@ -179,7 +179,7 @@ async def test_an_engine_without_the_update_route_lacks_what_is_needed(daemon: R
 
 @pytest.mark.trio
 async def test_a_label_of_forty_megabytes_is_survived(daemon: RawDaemon) -> None:
-    """In the list and in the description; what is kept of it is short."""
+    """In the list and in the description; only a short part is kept."""
     giant = "x" * 40_000_000
     labels = {"cpuset.exclusive": giant, "other": giant}
     daemon.scripts["/containers/json"] = answer(200, [{"Id": ONE, "Labels": labels}])
@@ -206,7 +206,7 @@ async def test_an_answer_beyond_all_bounds_is_not_read(daemon: RawDaemon) -> Non
 
 @pytest.mark.trio
 async def test_a_name_cannot_reach_another_route(daemon: RawDaemon) -> None:
-    """Whatever a caller passes for a container is one segment of the path."""
+    """Any container argument becomes one segment of the path."""
     async with open_docker(daemon.address) as engine:
         with pytest.raises(EngineError):
             await engine.inspect("x/../../images/json?all=1#")
@@ -217,7 +217,7 @@ async def test_a_name_cannot_reach_another_route(daemon: RawDaemon) -> None:
 
 @pytest.mark.trio
 async def test_nothing_is_left_open(daemon: RawDaemon) -> None:
-    """No thread, no file: an engine may be opened and closed for years."""
+    """No thread, no file: an engine may be opened and closed indefinitely."""
 
     async def once() -> None:
         async with open_docker(daemon.address, IMPATIENT) as engine:
@@ -260,7 +260,7 @@ async def test_a_signal_that_is_not_delivered_is_one_error(
 @pytest.mark.trio
 @pytest.mark.parametrize("stop_signal", ["SIGTERM", "term", 15, "RTMIN+3"])
 async def test_a_signal_goes_out_however_the_stop_signal_is_written(daemon: RawDaemon, stop_signal: object) -> None:
-    """Podman tells a number."""
+    """Podman reports a number."""
     described = {"Id": ONE, "Config": {"StopSignal": stop_signal}, "HostConfig": {"RestartPolicy": {"Name": "always"}}}
     daemon.scripts[f"/containers/{ONE}/json"] = answer(200, described)
     daemon.scripts[f"/containers/{ONE}/kill"] = answer(204, b"")

@@ -1,4 +1,4 @@
-"""What a glance makes of Docker's list: as recorded, hostile, and without the container."""
+"""A glance from Docker's list: as recorded, hostile, and without the container."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_glance_has_name_labels_phase_and_mounts_and_no_limits() -> None:
 
 @pytest.mark.parametrize("state", [None, "", "a later word"])
 def test_a_state_that_is_not_known_is_that_of_a_start(state: object) -> None:
-    """Nobody glances but at a container that is about to start."""
+    """Only containers that are about to start are glanced at."""
     assert glance_of(body({**LISTED, "State": state}), ID).phase is Phase.CREATED
 
 

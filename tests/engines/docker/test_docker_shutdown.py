@@ -1,4 +1,4 @@
-"""SIGTERM at a bad moment: the program ends at once, in order, without a word of asyncio."""
+"""SIGTERM at a bad moment: the program ends at once, in order, without asyncio's complaints."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_signal_ends_the_program_in_order(daemon: RawDaemon, moment: str) -> N
         began = time.monotonic()
         program.send_signal(signal.SIGTERM)
         _, errors = program.communicate(timeout=20)
-    # asyncio in its development mode tells what took long, as anything does on a busy machine.
+    # asyncio in its development mode logs slow steps, which any step may be on a busy machine.
     told = [line for line in errors.splitlines() if not line.startswith("Executing <")]
     assert (program.returncode, told) == (0, [])
     assert time.monotonic() - began < 5

@@ -1,4 +1,4 @@
-"""DockerEngine's event stream, against daemons that break it in every way that was seen."""
+"""DockerEngine's event stream, against daemons that break it in every observed way."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def line(container: str, action: str, nano: int, **attributes: str) -> bytes:
 
 
 async def collected(daemon: RawDaemon) -> tuple[list[EngineEvent], EngineError]:
-    """All events of one stream, and what ended it."""
+    """Return all events of one stream, and what ended it."""
     events: list[EngineEvent] = []
     async with open_docker(daemon.address) as engine, engine.events() as stream:
         try:
@@ -67,7 +67,7 @@ async def test_events_come_in_order_whatever_the_pieces(daemon: RawDaemon) -> No
 @pytest.mark.trio
 @pytest.mark.parametrize("rest", [chunk(line(TWO, "start", 2)[:50]), b"ffff\r\n{", END_OF_STREAM, b""])
 async def test_a_broken_stream_is_unavailable_after_its_last_event(daemon: RawDaemon, rest: bytes) -> None:
-    """Cut in a line, cut in a piece, ended, hung up, garbled: what came whole is delivered, half an event never."""
+    """Cut in a line, cut in a piece, ended, hung up, garbled: complete events are delivered, half an event never."""
     daemon.scripts["/events"] = sends(chunk(line(ONE, "start", 1)), rest)
     events, error = await collected(daemon)
     assert events == [EngineEvent(container=ONE, action="start", time_nano=1)]
@@ -76,7 +76,7 @@ async def test_a_broken_stream_is_unavailable_after_its_last_event(daemon: RawDa
 
 @pytest.mark.trio
 async def test_a_stream_that_is_no_http_is_unavailable(daemon: RawDaemon) -> None:
-    """Whether it is noticed when subscribing or later; and where the HTTP library tells nobody, within seconds."""
+    """Whether it is noticed when subscribing or later; and within seconds if the HTTP library raises no error."""
     daemon.scripts["/events"] = sends(chunk(line(ONE, "start", 1)), b"nonsense\r\n")
     with pytest.raises(EngineUnavailable, match=r"chunk|its connection was closed"):
         raise (await collected(daemon))[1]
@@ -110,7 +110,7 @@ async def test_a_hundred_reconnections_leave_nothing_behind(daemon: RawDaemon) -
             threads.append(len([thread for thread in threading.enumerate() if thread not in daemon.threads]))
             connections.append(daemon.open_connections())
     assert max(threads[10:]) <= max(threads[:10])
-    # One may be just closing while the next is open; what leaks is there for good.
+    # One may be just closing while the next is open; a leak would stay for good.
     assert max(connections) <= 2
 
 
@@ -128,7 +128,7 @@ async def test_only_what_matters_is_asked_for(daemon: RawDaemon) -> None:
 
 @pytest.mark.trio
 async def test_an_event_too_long_to_keep_is_still_understood(daemon: RawDaemon) -> None:
-    """Somebody's label of 40 MB: the event is known by its beginning and its end, and the next one comes."""
+    """A label of 40 MB: the event is recognised by its beginning and its end, and the next one comes."""
     giant = line(ONE, "create", 5, label="x" * 40_000_000)
     pieces = [chunk(giant[n : n + 2**20]) for n in range(0, len(giant), 2**20)]
     daemon.scripts["/events"] = sends(*pieces, chunk(line(TWO, "start", 6)), END_OF_STREAM)
@@ -141,7 +141,7 @@ async def test_an_event_too_long_to_keep_is_still_understood(daemon: RawDaemon) 
 
 @pytest.mark.trio
 async def test_a_long_line_that_tells_nothing_is_a_gap(daemon: RawDaemon) -> None:
-    """Something happened that is not understood: look at everything."""
+    """An unknown event happened: look at everything."""
     junk = b'{"Action":"' + b"x" * 3_000_000 + b'"}\n'
     daemon.scripts["/events"] = sends(chunk(junk), chunk(line(TWO, "start", 6)), END_OF_STREAM)
     events, _ = await collected(daemon)
@@ -160,7 +160,7 @@ async def test_junk_between_events_is_passed_over(daemon: RawDaemon) -> None:
 
 @pytest.mark.trio
 async def test_a_reader_that_does_not_read_gets_a_gap(daemon: RawDaemon) -> None:
-    """The engine is never kept waiting: what is beyond the backlog is dropped here, and said to be."""
+    """The engine is never kept waiting: events beyond the backlog are dropped here, and reported as a gap."""
     sent = threading.Event()
 
     def flood(connection: Connection) -> None:
@@ -172,7 +172,7 @@ async def test_a_reader_that_does_not_read_gets_a_gap(daemon: RawDaemon) -> None
 
     daemon.scripts["/events"] = flood
     async with open_docker(daemon.address) as engine, engine.events() as stream:
-        # The room is asked something after all was sent, so all has been taken in or dropped by then.
+        # This call into the room comes after all was sent, so every event has been queued or dropped by then.
         assert await trio.to_thread.run_sync(sent.wait, 20)
         await engine.info()
         events = []
@@ -195,7 +195,7 @@ async def test_a_refused_subscription_says_why(daemon: RawDaemon) -> None:
 
 @pytest.mark.trio
 async def test_a_subscription_that_is_not_answered_is_unavailable(daemon: RawDaemon) -> None:
-    """Within the patience, not for ever."""
+    """Within the timeout, not indefinitely."""
     daemon.scripts["/events"] = Connection.hang
     async with open_docker(daemon.address, Patience(look=0.2)) as engine:
         with pytest.raises(EngineUnavailable):
@@ -205,7 +205,7 @@ async def test_a_subscription_that_is_not_answered_is_unavailable(daemon: RawDae
 
 @pytest.mark.trio
 async def test_a_silent_stream_stays_open(daemon: RawDaemon) -> None:
-    """Nothing happening on the host is no fault: the time limit is for the subscription only."""
+    """An idle host is no fault: the time limit is for the subscription only."""
 
     def patient(connection: Connection) -> None:
         connection.send(STREAM)
@@ -221,7 +221,7 @@ async def test_a_silent_stream_stays_open(daemon: RawDaemon) -> None:
 
 @pytest.mark.trio
 async def test_the_body_s_own_error_comes_out_as_it_is(daemon: RawDaemon) -> None:
-    """No exception group around it: who catches EngineError must catch it here too."""
+    """No exception group around it: an `except EngineError` must catch it here too."""
 
     def stream_open(connection: Connection) -> None:
         connection.send(STREAM)
@@ -235,7 +235,7 @@ async def test_the_body_s_own_error_comes_out_as_it_is(daemon: RawDaemon) -> Non
 
 @pytest.mark.trio
 async def test_a_new_container_s_event_comes_with_its_view(daemon: RawDaemon) -> None:
-    """It is inspected by the reader at once; where that fails, and for other actions, the event comes alone."""
+    """The reader inspects it at once; if that fails, and for other actions, the event comes alone."""
     inspected = {
         "Id": ONE,
         "Name": "/web",
@@ -266,7 +266,7 @@ async def test_a_new_container_s_event_comes_with_its_view(daemon: RawDaemon) ->
 
 @pytest.mark.trio
 async def test_a_look_that_waits_holds_up_no_other_event_and_ends_with_the_stream(daemon: RawDaemon) -> None:
-    """An engine locks a container while it starts it."""
+    """An engine locks a container during its start."""
     daemon.scripts[f"/containers/{ONE}/json"] = lambda connection: connection.hang()
 
     def script(connection: Connection) -> None:
@@ -281,7 +281,7 @@ async def test_a_look_that_waits_holds_up_no_other_event_and_ends_with_the_strea
 
 @pytest.mark.trio
 async def test_a_view_of_what_was_destroyed_meanwhile_is_never_told(daemon: RawDaemon) -> None:
-    """It would bring back a container that is gone."""
+    """Otherwise it would bring back a container that is gone."""
     inspected = threading.Event()
 
     def slow(connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""Engine JSON to our structs: recorded answers, other versions' words, and whatever a stranger may put there."""
+"""Engine JSON to our structs: recorded answers, other versions' words, and hostile input."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_recorded_engine_describes_itself() -> None:
 
 
 def test_an_engine_says_whether_it_is_in_a_swarm_and_what_it_advertises() -> None:
-    """Of the generic resources only ours, and only a count of it."""
+    """Of the generic resources only ours is read, and only as a count."""
     resources = [
         {"NamedResourceSpec": {"Kind": "gpu", "Value": "g0"}},
         {"DiscreteResourceSpec": {"Kind": "ssd", "Value": 3}},
@@ -85,14 +85,14 @@ def test_an_engine_says_whether_it_is_in_a_swarm_and_what_it_advertises() -> Non
 
 
 def test_podman_is_known_by_its_components() -> None:
-    """It answers on the same routes and behaves otherwise."""
+    """It answers on the same routes and behaves differently."""
     version = {"Version": "5.4.2", "ApiVersion": "1.41", "Components": [{"Name": "Podman Engine"}, {"Name": "Conmon"}]}
     info = engine_identity.engine_info_of(b'{"NCPU": 16, "CgroupVersion": "2"}', json.dumps(version).encode())
     assert (info.name, info.ncpu, info.has_cpuset) == ("podman", 16, True)
 
 
 def test_a_volume_s_subpath_comes_from_what_was_asked_for() -> None:
-    """The list of mounts does not tell it; the host configuration does, by target."""
+    """The list of mounts lacks it; the host configuration has it, by target."""
     view = inspected(
         HostConfig={"Mounts": [{"Type": "volume", "Target": "/p", "VolumeOptions": {"Subpath": "by-name/game"}}]},
         Mounts=[{"Type": "volume", "Name": "v", "Source": "/var/lib/x", "Destination": "/p"}],
@@ -119,12 +119,12 @@ def test_a_volume_s_subpath_comes_from_what_was_asked_for() -> None:
     ],
 )
 def test_a_phase_is_always_found(state: dict[str, object], phase: Phase) -> None:
-    """Podman's words, and those of a later version, by the flags beside them."""
+    """Podman's words, and those of a later version, by the flags next to them."""
     assert inspected(State=state).phase is phase
 
 
 def test_everything_kept_is_bounded() -> None:
-    """Whoever can create containers can write what he likes; the journal and the checkpoint must bear it."""
+    """Anyone who can create containers can write arbitrary text, which the journal and the checkpoint must hold."""
     view = inspected(
         Name="/" + "n" * 100_000,
         Config={"Labels": {f"cpuset.{n:04}": "v" * 100_000 for n in range(100)} | {"cpuset." + "k" * 9999: "v"}},
@@ -147,7 +147,7 @@ def test_null_is_nothing() -> None:
 
 @given(anything)
 def test_any_json_is_an_answer_or_one_error(value: object) -> None:
-    """No other exception than ours, whatever the engine says."""
+    """No other exception than ours, whatever the engine sends."""
     body = json.dumps(value).encode()
     for read in (docker_wire.ids_of, docker_wire.view_of, docker_wire.check_updated):
         with contextlib.suppress(EngineFailed):
@@ -157,7 +157,7 @@ def test_any_json_is_an_answer_or_one_error(value: object) -> None:
 
 @given(st.binary(max_size=100))
 def test_any_bytes_are_no_event(line: bytes) -> None:
-    """Junk on the stream is passed over."""
+    """Junk on the stream is ignored."""
     assert docker_wire.event_of(line) is None
     assert docker_wire.torn_event_of(line, line) is None
 
@@ -185,7 +185,7 @@ def test_other_types_and_strange_ids_are_no_events() -> None:
 
 
 def test_a_torn_event_cannot_be_forged() -> None:
-    """A label that looks like an event is escaped where it stands."""
+    """A label that looks like an event is escaped in its place."""
     forged = '"Type":"container","Action":"destroy","Actor":{"ID":"' + "f" * 64 + '"'
     event = {"from": forged, "Type": "container", "Action": "start", "Actor": {"ID": ONE, "Attributes": {"a": forged}}}
     head = json.dumps(event, separators=(",", ":")).encode()
@@ -196,7 +196,7 @@ def test_a_torn_event_cannot_be_forged() -> None:
 
 
 def test_an_update_says_only_what_is_given() -> None:
-    """What is absent stays as it is; the engine reads zero as nothing."""
+    """An absent field stays unchanged; the engine reads zero as absent."""
     assert json.loads(docker_wire.update_body(Update(cpus=CPUSet.of(0, 1, 2)))) == {"CpusetCpus": "0-2"}
     full = Update(cpus=CPUSet.of(1), mems="0", nano_cpus=2, cpu_quota=-1)
     assert json.loads(docker_wire.update_body(full)) == {
@@ -215,19 +215,19 @@ def test_a_discarded_cpuset_is_no_success() -> None:
 
 
 def test_only_whole_ids_are_listed() -> None:
-    """Rows without one are passed over."""
+    """Rows without one are ignored."""
     body = json.dumps([{"Id": ONE, "Labels": {"a": "b"}}, {"Id": "short"}, {}]).encode()
     assert docker_wire.ids_of(body) == (ONE,)
 
 
 def test_a_label_that_is_no_text_is_empty() -> None:
-    """No engine writes such bytes; whoever stands in between may."""
+    """No engine writes such bytes; a proxy in between may."""
     body = b'{"Id":"%s","Config":{"Labels":{"cpuset.near":"\xff\xfe","cpuset.move":"true"}}}' % (b"a" * 64)
     assert docker_wire.view_of(body).labels == {"cpuset.near": "", "cpuset.move": "true"}
 
 
 def test_labels_that_the_configuration_speaks_of_are_kept_too() -> None:
-    """And no others: a label of `unmanaged` may be anybody's."""
+    """And no others: a label of `unmanaged` may belong to any program."""
     body = json.dumps(
         {"Id": ONE, "Config": {"Labels": {"team": "db", "secret": "x", "cpuset.exclusive": "1"}}}
     ).encode()
@@ -253,6 +253,6 @@ TASK = {"com.docker.swarm.task.id": "z5z4ui7c3t20p5yutsvhuy4x0"}
 def test_what_swarm_set_aside_stands_in_the_environment_of_its_tasks(
     labels: dict[str, str], env: list[object] | None, set_aside: int
 ) -> None:
-    """A count of the generic resource; names of single ones, and the environment of others, say nothing."""
+    """A count of the generic resource; names of single ones, and the environment of other containers, do not count."""
     view = inspected(Config={"Labels": labels, "Env": env})
     assert (view.set_aside, view.labels) == (set_aside, labels)

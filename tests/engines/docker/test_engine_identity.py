@@ -1,4 +1,4 @@
-"""Another engine in the place of the one that was there: it has none of the containers, and is not believed."""
+"""Another engine in the place of the first: it has none of the containers, and is not believed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def named(daemon: RawDaemon, root: str, listed: object) -> RawDaemon:
 async def test_a_socket_that_was_replaced_is_not_asked_before_it_is_known_whose_it_is(
     daemon: RawDaemon, tmp_path: Path
 ) -> None:
-    """Its list would say that all containers are gone. The old one is known again when it is back."""
+    """Its list would make all containers look gone. The old engine is recognised when it is back."""
     named(daemon, "/var/lib/docker", ONE)
     place = tmp_path / "d.sock"
     with RawDaemon(tmp_path / "other.sock") as other:
@@ -67,7 +67,7 @@ async def test_the_same_engine_on_a_new_socket_is_known_again(daemon: RawDaemon,
 
 
 async def test_a_socket_that_is_gone_is_said_so(daemon: RawDaemon, tmp_path: Path) -> None:
-    """With the cure, not as one that was replaced, and though connections stand: nobody else would notice."""
+    """With the cure, not as a replaced one, and although connections are open: nothing else would notice."""
     named(daemon, "/var/lib/docker", ONE)
     async with open_docker(daemon.address) as engine:
         await engine.info()

@@ -1,4 +1,4 @@
-"""Podman's answers as recorded from 4.3.1, and what becomes of them."""
+"""Podman's answers as recorded from 4.3.1, and how they are read."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ NANO = 1_000_000_000
 
 
 def info(**host: Any) -> bytes:
-    """The recorded answer with other words about the host."""
+    """Return the recorded answer with other values about the host."""
     said = json.loads(INFO)
     said["host"].update(host)
     return json.dumps(said).encode()
 
 
 def test_a_container_is_described_in_the_port_s_words() -> None:
-    """Its limit as nano CPUs alone, its cgroup and runtime as Podman tells them, volumes by name and binds by path."""
+    """Its limit as nano CPUs alone, its cgroup and runtime as Podman reports them, volumes by name and binds by
+    path.
+    """
     view = docker_wire.view_of(INSPECT)
     said = libpod_wire.native_of(view)
     assert said == Native(cpus="0-1", quota=150_000, period=100_000)
@@ -48,14 +50,14 @@ def test_a_container_is_described_in_the_port_s_words() -> None:
 
 
 def test_a_glance_has_no_limits() -> None:
-    """Who it is, and nothing that a lock guards."""
+    """Its identity, and nothing that a lock guards."""
     glance = libpod_wire.stripped(docker_wire.view_of(INSPECT))
     assert (glance.cpuset, glance.nano_cpus, glance.cpu_quota, glance.memory, glance.pid) == ("", 0, 0, 0, 0)
     assert (glance.name, glance.labels["cpuset.exclusive"], len(glance.mounts)) == ("rec2", "2", 2)
 
 
 def test_events_come_in_docker_s_words() -> None:
-    """`init` says nothing new; names and labels come with every event."""
+    """`init` has no news; names and labels come with every event."""
     heard = [event for line in EVENTS if (event := libpod_wire.event_of(line))]
     assert [event.action for event in heard] == ["create", "start", "pause", "unpause", "rename", "die", "destroy"]
     assert len({event.container for event in heard}) == 1
@@ -122,7 +124,7 @@ def test_an_update_names_only_what_changes(before: Native, update: Update, after
 
 
 def test_a_podman_that_forgets_is_told_everything_each_time() -> None:
-    """What was lifted by an earlier sidecar is put back by whatever the next one writes."""
+    """A limit that an earlier sidecar lifted is restored by any update of the next one."""
     wanted = Native(cpus="0", mems="0", quota=150_000, period=100_000)
     body = json.loads(libpod_wire.update_body(wanted, Update(cpus=CPUSet.of(0)), is_whole=True))
     assert body == {"cpu": {"cpus": "0", "mems": "0", "quota": 150_000, "period": 100_000}}
@@ -130,7 +132,7 @@ def test_a_podman_that_forgets_is_told_everything_each_time() -> None:
 
 @pytest.mark.parametrize(("quota", "period"), [(33_333, 100_000), (10_000, 30_000), (1_000, 1_000_000), (7_777, 0)])
 def test_a_limit_survives_the_way_through_nano_cpus(quota: int, period: int) -> None:
-    """What is put back is what was there, to the microsecond."""
+    """The restored limit equals the original, to the microsecond."""
     before = Native(quota=quota, period=period)
     view = libpod_wire.told(docker_wire.view_of(INSPECT), before, keeps_updates=True)
     after = before.after(Update(cpus=CPUSet.of(0), nano_cpus=view.nano_cpus), ncpu=2)

@@ -1,4 +1,4 @@
-"""PodmanEngine's calls, against recorded answers and such as are wrong, missing or late; and who answers at all."""
+"""PodmanEngine's calls, against recorded answers and wrong, missing or late ones; and the detection of engines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ONTO = Update(cpus=CPUSet.of(1))
 
 
 class Machine:
-    """Two CPUs, of which `kept` are online; None: nobody can say."""
+    """Two CPUs, of which `kept` are online; None: unknown."""
 
     def __init__(self, kept: CPUSet | None = None) -> None:
         self.kept = kept
@@ -53,12 +53,12 @@ TWO = Machine(CPUSet.of(0, 1))
 
 
 def ping(version: str) -> bytes:
-    """The answer of Podman's ping."""
+    """Return the answer of Podman's ping."""
     return f"HTTP/1.1 200 OK\r\nLibpod-API-Version: {version}\r\nContent-Length: 2\r\n\r\nOK".encode()
 
 
 def as_podman(daemon: RawDaemon, version: str = "5.4.2", **inspected: Any) -> RawDaemon:
-    """A daemon that answers as Podman does; `inspected` are other words of the container's HostConfig."""
+    """Return a daemon that answers as Podman does; `inspected` are other values of the container's HostConfig."""
     described = json.loads(json.dumps(INSPECT))
     described["HostConfig"].update(inspected)
     daemon.scripts |= {
@@ -80,7 +80,9 @@ async def opened(daemon: RawDaemon, machine: Machine = TWO) -> AsyncIterator[Fou
 
 
 async def test_a_ping_tells_podman_from_docker(daemon: RawDaemon) -> None:
-    """By its header; what has no such ping is asked for its version, and what is neither is Docker."""
+    """By its header; an engine without such a ping is asked for its version, and one that is neither counts as
+    Docker.
+    """
     async with opened(daemon) as engine:
         assert (await engine.info()).name == "docker"
     as_podman(daemon)
@@ -90,7 +92,7 @@ async def test_a_ping_tells_podman_from_docker(daemon: RawDaemon) -> None:
 
 
 async def test_another_kind_of_engine_is_not_taken_for_the_first(daemon: RawDaemon) -> None:
-    """Nothing that is known of the containers holds: whoever asks is told, again and again."""
+    """Nothing that is known of the containers holds: every call fails with that reason."""
     async with opened(daemon) as engine:
         await engine.info()
         as_podman(daemon)
@@ -100,7 +102,7 @@ async def test_another_kind_of_engine_is_not_taken_for_the_first(daemon: RawDaem
 
 
 async def test_another_podman_is_not_taken_for_the_first(daemon: RawDaemon) -> None:
-    """It keeps other containers; its list would say that all are gone."""
+    """It keeps other containers; its list would make all look gone."""
     as_podman(daemon)
     async with opened(daemon) as engine:
         await engine.info()
@@ -112,7 +114,7 @@ async def test_another_podman_is_not_taken_for_the_first(daemon: RawDaemon) -> N
 
 
 async def test_an_engine_that_is_not_there_yet_is_found_later(tmp_path: Path) -> None:
-    """The sidecar is started first: it says what is missing, and then who came."""
+    """The sidecar is started first: it reports what is missing, and then which engine came."""
     path = tmp_path / "later.sock"
     async with open_engine(f"unix://{path}", IMPATIENT, machine=TWO) as engine:
         with pytest.raises(EngineUnavailable, match="no such socket"):
@@ -124,7 +126,7 @@ async def test_an_engine_that_is_not_there_yet_is_found_later(tmp_path: Path) ->
 
 @pytest.mark.parametrize(("cpus", "mems"), [(CPUSet.of(4000), None), (CPUSet.of(1), "99")])
 async def test_what_is_not_there_is_never_sent(daemon: RawDaemon, cpus: CPUSet, mems: str | None) -> None:
-    """Podman would take it, keep it, and not start the container again."""
+    """Podman would accept it, keep it, and not start the container again."""
     as_podman(daemon)
     async with opened(daemon) as engine:
         with pytest.raises(EngineRefused, match="are not available - requested"):
@@ -133,7 +135,7 @@ async def test_what_is_not_there_is_never_sent(daemon: RawDaemon, cpus: CPUSet, 
 
 
 async def test_after_a_failure_the_old_value_is_written_again(daemon: RawDaemon) -> None:
-    """A refused value stays in the container's configuration otherwise."""
+    """Otherwise a refused value stays in the container's configuration."""
     as_podman(daemon)
     tries = [answer(500, {"message": "crun update failed: exit status 1"}), answer(201, ONE.encode())]
     bodies = answering(daemon, tries)
@@ -143,7 +145,7 @@ async def test_after_a_failure_the_old_value_is_written_again(daemon: RawDaemon)
     assert len(bodies) == 2
 
 
-async def test_a_page_of_somebody_in_between_is_no_success(daemon: RawDaemon) -> None:
+async def test_a_page_of_a_proxy_in_between_is_no_success(daemon: RawDaemon) -> None:
     """Podman answers with the container's id."""
     as_podman(daemon, "4.3.1")
     daemon.scripts[f"{ROOT}/containers/{ONE}/update"] = answer(200, b"<html>hello</html>", "text/html")
@@ -168,7 +170,7 @@ async def test_a_host_that_tells_no_cpus_is_no_reason_to_refuse(daemon: RawDaemo
 
 
 async def test_an_update_of_a_stopped_container_lies_over_what_inspect_says(daemon: RawDaemon) -> None:
-    """Until inspect says something else."""
+    """Until inspect differs."""
     as_podman(daemon, CpusetCpus="0")
     async with opened(daemon) as engine:
         await engine.update(ONE, ONTO)
@@ -177,8 +179,8 @@ async def test_an_update_of_a_stopped_container_lies_over_what_inspect_says(daem
         assert (await engine.inspect(ONE)).cpuset == "0-1"
 
 
-async def test_before_5_1_only_who_runs_is_updated(daemon: RawDaemon) -> None:
-    """Of who does not, the update is remembered, and no request is made."""
+async def test_before_5_1_only_running_containers_are_updated(daemon: RawDaemon) -> None:
+    """For other containers the update is remembered, and no request is made."""
     as_podman(daemon, "4.3.1")
     stopped = json.loads(json.dumps(INSPECT))
     stopped["State"].update(Status="exited", Running=False, Pid=0)
@@ -216,7 +218,7 @@ async def test_a_podman_without_the_route_is_lacking(daemon: RawDaemon) -> None:
 
 
 async def test_a_start_that_holds_a_lock_hides_no_container(daemon: RawDaemon) -> None:
-    """Podman lists nobody and tells nothing of itself meanwhile: what is remembered serves, without who is gone."""
+    """Podman answers neither lists nor info meanwhile: the remembered containers serve, without those that are gone."""
     as_podman(daemon)
     async with opened(daemon) as engine:
         info = await engine.info()
@@ -232,7 +234,7 @@ async def test_a_start_that_holds_a_lock_hides_no_container(daemon: RawDaemon) -
 
 
 async def test_a_glance_needs_no_lock(daemon: RawDaemon) -> None:
-    """What was never seen is found in Podman's history; what was, is remembered."""
+    """A container that was never seen is found in Podman's history; others are remembered."""
     as_podman(daemon)
     for route in ("info", "containers/json", f"containers/{ONE}/json"):
         daemon.scripts[f"{ROOT}/{route}"] = Connection.hang
@@ -246,7 +248,7 @@ async def test_a_glance_needs_no_lock(daemon: RawDaemon) -> None:
 
 
 async def test_a_container_of_which_nothing_is_known_is_said_to_be_so(daemon: RawDaemon) -> None:
-    """A history that was cut: whoever asks may try again when the start is over."""
+    """The history was cut: the caller may try again when the start is over."""
     as_podman(daemon)
     daemon.scripts[f"{ROOT}/events"] = answer(200, b"")
     async with opened(daemon) as engine:
@@ -255,7 +257,7 @@ async def test_a_container_of_which_nothing_is_known_is_said_to_be_so(daemon: Ra
 
 
 async def test_a_signal_is_not_worth_a_restart_policy(daemon: RawDaemon) -> None:
-    """5.4 never starts a container again that was sent one; 4.3 does."""
+    """5.4 never restarts a container after a signal; 4.3 does."""
     as_podman(daemon, RestartPolicy={"Name": "always"})
     daemon.scripts[f"{ROOT}/containers/{ONE}/kill"] = answer(204, b"")
     async with opened(daemon) as engine:
@@ -268,7 +270,7 @@ async def test_a_signal_is_not_worth_a_restart_policy(daemon: RawDaemon) -> None
 
 
 @pytest.mark.parametrize("status", [409, 500])
-async def test_nobody_hears_a_signal_who_does_not_run(daemon: RawDaemon, status: int) -> None:
+async def test_a_container_that_does_not_run_hears_no_signal(daemon: RawDaemon, status: int) -> None:
     """500 in 4.3, 409 in 5.4."""
     as_podman(daemon, RestartPolicy={"Name": ""})
     said = "can only kill running containers. x is in state exited: container state improper"
@@ -279,7 +281,7 @@ async def test_nobody_hears_a_signal_who_does_not_run(daemon: RawDaemon, status:
 
 
 async def test_events_are_asked_for_in_podman_s_words(daemon: RawDaemon) -> None:
-    """And told in Docker's; the create comes with its view."""
+    """And reported in Docker's; the create comes with its view."""
     as_podman(daemon)
     daemon.scripts[f"{ROOT}/events"] = one_event
     async with opened(daemon) as engine, engine.events() as stream:
@@ -294,13 +296,13 @@ async def test_events_are_asked_for_in_podman_s_words(daemon: RawDaemon) -> None
 
 
 def one_event(connection: Connection) -> None:
-    """A stream that goes on."""
+    """Return a stream that goes on."""
     connection.send(STREAM + chunk(CREATED + b"\n"))
     connection.hang()
 
 
 def answering(daemon: RawDaemon, replies: list[bytes]) -> list[str]:
-    """Answer updates with these, one after another; the requests that came."""
+    """Answer updates with these, one after another; return the requests that came."""
     seen: list[str] = []
 
     def reply(connection: Connection) -> None:

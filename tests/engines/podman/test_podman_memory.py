@@ -1,4 +1,4 @@
-"""What is remembered of Podman's containers: when it lies over inspect, and when inspect wins."""
+"""The memory of Podman's containers: when it overrides inspect, and when inspect wins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WRITTEN = Native(cpus="2", quota=400_000, period=100_000)
 
 
 def written(view: ContainerView = MADE) -> Remembered:
-    """Something was written onto a container of which inspect said this."""
+    """Return a memory in which something was written onto a container of which inspect said this."""
     memory = Remembered()
     memory.wrote(view, WRITTEN)
     return memory
@@ -28,7 +28,7 @@ def written(view: ContainerView = MADE) -> Remembered:
 
 @pytest.mark.parametrize("keeps", [False, True])
 def test_what_was_written_holds_while_inspect_does_not_change(keeps: bool) -> None:
-    """Before 5.1 of everybody, later of who is stopped."""
+    """Before 5.1 for all containers, later for stopped ones."""
     memory = written()
     assert memory.looked(MADE, keeps_updates=keeps) == WRITTEN
     assert memory.looked(MADE, keeps_updates=keeps) == WRITTEN
@@ -36,7 +36,7 @@ def test_what_was_written_holds_while_inspect_does_not_change(keeps: bool) -> No
 
 @pytest.mark.parametrize("change", [{"cpuset": "1"}, {"mems": "0"}, {"cpu_quota": 60_000}])
 def test_anything_else_in_inspect_wins_for_good(change: dict[str, str]) -> None:
-    """Somebody changed it since, or it shows what was written at last; and what was written does not come back."""
+    """Another tool changed it since, or it shows the update at last; the remembered update does not come back."""
     memory = written()
     changed = msgspec.structs.replace(MADE, **change)
     assert memory.looked(changed, keeps_updates=True) != WRITTEN
@@ -44,13 +44,13 @@ def test_anything_else_in_inspect_wins_for_good(change: dict[str, str]) -> None:
 
 
 def test_another_start_forgets_where_updates_are_not_kept() -> None:
-    """It runs with the old limits again, and its view must not say otherwise."""
+    """It runs with the old limits again, and its view must agree."""
     again = msgspec.structs.replace(MADE, started_at="second")
     assert written().looked(again, keeps_updates=False) == SAID
     assert written().looked(again, keeps_updates=True) == WRITTEN
 
 
-def test_who_is_gone_is_forgotten() -> None:
+def test_a_container_that_is_gone_is_forgotten() -> None:
     """By its event, by a list without it, and by an answer that says so."""
     ways: tuple[Callable[[Remembered], None], ...] = (
         lambda memory: memory.heard(ONE, "destroy", "one", {}),
@@ -64,8 +64,8 @@ def test_who_is_gone_is_forgotten() -> None:
         assert memory.looked(MADE, keeps_updates=True) == SAID
 
 
-def test_events_tell_who_is_there_and_in_which_phase() -> None:
-    """Before anybody could look: a container is created, renamed, started; and what a look saw stays."""
+def test_events_tell_which_containers_exist_and_in_which_phase() -> None:
+    """Before any look: a container is created, renamed, started; and the values of a look stay."""
     memory = Remembered()
     memory.heard(ONE, "create", "one", {"cpuset.exclusive": "2"})
     view = memory.view(ONE)

@@ -1,4 +1,4 @@
-"""The cgroup that is in the way is found by looking upwards, on trees of files."""
+"""The confining cgroup is found by looking upwards, on trees of files."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ def test_the_highest_cgroup_that_has_less_is_named(root: Path) -> None:
     assert reason(None) == ""
 
 
-def test_the_containers_own_cpuset_is_nobody_above_it(root: Path) -> None:
-    """It is what the order changes."""
+def test_the_containers_own_cpuset_is_not_above_it(root: Path) -> None:
+    """The order changes it."""
     group(root, "a.slice/a-b.slice", "0-7")
     group(root, f"a.slice/a-b.slice/{SCOPE}", "0")
     assert found(root, "0-7") is None
 
 
-def test_a_cgroup_without_the_controller_confines_nobody(root: Path) -> None:
-    """It has no file; what is above it counts."""
+def test_a_cgroup_without_the_controller_confines_no_container(root: Path) -> None:
+    """It has no file; the cgroups above it count."""
     (root / f"a.slice/a-b.slice/{SCOPE}").mkdir(parents=True)
     assert [each.cpus for each in parents(view("a-b.slice"), cgroup=root, proc=root / "proc")] == [EMPTY, EMPTY]
     assert found(root, "7") is None
 
 
-def test_one_that_does_not_run_or_is_not_seen_has_nobody_above_it(root: Path) -> None:
+def test_one_that_does_not_run_or_is_not_seen_has_no_cgroup_above_it(root: Path) -> None:
     """There is no directory to look upwards from."""
     assert found(root, "0") is None
     group(root, "a.slice/a-b.slice", "0")
@@ -69,7 +69,7 @@ def test_one_that_does_not_run_or_is_not_seen_has_nobody_above_it(root: Path) ->
 
 
 def test_on_v1_the_parents_own_list_counts(tmp_path: Path) -> None:
-    """There a child that exceeds it is refused by the kernel, which does not say by whom."""
+    """There the kernel refuses a child that exceeds it, without naming the cgroup."""
     group(tmp_path, "cpuset", "0-7", "cpuset.cpus")
     (tmp_path / "cpuset" / "tasks").write_text("")
     group(tmp_path, "cpuset/docker", "0-1", "cpuset.cpus")

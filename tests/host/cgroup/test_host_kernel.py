@@ -73,7 +73,7 @@ def test_engines_put_cgroups_in_known_places(tmp_path: Path, parent: str, path: 
 
 
 def test_a_hybrid_host_has_its_cpusets_on_v1(tmp_path: Path) -> None:
-    """v2 is mounted beside it, without the controller."""
+    """v2 is mounted next to it, without the controller."""
     group(v1(tmp_path), f"docker/{ID}", "cpuset.effective_cpus", "1\n")
     (tmp_path / "unified").mkdir()
     (tmp_path / "unified/cgroup.controllers").write_text("\n")
@@ -90,7 +90,7 @@ def test_an_old_kernel_without_the_effective_file(tmp_path: Path) -> None:
 
 
 def test_the_root_may_be_the_v1_mount_itself(tmp_path: Path) -> None:
-    """For a sidecar that is given only that mount."""
+    """For a sidecar that has only that mount."""
     group(v1(tmp_path), f"docker/{ID}", "cpuset.effective_cpus", "1\n")
     assert effective(tmp_path / "cpuset", view()) == "1"
 
@@ -109,7 +109,7 @@ def test_a_cgroup_without_cpus_runs_on_its_ancestors(tmp_path: Path) -> None:
 
 
 def test_an_ancestors_cpus_are_not_remembered_as_its_own(tmp_path: Path) -> None:
-    """When the cgroup gets CPUs of its own, they are what counts."""
+    """When the cgroup gets CPUs of its own, those count."""
     root = v2(tmp_path)
     group(root, "docker", "cpuset.cpus.effective", "0-3\n")
     (root / "docker" / ID).mkdir()
@@ -144,7 +144,7 @@ def test_proc_tells_where_the_places_do_not(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["0::/somebody/else", f"0::/../../{ID}", f"3:cpuset:/lxc/{ID}", "nonsense", "\xff"])
-def test_a_pid_of_somebody_else_is_not_believed(tmp_path: Path, line: str) -> None:
+def test_a_pid_of_another_process_is_not_believed(tmp_path: Path, line: str) -> None:
     """In another PID namespace the same number is another process; through a cgroup namespace a path leads nowhere."""
     root, proc = v2(tmp_path / "cg"), tmp_path / "proc"
     group(root, "somebody/else", "cpuset.cpus.effective", "5\n")
@@ -155,7 +155,7 @@ def test_a_pid_of_somebody_else_is_not_believed(tmp_path: Path, line: str) -> No
 
 @pytest.mark.parametrize("id", ["", "..", "../../etc", ID[:12], ID.upper(), ID + "0", ID[:-1] + "/"])
 def test_only_a_full_id_becomes_part_of_a_path(tmp_path: Path, id: str) -> None:
-    """Anything else is nobody's cgroup."""
+    """Any other text names no cgroup."""
     root = v2(tmp_path)
     group(root, f"docker/{ID}", "cpuset.cpus.effective", "1\n")
     group(root, "docker", "cpuset.cpus.effective", "1\n")
@@ -164,7 +164,7 @@ def test_only_a_full_id_becomes_part_of_a_path(tmp_path: Path, id: str) -> None:
 
 @pytest.mark.parametrize("parent", ["../..", "/a/../..", "a\0b", "x" * 2000])
 def test_a_hostile_parent_leads_nowhere_else(tmp_path: Path, parent: str) -> None:
-    """A cgroup parent is text of whoever made the container: it never climbs out of the hierarchy."""
+    """A cgroup parent is text from the container's creator: it never leads out of the hierarchy."""
     root = v2(tmp_path / "deep" / "cg")
     group(tmp_path, ID, "cpuset.cpus.effective", "7\n")
     group(tmp_path / "deep", ID, "cpuset.cpus.effective", "7\n")
@@ -172,14 +172,14 @@ def test_a_hostile_parent_leads_nowhere_else(tmp_path: Path, parent: str) -> Non
 
 
 @pytest.mark.parametrize("phase", [phase for phase in Phase if not phase.is_live])
-def test_who_is_not_live_runs_nowhere(tmp_path: Path, phase: Phase) -> None:
+def test_a_container_that_is_not_live_runs_nowhere(tmp_path: Path, phase: Phase) -> None:
     """A cgroup may linger; the container does not run in it."""
     group(v2(tmp_path), f"docker/{ID}", "cpuset.cpus.effective", "1\n")
     assert effective(tmp_path, view(phase=phase)) is None
 
 
 def test_no_hierarchy_is_no_answer(tmp_path: Path) -> None:
-    """A sidecar that was not given the host's cgroups works without them."""
+    """A sidecar without the host's cgroups works without them."""
     assert find_hierarchy(tmp_path) is None
     assert effective(tmp_path, view()) is None
     (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
@@ -187,7 +187,7 @@ def test_no_hierarchy_is_no_answer(tmp_path: Path) -> None:
 
 
 def test_nonsense_in_the_file_is_no_answer(tmp_path: Path) -> None:
-    """It should never happen; it never crashes."""
+    """It should never happen; it does not crash the reader."""
     directory = group(v2(tmp_path), f"docker/{ID}", "cpuset.cpus.effective", "all of them\n")
     assert effective(tmp_path, view()) is None
     (directory / "cpuset.cpus.effective").write_bytes(b"\xff\xfe")
@@ -202,7 +202,7 @@ def test_the_kernel_port_reads_the_machine_too(tmp_path: Path) -> None:
 
 
 def test_a_container_that_is_called_exited_runs_where_its_group_has_processes(tmp_path: Path) -> None:
-    """A killed engine may have lost it; an empty group, or none, is that of one that has really ended."""
+    """A killed engine may have lost it; a container with an empty group, or none, has really ended."""
     base = v1(tmp_path)
     exited = view(phase=Phase.EXITED)
     assert effective(tmp_path, exited) is None
@@ -217,7 +217,7 @@ def test_a_container_that_is_called_exited_runs_where_its_group_has_processes(tm
 
 @pytest.mark.parametrize("path", ["pool.slice/x.service/libpod-payload-1", f"a.slice/libpod-{ID}.scope/container"])
 def test_a_path_that_the_engine_tells_is_believed(tmp_path: Path, path: str) -> None:
-    """Also where it has no id in it: a quadlet's container, or a group."""
+    """Also a path without the id: a quadlet's container, or a group."""
     base = v2(tmp_path)
     group(base, path, "cpuset.cpus.effective", "4-5\n")
     group(base, f"docker/{ID}", "cpuset.cpus.effective", "0-7\n")

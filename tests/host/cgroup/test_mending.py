@@ -1,4 +1,4 @@
-"""What CPUs that went leave behind on cgroup v1 is undone: parents, and processes that fell out of their groups."""
+"""Undoing what offline CPUs leave behind on cgroup v1: parents, and processes that fell out of their groups."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Tree:
         return directory
 
     def process(self, pid: int, *, container: str = ID, parent: str = "docker", at: str = "") -> None:
-        """A process of a container, whose cpuset group is `at`."""
+        """Add a process of a container, whose cpuset group is `at`."""
         (self.proc / str(pid)).mkdir(parents=True)
         (self.proc / str(pid) / "cgroup").write_text(f"5:memory:/{parent}/{container}\n3:cpuset:/{at}\n0::/\n")
         directory = self.memory / parent / container
@@ -71,7 +71,7 @@ def tree(tmp_path: Path) -> Tree:
 
 
 def test_an_engines_group_gets_all_cpus_back_and_a_containers_own_is_not_touched(tree: Tree) -> None:
-    """What containers get is decided, and written by the engine."""
+    """Containers' own CPUs are decided, and written by the engine."""
     tree.group("docker", "0-3")
     tree.group(f"docker/{ID}", "1-2", 42)
     tree.process(42, at=f"docker/{ID}")
@@ -81,7 +81,7 @@ def test_an_engines_group_gets_all_cpus_back_and_a_containers_own_is_not_touched
 
 
 def test_a_group_that_people_made_gets_back_what_it_had(tree: Tree) -> None:
-    """It may be small on purpose. CPUs that go and come back are seen in the root."""
+    """It may be small on purpose. The root shows CPUs that go and come back."""
     game = view(parent="/games/night")
     tree.group("games", "0-5")
     tree.group("games/night", "0-3")
@@ -97,8 +97,8 @@ def test_a_group_that_people_made_gets_back_what_it_had(tree: Tree) -> None:
     assert (tree.cpus("games"), tree.cpus("games/night")) == ("0-2,4-5", "0-2")
 
 
-def test_who_fell_out_runs_on_the_cpus_above_until_it_is_brought_back(tree: Tree) -> None:
-    """The group's own CPUs are no sign: they may have come after the processes left."""
+def test_one_that_fell_out_runs_on_the_cpus_above_until_it_is_brought_back(tree: Tree) -> None:
+    """The group's own CPUs prove nothing: they may have come after the processes left."""
     tree.group("docker", "0-7")
     own = tree.group(f"docker/{ID}", "")
     tree.process(42, at="docker")
@@ -128,7 +128,7 @@ def test_where_the_group_was_seen_with_its_processes_it_is_read_at_once_until_th
 
 
 def test_processes_that_are_not_visible_are_astray_from_an_empty_group_to_the_next_start(tree: Tree) -> None:
-    """A sidecar in a container without the host's processes: it must not say what it cannot know."""
+    """A sidecar in a container without the host's processes must not report what it cannot know."""
     tree.group("docker", "0-7")
     tree.group(f"docker/{ID}", "3")
     assert tree.effective(view(pid=42)) == "3"
@@ -143,8 +143,8 @@ def test_processes_that_are_not_visible_are_astray_from_an_empty_group_to_the_ne
     assert tree.kernel.mend([view(pid=43, started="2")]) == ()
 
 
-def test_another_process_with_the_same_number_is_nobodys(tree: Tree) -> None:
-    """In another PID namespace 42 may be anybody: it is neither believed nor moved."""
+def test_another_process_with_the_same_number_is_ignored(tree: Tree) -> None:
+    """In another PID namespace 42 may be any process: it is neither believed nor moved."""
     tree.group("docker", "0-7")
     own = tree.group(f"docker/{ID}", "3")
     (tree.proc / "42").mkdir(parents=True)
@@ -155,7 +155,7 @@ def test_another_process_with_the_same_number_is_nobodys(tree: Tree) -> None:
 
 
 def test_a_tree_that_cannot_be_written_is_said_in_words(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what to mount, or whom to restart."""
+    """With what to mount, or what to restart."""
     tree.group("docker", "0-3")
     tree.group(f"docker/{ID}", "3")
     tree.process(42, at="docker")
@@ -171,7 +171,7 @@ def test_a_tree_that_cannot_be_written_is_said_in_words(tree: Tree, monkeypatch:
 
 
 def test_directories_in_the_way_are_said_in_words(tree: Tree) -> None:
-    """What cannot be written is a sentence, whatever the reason."""
+    """A failed write becomes a sentence, whatever the reason."""
     tree.group("docker", "0-3")
     own = tree.group(f"docker/{ID}", "3")
     tree.process(42, at="docker")
@@ -185,14 +185,14 @@ def test_directories_in_the_way_are_said_in_words(tree: Tree) -> None:
     )
 
 
-def test_who_does_not_run_or_has_no_group_is_nobodys_business(tree: Tree) -> None:
+def test_a_container_that_does_not_run_or_has_no_group_is_ignored(tree: Tree) -> None:
     """An exited container has no processes to bring back."""
     exited = ContainerView(id=OTHER, name="x", phase=Phase.EXITED)
     assert tree.kernel.mend([exited, view(OTHER), view("../docker")]) == ()
 
 
 def test_nothing_is_done_on_v2(tmp_path: Path) -> None:
-    """There the kernel forgets nothing."""
+    """On v2 the kernel restores CPUs by itself."""
     (tmp_path / "cgroup.controllers").write_text("cpuset\n")
     group = tmp_path / "docker" / ID
     group.mkdir(parents=True)
@@ -203,7 +203,7 @@ def test_nothing_is_done_on_v2(tmp_path: Path) -> None:
 
 
 def test_the_online_cpus_are_one_short_file(tmp_path: Path) -> None:
-    """And an error in words where there is none."""
+    """And an error in words if it is missing."""
     directory = tmp_path / "devices/system/cpu"
     directory.mkdir(parents=True)
     (directory / "online").write_text("0-3,5\n")
@@ -215,7 +215,9 @@ def test_the_online_cpus_are_one_short_file(tmp_path: Path) -> None:
 
 @pytest.fixture
 def real_parent() -> Iterator[tuple[str, list[Path]]]:
-    """A parent of our own in the real cpuset and memory hierarchies, with an empty group of a container in each."""
+    """Make a parent of our own in the real cpuset and memory hierarchies, with an empty group of a container in
+    each.
+    """
     name = f"/cpuset-tests-{os.getpid()}"
     roots = [
         found.root for each in ("cpuset", "memory") if (found := v1_hierarchy("/sys/fs/cgroup", each, "cgroup.procs"))
@@ -249,8 +251,8 @@ def _remove(directories: list[Path]) -> None:
 
 
 def test_a_real_kernel_lets_processes_return(real_parent: tuple[str, list[Path]]) -> None:
-    """A process in its memory group, and in the cpuset group above its own, as the kernel leaves it: it is seen to run
-    there, and moved back with its child.
+    """A process is in its memory group, and in the cpuset group above its own, as the kernel leaves it: it is seen to
+    run there, and moved back with its child.
     """
     parent, (cpuset, memory) = real_parent
     with subprocess.Popen(["/bin/sh", "-c", "sleep 60 & wait"]) as shell:

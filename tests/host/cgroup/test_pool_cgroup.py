@@ -1,4 +1,4 @@
-"""The shared group on a host: where it is, who is in it, and how its CPUs are written, on trees of files."""
+"""The shared group on a host: its place, its members, and how its CPUs are written, on trees of files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TWO = CPUSet.of(0, 1)
 
 
 class Units:
-    """systemd as far as a slice is concerned; `lag` seconds pass between its answer and the write."""
+    """The part of systemd that handles a slice; `lag` seconds pass between its answer and the write."""
 
     def __init__(self, root: Path, nursery: trio.Nursery | None = None, lag: float = 0.0) -> None:
         self.file = root / PATH / "cpuset.cpus"
@@ -51,7 +51,7 @@ def view(phase: Phase = Phase.RUNNING, parent: str = "", cpuset: str = "", cgrou
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A v2 hierarchy with eight CPUs."""
+    """Make a v2 hierarchy with eight CPUs."""
     (tmp_path / "cgroup.controllers").write_text("cpuset cpu memory\n")
     (tmp_path / "cgroup.subtree_control").write_text("memory\n")
     (tmp_path / "cpuset.cpus.effective").write_text("0-7\n")
@@ -63,7 +63,7 @@ def slice_group(root: Path, units: Units | None = None) -> SystemdGroup:
 
 
 def made(root: Path, path: str, *, processes: str = "") -> Path:
-    """A cgroup."""
+    """Make a cgroup."""
     directory = root / path
     directory.mkdir(parents=True)
     (directory / "cgroup.procs").write_text(processes)
@@ -71,7 +71,7 @@ def made(root: Path, path: str, *, processes: str = "") -> Path:
 
 
 def test_a_container_is_found_in_the_group_before_anywhere_else(root: Path) -> None:
-    """Docker does not tell its default parent, nor where a container's cgroup is."""
+    """Docker reports neither its default parent nor a container's cgroup."""
     group = slice_group(root)
     assert group.whereabouts(view()) == ""
     made(root, f"system.slice/docker-{ID}.scope")
@@ -82,7 +82,7 @@ def test_a_container_is_found_in_the_group_before_anywhere_else(root: Path) -> N
 
 
 def test_a_container_that_stands_still_is_nowhere_unless_it_has_processes(root: Path) -> None:
-    """An engine that was killed calls a container exited that runs: it is where its processes are."""
+    """A killed engine may call a running container exited: its processes show where it is."""
     group = slice_group(root)
     directory = made(root, f"{PATH}/docker-{ID}.scope")
     assert group.whereabouts(view(Phase.EXITED)) == ""
@@ -91,7 +91,7 @@ def test_a_container_that_stands_still_is_nowhere_unless_it_has_processes(root: 
 
 
 def test_the_kernels_word_about_the_group_is_read_like_a_containers(root: Path) -> None:
-    """By the path that its view tells."""
+    """By the path in its view."""
     directory = made(root, PATH)
     (directory / "cpuset.cpus.effective").write_text("2-5\n")
     seen = ContainerView(id=ID, name=NAME, phase=Phase.RUNNING, cgroup=f"/{PATH}")
@@ -108,7 +108,7 @@ def test_the_kernels_word_about_the_group_is_read_like_a_containers(root: Path) 
     ],
 )
 def test_a_parent_is_a_slice_or_a_path(root: Path, parent: str, path: str) -> None:
-    """In the engine's words."""
+    """In the engine's notation."""
     assert slice_group(root).path_of(parent) == path
 
 
@@ -124,8 +124,9 @@ async def test_a_slice_without_a_cgroup_is_configured_all_the_same(root: Path, a
 
 @pytest.mark.trio
 async def test_a_write_ends_when_the_kernel_has_it(root: Path, autojump_clock: MockClock) -> None:
-    """systemd answers first, and writes when its queue is empty: who looks in between would see an order without
-    effect."""
+    """systemd answers first, and writes when its queue is empty: a look in between would see an order without
+    effect.
+    """
     (made(root, PATH) / "cpuset.cpus").write_text("0-7\n")
     async with trio.open_nursery() as nursery:
         group = slice_group(root, Units(root, nursery, lag=0.3))
@@ -135,7 +136,7 @@ async def test_a_write_ends_when_the_kernel_has_it(root: Path, autojump_clock: M
 
 @pytest.mark.trio
 async def test_a_property_that_never_gets_to_the_kernel_is_said(root: Path, autojump_clock: MockClock) -> None:
-    """In bounded time, with what the kernel has instead."""
+    """In bounded time, with the kernel's actual value."""
     (made(root, PATH) / "cpuset.cpus").write_text("4-7\n")
     began = trio.current_time()
     with pytest.raises(EngineFailed, match=r"AllowedCPUs=0-1 .* still has 4-7"):
@@ -144,8 +145,8 @@ async def test_a_property_that_never_gets_to_the_kernel_is_said(root: Path, auto
 
 
 @pytest.mark.trio
-async def test_what_somebody_wrote_past_systemd_is_what_is_configured(root: Path) -> None:
-    """So it is seen as drift, and put back."""
+async def test_what_was_written_past_systemd_is_what_is_configured(root: Path) -> None:
+    """So it is seen as drift, and restored."""
     units = Units(root)
     units.cpus = TWO
     (made(root, PATH) / "cpuset.cpus").write_text("0-7\n")
@@ -171,7 +172,7 @@ async def test_a_plain_group_is_made_with_the_controller_down_to_it(root: Path) 
 async def test_a_plain_group_that_cannot_be_written_says_what_to_mount(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A container sees the hierarchy read-only, unless told otherwise."""
+    """A container sees the hierarchy read-only by default."""
     group = PlainGroup("/a", cgroup=root)
     for number, error, words in (
         (30, EngineLacks, "mount /sys/fs/cgroup writable"),
@@ -194,7 +195,7 @@ async def test_a_plain_group_that_cannot_be_written_says_what_to_mount(
 def test_the_kind_of_group_fits_the_engines_driver_on_v2(
     root: Path, version: str, driver: str, slice_fits: bool, path_fits: bool
 ) -> None:
-    """What does not fit is said with what would."""
+    """A misfit is reported with the kind that fits."""
     info = EngineInfo(
         name="docker", version="26", api_version="1.45", ncpu=8, cgroup_version=version, cgroup_driver=driver
     )
@@ -214,7 +215,7 @@ def test_a_rootless_engine_has_no_shared_group(root: Path) -> None:
 
 
 def test_without_a_hierarchy_no_group_is_possible(tmp_path: Path) -> None:
-    """A sidecar that sees no cgroups says what to mount."""
+    """A sidecar without cgroups reports what to mount."""
     info = EngineInfo(name="docker", version="26", api_version="1.45", ncpu=8, cgroup_version="2")
     with pytest.raises(EngineLacks, match="mount /sys/fs/cgroup"):
         PlainGroup("/a", cgroup=tmp_path).check(info)

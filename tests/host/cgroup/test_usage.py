@@ -1,4 +1,4 @@
-"""What a container uses is read where the kernel counts it, on any layout of hierarchies, and never guessed."""
+"""A container's use is read where the kernel counts it, on any layout of hierarchies, and never guessed."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def view(*, id: str = ID, phase: Phase = Phase.RUNNING, pid: int = 0, started_at
 
 
 def files(root: Path, **contents: str) -> None:
-    """`cpu__stat="..."` writes the file cpu.stat."""
+    """Write files; `cpu__stat="..."` writes the file cpu.stat."""
     root.mkdir(parents=True, exist_ok=True)
     for name, text in contents.items():
         (root / name.replace("__", ".")).write_text(text)
 
 
 def v2(root: Path, path: str = f"docker/{ID}", *, stat: str = STAT_V2, pressure: str | None = PRESSURE) -> Path:
-    """A host with v2 alone."""
+    """Make a host with v2 alone."""
     files(root, cgroup__controllers="cpuset cpu io memory\n")
     files(root / path, cpu__stat=stat)
     if pressure is not None:
@@ -47,7 +47,7 @@ def v2(root: Path, path: str = f"docker/{ID}", *, stat: str = STAT_V2, pressure:
 
 
 def v1(root: Path, cpu: str = "cpu", cpuacct: str = "cpuacct", path: str = f"docker/{ID}") -> None:
-    """A host whose controllers have these mounts."""
+    """Make a host whose controllers have these mounts."""
     files(root / cpuacct, tasks="", cpuacct__usage="0\n")
     files(root / cpu, tasks="", cpu__stat="")
     files(root / cpuacct / path, cpuacct__usage="1500000001\n")
@@ -80,7 +80,7 @@ def test_the_root_may_be_the_mount_of_v1_itself(tmp_path: Path) -> None:
 
 
 def test_a_hybrid_host_has_its_pressure_on_v2(tmp_path: Path) -> None:
-    """CPU time is that of v1, where engines on such a host put containers for certain."""
+    """CPU time is that of v1, where engines on such a host always put containers."""
     v1(tmp_path)
     v2(tmp_path / "unified")
     assert usage(tmp_path) == Usage(
@@ -111,7 +111,7 @@ def test_proc_tells_where_the_places_do_not(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pressure", [None, "", "some avg10=0.00\n", "full avg10=1.00 avg60=0.00 total=1\n", "\x00"])
 def test_a_kernel_without_pressure(tmp_path: Path, pressure: str | None) -> None:
-    """Built without PSI, or started with psi=0: the rest is still told."""
+    """Built without PSI, or started with psi=0: the rest is still reported."""
     v2(tmp_path, pressure=pressure)
     assert usage(tmp_path) == Usage(cpu_nanoseconds=1_500_000_000, throttled=3)
 
@@ -131,7 +131,7 @@ def test_without_cpu_time_there_is_no_answer(tmp_path: Path, stat: str) -> None:
 
 
 @pytest.mark.parametrize("phase", [phase for phase in Phase if not phase.is_live])
-def test_who_is_not_live_uses_nothing(tmp_path: Path, phase: Phase) -> None:
+def test_a_container_that_is_not_live_uses_nothing(tmp_path: Path, phase: Phase) -> None:
     v2(tmp_path)
     assert usage(tmp_path, view(phase=phase)) is None
 
@@ -147,8 +147,8 @@ def test_a_host_without_cgroups_gives_no_answer(tmp_path: Path) -> None:
     assert usage(tmp_path) is None
 
 
-def test_another_start_is_looked_for_anew(tmp_path: Path) -> None:
-    """Whatever was open before belongs to a container that has ended."""
+def test_another_start_is_looked_for_again(tmp_path: Path) -> None:
+    """Files from before belong to a container that has ended."""
     usages = HostUsages(cgroup=tmp_path, proc=tmp_path / "proc")
     old = v2(tmp_path)
     assert usages.usage(view(started_at="1")) is not None
@@ -175,13 +175,13 @@ def test_what_changes_in_place_is_seen(tmp_path: Path) -> None:
 
 
 def open_below(root: Path) -> int:
-    """How many files of this process are open below a folder."""
+    """Return how many files of this process are open below a folder."""
     links = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
     return sum(os.path.lexists(link) and os.readlink(link).startswith(str(root)) for link in links)
 
 
 def test_open_files_are_bounded_and_let_go(tmp_path: Path) -> None:
-    """Containers beyond the bound are read as well; what is gone or of no interest is closed."""
+    """Containers beyond the bound are read as well; files of containers that are gone or not needed are closed."""
     ids = [f"{number:064x}" for number in range(5)]
     for id in ids:
         v2(tmp_path, f"docker/{id}")
@@ -201,7 +201,7 @@ def test_open_files_are_bounded_and_let_go(tmp_path: Path) -> None:
 
 @contextmanager
 def cgroup(path: str) -> Iterator[str]:
-    """A cgroup of the real kernel, empty again at the end."""
+    """Make a cgroup of the real kernel, empty again at the end."""
     try:
         os.mkdir(path)
     except OSError as error:
@@ -215,7 +215,7 @@ def cgroup(path: str) -> Iterator[str]:
 
 
 def real_roots() -> list[str]:
-    """The hierarchies of this host that count what a container uses."""
+    """Return the hierarchies of this host that count a container's use."""
     found = (
         v1_hierarchy(CGROUP, "cpuacct", "cpuacct.usage"),
         v1_hierarchy(CGROUP, "cpu", "cpu.stat"),
@@ -229,7 +229,7 @@ def real_roots() -> list[str]:
 
 @contextmanager
 def spinning(id: str) -> Iterator[ContainerView]:
-    """A container, as far as the kernel goes, with one process that never rests."""
+    """Run, as far as the kernel sees, a container with one process that never rests."""
     parent = f"/cpuset-sidecar-{id[:12]}"
     with ExitStack() as stack:
         made = []
@@ -247,7 +247,7 @@ def spinning(id: str) -> Iterator[ContainerView]:
 
 
 def wait_until_used(usages: HostUsages, seen: ContainerView, seconds: float) -> int:
-    """Until so much more CPU time is counted; how much was when it began, in nanoseconds."""
+    """Wait until this much more CPU time is counted; return how much was counted at the start, in nanoseconds."""
     first = usages.usage(seen)
     assert first is not None
     before, deadline = first, time.monotonic() + 20
@@ -269,7 +269,7 @@ def test_the_real_kernel_counts_what_is_used() -> None:
             usage = usages.usage(seen)
             assert usage is not None
             assert usage.waiting_microseconds is not None
-    # Nobody holds what is removed; and what was removed does not answer, whatever is believed of the container.
+    # A removed cgroup is not held open, and it does not answer, whatever is believed of the container.
     assert usages.usage(seen) is None
     with spinning(id) as again:
         # The engine's view may lag behind: the same start, as far as is known.

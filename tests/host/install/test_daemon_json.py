@@ -1,4 +1,4 @@
-"""The Docker daemon's configuration file: keys are set and removed, all else stays, nothing unclear is overwritten."""
+"""The Docker daemon's configuration file: keys are set and removed, all else stays, unclear files are left alone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SETTINGS = st.dictionaries(st.text(max_size=8), _VALUES, max_size=5)
 
 @given(_SETTINGS)
 def test_what_is_written_reads_the_same_in_the_same_order(settings: dict[str, Any]) -> None:
-    """No key and no value of somebody else's is lost or moved."""
+    """No foreign key or value is lost or moved."""
     again = decode_settings(encode_settings(settings), "daemon.json")
     assert again == settings
     assert list(again) == list(settings)
@@ -41,7 +41,7 @@ def test_what_is_written_reads_the_same_in_the_same_order(settings: dict[str, An
 
 @given(_SETTINGS, st.lists(st.text(max_size=5), min_size=1, max_size=3))
 def test_a_key_that_was_set_and_removed_leaves_what_was_there(settings: dict[str, Any], keys: list[str]) -> None:
-    """Install and remove are inverse, where nothing stood at the key and no table was empty before."""
+    """Install and remove are inverse, if the key was unset and no table was empty before."""
     if any(value_at(settings, keys[:depth]) is not None for depth in range(1, len(keys) + 1)) or keys[0] in settings:
         return
     assert without(with_value(settings, keys, "mine"), keys) == settings
@@ -59,7 +59,7 @@ def test_one_runtime_is_added_beside_others_and_taken_out_again() -> None:
 
 
 def test_a_table_where_something_else_stands_is_refused() -> None:
-    """A file that dockerd itself would not take is not made worse."""
+    """A file that dockerd itself would refuse is not made worse."""
     with pytest.raises(ConfigError, match=r"'runtimes' .* is not a table"):
         with_value({"runtimes": "runc"}, ("runtimes", "cpuset"), {})
 
@@ -76,7 +76,7 @@ def test_a_table_where_something_else_stands_is_refused() -> None:
     ],
 )
 def test_what_is_not_understood_is_said_and_left_alone(tmp_path: Path, content: bytes, word: str) -> None:
-    """A file that somebody wrote by hand, wrongly, is theirs to correct."""
+    """A hand-written mistake is for its author to correct."""
     path = tmp_path / "daemon.json"
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=word) as error:
@@ -86,7 +86,7 @@ def test_what_is_not_understood_is_said_and_left_alone(tmp_path: Path, content: 
 
 
 def test_all_else_stays_with_its_indentation_and_mode_and_a_backup_is_kept(tmp_path: Path) -> None:
-    """The file after a change differs in the key alone; the old one is beside it, byte for byte."""
+    """The file after a change differs in the key alone; the old one is next to it, byte for byte."""
     path = tmp_path / "daemon.json"
     before = b'\xef\xbb\xbf{\n    "log-driver": "journald",\n    "insecure": ["na\xc3\xafve"]\n}\n'
     path.write_bytes(before)
@@ -120,8 +120,8 @@ def test_nothing_is_written_where_nothing_changes(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["daemon.json"]
 
 
-def test_what_somebody_else_wrote_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
-    """Two tools at the same file: the second one notices."""
+def test_what_another_tool_wrote_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    """Two tools change the same file: the second one notices."""
     path = tmp_path / "daemon.json"
     path.write_text("{}")
     found = read_daemon_json(str(path))

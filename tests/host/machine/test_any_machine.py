@@ -1,4 +1,4 @@
-"""Any machine that can be thought of is read as what it is; broken in any way, it is read as something lawful."""
+"""Any conceivable machine is read as what it is; broken in any way, it is read as something lawful."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def test_a_machine_is_read_as_what_it_is(machine: Topology) -> None:
 @settings(max_examples=50, deadline=None)
 @given(machines(), st.data())
 def test_a_broken_machine_is_read_as_something_lawful(machine: Topology, data: st.DataObject) -> None:
-    """Files that are gone, or hold anything at all, are no crash: each CPU is once in each level, or it is refused."""
+    """Missing files, or files with any content, cause no crash: each CPU is once in each level, or the machine is
+    refused.
+    """
     with tempfile.TemporaryDirectory() as directory:
         unpack(written(machine), directory)
         files = sorted(path for path in Path(directory).rglob("*") if path.is_file())
@@ -71,7 +73,7 @@ def test_a_broken_machine_is_read_as_something_lawful(machine: Topology, data: s
 @settings(max_examples=60, deadline=None)
 @given(machines(), st.data())
 def test_a_level_that_is_gone_is_a_note(machine: Topology, data: st.DataObject) -> None:
-    """Whichever level nothing is told of any more, the notes say so, and it falls back."""
+    """If any level is missing, the notes say so, and it falls back."""
     gone = data.draw(
         st.sampled_from(["topology/core_cpus_list", "physical_package_id", "node/", "cache/", "cpu/online"])
     )

@@ -1,4 +1,4 @@
-"""Devices are near the CPUs that the kernel says, by address, interface or disk; nothing in a tree does harm."""
+"""Devices are near the CPUs that the kernel names, by address, interface or disk; hostile trees do no harm."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ DISK = "devices/pci0000:80/0000:80:02.0"
 
 
 def machine_with_devices(root: Path) -> Path:
-    """Four CPUs; a network card behind a bridge with two interfaces, an NVMe and a virtio disk, a bridge, a loop."""
+    """Return four CPUs; a network card behind a bridge with two interfaces, an NVMe and a virtio disk, a bridge, a
+    loop.
+    """
     tree(root, "online: 0-3\ncpu0/:")
     for directory, near in ((CARD, "0-1"), ("devices/pci0000:00/0000:00:01.0", "0-3"), (DISK, "2-3,9")):
         (root / directory).mkdir(parents=True, exist_ok=True)
@@ -52,17 +54,17 @@ NEAR = {
 
 
 def near(root: Path) -> dict[str, str]:
-    """Each device's CPUs, as text."""
+    """Return each device's CPUs, as text."""
     return {name: str(cpus) for name, cpus in read_topology(root).devices.items()}
 
 
 def test_a_device_is_near_what_the_nearest_function_above_it_says(tmp_path: Path) -> None:
-    """Interfaces and disks are where their controller is; what is on no bus is nowhere. Only online CPUs count."""
+    """Interfaces and disks are where their controller is; a device on no bus has no place. Only online CPUs count."""
     assert near(machine_with_devices(tmp_path)) == NEAR
 
 
 def test_a_record_has_the_devices(tmp_path: Path) -> None:
-    """Under plain paths, and it is recorded as the same bytes again."""
+    """Under plain paths, and recording it again gives the same bytes."""
     root = machine_with_devices(tmp_path / "first")
     text = record(root)
     assert "class/net/eth0/device/local_cpulist: 0-1\n" in text
@@ -83,7 +85,7 @@ def test_a_copy_without_the_bus_has_its_functions_by_their_bridges(tmp_path: Pat
 
 
 def test_links_that_dangle_loop_or_leave_are_nothing(tmp_path: Path) -> None:
-    """So are named pipes, directories in place of files, and names that are none."""
+    """So are named pipes, directories in place of files, and invalid names."""
     root = machine_with_devices(tmp_path / "root")
     (tmp_path / "local_cpulist").write_text("0-3\n")
     (root / "class/net/dangling").symlink_to("../../devices/nowhere")

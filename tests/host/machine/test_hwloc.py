@@ -17,7 +17,7 @@ from tests.support.host.trees import members
 
 @st.composite
 def machines(draw: st.DrawFn) -> Topology:
-    """Machines of nodes within packages within nothing, or of one node each, as both formats can draw them."""
+    """Draw machines of nodes within packages within nothing, or of one node each, as both formats can describe them."""
     every = draw(st.frozensets(st.integers(0, 200), min_size=1, max_size=24).map(CPUSet))
     online = draw(st.just(every) | st.frozensets(st.sampled_from(sorted(every)), min_size=1).map(CPUSet))
     packages = draw(partitions(online))
@@ -34,7 +34,7 @@ def machines(draw: st.DrawFn) -> Topology:
 
 
 def with_distances(machine: Topology) -> Topology:
-    """The same with a firmware that tells distances."""
+    """Draw the same with firmware that reports distances."""
     nodes = [group.id for group in machine.nodes]
     rows = {a: {b: 10 if a == b else 20 + a + b for b in nodes} for a in nodes}
     return replaced(machine, distances=rows)
@@ -75,14 +75,14 @@ def test_format_1_there_and_back(machine: Topology) -> None:
 
 @given(cpu_sets.filter(lambda cpus: len(cpus - CPUSet.of(0)) < MAX_CPU))
 def test_masks_are_hwlocs(cpus: CPUSet) -> None:
-    """Words of 32 bits, some of them empty: the root says which CPUs there are besides. (All of them is "no end".)"""
+    """Words of 32 bits, some of them empty: the root names the further CPUs. (All of them is "no end".)"""
     text = document(thing("Machine", CPUSet.of(0), thing("PU", CPUSet.of(0), os_index=0)))
     text = text.replace('complete_cpuset="0x00000001"', f'complete_cpuset="{mask(cpus)}"', 1)
     assert read_hwloc(text).offline == cpus - CPUSet.of(0)
 
 
 def test_a_mask_without_end() -> None:
-    """hwloc's way to say "all there are": as the machine's own it says nothing about CPUs that are away."""
+    """hwloc's notation for "all": as the machine's own mask it says nothing about absent CPUs."""
     pus = [thing("PU", CPUSet.of(cpu), os_index=cpu) for cpu in range(4)]
     endless = element("object", *pus, type="Machine", cpuset="0xf...f", complete_cpuset="0xf...f")
     read = read_hwloc(document(endless))
@@ -92,7 +92,7 @@ def test_a_mask_without_end() -> None:
 
 
 def test_a_hybrid_with_clusters_and_dies() -> None:
-    """Kinds by Linux' capacity or by Intel's names; groups that are clusters; ids only where each is told once."""
+    """Kinds by Linux' capacity or by Intel's names; groups that are clusters; ids only if each is unique."""
     machine = uniform(cores=8)
     fast, slow = CPUSet(range(4)), CPUSet(range(4, 8))
     machine = replaced(
@@ -118,7 +118,7 @@ def test_a_hybrid_with_clusters_and_dies() -> None:
 
 
 def test_memory_without_cpus_of_its_own() -> None:
-    """Fast memory beside a node names the CPUs near it, which are that node's; a cache of the memory is no cache."""
+    """Fast memory next to a node names the CPUs near it, which are that node's; a cache of the memory is no cache."""
     first, second = CPUSet.of(0, 1), CPUSet.of(2, 3)
     packages = [
         thing(
@@ -139,7 +139,7 @@ def test_memory_without_cpus_of_its_own() -> None:
 
 
 def test_devices_are_near_the_cpus_of_what_they_hang_from() -> None:
-    """By PCI address, and by the name that the kernel gives; CPUs that are away do not count."""
+    """By PCI address, and by the name that the kernel gives; absent CPUs do not count."""
     near = CPUSet.of(0, 1)
     network = element("object", type="OSDev", name="eth0", osdev_type=2)
     card = element("object", network, type="PCIDev", os_index=4096, pci_busid="0000:01:00.0")
@@ -233,7 +233,7 @@ def test_what_is_not_hwlocs_is_refused_in_words(text: str, message: str) -> None
 
 
 def test_too_many_objects_are_refused() -> None:
-    """Before they take the memory of the host."""
+    """Before they use up the memory of the host."""
     with pytest.raises(StateError, match="so many objects"):
         read_hwloc(f"<topology>{'<info/>' * 500_001}")
 
@@ -247,7 +247,7 @@ masks = st.sampled_from(["0x1", "0x3", "0x0", "0x6", "", ",", "0xf...f", "0xf...
 
 @st.composite
 def odd_objects(draw: st.DrawFn, depth: int = 0) -> str:
-    """Objects that may be anything, in any order."""
+    """Draw objects of any kind, in any order."""
     below = draw(st.lists(odd_objects(depth + 1), max_size=3)) if depth < 4 else []
     attributes = draw(
         st.fixed_dictionaries({"type": types}, optional={"os_index": numbers, "cpuset": masks, "depth": numbers})

@@ -1,4 +1,4 @@
-"""What only some machines have is read where the kernel tells it, and is nowhere else."""
+"""Levels that only some machines have are read where the kernel reports them, and absent elsewhere."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.support.host.trees import CPU, lines, tree
 
 
 def read(text: str) -> Topology:
-    """The machine that `text` is short for."""
+    """Return the machine that `text` abbreviates."""
     return read_record(lines(text))
 
 
 def each(cpus: int, path: str, value: str) -> str:
-    """The same file of each of so many CPUs; `{}` in the value is the CPU."""
+    """Return the same file for each of this many CPUs; `{}` in the value is the CPU."""
     return "\n".join(f"cpu{cpu}/{path}: {value.replace('{}', str(cpu))}" for cpu in range(cpus))
 
 
@@ -42,13 +42,13 @@ def test_dies_and_clusters_are_between_cores_and_packages() -> None:
 
 @pytest.mark.parametrize("again", ["{}", "0-1"])
 def test_a_level_that_is_the_cores_or_the_package_again_is_none(again: str) -> None:
-    """Kernels tell of dies and clusters everywhere: of each CPU alone, or of its package, where there are none."""
+    """Kernels always report dies and clusters: each CPU alone, or its package, if there are none."""
     text = "online: 0-1\n" + each(2, "topology/core_cpus_list", "{}") + "\n" + each(2, "topology/die_cpus_list", again)
     assert read(text).dies == ()
 
 
 def test_a_cluster_that_splits_a_core_is_none() -> None:
-    """Where it is not known the kernel says that each CPU is a cluster, also of two threads of a core."""
+    """If clusters are unknown, the kernel reports each CPU as one, also for two threads of a core."""
     text = (
         "online: 0-3\n" + each(4, "topology/core_cpus_list", "0-3") + "\n" + each(4, "topology/cluster_cpus_list", "{}")
     )
@@ -99,7 +99,7 @@ def test_nodes_have_distances_and_memory_also_without_cpus() -> None:
 
 
 def test_caches_are_told_by_level_and_go_by_the_kernels_ids() -> None:
-    """Instruction caches do not count; the last level has the kernel's ids where each is told once."""
+    """Instruction caches do not count; the last level has the kernel's ids if each is unique."""
     text = "online: 0-3\n" + each(4, "topology/core_cpus_list", "{}")
     for index, level, sort, size in (
         (0, 1, "Data", 1),
@@ -131,7 +131,7 @@ def test_caches_that_no_cores_share_are_no_last_level() -> None:
     assert [str(cache.cpus) for cache in own.caches] == ["0", "1"], "level 3 is a last level even so"
 
 
-def test_a_cache_that_is_shared_by_nobody_is_its_cores(tmp_path: Path) -> None:
+def test_a_cache_that_no_cpu_shares_is_its_cores(tmp_path: Path) -> None:
     """Old Itaniums print an empty mask."""
     text = "online: 0-3\n" + "\n".join(
         f"cpu{cpu}/topology/core_cpus_list: {cpu // 2 * 2}-{cpu // 2 * 2 + 1}\n"
@@ -153,7 +153,9 @@ def test_small_cores_may_lack_the_largest_cache() -> None:
 
 
 def test_capacities_make_kinds_by_gaps() -> None:
-    """A favoured core is of its kind; what differs by more is of another. A half core has the kind of its core."""
+    """A favoured core is of its kind; a core that differs by more is of another. A half core has the kind of its
+    core.
+    """
     text = "online: 0-6\n" + "\n".join(
         f"cpu{cpu}/cpu_capacity: {capacity}" for cpu, capacity in enumerate((280, 290, 800, 790, 960, 1024, 1000))
     )

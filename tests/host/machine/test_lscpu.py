@@ -1,4 +1,4 @@
-"""lscpu's JSON: rows are read as they are, the summary is guessed from and says so, and nothing else passes."""
+"""lscpu's JSON: rows are read as they are, the summary is a guess and says so, and nothing else is accepted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.host.trees import members
 
 
 def rows_of(machine: Topology, *, as_text: bool = False) -> str:
-    """What `lscpu -J -e -a` prints of such a machine; old versions print every value as text."""
+    """Return what `lscpu -J -e -a` prints of such a machine; old versions print every value as text."""
 
     def number(value: int) -> int | str:
         return str(value) if as_text else value
@@ -50,7 +50,7 @@ def rows_of(machine: Topology, *, as_text: bool = False) -> str:
 
 @st.composite
 def machines(draw: st.DrawFn) -> Topology:
-    """Machines whose cores lie within a socket, as lscpu's rows cannot say otherwise."""
+    """Draw machines whose cores lie within a socket, as lscpu's rows imply."""
     every = draw(st.frozensets(st.integers(0, 60), min_size=1, max_size=24).map(CPUSet))
     online = draw(st.just(every) | st.frozensets(st.sampled_from(sorted(every)), min_size=1).map(CPUSet))
     packages = draw(partitions(online))
@@ -105,7 +105,7 @@ def test_the_least_that_rows_can_tell() -> None:
 
 
 def test_a_bare_dash_is_nothing_known() -> None:
-    """lscpu 2.38 writes it for an offline CPU, unquoted; the JSON is broken, and what it says is clear."""
+    """lscpu 2.38 writes it for an offline CPU, unquoted; the JSON is broken, but its meaning is clear."""
     text = (
         '{"cpus":[{"cpu":0,"node":0,"socket":0,"core":0,"l1d:l1i:l2:l3":"0:0:0:0","online":true},'
         '{"cpu":1,"node":-,"socket":- ,"core": -\n,"l1d:l1i:l2:l3":"-","modelname":"a\\": -,","online":false}]}'
@@ -115,14 +115,14 @@ def test_a_bare_dash_is_nothing_known() -> None:
 
 
 def test_words_for_online_in_other_languages() -> None:
-    """Old versions translate yes and no: a CPU that is on a core is online."""
+    """Old versions translate yes and no: a CPU with a core is online."""
     rows = [{"cpu": 0, "core": "0", "online": "ja"}, {"cpu": 1, "core": "-", "online": "nein"}]
     read = read_lscpu(json.dumps({"cpus": rows}))
     assert (str(read.online), str(read.offline)) == ("0", "1")
 
 
 def summary(**fields: str) -> str:
-    """A summary with the fields by their names, _ for a blank."""
+    """Return a summary with the fields by their names, _ for a blank."""
     items = [{"field": name.replace("_", " ") + ":", "data": data} for name, data in fields.items()]
     return json.dumps({"lscpu": items})
 
@@ -142,7 +142,7 @@ SERVER = {
 
 
 def test_the_summary_is_guessed_from() -> None:
-    """Nodes are told; cores, sockets and caches are what such a server usually has; a note says so."""
+    """Nodes are given; cores, sockets and caches are those of a typical server; a note says so."""
     read = read_lscpu(summary(**SERVER))
     assert members(read, "nodes") == ["0-3,8-11", "4-7,12-15"]
     assert members(read, "packages") == ["0-3,8-11", "4-7,12-15"]
@@ -157,7 +157,7 @@ def test_the_summary_is_guessed_from() -> None:
     [
         ({"Hypervisor vendor": "KVM", "NUMA node0 CPU(s)": "0-7", "NUMA node1 CPU(s)": "8-15"}, "0-1"),
         ({"Architecture": "ppc64le", "NUMA node0 CPU(s)": "0-15", "NUMA node1 CPU(s)": ""}, "0-1"),
-        # Only the other way leaves each core within a node.
+        # Only the other numbering keeps each core within a node.
         ({"NUMA node0 CPU(s)": "0-7", "NUMA node1 CPU(s)": "8-15"}, "0-1"),
         ({"Hypervisor vendor": "KVM", "NUMA node0 CPU(s)": "even", "NUMA node1 CPU(s)": "odd"}, "0,8"),
         ({"NUMA node0 CPU(s)": "0-2", "NUMA node1 CPU(s)": "3-15"}, "0"),
@@ -168,7 +168,7 @@ def test_the_summary_is_guessed_from() -> None:
     ],
 )
 def test_how_threads_are_numbered(changes: dict[str, str], cores: str) -> None:
-    """By the kind of machine, unless its nodes say otherwise."""
+    """By the kind of machine, unless its nodes contradict that."""
     lists = {"even": "0,2,4,6,8,10,12,14", "odd": "1,3,5,7,9,11,13,15"}
     fields = {**SERVER, **{name: lists.get(text, text) for name, text in changes.items()}}
     assert members(read_lscpu(summary(**fields)), "cores")[0] == cores
@@ -256,7 +256,7 @@ ODD = {
 @needs_lscpu
 @pytest.mark.slow
 def test_recorded_machines_are_read_as_from_sysfs(tmp_path: Path) -> None:
-    """What this lscpu makes of them has the same CPUs, and the same cores."""
+    """This lscpu's output for them has the same CPUs, and the same cores."""
     archive = Path(__file__).parents[4] / "shared" / "machines" / "machines.tar.xz"
     if not archive.exists():
         pytest.skip("needs the recorded machines: `python -m tests.machines TARBALL EXPECTED` compares them")
@@ -267,7 +267,7 @@ def test_recorded_machines_are_read_as_from_sysfs(tmp_path: Path) -> None:
     read = 0
     for root in sorted(tmp_path.glob("*/*")):
         shown = subprocess.run([*LSCPU, "-s", str(root)], capture_output=True, text=True, check=False)
-        # Many records lack files that lscpu cannot do without.
+        # Many records lack files that lscpu needs.
         if shown.returncode or str(root.relative_to(tmp_path)) in ODD:
             continue
         told, here = read_lscpu(shown.stdout), read_topology(root / "sys")
@@ -278,7 +278,7 @@ def test_recorded_machines_are_read_as_from_sysfs(tmp_path: Path) -> None:
 
 @needs_lscpu
 def test_this_machine_is_read_as_from_sysfs() -> None:
-    """By the lscpu that is here."""
+    """By the lscpu of this machine."""
     shown = subprocess.run(LSCPU, capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C"})
     told, here = read_lscpu(shown.stdout), read_topology(Path("/sys"))
     assert told.online == here.online

@@ -1,4 +1,4 @@
-"""Recorded machines of all kinds, from phones to mainframes, where the shared collection is at hand."""
+"""Recorded machines of all kinds, from phones to mainframes, if the shared collection is available."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.machines.running import EXPECTED, TARBALL, deviations
 
 @pytest.mark.slow
 def test_no_recorded_machine_is_misread(tmp_path: Path) -> None:
-    """Each is read, survives its record, and is what hwloc and lscpu say, but for deviations that have a reason."""
+    """Each is read, survives its record, and is what hwloc and lscpu report, except deviations with a named reason."""
     if not TARBALL.exists():
         pytest.skip("needs the recorded machines: `python -m tests.machines TARBALL EXPECTED` compares them")
     wanted = expectations(EXPECTED)

@@ -35,7 +35,7 @@ def test_a_record_is_sorted_lines_that_people_can_read(tmp_path: Path) -> None:
 
 
 def test_a_cpu_of_which_nothing_is_told_keeps_its_place(tmp_path: Path) -> None:
-    """An empty directory is a line of its own: that it is there tells that the CPU is."""
+    """An empty directory is a line of its own: it shows that the CPU exists."""
     (tmp_path / "devices/system/cpu/cpu3").mkdir(parents=True)
     assert record(tmp_path) == "devices/system/cpu/cpu3/:\n"
     assert str(read_record(record(tmp_path)).online) == "3"
@@ -68,7 +68,7 @@ def test_a_record_that_is_not_one_is_refused_by_line(line: str, tmp_path: Path) 
 
 
 def test_an_empty_record_is_no_machine() -> None:
-    """An empty file is told apart from a machine."""
+    """An empty file is refused."""
     with pytest.raises(StateError, match="not the sysfs of a machine"):
         read_record("")
     with pytest.raises(StateError, match="too long"):
@@ -105,7 +105,7 @@ def test_a_record_that_contradicts_itself_about_directories_is_refused(tmp_path:
 
 
 def test_a_mask_is_recorded_only_where_its_list_does_not_tell(tmp_path: Path) -> None:
-    """A record is to be read by people, and masks of a thousand CPUs are not."""
+    """People read records, and cannot read masks of a thousand CPUs."""
     at = "devices/system/cpu/cpu0/topology"
     base = f"devices/system/cpu/online: 0-1\n{at}/core_cpus: 3\n{at}/thread_siblings: 3\n"
     for listed, kept in (("0-1", False), ("1", True), ("", True), ("x", True)):
@@ -117,7 +117,7 @@ def test_a_mask_is_recorded_only_where_its_list_does_not_tell(tmp_path: Path) ->
 
 
 def test_a_file_may_hold_a_machine_in_any_form(tmp_path: Path) -> None:
-    """The first character tells which; what it cannot be read as is said in words."""
+    """The first character tells which; an unreadable file is refused with a reason."""
     file = tmp_path / "machine"
     file.write_text("\n" + rendered(uniform(cores=2)))
     assert bare(machine_in(str(file))) == bare(uniform(cores=2))

@@ -1,4 +1,4 @@
-"""The machine is read right where the kernel tells it, and in a known way where it does not."""
+"""The machine is read correctly where the kernel reports it, and with known fallbacks where it does not."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_laptop_with_two_threads_a_core(tmp_path: Path) -> None:
 
 
 def test_a_core_with_one_sibling_offline_is_half_a_core(tmp_path: Path) -> None:
-    """The online mask decides, whatever the lists of siblings, caches and nodes name."""
+    """The online mask decides, regardless of the lists of siblings, caches and nodes."""
     machine = read_topology(
         tree(
             tmp_path,
@@ -123,7 +123,7 @@ def test_nodes_may_be_empty_offline_overlapping_or_incomplete() -> None:
 
 
 def test_a_list_that_does_not_name_its_own_cpu_is_passed_over() -> None:
-    """Broken firmware says of every cache that CPU 0 has it: then the mask, or nothing, is believed."""
+    """Broken firmware may report that CPU 0 has every cache: then the mask, or nothing, is believed."""
     files = {f"{CPU}/online": "0-3"}
     for cpu in range(4):
         files[f"{CPU}/cpu{cpu}/cache/index3/level"] = "3"
@@ -136,7 +136,7 @@ def test_a_list_that_does_not_name_its_own_cpu_is_passed_over() -> None:
 
 
 def test_level_one_and_instruction_caches_are_no_last_level() -> None:
-    """Where only some CPUs tell of a shared cache, the others of a package count as one."""
+    """If only some CPUs report a shared cache, the others of a package count as one."""
     files = {
         f"{CPU}/online": "0-3",
         f"{CPU}/cpu0/cache/index1/level": "1",
@@ -170,7 +170,7 @@ def test_nonsense_in_a_file_is_a_note(text: str) -> None:
 
 
 def test_binary_and_long_files_are_as_good_as_missing(tmp_path: Path) -> None:
-    """What is not one line of text is not read."""
+    """A file that is not one line of text is not read."""
     root = tree(tmp_path, "online: 0-1\ncpu0/:\ncpu1/:")
     (root / CPU / "present").write_bytes(b"\xff\xfe")
     (root / CPU / "isolated").write_bytes(b"0\n1\n")
@@ -179,7 +179,7 @@ def test_binary_and_long_files_are_as_good_as_missing(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_no_sysfs_is_refused_in_words(tmp_path: Path) -> None:
-    """There is no machine without an online CPU."""
+    """A machine has at least one online CPU."""
     with pytest.raises(StateError, match="not the sysfs of a machine"):
         read_topology(tmp_path)
     with pytest.raises(StateError, match="not the sysfs of a machine"):
@@ -221,7 +221,7 @@ def test_a_regular_machine_is_read_back_equal(
     )
 )
 def test_no_machine_crashes_the_reader(files: dict[str, str]) -> None:
-    """Whatever the files say, the answer is a lawful Topology or a StateError."""
+    """Whatever the files contain, the answer is a lawful Topology or a StateError."""
     try:
         machine = understand(files)
     except StateError:

@@ -1,4 +1,4 @@
-"""The D-Bus side: what systemd is asked for, byte by byte, and what becomes of its errors and of a bus in trouble."""
+"""The D-Bus side: requests to systemd, byte by byte, and the handling of its errors and of a bus in trouble."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Answer = Callable[[Message], Message | None]
 
 @asynccontextmanager
 async def bus(path: Path, answer: Answer) -> AsyncIterator[UnitProperties]:
-    """A bus on a socket of its own, played from the other side with the same library; None for no answer."""
+    """Provide a bus on a socket of its own, whose server side uses the same library; None for no answer."""
 
     async def serve(stream: trio.SocketStream) -> None:
         async with stream:
@@ -116,7 +116,7 @@ async def test_a_slice_without_cpus_of_its_own_has_the_empty_set(tmp_path: Path)
 async def test_an_error_of_systemd_says_what_may_be_done(
     tmp_path: Path, name: str, error: type[EngineError], words: str
 ) -> None:
-    """Its own words are in it."""
+    """It contains systemd's own message."""
     async with bus(tmp_path / "bus", lambda message: new_error(message, name, "s", ("because",))) as units:
         with pytest.raises(error, match=words) as raised:
             await units.allow_cpus("pool.slice", CPUSet.of(1))
@@ -125,14 +125,14 @@ async def test_an_error_of_systemd_says_what_may_be_done(
 
 @pytest.mark.trio
 async def test_a_bus_that_is_not_there_says_what_to_mount(tmp_path: Path) -> None:
-    """Inside a container there is none until somebody mounts it."""
+    """Inside a container there is none unless it is mounted."""
     with pytest.raises(EngineLacks, match="mount /run/dbus/system_bus_socket"):
         await UnitProperties({"DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={tmp_path}/none"}).allowed_cpus("a.slice")
 
 
 @pytest.mark.trio
 async def test_an_address_that_is_none_says_what_would_be_one() -> None:
-    """Only Unix sockets are spoken to."""
+    """Only Unix sockets are supported."""
     with pytest.raises(EngineLacks, match="write unix:path="):
         await UnitProperties({"DBUS_SYSTEM_BUS_ADDRESS": "tcp:host=a,port=1"}).allowed_cpus("a.slice")
 
@@ -151,7 +151,7 @@ async def test_a_bus_that_never_answers_is_waited_for_in_bounded_time(
 
 @pytest.mark.trio
 async def test_something_else_on_the_socket_is_no_bus(tmp_path: Path) -> None:
-    """Whatever it says, it becomes an error of ours."""
+    """Whatever it sends, it becomes an error of ours."""
 
     async def serve(stream: trio.SocketStream) -> None:
         async with stream:

@@ -1,4 +1,4 @@
-"""Churn: users, faults and restarts at random on a Host, and what must be true when everything has come to rest."""
+"""Churn: users, faults and restarts at random on a Host, and what must be true once it is at rest."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ FAULTS_IN_TEN = 1.5
 
 
 class Churn:
-    """Does what is drawn from a seed, and lets things fail. `takes_offline`: CPUs go away for good, one at most."""
+    """Carries out actions drawn from a seed, and injects faults. `takes_offline`: at most one CPU goes for good."""
 
     mix = STATIC_MIX
 
@@ -61,12 +61,12 @@ class Churn:
         self._count = 0
         self._may_go_offline = takes_offline
         if takes_offline:
-            # A lifted limit in nano CPUs may be more than a smaller machine takes: not covered here.
+            # A smaller machine may refuse a lifted limit in nano CPUs: not covered here.
             kinds = tuple(kind.without(CpuLimit.NANO) for kind in self.mix.kinds)
             self.mix = msgspec.structs.replace(self.mix, kinds=kinds)
 
     async def run(self, steps: int) -> None:
-        """So many things happen, some at the same time."""
+        """Carry out this many actions, some of them concurrently."""
         rates = Rates(lost=0.05, doubled=0.1, swapped=0.1)
         self.host.docker.event_faults.rates = rates
         users = acts(self.chance.randrange(10**9), self._scene, self.mix)
@@ -80,10 +80,10 @@ class Churn:
         self.host.docker.event_faults.rates = Rates()
 
     async def rest(self) -> None:
-        """Nothing fails any more, and time passes."""
+        """Stop all faults, and let time pass."""
         self.host.engine._update_faults.clear()
         await trio.sleep(REST_SECONDS)
-        # On cgroup v1 processes whose last CPU went offline are in the parent's group, until they are started anew.
+        # On cgroup v1 processes whose last CPU went offline are in the parent's group, until they are started again.
         for strayed in sorted(self.host.docker.kernel.strayed):
             await self.host.docker.restart(strayed)
             await trio.sleep(REST_SECONDS)
@@ -110,7 +110,7 @@ class Churn:
                 self._count += 1
                 await docker.rename(id, f"r{self._count}")
             case Verb.TAMPER:
-                # From then on its files may be late, and it may overlap a settled one.
+                # From then on its files may be late, and it may overlap a settled container.
                 self.host.surprised.add(id)
                 await docker.change(id, Limits(cpuset=str(act.cpus)))
             case Verb.SWITCH:
@@ -153,15 +153,15 @@ class Churn:
 
 
 async def _quietly(verb: Callable[[], Awaitable[None]]) -> None:
-    """Users get errors, too: a container that is gone, an engine that is down, CPUs that are not there."""
+    """Ignore users' errors: a container that is gone, an engine that is down, CPUs that do not exist."""
     with suppress(EngineError, KeyError):
         await verb()
 
 
 def unfinished(host: Host, spared: Collection[BookLaw] = (BookLaw.ONLINE,)) -> list[str]:
-    """What is not as it should be, once everything has come to rest: books, kernel and files, against each other.
+    """Return what is wrong at rest: the State, the kernel and the files, compared with each other.
 
-    A CPU that goes offline is noticed where somebody should run on it; if nobody does, the books may still name it.
+    An offline CPU is noticed only if a container should run on it; otherwise the State may still name it.
     """
     with CheckpointFile(host.config.state_dir) as checkpoints:
         books = checkpoints.load().state
@@ -169,7 +169,7 @@ def unfinished(host: Host, spared: Collection[BookLaw] = (BookLaw.ONLINE,)) -> l
     broken = violations(books, host.docker.kernel.topology())
     found = [str(each) for each in broken if each.law not in spared]
     ids = set(host.docker.ids())
-    # Whom somebody pinned before the daemon first saw it: never moved, and nobody there is settled.
+    # Pinned by hand before the daemon first saw it: never moved, and no container on its CPUs is settled.
     strangers = union(
         CPUSet.parse(host.configured(id)) | (host.docker.kernel.effective(id) or EMPTY)
         for id in ids
@@ -192,7 +192,7 @@ def unfinished(host: Host, spared: Collection[BookLaw] = (BookLaw.ONLINE,)) -> l
             continue
         wanted = granted.cpus if granted else books.shared
         if granted and not strangers.isdisjoint(wanted):
-            # It cannot enter what a stranger is on, and is not alone.
+            # It cannot enter the CPUs of a stranger, and is not alone.
             found += [f"{one.name} is settled beside a stranger on {effective}"] if told.settled else []
             continue
         if effective != wanted:

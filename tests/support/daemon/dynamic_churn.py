@@ -1,4 +1,4 @@
-"""Churn under the policy `dynamic`: sizes that are ordered, loads that change, takes; and what must be true at rest."""
+"""Churn under the policy `dynamic`: ordered sizes, changing loads and takes; and what must be true at rest."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DYNAMIC_MIX = msgspec.structs.replace(
 
 
 class DynamicChurn(Churn):
-    """Does what is drawn from a seed, and lets things fail. Where CPUs go away, nobody pins anything by hand."""
+    """Carries out actions drawn from a seed, and injects faults. Where CPUs go away, no container is pinned by hand."""
 
     host: ElasticHost
     mix = DYNAMIC_MIX
@@ -55,7 +55,7 @@ class DynamicChurn(Churn):
         self.mix = msgspec.structs.replace(self.mix, verbs=verbs)
 
     async def rest(self) -> None:
-        """Nothing fails any more, loads stay as they are, and peaks fade."""
+        """Stop all faults, keep loads constant, and let peaks fade."""
         await super().rest()
         await trio.sleep(FADING_SECONDS)
 
@@ -80,7 +80,7 @@ class DynamicChurn(Churn):
                 await super()._do(act)
 
     async def _acknowledge(self, requests: Requests) -> None:
-        """By the API's door, for somebody from whom something is being taken."""
+        """Acknowledge a take through the API, for a container with leaving CPUs."""
         board = self.host.board
         waiting = [
             key.id
@@ -94,7 +94,7 @@ class DynamicChurn(Churn):
                 await requests.acknowledge(docker(id), None)
 
     def _switch(self, cpus: CPUSet) -> None:
-        """What went offline comes back on version 2, as often as not."""
+        """Switch a CPU off or on. On version 2, offline CPUs come back half of the time."""
         kernel = self.host.docker.kernel
         if not self._offline_cpus:
             super()._switch(cpus)
@@ -107,8 +107,8 @@ class DynamicChurn(Churn):
 
 
 async def at_rest(host: ElasticHost) -> list[str]:
-    """What is not as it should be at rest; and what changed after that."""
-    # Nobody tells of a CPU that comes online.
+    """Return what is wrong at rest, and what changed after that."""
+    # No event reports a CPU that comes online.
     found = unfinished(host, spared=(BookLaw.ONLINE, BookLaw.COMPLETE))
     found += [*_books(host), *_sizes(host)]
     before = _picture(host)
@@ -131,7 +131,7 @@ def _books(host: ElasticHost) -> list[str]:
     strangers = host.board.latest.strangers
     for grant in books.assignments.values():
         told = host.told(grant.container.id)
-        # It cannot enter what a stranger is on.
+        # It cannot enter the CPUs of a stranger.
         arriving = told.arriving - strangers if told else None
         if grant.leaving or arriving or (told and (told.leaving or told.deadline_seconds is not None)):
             found.append(f"{grant.name} is still losing {grant.leaving}, and is told {told}")
@@ -146,7 +146,7 @@ def _books(host: ElasticHost) -> list[str]:
 
 
 def _sizes(host: ElasticHost) -> list[str]:
-    """Who follows its load has neither too much for it, nor too little while there is spare."""
+    """Check that a container that follows its load has neither too many CPUs, nor too few while some are spare."""
     assert host.board is not None
     world, kernel = host.board.latest, host.docker.kernel
     found = [] if host.surprised else unfair(world)

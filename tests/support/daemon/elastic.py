@@ -1,7 +1,7 @@
-"""ElasticHost: a Host under the policy `dynamic`, with programs that follow their files, and a witness for their side.
+"""ElasticHost: a Host under the policy `dynamic`, with programs that follow their files, and a witness for them.
 
-Daemons on it are killed, as well as stopped: an order that was sent then takes effect all the same, after a new daemon
-has begun, and its answer is lost.
+Its daemons are killed, as well as stopped: an order that was sent before the kill takes effect after a new daemon has
+started, and its answer is lost.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ ALONE_SECONDS = 0.3
 
 
 class ElasticHost(Host):
-    """Also holds, beside the laws of Host and Witness: nobody runs on the CPUs of a settled container for long."""
+    """Checks one law more than Host and Witness: no container runs on the CPUs of a settled container for long."""
 
     engine: ElasticEngine
 
     def __init__(
         self, path: Path, patch: pytest.MonkeyPatch, nursery: trio.Nursery, *, machine: Topology, **options: Any
     ) -> None:
-        """`nursery` is where programs live."""
+        """`nursery` is where programs run."""
         version: Literal[1, 2] = options.get("version", 1)
         super().__init__(path, patch, machine=machine, **{"policy": PolicyName.DYNAMIC, **options})
         self.docker.kernel = ElasticKernel(machine, version, self)
@@ -66,36 +66,36 @@ class ElasticHost(Host):
         self.witness = Witness(self._breaks, terms=self.terms, acks=self._acks, name=self._name)
         self._crowded: dict[tuple[str, str], float] = {}
         """Since when somebody runs on the CPUs of a settled container."""
-        # trio draws the order of tasks that are ready together: a seed is to mean the same history each time.
+        # trio shuffles tasks that are ready together: the seed must give the same history each time.
         patch.setattr("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True)
         patch.setattr("trio._core._run._r", Random(options.get("seed", 1)))
         patch.setattr(daemon, "Board", lambda world: WatchedBoard(world, self))
         patch.setattr(web_app, "Api", self._watched_api)
 
     def terms(self, id: str) -> Terms:
-        """What a container asked for."""
+        """Return what a container asked for."""
         return Terms.of(self.docker.host.containers[docker(id)].labels, self.config.grace_seconds)
 
     def knows(self, id: str) -> bool:
-        """Whether the daemon knows that this container runs, since this very start."""
+        """Return whether the daemon knows that this container runs, since this very start."""
         key = docker(id)
         one, container = self.docker.host.containers[key], self.board and self.board.latest.containers.get(key)
         return bool(container and container.view.phase.is_live and container.view.started_at == one.started_at)
 
     def acknowledge_by_hand(self, id: str) -> None:
-        """Somebody says by the API that this container has left what is leaving it now."""
+        """Acknowledge through the API that this container has vacated its leaving CPUs."""
         self.witness.said(id)
         if told := self.told(id):
-            # As the first word, not the last: a daemon that is killed may not have heard it.
+            # It counts as the first acknowledgement, not the last: a daemon that is killed may have missed it.
             self._acks(id).insert(0, Ack(trio.current_time(), told.generation))
 
     def waits(self) -> bool:
-        """Whether some take waits."""
+        """Return whether any take is pending."""
         grants = self.board.latest.state.assignments.values() if self.board else ()
         return any(grant.leaving and not grant.leaving.is_due for grant in grants)
 
     async def serve(self, stop: trio.Event | None = None, *, is_release: bool = False) -> int:
-        """Run the daemon; its exit code."""
+        """Run the daemon; return its exit code."""
         try:
             return await super().serve(stop, is_release=is_release)
         finally:
@@ -117,7 +117,7 @@ class ElasticHost(Host):
                 life.cancel_scope.cancel()
 
     def see(self) -> None:
-        """The witness of everything, at each change."""
+        """Notify the witness of a change."""
         if not hasattr(self, "witness"):
             return
         super().see()
@@ -139,13 +139,13 @@ class ElasticHost(Host):
         self._see_alone(settled)
 
     def decided(self, before: World, after: World) -> None:
-        """After each decision. One that fits the books to another machine may take CPUs without notice."""
+        """Check a decision. One that fits the State to another machine may take CPUs without notice."""
         if before.topology != after.topology:
             self.surprised.update(by_id(before.state.assignments))
         self.witness.decided(before, after, heard_since=self.listens_since, excused=self.surprised)
 
     def replayed(self) -> World:
-        """The World that the journal leads to."""
+        """Return the World that results from the journal."""
         world: World | None = None
         for line in read_journal(self.path / "state" / NAME):
             if isinstance(line, WorldLine):
@@ -210,7 +210,7 @@ class WatchedBoard(Board):
 
 
 class ElasticKernel(WatchedKernel):
-    """Tells the witness of starts and ends, too."""
+    """Also notifies the witness of starts and ends."""
 
     def __init__(self, machine: Topology, version: Literal[1, 2], host: ElasticHost) -> None:
         super().__init__(machine, version, host.see)
@@ -234,7 +234,7 @@ class ElasticKernel(WatchedKernel):
 
 
 class ElasticEngine(SimulatedEngine):
-    """An engine that goes on with what it was asked for when the one who asked is killed."""
+    """An engine that completes a request although its client was killed."""
 
     def __init__(self, docker: SimulatedDocker, host: ElasticHost) -> None:
         super().__init__(docker)
@@ -242,7 +242,7 @@ class ElasticEngine(SimulatedEngine):
         self._cut = trio.Event()
 
     def cut(self) -> None:
-        """Whoever waits for an answer waits no more."""
+        """Cancel all callers that wait for an answer."""
         self._cut.set()
         self._cut = trio.Event()
 

@@ -22,24 +22,24 @@ class FakeGroup:
         self.objection = ""
 
     def exists(self) -> bool:
-        """As the test says."""
+        """Return what the test set."""
         return self.is_there
 
     def whereabouts(self, view: ContainerView) -> str:
-        """As the test says."""
+        """Return what the test set."""
         return self.homes.get(view.id, "")
 
     def path_of(self, parent: str) -> str:
-        """Slices without dashes."""
+        """Return the path of a slice whose name has no dashes."""
         return f"/{parent.strip('/')}"
 
     def check(self, info: EngineInfo) -> None:
-        """As the test says."""
+        """Return what the test set."""
         if self.objection:
             raise EngineLacks(self.objection)
 
     async def cpus(self) -> str:
-        """What was written last."""
+        """Return what was written last."""
         return str(self.configured)
 
     async def write(self, cpus: CPUSet) -> None:

@@ -33,13 +33,13 @@ T = TypeVar("T")
 
 
 async def inline(work: Callable[..., T], *args: Any, **options: Any) -> T:
-    """In place of `trio.to_thread.run_sync`: a clock that jumps knows nothing of threads."""
+    """Stand in for `trio.to_thread.run_sync`: a clock that jumps does not see threads."""
     await trio.lowlevel.checkpoint()
     return work(*args)
 
 
 class WatchedKernel(SimulatedKernel):
-    """Calls the witness after every change of where somebody may run."""
+    """Calls the witness after every change of the CPUs that a container may run on."""
 
     def __init__(self, machine: Topology, version: Literal[1, 2], witness: Callable[[], None]) -> None:
         super().__init__(machine, cgroup_version=version)
@@ -55,7 +55,7 @@ class WatchedKernel(SimulatedKernel):
 
 
 class Host:
-    """An engine, and a daemon that is started on it as often as one likes. `broken` is what the witness saw."""
+    """An engine, and a daemon that can be started on it repeatedly. `broken` is what the witness saw."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Host:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[trio.Event]:
-        """The daemon, for as long as the block lasts; then it is stopped, and must end with 0. Gives its `stop`."""
+        """Run the daemon for the length of the block; then stop it and check its exit code, 0. Yields its `stop`."""
         stop, codes = trio.Event(), []
 
         async def serve() -> None:
@@ -110,7 +110,7 @@ class Host:
         assert codes == [0]
 
     async def serve(self, stop: trio.Event | None = None, *, is_release: bool = False) -> int:
-        """Run the daemon; its exit code."""
+        """Run the daemon; return its exit code."""
         log = Log(self.lines, level=LogLevel.DEBUG)
         kernel = self.docker.kernel
         return await daemon.serve(
@@ -118,7 +118,7 @@ class Host:
         )
 
     async def until(self, condition: Callable[[], object], *, seconds: float = 60) -> None:
-        """Wait until it holds, in steps of a virtual millisecond."""
+        """Wait until the condition holds, in steps of a virtual millisecond."""
         with trio.move_on_after(seconds):
             while not condition():  # noqa: ASYNC110 - whatever changes, on either side
                 await trio.sleep(0.001)
@@ -126,57 +126,59 @@ class Host:
         raise AssertionError(f"not within {seconds} s\n{self.lines.getvalue()[-3000:]}")
 
     async def settled(self, *containers: str) -> None:
-        """Wait until these run on CPUs of their own, and are told so."""
+        """Wait until these containers run on CPUs of their own, and their files say so."""
         await self.until(lambda: all(self.is_settled(each) for each in containers))
 
-    # What is true, and what is told.
+    # What is true, and what the files say.
 
     def is_settled(self, container: str) -> bool:
-        """Whether it runs, and is told that it does so on CPUs of its own."""
+        """Return whether it runs on CPUs of its own, and its files say so."""
         told = self.told(container)
         is_told = told is not None and told.settled and told.sharing is Sharing.EXCLUSIVE
         return is_told and self.where(container) != ""
 
     def where(self, container: str) -> str:
-        """Where the kernel lets it run; "" where it does not run."""
+        """Return the CPUs that the kernel lets it run on; "" if it does not run."""
         return str(self.docker.effective(container) or "")
 
     def configured(self, container: str) -> str:
-        """What the engine has stored."""
+        """Return the cpuset that the engine has stored."""
         return self.docker.container(container).limits.cpuset
 
     def told(self, container: str) -> Projection | None:
-        """What its directory by id says."""
+        """Return the projection in its directory by id."""
         try:
             return read(self.path / "cpus" / "by-id" / container[:12])
         except StateError:
             return None
 
     def file(self, container: str) -> CPUSet:
-        """Its `cpuset` file; empty where there is none."""
+        """Return its `cpuset` file; empty if there is none."""
         try:
             return CPUSet.parse((self.path / "cpus" / "by-id" / container[:12] / "cpuset").read_text())
         except FileNotFoundError:
             return EMPTY
 
     def books(self) -> State:
-        """The checkpoint on disk."""
+        """Return the checkpoint on disk."""
         with CheckpointFile(self.config.state_dir) as checkpoints:
             return checkpoints.load().state or State()
 
     def live(self) -> list[str]:
-        """Ids of all that run."""
+        """Return the ids of all running containers."""
         return [id for id in self.docker.ids() if self.docker.kernel.effective(id) is not None]
 
     def see(self) -> None:
-        """The witness: settled exclusive containers are apart, and no file names a CPU that its container lacks."""
+        """Check as the witness: settled exclusive containers are apart, and no file names a CPU that it does not
+        grant.
+        """
         settled: list[tuple[str, CPUSet]] = []
         for id in self.live() if self.docker.is_up else []:
             effective, told = self.docker.kernel.effective(id) or EMPTY, self.told(id)
             name = self.docker.container(id).name
             if told is None or id in self.surprised:
                 continue
-            # A CPU that has just gone offline is nobody's, and nobody was told yet.
+            # A CPU that has just gone offline is in no cpuset, and no file says so yet.
             if not (self.file(id) | told.cpus) & self.docker.kernel.online() <= effective:
                 self._breaks(f"{name} is told {told.cpus} (file {self.file(id)}) and has {effective}")
             if told.settled and told.sharing is Sharing.EXCLUSIVE:

@@ -1,17 +1,17 @@
-"""The laws of CPUs that come and go, from a workload's side: what it may rely on, seen in its files and by the kernel.
+"""The laws of CPUs that come and go, from a workload's side: what it may rely on, by its files and by the kernel.
 
-A `Witness` looks after every change of a file, of an order or in the kernel, and knows nothing of how decisions are
-made. It holds, of every exclusive container that runs:
+A `Witness` looks after every change of a file, of an order or in the kernel, and does not know how decisions are made.
+It checks, for every running exclusive container:
 
-1. A CPU that was its own leaves it only with notice: it stood among `leaving` for at least the container's grace, and
-   for as long as any file promised; or the workload acknowledged a generation that told of it.
-2. `leaving` and `deadline_seconds` come together, and what leaves is still in force.
+1. A CPU that was its own leaves it only with notice: it was listed in `leaving` for at least the container's grace, and
+   for as long as any file promised; or the workload acknowledged a generation that listed it.
+2. `leaving` and `deadline_seconds` come together, and leaving CPUs are still in force.
 3. A settled container has at least its floor and at most its ceiling, and its original set, which stays.
 4. A take counts as forced if it was not acknowledged in time, and as acknowledged if it was.
-5. A signal is sent once the file says what it is about.
-6. Once it was settled on a CPU, nobody else is let onto it before it has left it.
+5. A signal is sent only when the file already shows the change.
+6. Once it was settled on a CPU, no other container enters that CPU before it has left.
 
-What the sidecar does not control is excused: CPUs that went offline, and containers that somebody else changed.
+What the sidecar does not control is excused: CPUs that went offline, and containers that another tool changed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Terms:
 
     @classmethod
     def of(cls, labels: Mapping[str, str], grace: float) -> Terms:
-        """By its labels; `grace` is the node's."""
+        """Read the terms from its labels; `grace` is the node's."""
         size = int(labels.get("cpuset.exclusive", "0"))
         return cls(
             grace=float(labels["cpuset.grace"].removesuffix("s")) if "cpuset.grace" in labels else grace,
@@ -90,18 +90,21 @@ class Witness:
         self._said: dict[str, float] = {}
 
     def said(self, id: str) -> None:
-        """Somebody says by the API that this container has left whatever leaves it now, whether it was told or not."""
+        """Record an acknowledgement through the API of all CPUs that are leaving now, whether they were announced or
+        not.
+        """
         self._said[id] = trio.current_time()
 
     def ended(self, id: str) -> None:
-        """Its processes are gone: what its files said so far, its next ones were not told."""
+        """Record that its processes are gone: its next ones did not read what its files said so far."""
         self._runs.pop(id, None)
 
     def look(
         self, id: str, told: Projection | None, effective: CPUSet, online: CPUSet, *, is_known: bool, is_excused: bool
     ) -> bool:
-        """What its file says now, and where the kernel lets it run. `is_known`: the daemon knows of this very start;
-        `is_excused`: somebody else changed it. Whether the file says something new."""
+        """Read its file, and the CPUs that the kernel lets it run on; return whether the file says something new.
+        `is_known`: the daemon knows of this very start; `is_excused`: another tool changed it.
+        """
         run = self._runs.setdefault(id, Run(told, effective))
         is_new = told is not None and told != run.told
         if is_excused:
@@ -130,11 +133,11 @@ class Witness:
             run.own = run.alone = run.original = EMPTY
             run.notices.forget(EMPTY)
             return
-        # 2. The file is whole.
+        # 2. The file is consistent.
         if bool(told.leaving) is not (told.deadline_seconds is not None) or not told.leaving <= told.cpus:
             self._breaks(f"{self._name(id)} on {told.cpus} is told {told.leaving} leaving in {told.deadline_seconds} s")
         run.notices.read(told, now, now)
-        # 1. What is no longer told to be in force is taken, for whoever follows the file.
+        # 1. For a workload that follows the file, a CPU that the file no longer names is taken.
         for cpu in ((before.cpus if before else EMPTY) - told.cpus) & run.own & online:
             if fault := self._without_notice(id, run, cpu):
                 self._breaks(f"CPU {cpu} is no longer told to {self._name(id)} {fault}")
@@ -146,7 +149,7 @@ class Witness:
             run.original = told.original
 
     def _without_notice(self, id: str, run: Run, cpu: int) -> str:
-        """Rule 1: what is wrong with the taking of this CPU at this moment; "" if nothing is."""
+        """Return what is wrong with taking this CPU at this moment (rule 1); "" if nothing is."""
         grace = self._terms(id).grace
         return run.notices.fault(CPUSet.of(cpu), trio.current_time(), self._numbers(id), grace)
 
@@ -157,7 +160,7 @@ class Witness:
         return [number for _, number in self._acks(id)]
 
     def _settled(self, id: str, run: Run, told: Projection, effective: CPUSet, online: CPUSet) -> None:
-        """Rule 3."""
+        """Check rule 3."""
         terms, name = self._terms(id), self._name(id)
         if not terms.floor <= len(effective) and effective <= online:
             self._breaks(f"{name} is settled on {effective}, and its floor is {terms.floor}")
@@ -167,7 +170,7 @@ class Witness:
             self._breaks(f"{name} is settled on {effective} without its original {told.original}")
 
     def decided(self, before: World, after: World, *, heard_since: float, excused: set[str]) -> None:
-        """Rule 4, after each decision. `heard_since`: how long the daemon has been listening."""
+        """Check rule 4, after each decision. `heard_since`: how long the daemon has been listening."""
         for key, grant in before.state.assignments.items():
             if key.id not in excused and (now := after.state.assignments.get(key)) and now.forced > grant.forced:
                 self._see_forced(key.id, heard_since)
@@ -181,13 +184,13 @@ class Witness:
     def _see_forced(self, id: str, heard_since: float) -> None:
         run, acks, now = self._runs.get(id), self._acks(id), trio.current_time()
         if run is None or run.told is None or not run.told.leaving:
-            # Nothing was told to leave: it was withdrawn already, or is not there yet.
+            # No CPU was announced as leaving: it was withdrawn already, or is not there yet.
             return
         noticed = max(run.notices.read_for(run.told.leaving, now), default=None)
         if noticed is not None and run.told.leaving <= run.own and noticed < self._terms(id).grace - SLACK:
             self._breaks(f"the take from {self._name(id)} was forced after {noticed:.4f} s")
         if not acks or self._terms(id).grace <= HEARING:
-            # A take that ends as it begins is over before anybody's earlier answer is heard to be one to it.
+            # A take that ends as it begins is over before an earlier acknowledgement is matched to it.
             return
         at, number = acks[-1]
         answers = run.notices.answers(run.told.leaving)
@@ -199,18 +202,18 @@ class Witness:
         if grant.leaving is None or grant.leaving.is_due or docker(id) not in before.containers:
             return False
         if run is None:
-            # It has just ended; it may have, before.
+            # It has just ended; it may have acknowledged before.
             return bool(self._acks(id))
         if trio.current_time() - self._said.get(id, -HEARING) < HEARING:
             return True
         leaving = told_of(before.containers[docker(id)], grant).leaving
         if leaving and leaving.isdisjoint(run.notices.cpus):
-            # Told before its present start.
+            # Announced before its present start.
             return bool(self._acks(id))
         return self._is_acknowledged(id, run, leaving)
 
     def signalled(self, id: str, told: Projection | None, world: World) -> None:
-        """Rule 5, at the moment in which the signal leaves."""
+        """Check rule 5, when the signal is sent."""
         grant, container = world.state.assignments.get(docker(id)), world.containers.get(docker(id))
         if grant is None or container is None:
             return

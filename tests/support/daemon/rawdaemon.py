@@ -1,7 +1,7 @@
-"""RawDaemon: bytes over a socket in place of an engine, for answers that no engine should give and some do.
+"""RawDaemon: raw bytes over a socket in place of an engine, for malformed answers that real engines sometimes give.
 
-A thread accepts, and one thread a connection answers request after request. What is answered to a path is a script:
-bytes to send, or a function that is given the connection and may send, wait and hang up as it likes.
+One thread accepts, and one thread per connection answers its requests in turn. The answer to a path is a script: bytes
+to send, or a function that receives the connection and may send, wait and hang up.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ NO_CONTAINER = {"message": "No such container: x"}
 
 
 def answer(status: int, body: object, kind: str = "application/json") -> bytes:
-    """A whole answer; `body` is bytes as they are, or a value to be written as JSON."""
+    """Return a complete answer; `body` is bytes to send unchanged, or a value to encode as JSON."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     head = f"HTTP/1.1 {status} Word\r\nContent-Type: {kind}\r\nContent-Length: {len(raw)}\r\n\r\n"
     return head.encode() + raw
 
 
 def chunk(body: bytes) -> bytes:
-    """A piece of a chunked body."""
+    """Return a piece of a chunked body."""
     return f"{len(body):x}\r\n".encode() + body + b"\r\n"
 
 
@@ -46,14 +46,14 @@ class Connection:
         self.is_open = True
 
     def send(self, data: bytes) -> None:
-        """Send bytes as they are; nothing happens if the client has gone."""
+        """Send bytes unchanged; do nothing if the client has gone."""
         try:
             self._sock.sendall(data)
         except OSError:
             self.is_open = False
 
     def hang(self) -> None:
-        """Say nothing more until the client goes or the daemon is closed."""
+        """Send nothing more until the client goes or the daemon is closed."""
         try:
             while not self.closing.is_set() and self._sock.recv(1024):
                 pass
@@ -70,7 +70,7 @@ class RawDaemon:
     """Answers by script; `with RawDaemon(path) as daemon`. Paths are without version and query: `/info`."""
 
     def __init__(self, path: Path | None) -> None:
-        """On a Unix socket at `path`, or on a port of the loopback."""
+        """Listen on a Unix socket at `path`, or on a port of the loopback."""
         self.requests: list[str] = []
         """Method and path of each request, with version and query."""
         self.scripts: dict[str, Script] = {
@@ -101,7 +101,7 @@ class RawDaemon:
         self.kill()
 
     def open_connections(self) -> int:
-        """How many clients are connected now."""
+        """Return how many clients are connected now."""
         return sum(thread.is_alive() for thread in self.threads) - 1
 
     def kill(self) -> None:

@@ -1,7 +1,7 @@
-"""Workload: a simulated program that follows its projection: it reads what it is told, moves, and acknowledges, or not.
+"""Workload: a simulated program that follows its projection: it reads it, moves, and may acknowledge.
 
-Everything goes by the real files: it reads `status.json`, and writes `ack` as any workload does. What it is like is
-drawn from its container's id, so that it stays the same over renames, restarts, and restarts of the daemon.
+It uses the real files: it reads `status.json`, and writes `ack` as any workload does. Its conduct is drawn from its
+container's id, so that it stays the same over renames, restarts, and restarts of the daemon.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RUBBISH: Final = (b"", b"\n", b"yes\n", b"-1\n", b"1 2\n", b"9" * 17, b"\xff\xfe
 
 
 class Conduct(enum.Enum):
-    """What a program does once it is told that CPUs leave it."""
+    """What a program does when its projection lists leaving CPUs."""
 
     FOLLOWS = enum.auto()
     """Leaves them after a while, and acknowledges what it read, once."""
@@ -48,17 +48,17 @@ class Conduct(enum.Enum):
 
 
 class Ack(NamedTuple):
-    """What stands in the file `ack` since `at` seconds; -1 for what is no number."""
+    """The content of the file `ack` since `at` seconds; -1 if it is not a number."""
 
     at: float
     number: int
 
 
 class Workload:
-    """The program of one container. `acks` is all that it ever wrote."""
+    """The program of one container. `acks` is everything that it ever wrote."""
 
     def __init__(self, container: str, directory: Path, nursery: trio.Nursery, is_up: Callable[[], bool]) -> None:
-        """`directory` is its projection's; `is_up` tells whether it runs now."""
+        """`directory` is its projection's; `is_up` says whether it runs now."""
         self.conduct: Conduct = Random(container).choice((Conduct.FOLLOWS, *Conduct))
         self.acks: list[Ack] = []
         self._left = EMPTY
@@ -68,7 +68,7 @@ class Workload:
         self._is_up = is_up
 
     def notice(self, told: Projection) -> None:
-        """Its file changed: what it does about it, it does later."""
+        """Note a change of its file, and schedule the reaction."""
         self._left &= told.leaving
         if self.conduct is Conduct.IGNORES or not (told.leaving or self.conduct is Conduct.NODS):
             return
@@ -107,7 +107,7 @@ class Workload:
         self.wrote(number)
 
     def _plant(self, chance: Random) -> None:
-        """A link to a right answer, a pipe, or a directory."""
+        """Replace `ack` by a link to a right answer, a pipe, or a directory."""
         path, answer = self._directory / ack.NAME, self._directory / "answer"
         with suppress(OSError):
             path.unlink()

@@ -1,4 +1,4 @@
-"""Books that are carried over to other settings and to a machine with fewer CPUs, to try laws on."""
+"""States that are carried over to other settings and to a machine with fewer CPUs, as input for laws."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Carried = tuple[State, Topology, Settings]
 def carried_over(
     machine: Topology, before: Settings, after: Settings, sizes: Sequence[tuple[int, int]], offline: CPUSet
 ) -> Carried:
-    """Containers are granted what they ask for, from a floor up, under some settings; then there are others, and CPUs
-    went.
+    """Grant containers what they ask for, from a floor up, under some settings; then change the settings, and take CPUs
+    away.
     """
     requests = [
         (f"c{n}", {"cpuset.exclusive": str(count), "cpuset.min": str(min(floor, count)), "cpuset.max": "99"})
@@ -35,7 +35,7 @@ def carried_over(
 
 
 def some_carried_over(seed: int) -> Carried:
-    """One of these, drawn from a seed."""
+    """Draw one of these from a seed."""
     rng = random.Random(seed)
     machine = rng.choice(MACHINES)
     sizes = [(rng.randint(1, 3), rng.randint(1, 4)) for _ in range(rng.randint(1, 5))]

@@ -1,7 +1,7 @@
-"""What each placement algorithm claims, as checks of one call: assertions that hold for every free set and count.
+"""What each placement algorithm claims, as checks of one call: assertions for every free set and count.
 
-A claim says for which calls it is made; for the others it is silent. `test_optimality` tries all of them on small
-machines, and sees each of them fail on another algorithm that does not claim it.
+A claim checks only the calls that it is made for. `test_optimality` tries all of them on small machines, and sees each
+of them fail on an algorithm that does not claim it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Claim = Callable[[Topology, CPUSet, int, CPUSet], bool]
 
 
 def whole_cores_first(machine: Topology, free: CPUSet, count: int, taken: CPUSet) -> bool:
-    """As many whole cores as the request holds and as are free; of the others, at most one is broken into."""
+    """Check that it takes as many whole free cores as fit the request, and breaks at most one other core."""
     if not are_alike(machine.cores):
         return False
     free_cores, size = whole(machine.cores, free), len(machine.cores[0].cpus)
@@ -29,7 +29,7 @@ def whole_cores_first(machine: Topology, free: CPUSet, count: int, taken: CPUSet
 
 
 def half_used_cores_before_breaking_one(machine: Topology, free: CPUSet, count: int, taken: CPUSet) -> bool:
-    """On one node, no free core is broken into where the CPUs of half-used cores make up the rest."""
+    """Check, on one node, that no free core is broken if the CPUs of half-used cores make up the rest."""
     if not are_alike(machine.cores) or len(machine.nodes) > 1:
         return False
     size, free_cores = len(machine.cores[0].cpus), whole(machine.cores, free)
@@ -41,7 +41,7 @@ def half_used_cores_before_breaking_one(machine: Topology, free: CPUSet, count: 
 
 
 def whole_nodes_first(machine: Topology, free: CPUSet, count: int, taken: CPUSet) -> bool:
-    """As many whole nodes as the request holds and as are free."""
+    """Check that it takes as many whole free nodes as fit the request."""
     if not are_alike(machine.nodes):
         return False
     entire = [node for node in whole(machine.nodes, free) if node.cpus <= taken]
@@ -50,9 +50,10 @@ def whole_nodes_first(machine: Topology, free: CPUSet, count: int, taken: CPUSet
 
 
 def fullest_nodes_first(machine: Topology, free: CPUSet, count: int, taken: CPUSet) -> bool:
-    """Without SMT and with a package a node: whoever is touched is used up but for one, and nobody fuller is spared.
+    """Check, without SMT and with one node per package: all touched nodes but one are used up, and no fuller node is
+    spared.
 
-    So packed does not take the fewest nodes: a nearly full one that cannot serve alone is used up all the same.
+    So packed does not take the fewest nodes: it uses up a nearly full node even if that node cannot serve alone.
     """
     if len(machine.cores) != len(machine.online) or len(machine.packages) != len(machine.nodes):
         return False
@@ -66,7 +67,7 @@ def fullest_nodes_first(machine: Topology, free: CPUSet, count: int, taken: CPUS
 
 
 def as_many_cores_as_there_can_be(machine: Topology, free: CPUSet, count: int, taken: CPUSet) -> bool:
-    """Less than a node: package by package, a CPU of every core before a second one of any."""
+    """Check, for less than a node: package by package, a CPU of every core before a second one of any core."""
     if count >= min(len(node.cpus) for node in machine.nodes):
         return False
     for package in machine.packages:
@@ -77,7 +78,7 @@ def as_many_cores_as_there_can_be(machine: Topology, free: CPUSet, count: int, t
 
 
 def a_free_cache_for_its_size(machine: Topology, free: CPUSet, count: int, taken: CPUSet) -> bool:
-    """A request of a cache's size is one cache, where one is free."""
+    """Check that a request of a cache's size is one cache, if one is free."""
     size = len(machine.caches[0].cpus)
     if not are_alike(machine.caches) or count != size or not whole(machine.caches, free):
         return False
@@ -86,7 +87,7 @@ def a_free_cache_for_its_size(machine: Topology, free: CPUSet, count: int, taken
 
 
 def one_cache_without_smt(machine: Topology, free: CPUSet, count: int, taken: CPUSet) -> bool:
-    """Without SMT, what fits into one cache is in one cache, unless it is a whole node."""
+    """Check, without SMT: a request that fits into one cache is in one cache, unless it is a whole node."""
     fits = any(len(cache.cpus & free) >= count for cache in machine.caches)
     nodes_above = all(len(node.cpus) > count for node in machine.nodes)
     if len(machine.cores) != len(machine.online) or not fits or not nodes_above:
@@ -96,9 +97,9 @@ def one_cache_without_smt(machine: Topology, free: CPUSet, count: int, taken: CP
 
 
 def the_fewest_members(machine: Topology, free: CPUSet, count: int, taken: CPUSet) -> bool:
-    """No smaller number of nodes has the common share in each and enough together."""
+    """Check that no smaller number of nodes has the common share in each and enough together."""
     members = len(touched(machine.nodes, taken))
-    # The kubelet begins with what an idle machine of equal nodes would need.
+    # The kubelet begins with the number that an idle machine of equal nodes would need.
     per_node = -(-len(machine.online) // len(machine.nodes))
     for fewer in range(-(-count // per_node), members):
         for chosen in combinations(machine.nodes, fewer):
@@ -108,7 +109,9 @@ def the_fewest_members(machine: Topology, free: CPUSet, count: int, taken: CPUSe
 
 
 def the_most_even(machine: Topology, free: CPUSet, count: int, taken: CPUSet) -> bool:
-    """No other way for so many members to give the same, or one CPU more than others, leaves the nodes more even."""
+    """Check that no other way for that many members to give the same number of CPUs, or one more than others, leaves
+    the nodes more even.
+    """
     before = [len(node.cpus & free) for node in machine.nodes]
     given = [len(node.cpus & taken) for node in machine.nodes]
     members = sum(1 for each in given if each)

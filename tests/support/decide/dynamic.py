@@ -1,4 +1,4 @@
-"""Stories under the policy `dynamic`: arrivals with bounds, timers by their purpose, and what workloads are told."""
+"""Stories under the policy `dynamic`: arrivals with bounds, timers by their purpose, and workloads' files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Dynamic(Story):
         super().__init__(machine or uniform(cores=8), **{"policy": PolicyName.DYNAMIC, **settings})
 
     def elastic(self, name: str, cpus: int, least: int | None = None, most: int | None = None, **labels: str) -> Real:
-        """A container arrives, starts, and everything that follows is answered; timers do not fire."""
+        """Create and start a container, and answer everything that follows; timers do not fire."""
         real = self.arrive(name, cpus, labels=elastic_labels(least, most, **labels))
         self.settle()
         return real
@@ -33,7 +33,7 @@ class Dynamic(Story):
         return self.world.state.assignments[real.key]
 
     def layout(self, *reals: Real) -> list[str]:
-        """What each holds in the books."""
+        """Return the CPUs of each container in the State."""
         return [str(self.grant(real).cpus) for real in reals]
 
     def leaving(self, real: Real) -> str:
@@ -44,11 +44,11 @@ class Dynamic(Story):
         return projection_of(self.world, self.known(real))
 
     def why(self, real: Real) -> str:
-        """The reason of the last change."""
+        """Return the reason of the last change."""
         return why(self.grant(real).moves[-1].cause)
 
     def waiting(self, purpose: Purpose) -> list[StartTimer]:
-        """The timers of a purpose that still count."""
+        """Return the timers of a purpose that still count."""
         return [timer for timer in self.timers if timer.purpose is purpose and self._counts(timer)]
 
     def _counts(self, timer: StartTimer) -> bool:
@@ -60,32 +60,32 @@ class Dynamic(Story):
         return timer.purpose is not Purpose.COOLDOWN or grant.cooling == timer.number
 
     def over(self, purpose: Purpose, real: Real) -> None:
-        """The time of that purpose is over for a container, the first of several, and what follows is answered."""
+        """Fire the first timer of that purpose for a container, and answer what follows."""
         timer = next(each for each in self.waiting(purpose) if each.container == real.key)
         self.time_out(self.timers.index(timer))
         self.settle()
 
     def acked(self, real: Real) -> None:
-        """The workload says that it has left, and what follows is answered."""
+        """Acknowledge for the workload, and answer what follows."""
         leaving = self.grant(real).leaving
         assert leaving is not None
         self.feed(TakeAcknowledged(real.key, leaving.number))
         self.settle()
 
     def used(self, real: Real, use: float, **load: Any) -> None:
-        """It is measured, and what follows is answered."""
+        """Measure a container, and answer what follows."""
         size = len(real.effective or CPUSet())
         self.feed(LoadMeasured((Load(**{"container": real.key, "cpus": size, "use": use, "peak": use, **load}),)))
         self.settle()
 
     def resized(self, real: Real, cpus: int) -> None:
-        """Somebody orders a size, and what follows is answered."""
+        """Order a size, and answer what follows."""
         self.feed(ResizeRequested(real.key, cpus))
         self.settle()
 
 
 def elastic_labels(least: int | None, most: int | None, **labels: str) -> dict[str, str]:
-    """The labels of bounds, and others by their names without the prefix."""
+    """Return the labels of bounds, and others by their names without the prefix."""
     bounds = {"min": least, "max": most}
     return {
         **{f"cpuset.{word}": str(value) for word, value in bounds.items() if value is not None},
@@ -94,5 +94,5 @@ def elastic_labels(least: int | None, most: int | None, **labels: str) -> dict[s
 
 
 def signals_to(story: Dynamic, real: Real) -> list[str]:
-    """The signals that were ordered for a container."""
+    """Return the signals that were ordered for a container."""
     return [order.signal for order in story.given if isinstance(order, SendSignal) and order.container == real.key]

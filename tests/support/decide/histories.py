@@ -1,6 +1,6 @@
-"""Histories: sequences of small numbers that are read as things that happen to a Reality, one after another.
+"""Histories: sequences of small numbers, each read as something that happens to a Reality.
 
-The same interpreter serves Hypothesis (which shrinks the numbers), the long run from a seed, and the planted faults.
+Hypothesis (which shrinks the numbers), the long run from a seed, and the planted faults use the same interpreter.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _OUTCOMES = (*["ok"] * 5, *_ASTRAY, "lost-before", "lost-after", "lost-late", "f
 
 
 class Broken(AssertionError):
-    """Laws were broken: all that were at the first step at which any was."""
+    """Laws were broken: all those broken at the first step that broke any."""
 
     def __init__(self, found: Sequence[Breach]) -> None:
         super().__init__("; ".join(map(str, found)))
@@ -99,7 +99,7 @@ class Broken(AssertionError):
 
 
 def play(machine: Topology, settings: Settings, ops: Sequence[Op]) -> Reality:
-    """Play a history and check every law after every step; at the end let everything come to rest, and check that."""
+    """Play a history and check every law after every step; at the end let everything come to rest, and check again."""
     reality = Reality(machine, settings)
     for op in ops:
         _do(reality, op)
@@ -109,13 +109,15 @@ def play(machine: Topology, settings: Settings, ops: Sequence[Op]) -> Reality:
 
 
 def check(reality: Reality, when: When) -> None:
-    """Raise Broken if any of the laws that hold then is broken."""
+    """Raise Broken if any law for this moment is broken."""
     if found := breaches(LAWS, reality, when):
         raise Broken(found)
 
 
 def rest(reality: Reality) -> None:
-    """Answer everything until nothing is on its way. A history that never comes to rest is a deadlock or a loop."""
+    """Answer everything until no order or look is outstanding. A history that never comes to rest is a deadlock or a
+    loop.
+    """
     while reality.land_late():
         pass
     while strictstarts.one_goes_on(reality):
@@ -142,7 +144,7 @@ def _do(reality: Reality, op: Op) -> None:
 
 
 def _end_start(reality: Reality, who: int, how: int) -> None:
-    """A start that was held goes on, fails, or is given up."""
+    """Let a held start go on, fail, or be given up."""
     locked = [real for real in reality.containers.values() if real.is_locked]
     if locked and (real := locked[who % len(locked)]).verdict:
         strictstarts.go_on(reality, real, fails=how % 6 == 0)
@@ -167,7 +169,7 @@ def _crash(reality: Reality, who: int, how: int) -> None:
 
 
 def _release(reality: Reality, who: int, how: int) -> None:
-    """Everything is to be given back, and the daemon ends; it is started again at some time."""
+    """Release everything and end the daemon; start it again at a later time."""
     if reality.world.is_releasing:
         _crash(reality, who, how)
     elif how % 4 == 0:
@@ -175,7 +177,7 @@ def _release(reality: Reality, who: int, how: int) -> None:
 
 
 def _astray(reality: Reality, who: int, how: int) -> None:
-    """An order is taken by the engine and not by the kernel; or what was in its way is gone, and nobody says so."""
+    """The engine takes an order and the kernel does not; or the obstacle goes away without any event."""
     if reality.flight and how % 3:
         reality.deliver(who % len(reality.flight), _ASTRAY[how % 2])
         return
@@ -191,7 +193,7 @@ def _reconnect(reality: Reality, who: int, how: int) -> None:
 
 
 def _switch(reality: Reality, who: int, how: int) -> None:
-    """Other settings, another policy perhaps: what is online stays a machine on which they are lawful."""
+    """Change the settings, perhaps to another policy: the online CPUs stay a machine on which they are lawful."""
     reality.read_settings(SETTINGS[who % len(SETTINGS)] if how % 3 == 0 else reality.settings)
 
 
@@ -231,7 +233,7 @@ _FATES: list[_Step] = [
 
 
 def _users(mix: Mix) -> list[_Step]:
-    """What users do, each as often as the mix says."""
+    """Let users act, each action with the probability of the mix."""
 
     def step(verb: Verb) -> _Step:
         return lambda reality, who, how: use(reality, verb, 1000 * who + how)
@@ -244,5 +246,5 @@ _DYNAMIC_VERBS = [*_users(DYNAMIC_MIX), *_FATES, _switch]
 
 
 def random_history(rng: random.Random, length: int) -> list[Op]:
-    """A history of at most `length` things, from a seeded source."""
+    """Return a history of at most `length` numbers, drawn from a seeded source."""
     return [(rng.randrange(1000), rng.randrange(1000), rng.randrange(1000)) for _ in range(rng.randint(1, length))]

@@ -1,4 +1,4 @@
-"""What users do in a history: the acts of a churn, done to a Reality, and mostly seen by it."""
+"""What users do in a history: the acts of a churn, applied to a Reality, which mostly sees them."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ DYNAMIC_MIX: Final = Mix(
 
 
 def mix_of(reality: Reality) -> Mix:
-    """What users do under the policy that there is now."""
+    """Return the probabilities of users' actions under the present policy."""
     return DYNAMIC_MIX if reality.settings.policy is PolicyName.DYNAMIC else STATIC_MIX
 
 
 def use(reality: Reality, verb: Verb, seed: int) -> None:
-    """Users do this, in a way that the seed says, if they can."""
+    """Let users do this, if they can, in a way drawn from the seed."""
     chance = Random(seed)
     drawn = act(verb, chance, _scene(reality), mix_of(reality))
     if drawn is None:

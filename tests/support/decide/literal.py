@@ -1,6 +1,6 @@
-"""The kubelet's order, said as literally and slowly as it can be: lists, sorted anew for every question.
+"""The kubelet's order, written as literally and slowly as possible: lists, sorted again for every question.
 
-It shares nothing with the program but the topology, so that what is clever there is held by what is plain here.
+It shares nothing with the program but the topology, so that this plain code can check the clever one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from state.topology import Group, Topology
 
 
 def literal(machine: Topology, available: set[int], count: int, algorithm: str) -> set[int] | None:
-    """`packed`, `spread` (the kubelet's own, by CPU number) or `along caches`."""
+    """Return what `packed`, `spread` (the kubelet's own, by CPU number) or `along caches` takes."""
     if count > len(available):
         return None
     call = _Call(machine, available, count)
@@ -27,7 +27,7 @@ def literal(machine: Topology, available: set[int], count: int, algorithm: str) 
 
 
 class _Call:
-    """One call: what is free, what was taken, and how many are still needed."""
+    """One call: the free CPUs, the taken ones, and how many are still needed."""
 
     def __init__(self, machine: Topology, available: set[int], count: int) -> None:
         self.machine = machine
@@ -37,7 +37,7 @@ class _Call:
         self.numa_first = len(machine.packages) >= len(machine.nodes)
 
     def take(self, cpus: set[int]) -> None:
-        """Take these, if there is need of all of them."""
+        """Take these CPUs, if all of them are needed."""
         if cpus and len(cpus) <= self.needed:
             self.taken |= cpus
             self.free -= cpus
@@ -72,7 +72,9 @@ class _Call:
         return [cpu for package in self.packages() for cpu in sorted(set(package.cpus) & self.free)]
 
     def along_caches(self) -> None:
-        """Cache by cache: whole ones while as much is needed as an average one has, else a part that fits exactly."""
+        """Take cache by cache: whole caches while the request is at least an average one, then a part that fits
+        exactly.
+        """
         average = len(self.machine.online) // len(self.machine.caches)
         width = len(self.machine.online) // len(self.machine.cores)
         for cache in self.caches():
@@ -90,12 +92,12 @@ class _Call:
                 return
 
     def _sorted(self, groups: tuple[Group, ...]) -> list[Group]:
-        """Those with a free CPU: fewest free first, then by id."""
+        """Return the groups with a free CPU: fewest free first, then by id."""
         some = [group for group in groups if set(group.cpus) & self.free]
         return sorted(some, key=lambda group: (len(set(group.cpus) & self.free), group.id))
 
     def _under(self, parents: list[Group], groups: tuple[Group, ...]) -> list[Group]:
-        """The same, in the order of their sorted parents."""
+        """Return the same, in the order of their sorted parents."""
         return [
             group
             for parent in parents

@@ -38,7 +38,7 @@ class Host(ModelHost[Real]):
         mems: str = "",
         is_member: bool = False,
     ) -> Real:
-        """A new container, not started; in the group that confines the shared pool, or not."""
+        """Add a container, not started, optionally in the group that confines the shared pool."""
         self.created += 1
         limits = Limits(cpuset=cpuset, nano_cpus=nano_cpus, cpu_quota=quota, mems=mems)
         return self.add(
@@ -55,39 +55,39 @@ class Host(ModelHost[Real]):
         )
 
     def start(self, real: Real, now: float = 0.0) -> bool:
-        """Start it: where its configuration says. That it runs elsewhere is news."""
+        """Start it on its configured CPUs. If it runs elsewhere, that is news."""
         is_running = super().start(real, now)
         self.note(real, real.configured(self.online))
         return is_running
 
     def stop(self, real: Real, *, restarts: bool = False) -> None:
-        """It ends, by itself or not."""
+        """End it, by itself or by order."""
         if real.phase.is_live:
             self.die(real, restarts=restarts)
 
     def write(self, real: Real, cpus: CPUSet) -> None:
-        """A live container's cpuset is written in the kernel, whatever it is configured for."""
+        """Write a live container's cpuset in the kernel, regardless of its configuration."""
         if real.phase.is_live:
             self.kernel.write(real.id, cpus)
             self.note(real, cpus)
 
     def relent(self, real: Real) -> None:
-        """What is above a container has all CPUs again, and it runs where it is configured for, or that is news."""
+        """Give the cgroup above a container all CPUs again. It runs where it is configured for, or that is news."""
         super().relent(real)
         self.note(real, real.configured(self.online) or self.online)
 
     def note(self, real: Real, cpus: CPUSet) -> None:
-        """It was to run on these CPUs. That the cgroup above it has it run elsewhere is news."""
+        """Record the CPUs that it was ordered onto. If the cgroup above makes it run elsewhere, that is news."""
         if not real.is_member and real.effective is not None and not real.effective <= cpus:
             real.is_unseen = True
 
     def tamper(self, real: Real, cpus: CPUSet) -> None:
-        """Somebody else's `docker update --cpuset-cpus`."""
+        """Update the cpuset as another user would, with `docker update --cpuset-cpus`."""
         if cpus and not self.objection(real, Update(cpus=cpus)):
             real.is_unseen = real.is_tampered = True
             self.update(real, changed(Update(cpus=cpus)))
 
     def toggle_cpu(self, cpu: int) -> None:
-        """A CPU goes offline or comes back; the last one stays."""
+        """Take a CPU offline or bring it back; the last one stays."""
         if online := CPUSet.from_mask(self.online.mask ^ (1 << cpu)):
             self.switch(online)

@@ -1,4 +1,4 @@
-"""Looks that are on their way to the daemon: what was seen, and when that began."""
+"""Looks that are on their way to the daemon: what was seen, and when each began."""
 
 from __future__ import annotations
 

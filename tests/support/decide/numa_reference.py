@@ -1,6 +1,6 @@
 """What `distributed` must equal, written as it is described: every set of members, every subset, every dealing.
 
-With the three later fixes: whole groups are what counts, finds are not overwritten, and free is what is free.
+It has the three later fixes: only whole groups count, a find is not overwritten, and only free CPUs count as free.
 `exactly` compares the sums of squares; else deviations are rounded to three decimals, half away from zero.
 """
 
@@ -20,7 +20,7 @@ Found = tuple[tuple[int, ...], dict[int, int]]
 
 
 def reference(topology: Topology, available: CPUSet, count: int, group: int, *, exactly: bool = True) -> CPUSet | None:
-    """The CPUs taken, or None where there are not so many."""
+    """Return the CPUs taken, or None if there are too few."""
     free = available & topology.online
     if count < 1:
         return EMPTY
@@ -39,7 +39,7 @@ def reference(topology: Topology, available: CPUSet, count: int, group: int, *, 
 
 
 def best_members(free: Sequence[int], count: int, group: int, members: int, *, exactly: bool) -> Found | None:
-    """The first of the most even ways with so many members; None if there is none."""
+    """Return the first of the most even choices of this many members; None if there is none."""
     share = count // members // group * group
     best: tuple[float, Found] | None = None
     for chosen in combinations(range(len(free)), members):
@@ -57,7 +57,7 @@ def best_members(free: Sequence[int], count: int, group: int, members: int, *, e
 def best_dealing(
     free: Sequence[int], rest: int, group: int, share: int, chosen: tuple[int, ...], *, exactly: bool
 ) -> tuple[float, Found] | None:
-    """The first of the most even dealings of the rest among these members, larger subsets first."""
+    """Return the first of the most even dealings of the rest among these members, larger subsets first."""
     left = [each - share if place in chosen else each for place, each in enumerate(free)]
     if not rest:
         return unevenness(left, exactly=exactly), (chosen, {})
@@ -75,7 +75,7 @@ def best_dealing(
 
 
 def dealing(left: Sequence[int], rest: int, group: int, subset: Sequence[int]) -> dict[int, int]:
-    """The rest, group by group, round-robin, skipping who has no whole group left."""
+    """Deal out the rest, group by group, round-robin, skipping members without a whole group left."""
     dealt = dict.fromkeys(subset, 0)
     while rest:
         for place in subset:
@@ -86,7 +86,7 @@ def dealing(left: Sequence[int], rest: int, group: int, subset: Sequence[int]) -
 
 
 def unevenness(left: Sequence[int], *, exactly: bool) -> float:
-    """A number that is smaller where these are more even, for the same sum; 0 only where all are equal."""
+    """Return a number that is smaller where these are more even, for the same sum; 0 only if all are equal."""
     if exactly:
         return len(left) * sum(each * each for each in left) - sum(left) ** 2
     mean = rounded(sum(left) / len(left))
@@ -94,12 +94,12 @@ def unevenness(left: Sequence[int], *, exactly: bool) -> float:
 
 
 def rounded(value: float) -> float:
-    """To three decimals, half away from zero."""
+    """Round to three decimals, half away from zero."""
     return math.floor(value * 1000 + 0.5) / 1000
 
 
 def taken(topology: Topology, nodes: Sequence[CPUSet], count: int, group: int, found: Found) -> CPUSet:
-    """The CPUs: from each member its share, then group by group what it was dealt."""
+    """Return the CPUs: from each member its share, then group by group what it was dealt."""
     chosen, dealt = found
     share = count // len(chosen) // group * group
     total = EMPTY

@@ -53,21 +53,21 @@ SHAPES: Final[dict[str, Topology]] = {
 
 
 def free_sets(machine: Topology) -> Iterator[CPUSet]:
-    """Every set of CPUs of a machine whose CPUs are numbered without gaps."""
+    """Yield every set of CPUs of a machine whose CPUs are numbered without gaps."""
     for mask in range(1 << len(machine.online)):
         yield CPUSet.from_mask(mask)
 
 
 def touched(groups: tuple[Group, ...], cpus: CPUSet) -> list[Group]:
-    """The groups that have one of these CPUs."""
+    """Return the groups that have one of these CPUs."""
     return [group for group in groups if not group.cpus.isdisjoint(cpus)]
 
 
 def whole(groups: tuple[Group, ...], cpus: CPUSet) -> list[Group]:
-    """The groups of which all CPUs are among these."""
+    """Return the groups that lie entirely within these CPUs."""
     return [group for group in groups if group.cpus <= cpus]
 
 
 def are_alike(groups: tuple[Group, ...]) -> bool:
-    """Whether all of them are of one size."""
+    """Return whether all of them are of one size."""
     return len({len(group.cpus) for group in groups}) == 1

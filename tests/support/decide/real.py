@@ -1,4 +1,4 @@
-"""Real: a container on the modelled host of the histories, with what the fates of its starts and orders are."""
+"""Real: a container on the modelled host of the histories, with the fates of its starts and orders."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Real(ModelContainer):
 
     @property
     def is_member(self) -> bool:
-        """Whether it lives in the cgroup that confines the shared pool."""
+        """Whether it is in the cgroup that confines the shared pool."""
         return self.home not in (ENGINE_GROUP, "")
 
     def reaches(self, online: CPUSet) -> CPUSet:
-        """Where it may run now, or at any moment."""
+        """The CPUs that it may run on now, or at any moment."""
         if self.effective is not None:
             return self.effective
         if self.phase is Phase.DEAD:
@@ -61,7 +61,7 @@ class Real(ModelContainer):
         return self.held is not None or self.verdict is not None
 
     def view(self) -> ContainerView:
-        """What a look at it shows."""
+        """Return what a look at it shows."""
         return msgspec.structs.replace(
             super().view(),
             runtime="cpuset" if self.asks else "runc",
@@ -70,13 +70,13 @@ class Real(ModelContainer):
         )
 
     def glance(self) -> ContainerView:
-        """What is seen of it without the engine's lock."""
+        """Return what is visible of it without the engine's lock."""
         return msgspec.structs.replace(
             self.view(), cpuset="", mems="", nano_cpus=0, cpu_quota=0, memory=0, started_at="", is_glance=True
         )
 
     def load(self, *, is_throttled: bool = False) -> Load:
-        """What it does: it uses what it would, as far as it has CPUs for it."""
+        """Return its load: it uses what it wants, within the CPUs that it has."""
         size = len(self.effective or ())
         use = min(self.demand, float(size))
         pressure = 60.0 if self.demand > size else 0.0

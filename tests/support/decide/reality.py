@@ -1,8 +1,8 @@
-"""A pure model of a host: what containers really do, beside what the World believes. Histories play on it.
+"""A pure model of a host: what containers really do, next to what the World believes. Histories play on it.
 
-Everything that can go wrong between the two is a verb: outcomes lost before or after an order took effect (or taking
-effect later), looks that arrive late and out of order, events never seen, somebody else's updates, CPUs going offline,
-the daemon killed and restarted at any point. The engine does one order at a time per container, as real ones do.
+Each way in which the two can diverge is a verb: outcomes lost before or after an order took effect (or taking effect
+later), looks that arrive late and out of order, events never seen, updates by other tools, CPUs going offline, the
+daemon killed and restarted at any point. The engine does one order at a time per container, as real ones do.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Reality(Host):
         self.connect()
 
     def ticket(self) -> int:
-        """The next ticket."""
+        """Return the next ticket."""
         self.tickets += 1
         return self.tickets
 
@@ -107,7 +107,7 @@ class Reality(Host):
             self._start(order)
 
     def _take_for_their_own(self) -> None:
-        """What those have now that were given back before is what they had before the next order."""
+        """Take the present limits of restored containers as their originals, before the next order."""
         for real in self.given_back:
             real.is_ours, real.had = False, real.limits
         self.given_back = []
@@ -131,13 +131,13 @@ class Reality(Host):
                 self.pending_read = True
 
     def unlock(self, real: Real) -> None:
-        """A start is over: the engine answers whoever asked about the container meanwhile."""
+        """End a start: the engine now answers the callers that asked about the container meanwhile."""
         for look in [each for each in self.blocked if each.container == real.key]:
             self.blocked.remove(look)
             self.looks.append(Look(real.view(), real.key, look.began))
 
     def is_being_looked_at(self, key: ContainerKey) -> bool:
-        """Whether somebody looks who has not told yet; who looks at a group looks at its members."""
+        """Return whether a look at it is under way; a look at a group covers its members."""
         keys = {key} if self.group is None else {key, self.group.key}
         return bool(self.inventories) or any(look.container in keys for look in [*self.looks, *self.blocked])
 
@@ -154,7 +154,7 @@ class Reality(Host):
             real.is_unseen = False
 
     def deliver_look(self, index: int) -> None:
-        """The allocator hears of a look."""
+        """Deliver a look to the allocator."""
         look = self.looks.pop(index)
         if look.view is None:
             self.feed(ContainerRemoved(look.container, look.began))
@@ -162,13 +162,13 @@ class Reality(Host):
             self.feed(ContainerSeen(look.view, look.began))
 
     def take_inventory(self) -> None:
-        """Look at everything, and tell at once."""
+        """Look at everything, and deliver it at once."""
         if self.is_reached:
             self.begin_inventory()
             self.deliver_inventory(len(self.inventories) - 1)
 
     def begin_inventory(self) -> None:
-        """Look at everything; what was seen is told later, when others may have told other things."""
+        """Look at everything; it is delivered later, perhaps after other news."""
         if not self.is_reached:
             return
         began = self.ticket()
@@ -179,18 +179,18 @@ class Reality(Host):
         self.inventories.append(Inventory(tuple(views), began))
 
     def deliver_inventory(self, index: int) -> None:
-        """The allocator hears of an inventory."""
+        """Deliver an inventory to the allocator."""
         taken = self.inventories.pop(index)
         listed = {view.key for view in taken.views}
         gone = tuple(id for id in self.world.containers if id not in listed)
         self.feed(InventoryTaken(taken.views, gone, taken.began))
 
     def read_topology(self) -> None:
-        """Hotplug was noticed."""
+        """Report the machine after a hotplug."""
         self.feed(TopologyRead(self.topology()))
 
     def land(self, index: int) -> None:
-        """An order takes effect; its answer is still on its way."""
+        """Let an order take effect; its answer is still on its way."""
         order = self.flight[index]
         if self._is_locked(order.container):
             return
@@ -206,9 +206,9 @@ class Reality(Host):
             self._take_effect(late)
 
     def deliver(self, index: int, how: str) -> None:
-        """One order ends: ok, lost-before, lost-after, lost-late, failed, failed-after, ineffective (what is above the
-        container lacks CPUs), overwritten (somebody writes to the kernel besides). While a start holds the lock it can
-        only be given up.
+        """End one order: ok, lost-before, lost-after, lost-late, failed, failed-after, ineffective (what is above the
+        container lacks CPUs), overwritten (another tool writes to the kernel as well). While a start holds the lock,
+        the order can only be given up.
         """
         order = self.flight[index]
         if self._is_locked(order.container):
@@ -242,7 +242,7 @@ class Reality(Host):
             self._failed(order, Failure.FAILED)
 
     def _take_effect_as(self, order: ApplyCpuset, real: Real, how: str) -> None:
-        """The engine takes the order; what the kernel makes of it is another matter."""
+        """Let the engine take the order; the kernel may apply something else."""
         self.relent(real)
         if how == "ineffective":
             self.shrink_above(real)
@@ -252,12 +252,12 @@ class Reality(Host):
             real.is_unseen = True
 
     def _accepted(self, order: ApplyCpuset, real: Real) -> None:
-        """The engine took the order: what the kernel shows of one that is live is the last word."""
+        """Return the outcome of an order that the engine took: for a live container, what the kernel shows is final."""
         effective = real.effective if order.live else None
         if effective is None or effective == order.update.cpus:
             self.feed(CpusetApplied(order.container, order.number, effective, self.ticket()))
             return
-        # Where it runs and what it is configured for is told.
+        # The news says where it runs and what it is configured for.
         real.is_unseen = real.is_unseen and real.cpuset != str(order.update.cpus)
         self._failed(order, Failure.INEFFECTIVE, effective)
 
@@ -272,7 +272,7 @@ class Reality(Host):
             self._failed(order, Failure.LOST)
 
     def go_on(self) -> bool:
-        """One thing that is due happens, and goes well; whether there was any."""
+        """Let one due thing happen, successfully; return whether there was any."""
         free = [index for index, order in enumerate(self.flight) if not self._is_locked(order.container)]
         if free:
             self.deliver(free[0], "ok")
@@ -291,7 +291,7 @@ class Reality(Host):
         return True
 
     def land_late(self) -> bool:
-        """A lost order takes effect after all; whether there was one that can."""
+        """Let a lost order take effect after all; return whether there was one that can."""
         free = [order for order in self.late if not self._is_locked(order.container)]
         for order in free[:1]:
             self.late.remove(order)
@@ -314,7 +314,7 @@ class Reality(Host):
         self.feed(CpusetFailed(order.container, order.number, failure, f"it {failure.value}", self.ticket(), effective))
 
     def deliver_stop(self, index: int, *, fails: bool = False) -> None:
-        """A container that was to be stopped is, or is not."""
+        """Report whether a container that was ordered to stop has stopped."""
         order = self.stopping.pop(index)
         real = self.containers.get(order.container)
         if real is None or not real.phase.is_live:
@@ -326,24 +326,24 @@ class Reality(Host):
             self.begin_look(real.key)
 
     def retry(self, index: int) -> None:
-        """A pause after a failure is over."""
+        """End a pause after a failure."""
         due = self.retries.pop(index)
         if self.paused.get(due.container) == due.order:
             del self.paused[due.container]
         self.feed(due)
 
     def time_out(self, index: int) -> None:
-        """A timer is over."""
+        """Fire a timer."""
         timer = self.timers.pop(index)
         self.feed(TimerEnded(timer.container, timer.purpose, timer.number))
 
     def read_settings(self, settings: Settings) -> None:
-        """SIGHUP, with other settings."""
+        """Send SIGHUP, with other settings."""
         self.settings = settings = replace(settings, shared_slice=self.settings.shared_slice)
         self.feed(SettingsChanged(to_builtins(settings)))
 
     def connect(self, *, is_slow: bool = False) -> None:
-        """The engine is reached, and everything is looked at; other news may come before all of that is told."""
+        """Reach the engine, and look at everything; other news may come before all of that is delivered."""
         self.is_reached, self.there_when_reached = True, frozenset(self.containers)
         engine = EngineInfo(name=ENGINE, version="1", api_version="1.41", ncpu=len(self.machine.online))
         self.feed(EngineConnected(engine, self.ticket()))
@@ -352,12 +352,12 @@ class Reality(Host):
             self.deliver_inventory(len(self.inventories) - 1)
 
     def disconnect(self) -> None:
-        """The engine is lost; orders on their way end unknown, and nobody takes inventories."""
+        """Lose the engine; outstanding orders end with unknown outcome, and no inventories are taken."""
         self.is_reached = False
         self.feed(EngineDisconnected("gone"))
 
     def crash(self, fates: Sequence[bool], *, is_slow: bool = False) -> None:
-        """The daemon dies; each order on its way took effect, or never will. It starts again from its checkpoint."""
+        """Kill the daemon; each outstanding order took effect, or never will. It starts again from its checkpoint."""
         for index, order in enumerate([*self.late, *self.flight]):
             if order.number not in self.landed and fates[index % len(fates)]:
                 self._take_effect(order)
@@ -373,7 +373,7 @@ class Reality(Host):
         self.connect(is_slow=is_slow)
 
     def replayed(self) -> World:
-        """The world that the journal of this life gives."""
+        """Return the World that results from the journal of this life."""
         world = self.first
         for burst in self.bursts:
             world, _ = step(world, burst)

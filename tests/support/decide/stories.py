@@ -1,4 +1,4 @@
-"""Stories: a Reality told by name, where every step keeps the laws, and every order is written down."""
+"""Stories: a Reality with named containers, where every step keeps the laws, and every order is recorded."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def cpus(text: str) -> CPUSet:
 
 
 def static(**fields: Any) -> Settings:
-    """Static, one CPU reserved."""
+    """Return the policy static with one CPU reserved."""
     return Settings(**{"policy": PolicyName.STATIC, "reserved_cpus": cpus("0"), **fields})
 
 
 class Story(Reality):
-    """A host whose containers have names; `given` are all orders so far."""
+    """A host whose containers have names; `given` is all orders so far."""
 
     def __init__(self, machine: Topology | None = None, **settings: Any) -> None:
         self.given: list[Order] = []
@@ -51,7 +51,7 @@ class Story(Reality):
     # What happens.
 
     def create(self, labels: dict[str, str], **fields: Any) -> Real:
-        """As a Reality does, with an id whose first twelve digits are its own."""
+        """Create a container as a Reality does, with an id whose first twelve digits are its own."""
         real = super().create(labels, **fields)
         del self.containers[real.key]
         real.key = ContainerKey(ENGINE, f"{self.created:012x}".ljust(64, "0"))
@@ -59,7 +59,7 @@ class Story(Reality):
         return real
 
     def arrive(self, name: str, exclusive: object = None, *, starts: bool = True, **fields: Any) -> Real:
-        """A container is created, and started; both are looked at."""
+        """Create and start a container, and deliver both looks."""
         real = self.unseen(name, exclusive, starts=False, **fields)
         self.look(real)
         if starts:
@@ -68,7 +68,7 @@ class Story(Reality):
         return real
 
     def unseen(self, name: str, exclusive: object = None, *, starts: bool = True, **fields: Any) -> Real:
-        """The same, and nobody has looked yet."""
+        """Create and start a container without a look."""
         labels = {**({"cpuset.exclusive": str(exclusive)} if exclusive else {}), **fields.pop("labels", {})}
         real = self.create(labels, **fields)
         real.name = name
@@ -77,29 +77,29 @@ class Story(Reality):
         return real
 
     def look(self, *reals: Real) -> None:
-        """Looks at these, delivered at once."""
+        """Look at these, and deliver the looks at once."""
         for real in reals:
             self.begin_look(real.key)
         while self.looks:
             self.deliver_look(0)
 
     def end(self, real: Real, *, restarts: bool = False) -> None:
-        """It stops, and that is seen."""
+        """Stop it, and deliver the look."""
         self.stop(real, restarts=restarts)
         self.look(real)
 
     def again(self, real: Real) -> None:
-        """It starts, and that is seen."""
+        """Start it, and deliver the look."""
         self.start(real)
         self.look(real)
 
     def away(self, real: Real) -> None:
-        """It is removed, and that is seen."""
+        """Remove it, and deliver the look."""
         self.remove(real)
         self.look(real)
 
     def settle(self) -> None:
-        """Answer every order and deliver every look, until nothing is on its way; timers do not fire."""
+        """Answer every order and deliver every look, until none is outstanding; timers do not fire."""
         for _ in range(2000):
             if self.flight:
                 self.deliver(0, "ok")
@@ -112,12 +112,12 @@ class Story(Reality):
         raise AssertionError("it never comes to rest")
 
     def change_settings(self, **fields: Any) -> None:
-        """SIGHUP."""
+        """Change the settings by SIGHUP."""
         self.settings = static(**fields)
         self.feed(SettingsChanged(to_builtins(self.settings)))
 
     def release(self) -> None:
-        """Everything is to be given back."""
+        """Request a release of everything."""
         self.feed(ReleaseRequested())
 
     # What is true.
@@ -126,7 +126,7 @@ class Story(Reality):
         return self.world.containers[real.key]
 
     def granted(self, real: Real) -> str | None:
-        """Its grant in the books."""
+        """Return its grant in the State."""
         assignment = self.world.state.assignments.get(real.key)
         return str(assignment.cpus) if assignment else None
 
@@ -134,47 +134,47 @@ class Story(Reality):
         return self.world.state.refusals[real.key].refusal
 
     def why_refused(self, real: Real) -> str:
-        """Why it was refused, as people read it."""
+        """Return the reason of its refusal, as shown to people."""
         return sentence(self.refusal(real))
 
     def is_settled(self, real: Real) -> bool:
         return is_settled(self.world, self.known(real))
 
     def pending(self, real: Real) -> str | None:
-        """Where it is being sent just now."""
+        """Return the CPUs of its outstanding order."""
         pending = self.known(real).order
         return str(pending.update.cpus) if pending else None
 
     def updates(self, real: Real) -> list[Update]:
-        """All updates that were ordered for it."""
+        """Return all updates that were ordered for it."""
         return [order.update for order in self.applied() if order.container == real.key]
 
     def applied(self) -> list[ApplyCpuset]:
         return [order for order in self.given if isinstance(order, ApplyCpuset)]
 
     def stops(self) -> list[str]:
-        """Names of those that were ordered to be stopped, in order."""
+        """Return the names of containers that were ordered to stop, in order."""
         return [self.containers[o.container].name for o in self.given if isinstance(o, StopContainer)]
 
     def costs(self) -> Counter[ContainerKey]:
-        """Updates by container."""
+        """Return the number of updates of each container."""
         return Counter(order.container for order in self.applied())
 
 
 def fault_of(story: Story, real: Real) -> str:
-    """What went wrong with it last, in words; "" if nothing did."""
+    """Return what went wrong with it last, in words; "" if nothing did."""
     fault = story.known(real).fault
     return fault.text if fault else ""
 
 
 def told(found: object) -> tuple[RefusalCode, str]:
-    """A refusal as programs and people are told of it."""
+    """Return a refusal as programs and people see it."""
     assert isinstance(found, Refusal)
     return found.code, sentence(found)
 
 
 def where(real: Real) -> str:
-    """Where it runs, or would start: `stopped 0-3`."""
+    """Return the CPUs that it runs on, or would start on: `stopped 0-3`."""
     if real.effective is not None:
         return str(real.effective)
     return f"{real.phase if real.phase is Phase.RESTARTING else 'stopped'} {real.cpuset}"

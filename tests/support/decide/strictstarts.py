@@ -1,4 +1,4 @@
-"""Starts that a runtime holds until the sidecar answers, on the modelled host; the engine's lock is held meanwhile."""
+"""Starts that a runtime holds until the sidecar answers, on the modelled host; they hold the engine's lock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.decide.reality import Reality
 
 
 def hold(reality: Reality, real: Real) -> None:
-    """The engine starts it, and its runtime asks."""
+    """Start it through the engine, whose runtime asks."""
     if real.is_locked or real.phase not in STARTABLE:
         return
     real.held = number = reality.ticket()
@@ -24,7 +24,7 @@ def hold(reality: Reality, real: Real) -> None:
 
 
 def let_go(reality: Reality, real: Real) -> None:
-    """Nobody answered in time: it does not start."""
+    """Time out without an answer: it does not start."""
     if real.held is not None:
         number, real.held = real.held, None
         reality.feed(StartLetGo(real.key, number))
@@ -32,7 +32,7 @@ def let_go(reality: Reality, real: Real) -> None:
 
 
 def go_on(reality: Reality, real: Real, *, fails: bool) -> None:
-    """A start that was answered happens, or fails for some reason of its own."""
+    """Let an answered start happen, or fail for a reason of its own."""
     verdict, real.verdict = real.verdict, None
     if verdict is None:
         return
@@ -45,7 +45,7 @@ def go_on(reality: Reality, real: Real, *, fails: bool) -> None:
 
 
 def one_goes_on(reality: Reality) -> bool:
-    """One start that was answered happens; whether there was any."""
+    """Let one answered start happen; return whether there was any."""
     for real in reality.containers.values():
         if real.verdict is not None:
             go_on(reality, real, fails=False)
@@ -55,7 +55,7 @@ def one_goes_on(reality: Reality) -> bool:
 
 
 def ordered_while_held(reality: Reality) -> list[str]:
-    """Orders of the last burst to containers whose starts wait for an answer: the engine would not obey them."""
+    """Return orders of the last burst to containers with a held start, which the engine would not obey."""
     return [
         f"{real.name} was ordered onto {order.update.cpus}, and its start is held"
         for order in reality.new_orders
@@ -64,7 +64,7 @@ def ordered_while_held(reality: Reality) -> list[str]:
 
 
 def answered_wrongly(reality: Reality) -> list[str]:
-    """What the last burst answered against the rules, as sentences."""
+    """Return the answers of the last burst that break the rules, as sentences."""
     found: list[str] = []
     for answer in reality.new_answers:
         if answer.update is not None:

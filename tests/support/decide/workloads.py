@@ -1,4 +1,4 @@
-"""What workloads tell of themselves on the modelled host: that they have left CPUs, and how busy they are."""
+"""What workloads report on the modelled host: that they have vacated CPUs, and how busy they are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support.decide.reality import Reality
 
 
 def acknowledge(reality: Reality, index: int, number: int | None = None) -> None:
-    """The workload of one of the takes says that it has left, or one says so of another number."""
+    """Acknowledge one of the takes for its workload, or acknowledge some other number."""
     takes = [each for each in reality.world.state.assignments.values() if each.leaving]
     if takes:
         each = takes[index % len(takes)]
@@ -17,13 +17,13 @@ def acknowledge(reality: Reality, index: int, number: int | None = None) -> None
 
 
 def measure(reality: Reality, real: Real, *, is_throttled: bool = False) -> None:
-    """A container is measured: it uses what it would, as far as it has CPUs for it."""
+    """Measure a container: it uses what it wants, within the CPUs that it has."""
     if real.effective is not None:
         reality.feed(LoadMeasured((real.load(is_throttled=is_throttled),)))
 
 
 def measure_all(reality: Reality) -> bool:
-    """Every live container is measured; whether that changed anything that is done, or waited for."""
+    """Measure every live container; return whether that changed any order or timer."""
     loads = tuple(real.load() for real in reality.containers.values() if real.effective is not None)
     before = reality.world.state
     reality.feed(LoadMeasured(loads))

@@ -44,7 +44,7 @@ class Fault(enum.Enum):
 
 
 class SimulatedEngine:
-    """What the sidecar sees of a SimulatedDocker."""
+    """A SimulatedDocker as the sidecar sees it."""
 
     def __init__(self, docker: SimulatedDocker, *, inspect_waits: bool = True) -> None:
         """`inspect_waits`: an inspect waits for the container's lock, which a start holds (Docker 20.10)."""
@@ -57,11 +57,11 @@ class SimulatedEngine:
         self._update_faults: deque[Fault] = deque()
 
     def fail_updates(self, *faults: Fault) -> None:
-        """The next updates meet these, one each."""
+        """Make the next updates meet these faults, one each."""
         self._update_faults.extend(faults)
 
     async def info(self) -> EngineInfo:
-        """Who answers."""
+        """Return the engine's identity."""
         await self._look()
         return EngineInfo(
             name=self.name,
@@ -74,12 +74,12 @@ class SimulatedEngine:
         )
 
     async def containers(self) -> tuple[str, ...]:
-        """The full ids of all containers, stopped ones too."""
+        """Return the full ids of all containers, stopped ones too."""
         await self._look()
         return self.docker.ids()
 
     async def inspect(self, container: str) -> ContainerView:
-        """The engine's view of one container."""
+        """Return the engine's view of one container."""
         await self._look()
         one = self.docker.container(container)
         if not self.inspect_waits:
@@ -90,7 +90,7 @@ class SimulatedEngine:
             return self.docker.container(one.id).view()
 
     async def glance(self, container: str) -> ContainerView:
-        """Who a container is, while a start holds its lock, too."""
+        """Return the identity of a container, even while a start holds its lock."""
         await self._look()
         one = self.docker.container(container).view()
         return ContainerView(
@@ -136,7 +136,7 @@ class SimulatedEngine:
         self._see_that_connected(breaks)
 
     async def signal(self, container: str, signal: str) -> None:
-        """Send a signal, where that does no more than this, as the real adapter sees to."""
+        """Send a signal, unless it would do more than that, as in the real adapter."""
         breaks = self.docker.breaks
         await self._look()
         one = self.docker.container(container)
@@ -148,7 +148,7 @@ class SimulatedEngine:
 
     @asynccontextmanager
     async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
-        """The event stream: subscribed when entered, with the last two seconds again."""
+        """Open the event stream: it begins on entry, and repeats the last two seconds."""
         await self._look()
         subscription = self.docker.bus.subscribe(self.docker.now_nano() - _OVERLAP_NANO)
         try:

@@ -2,8 +2,8 @@
 
 A container has one lock, as in dockerd: a start holds it from the reading of the configuration until the process runs,
 and an update of the same container waits for it. So an update either lands before a start and holds from the first
-instruction, or lands right after it. Work takes the time that `EnginePace` says, on trio's clock. Deterministic: chance
-comes only from the given `Random`. Errors are those of the port, in the engine's own words.
+instruction, or lands right after it. Work takes the time that `EnginePace` sets, on trio's clock. Deterministic: chance
+comes only from the given `Random`. Errors are those of the port, with the engine's own messages.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class EnginePace(msgspec.Struct, frozen=True, kw_only=True):
-    """How long things take, in seconds: medians of Docker 20.10 on two quiet cores."""
+    """Durations in seconds: medians of Docker 20.10 on two quiet cores."""
 
     look: float = 0.0003
     store: float = 0.003
@@ -68,12 +68,12 @@ class SimContainer(ModelContainer):
         return self.phase is Phase.RESTARTING
 
     def view(self) -> ContainerView:
-        """As the inspect route would tell it, which knows nothing of the kernel."""
+        """Return what the inspect route would return, which does not consult the kernel."""
         return msgspec.structs.replace(super().view(), pid=self.pid, mounts=self.mounts, effective=None)
 
 
 class SimulatedDocker:
-    """The host: its kernel, its containers, and the verbs of everybody who uses the engine beside the sidecar."""
+    """The host: its kernel, its containers, and the verbs of all other users of the engine."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class SimulatedDocker:
         live_restore: bool = False,
         caches_cpus: bool = False,
     ) -> None:
-        """`caches_cpus`: Docker 23 and later look at the machine's CPUs only when they start."""
+        """`caches_cpus`: Docker 23 and later read the machine's CPUs only at startup."""
         self._kernel = SimulatedKernel(machine, cgroup_version=cgroup_version)
         self.host: ModelHost[SimContainer] = ModelHost(self._kernel)
         self.pace = pace or EnginePace()
@@ -103,21 +103,21 @@ class SimulatedDocker:
 
     @property
     def kernel(self) -> SimulatedKernel:
-        """The host's kernel. Another one, that is watched perhaps, is put in before there are containers."""
+        """The host's kernel. It can be replaced, by a watched one for instance, before there are containers."""
         return self._kernel
 
     @kernel.setter
     def kernel(self, kernel: SimulatedKernel) -> None:
         self._kernel = self.host.kernel = kernel
 
-    # What the engine answers from.
+    # What the engine's answers are made from.
 
     def ids(self) -> tuple[str, ...]:
-        """All containers, the newest first."""
+        """Return the ids of all containers, the newest first."""
         return tuple(key.id for key in reversed(self.host.containers))
 
     def container(self, id: str) -> SimContainer:
-        """The one with this id or name. ContainerGone; EngineUnavailable while the engine is down."""
+        """Return the container with this id or name. ContainerGone; EngineUnavailable while the engine is down."""
         self.see_that_up()
         for each in self.host.containers.values():
             if id in (each.id, each.name):
@@ -125,21 +125,21 @@ class SimulatedDocker:
         raise ContainerGone(f"No such container: {id}")
 
     def present(self) -> Present:
-        """What the engine checks limits against."""
+        """The CPUs against which the engine checks limits."""
         return self.host.present()
 
     def see_that_up(self) -> None:
-        """EngineUnavailable while the engine is down."""
+        """Raise EngineUnavailable while the engine is down."""
         if not self.is_up:
             raise EngineUnavailable("the engine at simulated: nobody answers. Start the engine")
 
     def now_nano(self) -> int:
-        """The engine's clock; never the same twice."""
+        """Return the engine's clock in nanoseconds; never the same value twice."""
         self._last_nano = max(self._last_nano + 1, int(trio.current_time() * 1e9))
         return self._last_nano
 
     def effective(self, id: str) -> CPUSet | None:
-        """The kernel's word on a container, by id or name."""
+        """Return what the kernel says of a container, by id or name."""
         return self.kernel.effective(self.container(id).id)
 
     # The users' verbs.
@@ -155,7 +155,7 @@ class SimulatedDocker:
         removes_itself: bool = False,
         stop_signal: str = "",
     ) -> str:
-        """Create a container, not started; its id. EngineRefused for a name in use, or limits that cannot be."""
+        """Create a container, not started; return its id. EngineRefused for a name in use, or impossible limits."""
         self.see_that_up()
         wanted = limits or Limits()
         check(wanted, self.present())
@@ -177,14 +177,14 @@ class SimulatedDocker:
         return made.id
 
     async def start(self, id: str) -> None:
-        """Start it, if it is not live. EngineRefused where its CPUs are not to be had now."""
+        """Start it, if it is not live. EngineRefused if its CPUs are not available now."""
         one = self.container(id)
         async with self._locked(one):
             if not one.phase.is_live:
                 await self._start(one)
 
     async def run(self, name: str, limits: Limits | None = None, *, labels: Mapping[str, str] | None = None) -> str:
-        """Create and start at once, as `docker run` does; its id."""
+        """Create and start at once, as `docker run` does; return its id."""
         made = await self.create(name, limits, labels=labels)
         await self.start(made)
         return made
@@ -200,7 +200,7 @@ class SimulatedDocker:
         await self._remove_if_wanted(one)
 
     async def kill(self, id: str) -> None:
-        """SIGKILL. EngineRefused if it does not run."""
+        """Send SIGKILL. EngineRefused if it does not run."""
         one = self.container(id)
         async with one.lock:
             if not one.phase.is_live:
@@ -211,7 +211,8 @@ class SimulatedDocker:
     async def send_signal(self, id: str, signal: str) -> None:
         """The kill route with a signal that its program outlives. EngineRefused if it does not run.
 
-        Without a stop signal of its own, it is taken for a wish that it ends: no restart by policy, and no pause.
+        If the container sets no stop signal, the engine takes the signal for a request to end: no restart by policy,
+        and no pause.
         """
         one = self.container(id)
         async with self._locked(one):
@@ -222,7 +223,7 @@ class SimulatedDocker:
                 one.restarts_always, one.phase = False, Phase.RUNNING
 
     async def restart(self, id: str) -> None:
-        """die, stop, start, restart: all under the lock."""
+        """Emit die, stop, start, restart: all under the lock."""
         one = self.container(id)
         async with one.lock:
             if one.phase.is_live:
@@ -261,9 +262,9 @@ class SimulatedDocker:
             await self._destroy(one)
 
     async def exit(self, id: str) -> None:
-        """Its program ends by itself; with a restart policy it is back after a pause, when this returns.
+        """End its program; with a restart policy, return when it is back after a pause.
 
-        Happens also while the engine is down (live restore): then nobody hears of it.
+        This can happen while the engine is down (live restore): then there is no event.
         """
         one = self.host.containers[docker(id)]
         await self._die(one, by_policy=one.restarts_always and self.is_up)
@@ -277,7 +278,7 @@ class SimulatedDocker:
                     await self._start(one)
 
     async def change(self, id: str, change: Limits) -> None:
-        """The update route. EngineRefused (400, 409), EngineFailed (500, rolled back), ContainerGone."""
+        """Serve the update route. EngineRefused (400, 409), EngineFailed (500, rolled back), ContainerGone."""
         one = self.container(id)
         if one.is_going:
             raise EngineFailed('container is marked for removal and cannot be "update"')
@@ -292,19 +293,19 @@ class SimulatedDocker:
             await self._tell(one, "update")
 
     async def make_noise(self, id: str, events: int) -> None:
-        """Exec events of a container, which push others out of the ring."""
+        """Emit exec events of a container, which push others out of the ring."""
         for _ in range(events):
             await self._tell(self.container(id), NOISE)
 
     # The engine's own life.
 
     def break_connections(self) -> None:
-        """Every stream ends, and every call under way gets no answer, whatever becomes of it."""
+        """End every stream; calls under way get no answer, whatever their outcome."""
         self.breaks += 1
         self.bus.end_all("the event stream broke: connection reset", forget=False)
 
     async def go_down(self) -> None:
-        """The engine stops: every stream ends, the ring is forgotten. Without live restore all containers die."""
+        """Stop the engine: every stream ends, the ring is forgotten. Without live restore all containers die."""
         self.is_up = False
         self.breaks += 1
         self.bus.end_all("the engine ended its event stream", forget=True)
@@ -314,7 +315,7 @@ class SimulatedDocker:
                     await self._die(one)
 
     async def come_up(self) -> None:
-        """It is back; a container with a restart policy is started, without any `die` before."""
+        """Start the engine again; a container with a restart policy is started, without any `die` before."""
         self.is_up = True
         self._remember_cpus()
         for one in list(self.host.containers.values()):
@@ -324,20 +325,20 @@ class SimulatedDocker:
 
     @asynccontextmanager
     async def _locked(self, one: SimContainer) -> AsyncIterator[None]:
-        """Under the container's lock; ContainerGone where it was removed while that was waited for."""
+        """Hold the container's lock; ContainerGone if it was removed while waiting."""
         async with one.lock:
             if one.key not in self.host.containers:
                 raise ContainerGone(f"No such container: {one.id}")
             yield
 
     def _apply(self, one: SimContainer, change: Limits) -> None:
-        """What runc does for a live container; EngineFailed in its words."""
+        """Do what runc does for a live container; EngineFailed with its message."""
         if one.is_init_dead or not one.phase.is_live:
             raise EngineFailed(f"Cannot update container {one.id}: cannot update a stopped container: unknown")
         self.host.apply(one, change)
 
     async def _start(self, one: SimContainer) -> None:
-        """Under the container's lock. What it starts with is read here, before the time passes."""
+        """Start it under the container's lock. Its configuration is read here, before the time passes."""
         check(one.limits, self.present())
         limits = one.limits
         await trio.sleep(self.pace.start)
@@ -376,7 +377,7 @@ class SimulatedDocker:
 
 @asynccontextmanager
 async def _rolled_back(one: SimContainer, stored: Limits) -> AsyncIterator[None]:
-    """What was stored before is stored again where the block fails, or is given up."""
+    """Restore the stored settings if the block fails or is cancelled."""
     try:
         yield
     except BaseException:

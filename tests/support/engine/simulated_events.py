@@ -30,7 +30,7 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventFaults:
-    """What goes wrong with events: by chance, at `rates`, and on demand, for the next so many."""
+    """What goes wrong with events: by chance, at `rates`, and on demand, for the next few events."""
 
     def __init__(self, chance: Random) -> None:
         self.rates = Rates()
@@ -40,17 +40,17 @@ class EventFaults:
         self._chance = chance
 
     def loses(self) -> bool:
-        """Whether this event is lost."""
+        """Return whether this event is lost."""
         self.lose_next, due = max(0, self.lose_next - 1), self.lose_next > 0
         return due or self._chance.random() < self.rates.lost
 
     def doubles(self) -> bool:
-        """Whether it comes twice."""
+        """Return whether this event comes twice."""
         self.double_next, due = max(0, self.double_next - 1), self.double_next > 0
         return due or self._chance.random() < self.rates.doubled
 
     def swaps(self) -> bool:
-        """Whether the next one of another container overtakes it."""
+        """Return whether the next event of another container overtakes it."""
         self.swap_next, due = max(0, self.swap_next - 1), self.swap_next > 0
         return due or self._chance.random() < self.rates.swapped
 
@@ -74,7 +74,7 @@ class Subscription:
         self._news.set()
 
     def end(self, reason: str) -> None:
-        """The stream ends, after what is buffered."""
+        """End the stream, after what is buffered."""
         self._ending = EngineUnavailable(reason)
         self._news.set()
 
@@ -101,14 +101,14 @@ class EventBus:
         self._held: EngineEvent | None = None
 
     def subscribe(self, since_nano: int) -> Subscription:
-        """A new subscription: what the ring has since then, and all that follows. Noise is not delivered."""
+        """Add a subscription: the ring's events since then, and all that follow. Noise is not delivered."""
         past = [event for event in self._ring if event.time_nano >= since_nano and event.action != NOISE]
         made = Subscription(past)
         self._subscriptions.append(made)
         return made
 
     def leave(self, subscription: Subscription) -> None:
-        """A reader goes."""
+        """Remove a reader."""
         if subscription in self._subscriptions:
             self._subscriptions.remove(subscription)
 
@@ -130,7 +130,7 @@ class EventBus:
             await self._deliver(held)
 
     def end_all(self, reason: str, *, forget: bool) -> None:
-        """Every stream ends; a restart of the engine also forgets the ring."""
+        """End every stream; a restart of the engine also forgets the ring."""
         self._held = None
         for subscription in self._subscriptions:
             subscription.end(reason)

@@ -1,4 +1,4 @@
-"""SimulatedKernel: the ModelKernel by trio's clock, and what it counts of the containers' use."""
+"""SimulatedKernel: the ModelKernel on trio's clock, and its count of the containers' use."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ class SimulatedKernel(ModelKernel):
         """Of containers that were told to be busy; all others are idle."""
 
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
-        """Where a live container may run now; None where it has no group."""
+        """Return the CPUs that a live container may run on now; None if it has no group."""
         return self.effective(view.id)
 
     def confinement(self, view: ContainerView, cpus: CPUSet) -> str:
-        """The engine's group, where it has not all of these CPUs."""
+        """Return the engine's group, if it lacks some of these CPUs."""
         above = self.reached(ENGINE_GROUP)
         is_live = self.effective(view.id) is not None
         return f": the cgroup above it has CPUs {above} only" if is_live and not cpus <= above else ""
 
     def usage(self, view: ContainerView) -> Usage | None:
-        """What a container has used since its start; None where it has no group."""
+        """Return what a container has used since its start; None if it has no group."""
         if self.effective(view.id) is None:
             return None
         self._count()
         return self._uses[view.id].usage() if view.id in self._uses else Usage(cpu_nanoseconds=0)
 
     def retain(self, containers: Collection[str]) -> None:
-        """Nothing is held for anybody."""
+        """Do nothing: no files are held open."""
 
     def mend(self, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
         """As the port says."""
@@ -51,7 +51,7 @@ class SimulatedKernel(ModelKernel):
         return tuple(Astray(kind=AstrayKind.WITHOUT_CPUS, container=view.name) for view in views if view.id in left)
 
     def keep_busy(self, container: str, cpus: float) -> None:
-        """From now on a container would use so many CPUs if it had them, after its next start too."""
+        """From now on, let a container use this many CPUs if it has them, also after its next start."""
         self._count()
         if use := self._uses.get(container):
             use.wanted = cpus
@@ -59,7 +59,7 @@ class SimulatedKernel(ModelKernel):
             self._uses[container] = SimulatedUse(cpus, trio.current_time())
 
     def wanted(self, container: str) -> float:
-        """The CPUs that a container would use if it had them."""
+        """Return the number of CPUs that a container would use if it had them."""
         return self._uses[container].wanted if container in self._uses else 0.0
 
     def enter(self, container: str, cpus: CPUSet, above: str = ENGINE_GROUP) -> None:
@@ -89,6 +89,6 @@ class SimulatedKernel(ModelKernel):
         super().confine(cpus, group)
 
     def _count(self) -> None:
-        """Count what was used until now, before anything changes."""
+        """Count the use until now, before anything changes."""
         for container, use in self._uses.items():
             use.advance(trio.current_time(), len(self.effective(container) or EMPTY))

@@ -122,7 +122,7 @@ async def test_a_container_that_dies_during_its_update_leaves_nothing_behind(aut
 
 @pytest.mark.trio
 async def test_an_order_that_waited_for_a_removal_finds_nobody(autojump_clock: MockClock) -> None:
-    """With --rm: it asked while the container was being stopped, and got the lock when it was gone."""
+    """With --rm: the order waited while the container was being stopped, and got the lock when it was gone."""
     docker, engine = host()
     one = await docker.create("one", removes_itself=True)
     await docker.start(one)
@@ -151,7 +151,7 @@ async def test_a_container_on_its_way_out_cannot_be_updated(autojump_clock: Mock
 
 @pytest.mark.trio
 async def test_a_restart_of_the_engine_ends_streams_and_forgets_the_ring(autojump_clock: MockClock) -> None:
-    """With live restore the containers go on, and one that dies meanwhile never says so."""
+    """With live restore the containers go on, and there is no event for one that dies meanwhile."""
     docker, engine = host(live_restore=True)
     one, two = await docker.run("one", Limits(cpuset="1")), await docker.run("two")
     async with engine.events() as stream:
@@ -173,7 +173,7 @@ async def test_a_restart_of_the_engine_ends_streams_and_forgets_the_ring(autojum
 
 @pytest.mark.trio
 async def test_without_live_restore_policies_start_again_without_a_death(autojump_clock: MockClock) -> None:
-    """A `start` is the first that is heard of it."""
+    """A `start` is its first event."""
     docker, engine = host()
     one = await docker.create("one", Limits(cpuset="1"), restarts_always=True)
     await docker.start(one)
@@ -205,7 +205,9 @@ async def test_a_broken_connection_leaves_the_outcome_open(autojump_clock: MockC
 
 @pytest.mark.trio
 async def test_offline_cpus_on_version_one_are_lost_for_good(autojump_clock: MockClock) -> None:
-    """Who loses the last CPU runs where the parent runs; nothing comes back by itself, and the parent refuses."""
+    """A container that loses its last CPU runs where the parent runs; nothing comes back by itself, and the parent
+    refuses.
+    """
     docker, engine = host(1)
     pinned, wide = await docker.run("pinned", Limits(cpuset="1")), await docker.run("wide", Limits(cpuset="0-2"))
     docker.kernel.take_offline(ONE)

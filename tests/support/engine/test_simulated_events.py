@@ -22,7 +22,7 @@ def host() -> tuple[SimulatedDocker, SimulatedEngine]:
 
 
 async def waiting(engine: SimulatedEngine) -> list[EngineEvent]:
-    """What a new stream has at once."""
+    """Return what a new stream has at once."""
     events: list[EngineEvent] = []
     async with engine.events() as stream:
         with trio.move_on_after(1):
@@ -54,14 +54,14 @@ async def test_noise_pushes_events_out_of_the_ring(autojump_clock: MockClock) ->
 
 @pytest.mark.trio
 async def test_lost_doubled_and_swapped_on_demand(autojump_clock: MockClock) -> None:
-    """The next ones, so many of them; one container's own events keep their order."""
+    """A given number of the next events; one container's own events keep their order."""
     docker, engine = host()
     one, two = await docker.create("one"), await docker.create("two")
     await trio.sleep(3)
     faults = docker.event_faults
 
     async def told(*steps: tuple[str, str]) -> list[str]:
-        """The containers in the order of what is told; each container's own events must be in order."""
+        """Return the containers in the order of delivery; each container's own events must be in order."""
         async with engine.events() as stream:
             for container, name in steps:
                 await docker.rename(container, name)
@@ -107,7 +107,7 @@ async def test_a_slow_reader_delays_everybody_and_loses_events(autojump_clock: M
 
 @pytest.mark.trio
 async def test_chance_strikes_at_its_rate(autojump_clock: MockClock) -> None:
-    """About so many lost and doubled, the same ones each time."""
+    """About this many are lost and doubled, the same ones each time."""
     counts = []
     for _ in range(2):
         docker, engine = host()

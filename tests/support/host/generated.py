@@ -16,7 +16,7 @@ _CAPACITIES = (1024, 700, 300)
 
 @st.composite
 def machines(draw: st.DrawFn) -> Topology:
-    """Packages of dies of clusters of cores of threads, numbered at random with holes; nodes of any of them."""
+    """Draw packages of dies of clusters of cores of threads, numbered at random with holes; nodes of any of them."""
     shape = [
         [[draw(st.lists(st.integers(1, 3), min_size=1, max_size=3)) for _ in range(draw(st.integers(1, 2)))]]
         * draw(st.integers(1, 2))
@@ -81,12 +81,12 @@ def machines(draw: st.DrawFn) -> Topology:
 
 
 def by_lowest(groups: Iterable[CPUSet]) -> tuple[Group, ...]:
-    """Groups whose ids are their lowest CPUs."""
+    """Return groups whose ids are their lowest CPUs."""
     return tuple(sorted((Group(cpus.lowest(), cpus) for cpus in groups), key=lambda group: group.id))
 
 
 def written(machine: Topology) -> str:
-    """The record of this machine: every list names the offline CPUs too, next to those of the lowest group."""
+    """Return the record of this machine: every list names the offline CPUs too, next to those of the lowest group."""
     lines = [f"{CPU}/online: {machine.online}", f"{CPU}/present: {machine.online | machine.offline}"]
     lines.append(f"{CPU}/isolated: {machine.isolated}")
     for cpu in machine.online:

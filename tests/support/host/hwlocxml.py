@@ -10,7 +10,7 @@ from state.topology import Group, Topology
 
 
 def mask(cpus: CPUSet) -> str:
-    """As hwloc prints it: words of 32 bits, highest first; a word of zeros is empty, but the last."""
+    """Write a mask as hwloc does: words of 32 bits, highest first; a word of zeros is empty, except the last."""
     words = []
     value = cpus.mask
     while value:
@@ -21,18 +21,18 @@ def mask(cpus: CPUSet) -> str:
 
 
 def element(name: str, /, *below: str, **attributes: object) -> str:
-    """One element with what is below it."""
+    """Return one element with its children."""
     told = "".join(f" {key}={quoteattr(str(value))}" for key, value in attributes.items())
     return f"<{name}{told}>{''.join(below)}</{name}>" if below else f"<{name}{told}/>"
 
 
 def thing(type: str, cpus: CPUSet, /, *below: str, **attributes: object) -> str:  # noqa: A002 - hwloc's word
-    """An object that has CPUs."""
+    """Return an object that has CPUs."""
     return element("object", *below, type=type, cpuset=mask(cpus), complete_cpuset=mask(cpus), **attributes)
 
 
 def document(*below: str, format: int = 2) -> str:  # noqa: A002 - hwloc's word
-    """The file around the objects."""
+    """Return the file around the objects."""
     version = {"version": "2.0"} if format == 2 else {}
     name = "hwloc2.dtd" if format == 2 else "hwloc.dtd"
     head = f'<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE topology SYSTEM "{name}">\n'
@@ -43,7 +43,7 @@ Level = tuple[Sequence[Group], Callable[[Group, list[str]], str]]
 
 
 def _nested(cpus: CPUSet, levels: Sequence[Level]) -> list[str]:
-    """The objects of the first level that lie within `cpus`, with those of the next level in them, and so on."""
+    """Return the objects of the first level that lie within `cpus`, with those of the next level in them, and so on."""
     if not levels:
         return []
     groups, made = levels[0]
@@ -55,7 +55,7 @@ def _pus(core: CPUSet, online: CPUSet) -> list[str]:
 
 
 def format1(machine: Topology) -> str:
-    """Packages within nodes; caches by depth; the CPUs that are online in a mask of the root."""
+    """Write packages within nodes; caches by depth; the online CPUs in a mask of the root."""
 
     def core(group: Group, _: list[str]) -> str:
         return thing("Core", group.cpus, *_pus(group.cpus, machine.online), os_index=group.id % 3)
@@ -86,7 +86,9 @@ def format1(machine: Topology) -> str:
 
 
 def format2(machine: Topology) -> str:
-    """Nodes beside what they are the memory of; a type for each level of cache; the rest by the complete mask."""
+    """Write nodes next to the objects that they are the memory of; a type for each level of cache; the rest by the
+    complete mask.
+    """
 
     def core(group: Group, _: list[str]) -> str:
         inner = thing("Core", group.cpus, *_pus(group.cpus, machine.online), os_index=group.id % 3)

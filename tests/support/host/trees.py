@@ -13,13 +13,13 @@ NODE = "devices/system/node"
 
 
 def tree(directory: Path, text: str) -> Path:
-    """A root with the files of `text`: `cpu0/online: 1` goes below the CPUs, `node0/cpulist: 0-1` below the nodes."""
+    """Make a root with the files of `text`: `cpu0/online: 1` goes below the CPUs, `node0/cpulist: 0-1` below nodes."""
     unpack(lines(text), directory)
     return directory
 
 
 def lines(text: str) -> str:
-    """The record that `text` is short for."""
+    """Return the record that `text` abbreviates."""
     found = []
     for line in text.strip().splitlines():
         path = line.strip()
@@ -29,13 +29,13 @@ def lines(text: str) -> str:
 
 
 def bare(topology: Topology) -> tuple[object, ...]:
-    """What every machine has: the levels that `uniform` and `rendered` speak of."""
+    """Return what every machine has: the levels that `uniform` and `rendered` describe."""
     told = topology
     return (told.online, told.cores, told.caches, told.nodes, told.packages, told.offline, told.isolated, told.notes)
 
 
 def rendered(topology: Topology) -> str:
-    """The record that the kernel of such a machine would give."""
+    """Return the record that the kernel of such a machine would give."""
     lines = [f"{CPU}/online: {topology.online}", f"{CPU}/present: {topology.online | topology.offline}"]
     lines.append(f"{CPU}/isolated: {topology.isolated}")
     for cpu in topology.online:
@@ -54,7 +54,7 @@ def rendered(topology: Topology) -> str:
 
 
 def members(topology: Topology, level: str) -> list[str]:
-    """The groups of a level as lists of CPUs."""
+    """Return the groups of a level as lists of CPUs."""
     groups = getattr(topology, level)
     assert union(group.cpus for group in groups) == topology.online
     return [str(group.cpus) for group in groups]

@@ -1,4 +1,4 @@
-"""affinity: the kubelet's merged hints, found without listing them; and what the rules make of them."""
+"""affinity: the kubelet's merged hints, found without listing them; and how the rules use them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ TWO = uniform(packages=2, cores=4)
 
 @st.composite
 def machines(draw: st.DrawFn) -> Topology:
-    """Up to 8 nodes of 1 to 6 CPUs, with ids that have holes, in up to 4 sockets that may cut through nodes."""
+    """Draw machines of up to 8 nodes of 1 to 6 CPUs, with ids that have holes, in up to 4 sockets that may cut
+    nodes.
+    """
     sizes = draw(st.lists(st.integers(1, 6), min_size=1, max_size=8))
     ids = sorted(draw(st.sets(st.integers(0, 15), min_size=len(sizes), max_size=len(sizes))))
     nodes, first = {}, 0

@@ -1,4 +1,4 @@
-"""Distributed placement: equal to a search through everything, and what that search cannot do."""
+"""Distributed placement: equal to an exhaustive search, also where that search cannot finish."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_count_that_is_no_multiple_of_a_core_is_placed_packed() -> None:
 
 
 def test_odd_leftovers_do_not_hang_it() -> None:
-    """A thread of every node is taken: CPUs are enough, whole cores are not. The kubelet up to 1.36 never came back."""
+    """One thread of every node is taken: CPUs suffice, whole cores do not. The kubelet up to 1.36 never returned."""
     machine = uniform(packages=2, nodes=2, cores=4, threads=2)
     free = machine.online - CPUSet(node.cpus.lowest() for node in machine.nodes)
     taken = distributed(machine, free, 26, 2)
@@ -70,10 +70,10 @@ def test_any_machine_gives_what_a_search_through_everything_gives(
 @pytest.mark.parametrize(
     ("free", "count", "group", "members", "chosen", "extra"),
     [
-        # Whoever has run out may be followed by whoever gives more than a full round.
+        # A member without CPUs left may be followed by one that gives more than a full round.
         ([2, 2, 3, 4, 4], 14, 1, 5, (0, 1, 2, 3, 4), {2: 1, 3: 2, 4: 1}),
         ([10, 4, 7, 3, 6, 4, 3], 26, 2, 7, (0, 1, 2, 3, 4, 5, 6), {0: 2, 1: 1, 2: 2, 4: 1}),
-        # Of equals, the larger subset is dealt to.
+        # Of equals, the larger subset receives.
         ([3, 1, 1, 5, 3, 2], 9, 1, 5, (0, 1, 3, 4, 5), {3: 2, 4: 1, 5: 1}),
         ([4, 6, 2, 3, 4], 14, 1, 5, (0, 1, 2, 3, 4), {1: 2, 3: 1, 4: 1}),
     ],
@@ -88,7 +88,9 @@ def test_rests_that_need_rounds(
 
 
 def frees(rng: random.Random, most: int) -> list[int]:
-    """Free CPUs of up to so many nodes, in any order: random, alike, nearly idle, of two kinds, or nearly used up."""
+    """Draw free CPUs of up to this many nodes, in any order: random, alike, nearly idle, of two kinds, or nearly used
+    up.
+    """
     size = rng.choice([2, 4, 8, 16, 32, 64])
     nodes, lowest, pair = range(rng.randint(1, most)), rng.randint(1, size), [rng.randint(1, size) for _ in range(2)]
     match rng.randrange(5):
@@ -139,7 +141,7 @@ def test_machines_whose_packages_hold_several_nodes(seed: int) -> None:
 
 
 def test_beyond_two_thousand_cpus_the_more_even_way_is_taken_that_rounding_would_not_see() -> None:
-    """Here the kubelet's three decimals take as equal what is not, and so the first: the one intended difference."""
+    """Here the kubelet's three decimals treat unequal ways as equal, and take the first: an intended difference."""
     free = [3000, 3001, 1]
     rounded, exact = (best_members(free, 1, 1, 1, exactly=exactly) for exactly in (False, True))
     assert rounded is not None

@@ -18,7 +18,7 @@ FLAT = topology(cores=[CPUSet.of(n) for n in range(8)], caches={0: CPUSet(range(
 
 
 def test_a_request_of_a_caches_size_is_a_cache() -> None:
-    """Packed would take the lowest whole cores, of two caches."""
+    """Packed would take the lowest whole cores, which are of two caches."""
     free = SMT.online - CPUSet.of(0)
     assert along_caches(SMT, free, 4) == SMT.caches[1].cpus
     assert packed(SMT, free, 4) == CPUSet.of(1, 2, 9, 10)
@@ -43,7 +43,7 @@ def test_of_an_odd_part_the_highest_cpu_stays_behind() -> None:
 
 
 def test_a_cache_with_half_used_cores_can_fail_with_enough_cpus() -> None:
-    """As in the kubelet: as many cores are looked at as the request would fill if they were free."""
+    """As in the kubelet: it considers as many cores as the request would fill if they were free."""
     assert along_caches(SMT, CPUSet.of(0, 1, 2, 3, 11), 2) == CPUSet.of(3, 11)
     assert along_caches(SMT, CPUSet.of(0, 1, 2, 3), 2) == CPUSet.of(0, 1)
 
@@ -65,7 +65,7 @@ def test_not_enough() -> None:
 
 
 def test_a_core_counts_for_a_cache_only_with_a_free_cpu_there() -> None:
-    """A core that reaches into two caches, and is free in the other one only, is no part of this one."""
+    """A core that reaches into two caches, and is free only in the other one, does not count for this one."""
     machine = topology(
         cores=[CPUSet.of(0), CPUSet.of(1, 2), CPUSet.of(3), CPUSet.of(4), CPUSet.of(5), CPUSet.of(6)],
         caches=[CPUSet.of(0, 1), CPUSet.of(2, 3), CPUSet.of(4, 5, 6)],

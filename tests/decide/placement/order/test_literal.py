@@ -1,4 +1,4 @@
-"""What is fast is what is plain: the algorithms against the kubelet's order said literally, on random machines."""
+"""The fast algorithms against the kubelet's order written literally, on random machines."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ CALLS = 5
 
 
 def random_machine(rng: random.Random) -> Topology:
-    """Sockets in nodes or nodes in sockets, caches in nodes, cores of 1 to 4 threads; even or not, numbered anyhow, and
-    with ids that have holes and are in no order.
+    """Return sockets in nodes or nodes in sockets, caches in nodes, cores of 1 to 4 threads; even or not, numbered
+    anyhow, and with ids that have holes and are in no order.
     """
     wide, deep, caches, cores = (rng.randint(1, 3) for _ in range(4))
     threads, is_even = rng.choice([1, 2, 2, 4]), rng.random() < 0.7
@@ -50,7 +50,7 @@ def random_machine(rng: random.Random) -> Topology:
 
 
 def random_free(rng: random.Random, machine: Topology) -> CPUSet:
-    """Some CPUs, or some cores."""
+    """Return some CPUs, or some cores."""
     density = rng.choice([1.0, 0.9, 0.7, 0.5, 0.3])
     if rng.random() < 0.4:
         return union(core.cpus for core in machine.cores if rng.random() < density)

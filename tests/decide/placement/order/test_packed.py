@@ -31,18 +31,18 @@ def masks(groups: Any) -> list[int]:
 
 
 def whole(groups: list[int], free: int) -> list[int]:
-    """Those that are entirely free."""
+    """Return the groups that are entirely free."""
     return [mask for mask in groups if mask & free == mask]
 
 
 def broken_into(groups: list[int], free: int, taken: int) -> int:
-    """How many groups that were entirely free are so no more, and were not taken whole."""
+    """Return how many entirely free groups are so no more, and were not taken whole."""
     return sum(1 for mask in whole(groups, free) if mask & taken and mask & taken != mask)
 
 
 @pytest.mark.parametrize("machine", SMALL, ids=lambda m: f"{len(m.online)}-{len(m.cores)}-{len(m.nodes)}")
 def test_every_request_on_every_small_machine(machine: Topology) -> None:
-    """1. As many as asked for, all free, or None where there are not so many.
+    """1. As many as requested, all free, or None if there are too few.
     2. At most one free core is broken into; none, where the machine has but one node, and loose CPUs suffice. (With
     several, the fuller node goes first, and that may break a core where another node has a loose CPU.)
     """
@@ -62,7 +62,9 @@ def test_every_request_on_every_small_machine(machine: Topology) -> None:
 
 
 def fewest_cores_broken(cores: list[int], free: int, count: int) -> int:
-    """By whole free cores first and loose CPUs after: 0 if that comes out even, else 1."""
+    """Return the least number of broken cores: 0 if whole free cores first and loose CPUs after come out even, else
+    1.
+    """
     size = cores[0].bit_count()
     loose = free.bit_count() - size * len(whole(cores, free))
     rest = max(0, count - size * len(whole(cores, free))) if count // size >= len(whole(cores, free)) else count % size
@@ -71,7 +73,7 @@ def fewest_cores_broken(cores: list[int], free: int, count: int) -> int:
 
 @pytest.mark.parametrize("machine", SMALL[3:6], ids=["2 packages", "2 nodes in 1", "2 packages of 2 nodes"])
 def test_a_node_that_fits_is_taken_whole(machine: Topology) -> None:
-    """Of a whole machine, a request of one node's size is one node, and of two, two."""
+    """On an idle machine, a request of one node's size gets one node, and of two nodes' size, two."""
     size = len(machine.nodes[0].cpus)
     for nodes in range(1, len(machine.nodes) + 1):
         taken = packed(machine, machine.online, size * nodes)
@@ -106,7 +108,7 @@ def test_a_whole_core_goes_before_a_half_used_one() -> None:
 
 
 def test_a_core_in_two_nodes_counts_where_its_free_cpus_are() -> None:
-    """Of the core 4-5, only CPU 5 is free, which is in the second node: the first node has nothing more to give."""
+    """Of the core 4-5, only CPU 5 is free, and it is in the second node: the first node has no free CPU left."""
     machine = topology(
         cores=[CPUSet.of(0, 10), CPUSet.of(4, 5), CPUSet.of(2, 12), CPUSet.of(3, 13)],
         nodes={0: CPUSet.of(0, 4, 10), 1: CPUSet.of(2, 3, 5, 12, 13)},
@@ -121,7 +123,7 @@ def test_nothing_asked_for_is_nothing_taken() -> None:
 
 
 def test_cpus_that_are_not_there_are_not_taken() -> None:
-    """Free CPUs that this machine has not online do not count."""
+    """Free CPUs that are offline on this machine do not count."""
     machine = uniform(cores=2)
     assert packed(machine, CPUSet.of(0, 1, 2, 3), 3) is None
     assert packed(machine, CPUSet.of(1, 7), 1) == CPUSet.of(1)
@@ -135,8 +137,8 @@ def _is_inside(core: Group, groups: tuple[Group, ...]) -> bool:
 def test_irregular_machines(machine: Topology, mask: int, count: int) -> None:
     """Never more than asked for, only what is free, at most one free core broken into, and always the same.
 
-    A core that reaches out of its node or package, which only broken firmware tells of, may be cut besides: by a node
-    or package that is taken whole.
+    A core that reaches out of its node or package, which only broken firmware reports, may also be cut: by a node or
+    package that is taken whole.
     """
     free = machine.online & CPUSet.from_mask(mask)
     taken = packed(machine, free, count)

@@ -1,4 +1,4 @@
-"""Spread placement: different cores first, whatever the numbering; the kubelet's answer where that spreads as well."""
+"""Spread placement: different cores first, whatever the numbering; equal to the kubelet where that spreads as well."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEAR = uniform(packages=2, cores=6, threads=2, adjacent=True)
 
 
 def by_number(topology: Topology, available: CPUSet, count: int) -> CPUSet | None:
-    """The kubelet's way: whole groups, then package by package by number alone."""
+    """Choose as the kubelet does: whole groups, then package by package by number alone."""
     taking = Taking(topology.tree, available.mask, count)
     if count < 1 or taking.free.bit_count() < count:
         return None if count > 0 else EMPTY
