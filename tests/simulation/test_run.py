@@ -117,6 +117,9 @@ def test_an_update_waits_for_a_start_of_the_same_container() -> None:
     sim.advance(0.35)
     assert said(sim, "late", What.STARTED) == [0.3]
     assert said(sim, "late", What.RUNS_ON) == [0.31]
+    # Its CPUs are still being left by the other.
+    assert sim.cpus_of("late") == CPUSet.of(0)
+    sim.advance(3)
     assert len(sim.cpus_of("late")) == 2
     assert sim.broken == []
 

@@ -35,7 +35,7 @@ from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.shortfall import with_facts
 from sidecar.decide.world import World, replace
 from state.cause import TakenOver
-from state.cpuset import EMPTY, CPUSet
+from state.cpuset import EMPTY, CPUSet, union
 from state.key import ContainerKey
 from state.model import Demand, State
 from state.refusal import Refusal
@@ -63,7 +63,7 @@ class DynamicPolicy:
         # 4. Better CPUs.
         if was_released or world.is_defragmenting:
             state = defragmented(world, state)
-        state = _without_takes_from_arrivals(world, state)
+        state = _without_takes_of_what_was_not_its_own(world, state)
         return unless_only_told_anew(world.state, state)
 
     def desired(self, world: World, container: Container) -> CPUSet | None:
@@ -79,8 +79,9 @@ class DynamicPolicy:
         return world.state.vacated
 
 
-def _without_takes_from_arrivals(world: World, state: State) -> State:
-    """Return the State without takes of CPUs that a grant did not hold before this decision.
+def _without_takes_of_what_was_not_its_own(world: World, state: State) -> State:
+    """Return the State without takes of CPUs that were not a grant's own before this decision: it did not hold them, or
+    another container was still leaving them.
 
     A container that runs somewhere among all others has no right to stay there.
     """
@@ -88,8 +89,11 @@ def _without_takes_from_arrivals(world: World, state: State) -> State:
         if each.leaving is None:
             continue
         before, container = world.state.assignments.get(key), world.containers.get(key)
+        others = union(
+            other.leaving.cpus for id, other in world.state.assignments.items() if id != key and other.leaving
+        )
         if before is not None:
-            had = before.cpus | (before.leaving.cpus if before.leaving else EMPTY)
+            had = (before.cpus - others) | (before.leaving.cpus if before.leaving else EMPTY)
         else:
             had = container.place.seen if container and keeps(world, world.state, container) else EMPTY
         if each.leaving.cpus - had:

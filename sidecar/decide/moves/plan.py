@@ -81,7 +81,7 @@ def target(world: World, container: Container, desired: CPUSet, reached: Reach) 
         stays = wanted & container.place.seen.mask
         conflicting = reached.others(footprint) if grant else reached.exclusive
     if grant:
-        stays &= ~(world.state.leaving.mask & grant.cpus.mask)
+        stays &= ~(world.state.leaving.mask & grant.cpus.mask & reached.other_exclusive(footprint))
     allowed = stays | (wanted & ~(conflicting & ~reserved))
     # 3. Park.
     allowed = allowed or reserved

@@ -209,7 +209,7 @@ def stays_where_another_is_leaving(patch: pytest.MonkeyPatch) -> None:
 
 def gives_notice_of_what_was_never_had(patch: pytest.MonkeyPatch) -> None:
     """What two that arrive together take from each other is leaving, though neither had it."""
-    patch.setattr(dynamic, "_without_takes_from_arrivals", lambda world, state: state)
+    patch.setattr(dynamic, "_without_takes_of_what_was_not_its_own", lambda world, state: state)
 
 
 FAULTS = (

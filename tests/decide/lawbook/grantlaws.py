@@ -19,7 +19,11 @@ def sent_where_another_is_leaving(reality: Reality) -> list[str]:
         granted = world.state.assignments.get(order.container)
         if granted is None or not order.live:
             continue
-        others = union(_leaving(each) for each in world.state.assignments.values() if each is not granted)
+        others = union(
+            _leaving(each) & CPUSet.from_mask(world.containers[key].footprint)
+            for key, each in world.state.assignments.items()
+            if each is not granted and key in world.containers
+        )
         if both := order.update.cpus & others - world.state.reserved:
             found.append(f"{granted.name} was sent to {both}, which another container is still leaving")
     return found

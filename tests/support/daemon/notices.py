@@ -142,7 +142,9 @@ class Witness:
             if fault := self._without_notice(id, run, cpu):
                 self._breaks(f"CPU {cpu} is no longer told to {self._name(id)} {fault}")
         if is_known:
-            run.own |= told.cpus & told.desired
+            if told.cpus <= told.desired | told.leaving:
+                # Not while it still runs among all others, and so perhaps where another is leaving.
+                run.own |= told.cpus
             run.alone |= told.cpus if told.settled else EMPTY
             if (run.original - told.original) & online and not self._terms(id).moves:
                 self._breaks(f"{self._name(id)} began on {run.original} and is told that it began on {told.original}")
