@@ -103,15 +103,9 @@ class NoTable(Flaw, frozen=True):
 
 
 class NoFile(Flaw, frozen=True):
-    """The file cannot be read: the reason of the operating system."""
+    """The file cannot be read: the reason, in words."""
 
     reason: str
-
-
-class TooLarge(Flaw, frozen=True):
-    """The file has so many bytes that it must be something else."""
-
-    size: int
 
 
 class NoTOML(Flaw, frozen=True):
@@ -289,7 +283,6 @@ TypedFlaw: TypeAlias = (
     | Missing
     | NoTable
     | NoFile
-    | TooLarge
     | NoTOML
     | Contradiction
 )

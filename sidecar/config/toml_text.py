@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from sidecar.misreadings import Misreading, NoFile, NoTOML, TooLarge
+from sidecar.misreadings import Misreading, NoFile, NoTOML
+from state.errors import FileUnreadable
+from state.files import read_named
 
 MAX_BYTES: Final = 1024 * 1024
 """Bytes of a file: a larger one is something else."""
@@ -51,11 +52,9 @@ class TOMLText:
 def read_file(file: str, what: str) -> TOMLFile | Misreading:
     """The file at this path; `what` it should be is said where it cannot be read."""
     try:
-        content = Path(file).read_bytes()
-    except (OSError, ValueError) as error:
-        return Misreading(name=f"{what} {file}", flaw=NoFile(getattr(error, "strerror", None) or str(error)))
-    if len(content) > MAX_BYTES:
-        return Misreading(name=f"{what} {file}", flaw=TooLarge(len(content)))
+        content = read_named(file, MAX_BYTES)
+    except FileUnreadable as error:
+        return Misreading(name=f"{what} {file}", flaw=NoFile(str(error)))
     try:
         return read_text(content.decode(), file, what)
     except UnicodeDecodeError as error:

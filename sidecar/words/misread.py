@@ -34,7 +34,6 @@ from sidecar.misreadings import (
     StateInProjections,
     Superfluous,
     Switched,
-    TooLarge,
     Twice,
     TwoMachines,
     UnevenCaches,
@@ -117,8 +116,6 @@ def _body(mistake: Misreading) -> str:
             return f"{name} is no table: write it as [{name}]"
         case NoFile(reason):
             return f"{name} cannot be read: {reason}"
-        case TooLarge(size):
-            return f"{name} has {size} bytes: this is something else"
         case NoTOML(reason):
             return f"{name} is not TOML: {reason}"
         case _ if isinstance(flaw, Contradiction):

@@ -210,7 +210,7 @@ def test_topology_shows_records_and_reads_back(tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--machine", "/nowhere"], "the record /nowhere cannot be read: No such file or directory"),
+        (["--machine", "/nowhere"], "the record /nowhere cannot be read: there is no such file or directory"),
         (["--machine", "/proc/self/exe"], "/proc/self/exe is not a recorded machine: it is not text"),
         (["--machine", "/etc/passwd"], "line 1 of the record is"),
         (["--record", "/proc/nowhere/x"], "the record cannot be written to /proc/nowhere/x: No such file"),
@@ -379,3 +379,26 @@ def test_a_status_can_be_decoded_by_its_type() -> None:
     """What `--json` prints is the document itself."""
     status = status_of(BUSY)
     assert codec.decode(codec.encode(status), Status) == status
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["run", "--config"],
+        ["simulate"],
+        ["topology", "--machine"],
+        ["plan", "--cpus", "1", "--machine"],
+        ["state", "--file"],
+    ],
+)
+@pytest.mark.parametrize("kind", ["pipe", "endless", "directory"])
+def test_a_file_that_is_named_must_be_a_regular_one(
+    args: list[str], kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pipe without a writer, an endless device or a directory is refused at once."""
+    os.mkfifo(tmp_path / "pipe")
+    path = {"pipe": str(tmp_path / "pipe"), "endless": "/dev/zero", "directory": str(tmp_path)}[kind]
+    assert main([*args, path]) == 1
+    told = "it is a directory, not a regular file" if kind == "directory" else "it is not a regular file"
+    assert f"{path} cannot be read: {told}" in capsys.readouterr().err

@@ -132,13 +132,13 @@ def test_a_mistake_elsewhere_names_the_variable_or_the_flag(
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     """A file that was asked for must be there, and be text."""
-    with pytest.raises(ConfigError, match=r"nowhere\.toml cannot be read: No such file or directory"):
+    with pytest.raises(ConfigError, match=r"nowhere\.toml cannot be read: there is no such file or directory"):
         load(str(tmp_path / "nowhere.toml"), {}, {})
     (tmp_path / "c.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="is not TOML"):
         load(str(tmp_path / "c.toml"), {}, {})
     (tmp_path / "c.toml").write_bytes(b"#" * 2_000_000)
-    with pytest.raises(ConfigError, match="2000000 bytes: this is something else"):
+    with pytest.raises(ConfigError, match="cannot be read: it is longer than 1048576 bytes"):
         load(str(tmp_path / "c.toml"), {}, {})
 
 

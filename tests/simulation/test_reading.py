@@ -215,7 +215,7 @@ def test_what_cannot_be_done_at_its_time_is_said_with_its_line() -> None:
 
 
 def test_a_file_that_is_no_scenario_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match="cannot be read: No such file"):
+    with pytest.raises(ScenarioError, match="cannot be read: there is no such file"):
         scenario_in(str(tmp_path / "none"))
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ScenarioError, match="is not text"):
