@@ -108,10 +108,35 @@ class NoFile(Flaw, frozen=True):
     reason: str
 
 
-class NoTOML(Flaw, frozen=True):
-    """The file is not TOML: what the parser says, with line and column; "" if it is not even text."""
+class Slip(enum.StrEnum):
+    """Why a file is not TOML."""
 
-    reason: str
+    TWICE = "twice"
+    CLOSED = "closed"
+    """Something is added to what was written whole."""
+    VALUE = "value"
+    DATE = "date"
+    KEY = "key"
+    REST = "rest"
+    """Something follows a value."""
+    UNCLOSED = "unclosed"
+    UNCLOSED_HEADER = "unclosed-header"
+    UNCLOSED_TEXT = "unclosed-text"
+    ESCAPE = "escape"
+    CHARACTER = "character"
+    DEEP = "deep"
+    DIGITS = "digits"
+    MARK = "mark"
+    """A byte order mark."""
+    ENCODING = "encoding"
+    OTHER = "other"
+
+
+class NoTOML(Flaw, frozen=True):
+    """The file is not TOML, for this reason. `column` is where in the line; 0 where that is not known."""
+
+    slip: Slip
+    column: int = 0
 
 
 # What values contradict.

@@ -30,6 +30,7 @@ from sidecar.misreadings import (
     NoTOML,
     NotOnMachine,
     PoolTooLarge,
+    Slip,
     SplitCores,
     StateInProjections,
     Superfluous,
@@ -65,6 +66,25 @@ _FORMS: Final = {
     Form.STEPS_IN_ORDER: "put its times in order",
     Form.LABELS: 'write labels with texts, like { "cpuset.exclusive" = "2" }',
     Form.LABEL: "write LABEL=VALUE, like cpuset.options=performance",
+}
+
+_SLIPS: Final = {
+    Slip.TWICE: "a key or section stands there twice",
+    Slip.CLOSED: "what stands between brackets is complete: add to it there",
+    Slip.VALUE: "a value is missing or misspelt: write a number, true, false, or a text between quotes",
+    Slip.DATE: "there is no such date or time",
+    Slip.KEY: "write KEY = VALUE, or [SECTION]",
+    Slip.REST: "something follows: write each key and each section on a line of its own, and texts between quotes",
+    Slip.UNCLOSED: "a comma or a closing bracket is missing",
+    Slip.UNCLOSED_HEADER: "the closing bracket of a section is missing",
+    Slip.UNCLOSED_TEXT: "a closing quote is missing",
+    Slip.ESCAPE: "a backslash begins no known escape: write two, or put the text between single quotes",
+    Slip.CHARACTER: "there is a control character, or a line break inside a text",
+    Slip.DEEP: "lists or tables are nested too deeply",
+    Slip.DIGITS: "a number has too many digits",
+    Slip.MARK: "it begins with a byte order mark: save it as UTF-8 without one",
+    Slip.ENCODING: "it is not text in UTF-8",
+    Slip.OTHER: "it cannot be read",
 }
 
 _NEEDS_RESERVED: Final = (
@@ -116,8 +136,8 @@ def _body(mistake: Misreading) -> str:
             return f"{name} is no table: write it as [{name}]"
         case NoFile(reason):
             return f"{name} cannot be read: {reason}"
-        case NoTOML(reason):
-            return f"{name} is not TOML: {reason}"
+        case NoTOML(slip, column):
+            return f"{name} is not TOML: {_SLIPS[slip]}{f' (column {column})' if column else ''}"
         case _ if isinstance(flaw, Contradiction):
             return _contradiction(name, shown, flaw)
         case _:

@@ -83,7 +83,7 @@ FILE_MISTAKES = [
     ('projections = "/"', "projections is '/': write the absolute path"),
     ('state_dir = "/run/cpuset-sidecar/x"', "is inside projections /run/cpuset-sidecar, which workloads mount"),
     ('policy = "static"', "c.toml, line 1: the policy static needs reserved CPUs, which are never given exclusively"),
-    ("policy = \nshared_min = 1", "c.toml is not TOML: Invalid value (at line 1, column 10)"),
+    ("policy = \nshared_min = 1", "c.toml, line 1: the configuration is not TOML: a value is missing or misspelt"),
     ('log_level = "loud"', "log_level is 'loud': write one of debug, info, warning, error"),
     ("unmanaged = [1]", "unmanaged is [1]: write a list of name patterns (db-*) or label=value patterns"),
 ]
@@ -140,6 +140,46 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_bytes(b"#" * 2_000_000)
     with pytest.raises(ConfigError, match="cannot be read: it is longer than 1048576 bytes"):
         load(str(tmp_path / "c.toml"), {}, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("linger = 1\n\nlinger = 2\n", 3, "a key or section stands there twice (column 11)"),
+        ("[a]\n[b]\n[a]", 3, "a key or section stands there twice (column 3)"),
+        ("a = { b = 1, b = 2 }", 1, "a key or section stands there twice"),
+        ("a = { b = 1 }\n[a.c]", 2, "a key or section stands there twice"),
+        ("a = { b = 1 }\na.c = 2", 2, "what stands between brackets is complete"),
+        ("a = yes", 1, "a value is missing or misspelt"),
+        ("a =", 1, "a value is missing or misspelt"),
+        ("a = 2020-02-31", 1, "there is no such date or time"),
+        ("a", 1, "write KEY = VALUE, or [SECTION]"),
+        ("= 1", 1, "write KEY = VALUE, or [SECTION]"),
+        ("\n\u00e4 = 1", 2, "write KEY = VALUE, or [SECTION]"),
+        ("a = 10s", 1, "something follows: write each key"),
+        ("a = [1 2]", 1, "a comma or a closing bracket is missing"),
+        ("a = [1\n\n", 1, "a comma or a closing bracket is missing"),
+        ("[a\nb = 1", 1, "the closing bracket of a section is missing"),
+        ('a = "x\nb = 1', 1, "there is a control character, or a line break inside a text"),
+        ('a = "x', 1, "a closing quote is missing"),
+        ("a = 'x", 1, "a closing quote is missing"),
+        ('a = "C:\\x"', 1, "a backslash begins no known escape"),
+        ("\n# \x00", 2, "there is a control character"),
+        ("a = 1\nb = " + "9" * 5000, 2, "a number has too many digits"),
+        ("\ufeffa = 1", 1, "it begins with a byte order mark: save it as UTF-8 without one"),
+    ],
+)
+def test_what_is_not_toml_is_told_by_line_in_own_words(text: str, line: int, said: str) -> None:
+    """The words of the parser reach nobody."""
+    read = read_text(text, "c.toml", "the configuration")
+    assert isinstance(read, Misreading)
+    assert sentence(read).startswith(f"c.toml, line {line}: the configuration is not TOML: {said}")
+
+
+def test_toml_that_is_nested_too_deeply_is_told() -> None:
+    read = read_text("a = " + "[" * 5000, "c.toml", "the configuration")
+    assert isinstance(read, Misreading)
+    assert sentence(read) == "the configuration c.toml is not TOML: lists or tables are nested too deeply"
 
 
 @pytest.mark.parametrize("key", sorted(KEYS))
@@ -279,6 +319,9 @@ def test_any_text_is_a_configuration_or_a_configuration_error(text: str) -> None
     """No other exception."""
     read = read_text(text, "c.toml", "the configuration")
     if isinstance(read, Misreading):
-        assert "c.toml is not TOML: " in sentence(read)
+        assert re.match(
+            r"(c\.toml, line \d+: the configuration|the configuration c\.toml) is not TOML: ", sentence(read)
+        )
+        assert "it cannot be read" not in sentence(read)
         return
     configured([Given(key, value, read.text.place(key=key)) for key, value in read.table.items()])

@@ -98,7 +98,7 @@ EVENT = f'{CONTAINER}[[event]]\nat = "1s"\n'
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a = ", "the scenario x.toml is not TOML: "),
+        ("a = ", "x.toml, line 1: the scenario is not TOML: "),
         ("", "x.toml, line 1: the machine is missing: write [machine] with cores = 8"),
         ("[machine]\ncors = 4\n", "x.toml, line 2: unknown key 'cors'; did you mean 'cores'?"),
         ("titlle = 'a'\n[machine]\ncores = 4\n", "x.toml, line 1: unknown key 'titlle'; did you mean 'title'?"),
@@ -221,7 +221,7 @@ def test_a_file_that_is_no_scenario_is_told(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="is not text"):
         scenario_in(str(tmp_path / "binary"))
     (tmp_path / "large").write_bytes(b"#" * (1024 * 1024 + 1))
-    with pytest.raises(ScenarioError, match="this is something else"):
+    with pytest.raises(ScenarioError, match="it is longer than 1048576 bytes"):
         scenario_in(str(tmp_path / "large"))
 
 

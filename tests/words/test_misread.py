@@ -30,11 +30,11 @@ from sidecar.misreadings import (
     NoTOML,
     NotOnMachine,
     PoolTooLarge,
+    Slip,
     SplitCores,
     StateInProjections,
     Superfluous,
     Switched,
-    TooLarge,
     Twice,
     TwoMachines,
     TypedFlaw,
@@ -73,8 +73,7 @@ FLAWS: tuple[tuple[TypedFlaw, str], ...] = (
     (NoTable(), "k is no table: write it as [k]"),
     (NoTable(is_list=True), "k is no list of tables: write each as [[k]]"),
     (NoFile("Is a directory"), "k cannot be read: Is a directory"),
-    (TooLarge(7), "k has 7 bytes: this is something else"),
-    (NoTOML("line 1"), "k is not TOML: line 1"),
+    (NoTOML(Slip.TWICE, 3), "k is not TOML: a key or section stands there twice (column 3)"),
     (
         NeedsReserved("static"),
         (
