@@ -10,7 +10,7 @@ is a count, so `reserved = 2` reserves two CPUs, and a text says the same as `co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -108,9 +108,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         return sentences(doubts(self, topology))
 
 
-def load(path: str | None, environ: Mapping[str, str], flags: Mapping[str, str | None]) -> Config:
-    """The configuration; ConfigError with a sentence for each mistake: the place, the value, what would be right."""
-    read = read_config(path, environ, flags)
+def load(
+    path: str | None,
+    environ: Mapping[str, str],
+    flags: Mapping[str, str | None],
+    machine: Callable[[], Topology | None] = lambda: None,
+) -> Config:
+    """The configuration; ConfigError with a sentence for each mistake: the place, the value, what would be right.
+
+    If there is one, the values are held to the `machine` as well, so that all mistakes are told at once.
+    """
+    read = read_config(path, environ, flags, machine)
     if not isinstance(read, Config):
         raise ConfigError(*sentences(read))
     return read
@@ -121,7 +129,12 @@ def load_again(config: Config, environ: Mapping[str, str]) -> Config:
     return load(config.file or None, environ, config.flags)
 
 
-def read_config(path: str | None, environ: Mapping[str, str], flags: Mapping[str, str | None]) -> Config | Mistakes:
+def read_config(
+    path: str | None,
+    environ: Mapping[str, str],
+    flags: Mapping[str, str | None],
+    machine: Callable[[], Topology | None] = lambda: None,
+) -> Config | Mistakes:
     """The configuration, or all that is wrong with it.
 
     `path` is the file that was asked for; without it the variable CPUSET_SIDECAR_CONFIG, or the default file where it
@@ -135,25 +148,28 @@ def read_config(path: str | None, environ: Mapping[str, str], flags: Mapping[str
     if isinstance(in_file, Misreading):
         _, mistakes = read_all(elsewhere, _READERS)
         return (in_file, *mistakes)
-    read = configured([*in_file, *elsewhere])
+    read = configured([*in_file, *elsewhere], machine)
     if not isinstance(read, Config):
         return read
     kept = {key: value for key, value in flags.items() if value is not None}
     return msgspec.structs.replace(read, file=file, flags=kept)
 
 
-def configured(given: Iterable[Given]) -> Config | Mistakes:
+def configured(given: Iterable[Given], machine: Callable[[], Topology | None] = lambda: None) -> Config | Mistakes:
     """The configuration that these values make, the later ones winning; or all mistakes.
 
-    Whether values contradict each other is asked only where each of them could be read.
+    Whether values contradict each other is asked of those that could be read. If anything is wrong, they are held to
+    the `machine` as well, where that is known.
     """
     given = tuple(given)
     values, mistakes = read_all(given, _READERS)
-    if mistakes:
-        return tuple(mistakes)
+    unread = {each.name for each in mistakes}
     fields = {field: found for key, value in values.items() for field, found in KEYS[key].set_by(value).items()}
     config = Config(**fields, origins={each.name: each.where for each in given})
-    return tuple(contradictions(config)) or config
+    mistakes += contradictions(config, unread)
+    if mistakes and (topology := machine()):
+        mistakes += misfits(config, topology, unread)
+    return tuple(mistakes) or config
 
 
 _READERS: Final = {name: key.read for name, key in KEYS.items()}

@@ -70,7 +70,7 @@ def read_scenario(file: TOMLFile, machine_file: str | None = None) -> Scenario |
     title = top.take("title", text, Path(file.text.file).stem)
     ends = top.take("ends", seconds, -1.0)
     machine = _machine(top.one_of("machine"), file.text.file, machine_file, is_given=top.has("machine"))
-    config = _config(top.one_of("settings"))
+    config = _config(top.one_of("settings"), machine)
     pace = _pace(top.one_of("pace"))
     scripts = tuple(map(_script, containers := top.all_of("container")))
     _find_twins(containers, scripts)
@@ -154,13 +154,13 @@ def _with_caches(machine: Topology, each: int) -> Topology:
     )
 
 
-def _config(section: Section) -> Config | None:
-    """The configuration; None where it is wrong."""
+def _config(section: Section, machine: Topology | None) -> Config | None:
+    """The configuration; None where it is wrong, also for the machine if that is known."""
     given = section.given()
     for each in given:
         if each.name in OTHER_KEYS:
             section.fail(MeansNothing(), each.name)
-    read = configured(each for each in given if each.name not in OTHER_KEYS)
+    read = configured((each for each in given if each.name not in OTHER_KEYS), lambda: machine)
     if isinstance(read, Config):
         return read
     section.mistakes += read

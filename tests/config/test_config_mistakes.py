@@ -231,6 +231,30 @@ def test_values_that_contradict_each_other_are_all_told() -> None:
     assert len(caught.value.sentences) == 2
 
 
+def test_contradictions_are_told_beside_values_that_cannot_be_read() -> None:
+    """And beside what the machine cannot have; but nothing is said of a key whose value is not known."""
+    flags = {
+        "policy": "static",
+        "reserved": "count:9",
+        "load_low": "0.9",
+        "load_high": "0.1",
+        "shared_min": "7",
+        "options": "full-pcpus-only,distribute-cpus-across-cores",
+        "linger": "soon",
+    }
+    with pytest.raises(ConfigError) as caught:
+        load(None, {}, flags, lambda: uniform(cores=2))
+    assert [told.partition(": ")[0] for told in caught.value.sentences] == [
+        f"the flag --{key}" for key in ("options", "linger", "load-low", "reserved", "shared-min")
+    ]
+    with pytest.raises(ConfigError) as caught:
+        load(None, {}, {"policy": "static", "reserved": "zero", "load_low": "0.9", "load_high": "x"})
+    assert [told.partition(": ")[0] for told in caught.value.sentences] == [
+        "the flag --reserved",
+        "the flag --load-high",
+    ]
+
+
 def test_variables_and_flags_are_read_though_the_file_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text("policy = \n")
     with pytest.raises(ConfigError) as caught:
@@ -264,7 +288,10 @@ def written(value: object) -> str:
 
 
 def keep_the_law(table: dict[str, object]) -> None:
-    """Each line is read as it is alone: its mistake is told with its number, and no other's is left out for it."""
+    """Each line is read as it is alone: its mistake is told with its number, and no other's is left out for it.
+
+    What values contradict is told after that.
+    """
     text = "\n".join(f"{json.dumps(name)} = {written(value)}" for name, value in table.items())
     wrong = [
         number
@@ -276,7 +303,7 @@ def keep_the_law(table: dict[str, object]) -> None:
     found = config_module.configured([Given(key, value, read.text.place(key=key)) for key, value in read.table.items()])
     told = () if isinstance(found, Config) else sentences(found)
     if wrong:
-        lines = [re.match(r"c\.toml, line (\d+): ", each) for each in told]
+        lines = [re.match(r"c\.toml, line (\d+): ", each) for each in told[: len(wrong)]]
         assert [each and int(each[1]) for each in lines] == wrong
     assert all(each.isprintable() and len(each) < 1200 for each in told)
 
