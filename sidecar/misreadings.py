@@ -90,6 +90,32 @@ class Superfluous(Flaw, frozen=True):
     """A word on the command line that no argument takes."""
 
 
+class Absent(Flaw, frozen=True):
+    """One of these arguments must be given."""
+
+    names: tuple[str, ...]
+
+
+class NoValue(Flaw, frozen=True):
+    """A flag stands without its value, which is `like` this."""
+
+    like: str
+
+
+class NeedlessValue(Flaw, frozen=True):
+    """A flag that takes no value has one."""
+
+
+class GivenTwice(Flaw, frozen=True):
+    """A flag that takes one value has several."""
+
+
+class Together(Flaw, frozen=True):
+    """The flag excludes the `other` one."""
+
+    other: str
+
+
 class Missing(Flaw, frozen=True):
     """The key must be there; `like` is a value of it."""
 
@@ -305,6 +331,11 @@ TypedFlaw: TypeAlias = (
     | MisreadSlice
     | Unknown
     | Superfluous
+    | Absent
+    | NoValue
+    | NeedlessValue
+    | GivenTwice
+    | Together
     | Missing
     | NoTable
     | NoFile

@@ -7,12 +7,14 @@ from typing import Final, assert_never
 
 from sidecar.misreadings import (
     AboveZero,
+    Absent,
     AllReserved,
     BandUpsideDown,
     BareNumber,
     Contradiction,
     DoesNotFollow,
     Form,
+    GivenTwice,
     IsolatedReserved,
     IsolatedShared,
     ListKind,
@@ -21,6 +23,7 @@ from sidecar.misreadings import (
     Misreading,
     MisreadSlice,
     Missing,
+    NeedlessValue,
     NeedsReserved,
     NoFile,
     NoMachine,
@@ -29,12 +32,14 @@ from sidecar.misreadings import (
     NotOfForm,
     NoTOML,
     NotOnMachine,
+    NoValue,
     PoolTooLarge,
     Slip,
     SplitCores,
     StateInProjections,
     Superfluous,
     Switched,
+    Together,
     Twice,
     TwoMachines,
     UnevenCaches,
@@ -128,6 +133,16 @@ def _body(mistake: Misreading) -> str:
             return f"unknown {kind} {name!r}{_nearest_or_all(kind, name, known)}"
         case Superfluous():
             return f"unexpected argument {shown}"
+        case Absent(names):
+            return f"{' or '.join(names)} is missing"
+        case NoValue(like):
+            return f"{name} needs a value: write {name} {like}"
+        case NeedlessValue():
+            return f"{name} takes no value, and has {shown}"
+        case GivenTwice():
+            return f"{name} is given twice: choose one"
+        case Together(other):
+            return f"{name} and {other} cannot be used together: choose one"
         case Missing(like):
             return f"{name} is missing: write {name} = {like}"
         case NoTable(is_list=True):

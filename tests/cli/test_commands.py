@@ -272,6 +272,49 @@ def test_all_mistakes_of_the_configuration_are_told_a_line_each(
                 "cpuset-sidecar plan: the flag --policy: policy is 'statik'; did you mean 'static'?",
             ],
         ),
+        (["--verison"], ["cpuset-sidecar: unknown flag '--verison'; did you mean '--version'?"]),
+        (
+            ["--nope", "statsu"],
+            [
+                "cpuset-sidecar: unknown flag '--nope': the flags are --help, --version",
+                "cpuset-sidecar: unknown command 'statsu'; did you mean 'status'?",
+            ],
+        ),
+        (
+            ["doctor", "--nope", "foo", "bar"],
+            [
+                "cpuset-sidecar doctor: unexpected argument 'foo'",
+                "cpuset-sidecar doctor: unexpected argument 'bar'",
+            ],
+        ),
+        (
+            ["resize", "--jsn", "--state-dir"],
+            [
+                "cpuset-sidecar resize: unknown flag '--jsn'; did you mean '--json'?",
+                "cpuset-sidecar resize: --state-dir needs a value: write --state-dir VALUE",
+                "cpuset-sidecar resize: container is missing",
+                "cpuset-sidecar resize: N is missing",
+            ],
+        ),
+        (
+            ["plan", "--near", "a", "--near=b", "--json=1", "x"],
+            [
+                "cpuset-sidecar plan: --near is given twice: choose one",
+                "cpuset-sidecar plan: --json takes no value, and has '1'",
+                "cpuset-sidecar plan: unexpected argument 'x'",
+                "cpuset-sidecar plan: --cpus or --defragment is missing",
+            ],
+        ),
+        (
+            ["plan", "--cpus", "1", "--defragment", "--polic", "static"],
+            [
+                "cpuset-sidecar plan: unknown flag '--polic'; did you mean '--policy'?",
+                "cpuset-sidecar plan: --cpus and --defragment cannot be used together: choose one",
+            ],
+        ),
+        (["plan", "--cpu", "1"], ["cpuset-sidecar plan: unknown flag '--cpu'; did you mean '--cpus'?"]),
+        (["status", "--js"], ["cpuset-sidecar status: unknown flag '--js'; did you mean '--json'?"]),
+        (["resize", "web", "-1"], ["cpuset-sidecar resize: N is '-1': write a whole number from 1 to 8191"]),
         (["state", "--format", "jsn"], ["cpuset-sidecar state: --format is 'jsn'; did you mean 'json'?"]),
         (["resize", "web", "0"], ["cpuset-sidecar resize: N is '0': write a whole number from 1 to 8191"]),
         (["watch", "--until", "setled"], ["cpuset-sidecar watch: --until is 'setled'; did you mean 'settled'?"]),
@@ -321,7 +364,7 @@ def test_the_help_of_a_key_says_its_default_or_an_example(capsys: pytest.Capture
     assert "a list, or count:N (like 0)" in out
 
 
-@pytest.mark.parametrize("args", [[], ["nonsense"], ["explain"], ["status", "--wach"]])
+@pytest.mark.parametrize("args", [[], [""], ["--"], ["nonsense"], ["explain"], ["status", "--wach"]])
 def test_wrong_usage_is_2(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """With the usage, of the command where it is known."""
     with pytest.raises(SystemExit) as caught:
