@@ -162,7 +162,7 @@ def configured(given: Iterable[Given], machine: Callable[[], Topology | None] = 
     the `machine` as well, where that is known.
     """
     given = tuple(given)
-    values, mistakes = read_all(given, _READERS)
+    values, mistakes = read_all(given, _READERS, _SECTIONS)
     unread = {each.name for each in mistakes}
     fields = {field: found for key, value in values.items() for field, found in KEYS[key].set_by(value).items()}
     config = Config(**fields, origins={each.name: each.where for each in given})
@@ -171,6 +171,9 @@ def configured(given: Iterable[Given], machine: Callable[[], Topology | None] = 
         mistakes += misfits(config, topology, unread)
     return tuple(mistakes) or config
 
+
+_SECTIONS: Final = ("options",)
+"""Keys that may be written as sections of the file."""
 
 _READERS: Final = {name: key.read for name, key in KEYS.items()}
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from sidecar.misreadings import Misreading, NoFile, NoTOML, Slip
 from state.errors import FileUnreadable
@@ -102,7 +103,7 @@ def read_text(text: str, file: str, what: str) -> TOMLFile | Misreading:
     if text.startswith(_MARK):
         return Misreading(where=f"{file}, line 1", name=what, flaw=NoTOML(Slip.MARK))
     try:
-        return TOMLFile(TOMLText(file, text), tomllib.loads(text))
+        return TOMLFile(TOMLText(file, text), tomllib.loads(text, parse_float=_number))
     except RecursionError:
         return Misreading(name=f"{what} {file}", flaw=NoTOML(Slip.DEEP))
     except tomllib.TOMLDecodeError as error:
@@ -112,6 +113,25 @@ def read_text(text: str, file: str, what: str) -> TOMLFile | Misreading:
         line = text.count("\n", 0, found.start() if found else 0) + 1
         flaw = NoTOML(Slip.DIGITS if found else Slip.OTHER)
     return Misreading(where=f"{file}, line {line}", name=what, flaw=flaw)
+
+
+class _TooLong(float):
+    """A number beyond all that a float can hold, which is shown as it was typed. No reader takes it."""
+
+    def __new__(cls, typed: str) -> Self:
+        made = super().__new__(cls, typed)
+        made.typed = typed
+        return made
+
+    typed: str
+
+    def __str__(self) -> str:
+        return self.typed
+
+
+def _number(typed: str) -> float:
+    number = float(typed)
+    return _TooLong(typed) if math.isinf(number) and "inf" not in typed else number
 
 
 def _slip(said: str, text: str) -> tuple[int, NoTOML]:

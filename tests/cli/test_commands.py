@@ -445,3 +445,12 @@ def test_a_file_that_is_named_must_be_a_regular_one(
     assert main([*args, path]) == 1
     told = "it is a directory, not a regular file" if kind == "directory" else "it is not a regular file"
     assert f"{path} cannot be read: {told}" in capsys.readouterr().err
+
+
+def test_an_unknown_name_is_cut_in_the_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever was pasted; 64 characters are enough to recognise it."""
+    _leave(tmp_path, world(uniform(cores=2), container("web", exclusive=1)))
+    assert main(["explain", "x" * 5000, "--state-dir", str(tmp_path)]) == 1
+    assert f"there is no container '{'x' * 63}…';" in capsys.readouterr().err
+    assert main(["resize", f"{'x' * 5000}/y", "2"]) == 1
+    assert f"there is no container '{'x' * 63}…':" in capsys.readouterr().err
