@@ -253,6 +253,27 @@ class Twice(Flaw, frozen=True):
     """There are two containers of this name."""
 
 
+class IsThere(Flaw, frozen=True):
+    """A container is to be created that is there at that time."""
+
+
+class NotThere(Flaw, frozen=True):
+    """Something happens to a container that is not there at that time; `there` are those that are."""
+
+    there: tuple[str, ...]
+
+
+class LastCPU(Flaw, frozen=True):
+    """The last CPU is to go offline."""
+
+
+class NoSuchCPUs(Flaw, frozen=True):
+    """The machine has the `online` CPUs, and not the `missing` ones."""
+
+    missing: CPUSet
+    online: CPUSet
+
+
 class DoesNotFollow(Flaw, frozen=True):
     """A time to move is given for a container that does not follow its projection."""
 
@@ -314,6 +335,10 @@ Contradiction: TypeAlias = (
     | UnevenCaches
     | Twice
     | DoesNotFollow
+    | IsThere
+    | NotThere
+    | LastCPU
+    | NoSuchCPUs
     | BareNumber
     | SplitCores
     | UnevenCores

@@ -17,6 +17,8 @@ from sidecar.misreadings import (
     GivenTwice,
     IsolatedReserved,
     IsolatedShared,
+    IsThere,
+    LastCPU,
     ListKind,
     MachineTooLarge,
     MeansNothing,
@@ -27,11 +29,13 @@ from sidecar.misreadings import (
     NeedsReserved,
     NoFile,
     NoMachine,
+    NoSuchCPUs,
     NoTable,
     NothingIsolated,
     NotOfForm,
     NoTOML,
     NotOnMachine,
+    NotThere,
     NoValue,
     PoolTooLarge,
     Slip,
@@ -192,6 +196,14 @@ def _contradiction(name: str, shown: str, flaw: Contradiction) -> str:
             return f"{cores} cores of a node cannot share {caches} caches evenly"
         case Twice():
             return f"there are two containers {shown}"
+        case IsThere():
+            return f"{name}: there is a container {shown} already: remove it before it is created again"
+        case NotThere(there):
+            return f"{name}: there is no container {shown} now; there is {', '.join(there) or 'none'}"
+        case LastCPU():
+            return f"{name}: the last CPU cannot go offline"
+        case NoSuchCPUs(missing, online):
+            return f"{name} is {shown}, but {missing} is not on this machine: it has {online}"
         case DoesNotFollow():
             return "only one that follows moves: add follows = true"
         case BareNumber(cpu):
