@@ -110,7 +110,7 @@ class GivenTwice(Flaw, frozen=True):
     """A flag that takes one value has several."""
 
 
-class Together(Flaw, frozen=True):
+class UsedTogether(Flaw, frozen=True):
     """The flag excludes the `other` one."""
 
     other: str
@@ -360,7 +360,7 @@ TypedFlaw: TypeAlias = (
     | NoValue
     | NeedlessValue
     | GivenTwice
-    | Together
+    | UsedTogether
     | Missing
     | NoTable
     | NoFile

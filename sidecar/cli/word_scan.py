@@ -7,7 +7,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from sidecar.misreadings import Absent, GivenTwice, ListKind, Misreading, NeedlessValue, NoValue, Superfluous, Together
+from sidecar.misreadings import (
+    Absent,
+    GivenTwice,
+    ListKind,
+    Misreading,
+    NeedlessValue,
+    NoValue,
+    Superfluous,
+    UsedTogether,
+)
 from sidecar.misreadings import Unknown as UnknownWord
 from sidecar.readers import closest, kept
 
@@ -80,7 +89,7 @@ class _Scan:
         for group in self._command._mutually_exclusive_groups:  # noqa: SLF001  # no public name
             names = list(dict.fromkeys(_name(each) for each in self._seen if each in group._group_actions))  # noqa: SLF001
             if len(names) > 1:
-                yield Misreading(name=names[0], flaw=Together(names[1]))
+                yield Misreading(name=names[0], flaw=UsedTogether(names[1]))
 
     def missing(self) -> Iterator[Misreading]:
         """Yield what must be given and is not, nor was meant by a word that is misspelt."""

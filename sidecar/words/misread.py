@@ -43,7 +43,6 @@ from sidecar.misreadings import (
     StateInProjections,
     Superfluous,
     Switched,
-    Together,
     Twice,
     TwoMachines,
     UnevenCaches,
@@ -51,6 +50,7 @@ from sidecar.misreadings import (
     Unfit,
     Unknown,
     Unrecorded,
+    UsedTogether,
 )
 from sidecar.words import refusals
 from sidecar.words.counts import cpus as counted_cpus
@@ -145,7 +145,7 @@ def _body(mistake: Misreading) -> str:
             return f"{name} takes no value, and has {shown}"
         case GivenTwice():
             return f"{name} is given twice: choose one"
-        case Together(other):
+        case UsedTogether(other):
             return f"{name} and {other} cannot be used together: choose one"
         case Missing(like):
             return f"{name} is missing: write {name} = {like}"

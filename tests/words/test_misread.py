@@ -43,7 +43,6 @@ from sidecar.misreadings import (
     StateInProjections,
     Superfluous,
     Switched,
-    Together,
     Twice,
     TwoMachines,
     TypedFlaw,
@@ -52,6 +51,7 @@ from sidecar.misreadings import (
     Unfit,
     Unknown,
     Unrecorded,
+    UsedTogether,
 )
 from sidecar.words.misread import sentence
 from state.cpuset import CPUSet
@@ -85,7 +85,7 @@ FLAWS: tuple[tuple[TypedFlaw, str], ...] = (
     (NoValue("FILE"), "k needs a value: write k FILE"),
     (NeedlessValue(), "k takes no value, and has 'yess'"),
     (GivenTwice(), "k is given twice: choose one"),
-    (Together("--b"), "k and --b cannot be used together: choose one"),
+    (UsedTogether("--b"), "k and --b cannot be used together: choose one"),
     (NoFile("Is a directory"), "k cannot be read: Is a directory"),
     (NoTOML(Slip.TWICE, 3), "k is not TOML: a key or section stands there twice (column 3)"),
     (
