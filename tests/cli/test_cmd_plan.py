@@ -258,7 +258,7 @@ def test_a_defragmentation_of_nothing_that_runs_is_no_question(capsys: pytest.Ca
     with pytest.raises(SystemExit) as caught:
         main(["plan"])
     assert caught.value.code == 2
-    assert "one of the arguments --cpus --defragment is required" in capsys.readouterr().err
+    assert "--cpus or --defragment is missing" in capsys.readouterr().err
 
 
 def test_a_reservation_is_held_to_the_machine_under_the_assumed_policy_too(capsys: pytest.CaptureFixture[str]) -> None:
