@@ -108,6 +108,9 @@ def parser() -> argparse.ArgumentParser:
     subparsers = made.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in _COMMANDS:
         command.add_parser(subparsers)
+    for each in (made, *subparsers.choices.values()):
+        # An abbreviation that works today may be ambiguous tomorrow.
+        each.allow_abbrev = False
     return made
 
 

@@ -90,6 +90,32 @@ class Superfluous(Flaw, frozen=True):
     """A word on the command line that no argument takes."""
 
 
+class Absent(Flaw, frozen=True):
+    """One of these arguments must be given."""
+
+    names: tuple[str, ...]
+
+
+class NoValue(Flaw, frozen=True):
+    """A flag stands without its value, which is `like` this."""
+
+    like: str
+
+
+class NeedlessValue(Flaw, frozen=True):
+    """A flag that takes no value has one."""
+
+
+class GivenTwice(Flaw, frozen=True):
+    """A flag that takes one value has several."""
+
+
+class UsedTogether(Flaw, frozen=True):
+    """The flag excludes the `other` one."""
+
+    other: str
+
+
 class Missing(Flaw, frozen=True):
     """The key is required; `like` is an example of its value."""
 
@@ -103,21 +129,40 @@ class NoTable(Flaw, frozen=True):
 
 
 class NoFile(Flaw, frozen=True):
-    """The file cannot be read, for the operating system's `reason`."""
+    """The file cannot be read: the reason, in words."""
 
     reason: str
 
 
-class TooLarge(Flaw, frozen=True):
-    """The file has so many bytes that it must be something else."""
+class Slip(enum.StrEnum):
+    """Why a file is not TOML."""
 
-    size: int
+    TWICE = "twice"
+    CLOSED = "closed"
+    """Something is added to what was written whole."""
+    VALUE = "value"
+    DATE = "date"
+    KEY = "key"
+    REST = "rest"
+    """Something follows a value."""
+    UNCLOSED = "unclosed"
+    UNCLOSED_HEADER = "unclosed-header"
+    UNCLOSED_TEXT = "unclosed-text"
+    ESCAPE = "escape"
+    CHARACTER = "character"
+    DEEP = "deep"
+    DIGITS = "digits"
+    MARK = "mark"
+    """A byte order mark."""
+    ENCODING = "encoding"
+    OTHER = "other"
 
 
 class NoTOML(Flaw, frozen=True):
-    """The file is not TOML: the parser's message, with line and column; "" if it is not even text."""
+    """The file is not TOML, for this reason. `column` is the place in the line; 0 if it is not known."""
 
-    reason: str
+    slip: Slip
+    column: int = 0
 
 
 # What values contradict.
@@ -208,6 +253,27 @@ class Twice(Flaw, frozen=True):
     """There are two containers of this name."""
 
 
+class IsThere(Flaw, frozen=True):
+    """A container is to be created that is there at that time."""
+
+
+class NotThere(Flaw, frozen=True):
+    """Something happens to a container that is not there at that time; `there` are those that are."""
+
+    there: tuple[str, ...]
+
+
+class LastCPU(Flaw, frozen=True):
+    """The last CPU is to go offline."""
+
+
+class NoSuchCPUs(Flaw, frozen=True):
+    """The machine has the `online` CPUs, and not the `missing` ones."""
+
+    missing: CPUSet
+    online: CPUSet
+
+
 class DoesNotFollow(Flaw, frozen=True):
     """A time to move is given for a container that does not follow its projection."""
 
@@ -269,6 +335,10 @@ Contradiction: TypeAlias = (
     | UnevenCaches
     | Twice
     | DoesNotFollow
+    | IsThere
+    | NotThere
+    | LastCPU
+    | NoSuchCPUs
     | BareNumber
     | SplitCores
     | UnevenCores
@@ -286,10 +356,14 @@ TypedFlaw: TypeAlias = (
     | MisreadSlice
     | Unknown
     | Superfluous
+    | Absent
+    | NoValue
+    | NeedlessValue
+    | GivenTwice
+    | UsedTogether
     | Missing
     | NoTable
     | NoFile
-    | TooLarge
     | NoTOML
     | Contradiction
 )

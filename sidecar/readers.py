@@ -67,14 +67,17 @@ class Given(NamedTuple):
 
 
 def read_all(
-    given: Iterable[Given], readers: Mapping[str, Reader[Any, Any]]
+    given: Iterable[Given], readers: Mapping[str, Reader[Any, Any]], sections: Iterable[str] = ()
 ) -> tuple[dict[str, Any], list[Misreading]]:
-    """Return what these values mean, by their names, the later ones winning; and all mistakes, in their order."""
+    """Return what these values mean, by their names, the later ones winning; and all mistakes, in their order.
+
+    `sections` are the names that may be written as sections.
+    """
     values: dict[str, Any] = {}
     mistakes: list[Misreading] = []
     for each in given:
         read = readers.get(each.name)
-        found = unknown(each.value, readers) if read is None else read(each.value)
+        found = unknown(each.value, readers, sections) if read is None else read(each.value)
         if isinstance(found, Flaw):
             mistakes.append(misreading(each, cast(TypedFlaw, found)))
         else:
@@ -82,10 +85,15 @@ def read_all(
     return values, mistakes
 
 
-def unknown(value: object, known: Iterable[str]) -> Unknown:
-    """Return the flaw of an unknown name: of a section, if the value is a table or a list of tables."""
+def unknown(value: object, known: Iterable[str], sections: Iterable[str] | None = None) -> Unknown:
+    """Return the flaw of an unknown name.
+
+    It is the name of a section if there may be `sections` and the value is a table or a list of tables.
+    """
     first = value[0] if isinstance(value, list) and value else value
-    return Unknown(ListKind.SECTION if isinstance(first, Mapping) else ListKind.KEY, tuple(known))
+    if sections is None or not isinstance(first, Mapping):
+        return Unknown(ListKind.KEY, tuple(known))
+    return Unknown(ListKind.SECTION, tuple(sections))
 
 
 def misreading(given: Given, flaw: TypedFlaw) -> Misreading:

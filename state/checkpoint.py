@@ -66,8 +66,10 @@ def decode_checkpoint(content: bytes) -> State:
     """Return the State in a checkpoint file's content. Raise CheckpointCorrupt or CheckpointTooNew."""
     try:
         envelope = msgspec.json.decode(content, type=_Envelope)
+    except msgspec.ValidationError as error:
+        raise CheckpointCorrupt("it is not a checkpoint: version, checksum and state are not all there") from error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise CheckpointCorrupt(f"it is not a checkpoint: {error}") from error
+        raise CheckpointCorrupt("it is not a checkpoint: it is not whole JSON") from error
     body = bytes(envelope.state)
     if _framed(envelope.version, body) != content:
         raise CheckpointCorrupt("its checksum does not match its content")

@@ -22,6 +22,7 @@ _FRESH: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOE
 # O_NONBLOCK: opening a planted named pipe must not wait for its other end.
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOUND: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_NAMED: Final = os.O_PATH | os.O_CLOEXEC
 _AGAIN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 _SENTENCES: Final = {
@@ -136,6 +137,24 @@ def read_bounded(at: int, name: str, limit: int) -> bytes | None:
         os.close(opened)
 
 
+def read_named(path: str, limit: int) -> bytes:
+    """Read a regular file that people name, through links, of at most `limit` bytes.
+
+    FileUnreadable, with the reason alone, for a pipe, a device, a directory, a longer file, or one that is not there.
+    No more than `limit` + 1 bytes are read, even if the file grows meanwhile.
+    """
+    try:
+        found = os.open(path, _NAMED)
+        try:
+            return _content_of(found, path, limit)
+        finally:
+            os.close(found)
+    except OSError as error:
+        raise FileUnreadable(reason(error)) from error
+    except ValueError as error:
+        raise FileUnreadable("a file's name cannot contain a null character") from error
+
+
 def remove(at: int, name: str) -> bool:
     """Remove the file `name` (or a link of that name) from the directory `at`. Return False if there was none."""
     try:
@@ -200,10 +219,39 @@ def _opened_regular(at: int, name: str) -> int:
 def _read_regular(opened: int, name: str, limit: int) -> bytes:
     if not stat.S_ISREG(os.fstat(opened).st_mode):
         raise FileUnreadable(f"cannot read {name}: it is not a regular file")
+    content = _up_to(opened, limit)
+    if content is None:
+        raise FileUnreadable(f"cannot read {name}: it is longer than {limit} bytes")
+    return content
+
+
+def _content_of(found: int, path: str, limit: int) -> bytes:
+    """The content of the file at this descriptor, which is opened for reading only once it is known to be regular."""
+    mode = os.fstat(found).st_mode
+    if stat.S_ISDIR(mode):
+        raise FileUnreadable("it is a directory, not a regular file")
+    if not stat.S_ISREG(mode):
+        raise FileUnreadable("it is not a regular file")
+    try:
+        opened = os.open(f"/proc/self/fd/{found}", _AGAIN)
+    except FileNotFoundError:
+        # There is no /proc here.
+        opened = os.open(path, _AGAIN)
+    try:
+        content = _up_to(opened, limit)
+    finally:
+        os.close(opened)
+    if content is None:
+        raise FileUnreadable(f"it is longer than {limit} bytes")
+    return content
+
+
+def _up_to(opened: int, limit: int) -> bytes | None:
+    """The rest of an open file; None where it has more than `limit` bytes."""
     content = bytearray()
     while len(content) <= limit:
         chunk = os.read(opened, limit + 1 - len(content))
         if not chunk:
             return bytes(content)
         content += chunk
-    raise FileUnreadable(f"cannot read {name}: it is longer than {limit} bytes")
+    return None

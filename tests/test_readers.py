@@ -209,7 +209,9 @@ def test_everything_that_is_given_is_read_and_the_later_wins() -> None:
 
 
 def test_an_unknown_table_is_a_section() -> None:
-    assert unknown({}, ("a",)) == unknown([{}], ("a",)) == Unknown(ListKind.SECTION, ("a",))
+    """Where there may be sections, and they alone are suggested."""
+    assert unknown({}, ("a", "b"), ("b",)) == unknown([{}], ("a", "b"), ("b",)) == Unknown(ListKind.SECTION, ("b",))
+    assert unknown({}, ("a",)) == Unknown(ListKind.KEY, ("a",))
     assert unknown([], ()) == unknown(1, ()) == Unknown(ListKind.KEY, ())
 
 

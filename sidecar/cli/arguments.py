@@ -1,6 +1,6 @@
 """Arguments of commands: read as all that people type, with all mistakes told at once, and the nearest right word.
 
-`typed` is for argparse's `type`: its mistakes are values too, and stand in the Namespace until `parse` finds them.
+`typed` is for argparse's `type`: its mistakes are values too, which `parse` finds before argparse reads the words.
 """
 
 from __future__ import annotations
@@ -8,13 +8,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, cast
 
+from sidecar.cli.word_scan import asks_for_help, is_flag, scanned, unknown_flag
 from sidecar.config.config import Config, read_config
 from sidecar.config.keys import KEYS, PATHS
 from sidecar.log import printable
-from sidecar.misreadings import ListKind, Misreading, Superfluous, TypedFlaw, Unknown
+from sidecar.misreadings import ListKind, Misreading, TypedFlaw, Unknown
 from sidecar.readers import Given, Reader, kept, misreading
 from sidecar.words.misread import sentence
 from state.mistakes import Flaw
@@ -40,17 +41,24 @@ def parse(
 
     Where there is a mistake, those of the configuration's flags, variables and file are told as well.
     """
-    name = next((word for word in words if not word.startswith("-")), "")
     if not words:
         parser.print_help(sys.stderr)
         parser.exit(2)
-    if name and name not in commands:
-        _end(parser, [Misreading(name=kept(name), flaw=Unknown(ListKind.COMMAND, tuple(commands)))])
-    args, rest = parser.parse_known_args(words)
-    mistakes = [*_unread(args), *_untaken(rest, commands.get(name, parser))]
-    if mistakes:
-        _end(commands.get(name, parser), [*mistakes, *_of_config(args, environ)])
-    return args
+    flags: Mapping[str, object] = parser._option_string_actions  # noqa: SLF001  # no public name
+    begins = next((number for number, word in enumerate(words) if not is_flag(word, flags)), len(words))
+    name, before, after = "".join(words[begins : begins + 1]), words[:begins], words[begins + 1 :]
+    if asks_for_help(parser, before):
+        return parser.parse_args(words)
+    mistakes = [unknown_flag(word, flags) for word in before]
+    if begins < len(words) and name not in commands:
+        mistakes.append(Misreading(name=kept(name), flaw=Unknown(ListKind.COMMAND, tuple(commands))))
+    if name not in commands:
+        _end(parser, mistakes)
+    scan = scanned(commands[name], after)
+    mistakes += scan.mistakes
+    if mistakes and not asks_for_help(commands[name], after):
+        _end(commands[name], [*mistakes, *_of_config(commands[name], scan.texts, environ)])
+    return parser.parse_args(words)
 
 
 def given_flags(args: argparse.Namespace) -> dict[str, str | None]:
@@ -59,29 +67,13 @@ def given_flags(args: argparse.Namespace) -> dict[str, str | None]:
     return {key: os.path.abspath(text) if key in PATHS and text else text for key, text in flags.items()}
 
 
-def _unread(args: argparse.Namespace) -> Iterator[Misreading]:
-    """The mistakes among the values."""
-    for value in vars(args).values():
-        for each in value if isinstance(value, list) else [value]:
-            if isinstance(each, Misreading):
-                yield each
-
-
-def _untaken(rest: Iterable[str], command: argparse.ArgumentParser) -> Iterator[Misreading]:
-    """Words that no argument takes: unknown flags, and where there are none, the others."""
-    rest = tuple(rest)
-    flags = [each.partition("=")[0] for each in rest if each.startswith("-")]
-    known = tuple(flag for flag in command._option_string_actions if flag.startswith("--"))  # noqa: SLF001  # no public name
-    for flag in flags:
-        yield Misreading(name=kept(flag), flaw=Unknown(ListKind.FLAG, known))
-    for word in () if flags else rest:
-        yield Misreading(given=kept(word), flaw=Superfluous())
-
-
-def _of_config(args: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Misreading, ...]:
-    if not hasattr(args, "config"):
+def _of_config(
+    command: argparse.ArgumentParser, texts: Mapping[str, str], environ: Mapping[str, str]
+) -> tuple[Misreading, ...]:
+    """What is wrong in the configuration under these flags, for a command that reads it."""
+    if all(each.dest != "config" for each in command._actions):  # noqa: SLF001  # no public name
         return ()
-    read = read_config(args.config, environ, given_flags(args))
+    read = read_config(texts.get("config"), environ, given_flags(argparse.Namespace(**texts)))
     return () if isinstance(read, Config) else read
 
 

@@ -15,19 +15,19 @@ import msgspec
 from sidecar.cli.arguments import typed
 from sidecar.cli.cmd_state import read_books
 from sidecar.cli.defragment_preview import drawn, rearranged
-from sidecar.cli.flags import add_config, add_json, config_of, print_json
+from sidecar.cli.flags import add_config, add_json, config_of, print_json, this_machine
 from sidecar.cli.machine_drawing import LETTERS, MORE, Paint, coloured, draw, plain
 from sidecar.config.config import Config
 from sidecar.decide.container.labels import NAMES, PREFIX
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.whatif import asking, imagined, requested
 from sidecar.decide.world import World
-from sidecar.failures import SidecarError
+from sidecar.failures import ConfigError, SidecarError
 from sidecar.host.machine.machine_file import machine_in
 from sidecar.host.machine.sysfs import read_topology
 from sidecar.log import printable
 from sidecar.misreadings import Form, ListKind, NotOfForm, Unknown
-from sidecar.readers import closest, whole
+from sidecar.readers import closest, kept, whole
 from sidecar.status.document import SharingStatus, Status
 from sidecar.status.machine_map import machine_of
 from sidecar.status.status_file import read_status
@@ -114,12 +114,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Print the plan. Return 1 if a request would be refused."""
-    config = config_of(args)
     if args.defragment:
-        return _rearrange(args, config)
+        return _rearrange(args, config_of(args, this_machine))
+    _check_requests(args)
+    config = _granting(config_of(args, lambda: this_machine(args.machine or "")))
     topology = machine_in(args.machine) if args.machine else read_topology()
-    settings, assumed = _settings(config)
     warnings = config.check_against(topology)
+    settings, assumed = _settings(config)
     state, by_hand = (State(), {}) if args.empty or args.machine else _running(config.state_dir)
     before = imagined(state, topology, settings, by_hand)
     labels = _labels(args)
@@ -152,7 +153,7 @@ def _rearrange(args: argparse.Namespace, config: Config) -> int:
         )
     topology = read_topology()
     config.check_against(topology)
-    settings, _ = _settings(config)
+    settings, _ = _settings(_granting(config))
     state, by_hand = _running(config.state_dir)
     world = imagined(state, topology, msgspec.structs.replace(settings, policy=PolicyName.DYNAMIC), by_hand)
     after, made = rearranged(world, config.policy)
@@ -212,11 +213,28 @@ def _answer(world: World, name: str, asked: int) -> PlannedRequest:
     return PlannedRequest(asked=asked, code=why.code.value, reason=sentence(why), warnings=harmless(wish))
 
 
+def _granting(config: Config) -> Config:
+    """Return the configuration with a policy that grants; static is the default."""
+    return msgspec.structs.replace(config, policy=PolicyName.STATIC) if config.policy is PolicyName.NONE else config
+
+
+def _check_requests(args: argparse.Namespace) -> None:
+    """Compare the labels with what --cpus and --near say of the same. ConfigError where they contradict each other."""
+    labels = dict(args.label)
+    exclusive, near = labels.get("cpuset.exclusive"), labels.get("cpuset.near")
+    wrong = []
+    if exclusive is not None and any(exclusive.strip() != str(cpus) for cpus in args.cpus):
+        asked = " ".join(f"--cpus {cpus}" for cpus in args.cpus)
+        wrong.append(f"--label cpuset.exclusive={kept(exclusive)} contradicts {asked}: leave the label out")
+    if near is not None and args.near and near != args.near:
+        wrong.append(f"--label cpuset.near={kept(near)} contradicts --near {kept(args.near)}: leave one of them out")
+    if wrong:
+        raise ConfigError(*wrong)
+
+
 def _settings(config: Config) -> tuple[Settings, tuple[str, ...]]:
-    """Return the configuration's settings; a policy that grants and one reserved CPU are the defaults."""
+    """Return the configuration's settings; one reserved CPU is the default."""
     settings = config.settings()
-    if settings.policy is PolicyName.NONE:
-        settings = msgspec.structs.replace(settings, policy=PolicyName.STATIC)
     if settings.reserved_cpus or settings.reserved_count:
         return settings, ()
     return msgspec.structs.replace(settings, reserved_count=1), (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sidecar.cli.flags import add_config, config_of
+from sidecar.cli.flags import add_config, config_of, this_machine
 from sidecar.config.keys import KEYS
 
 _EXAMPLES = """examples:
@@ -30,7 +30,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Run the daemon until it is asked to stop."""
-    config = config_of(args)
+    config = config_of(args, this_machine)
     # Only here: a wrong configuration is reported first, and other commands skip the daemon's imports.
     from sidecar import daemon
 

@@ -19,7 +19,7 @@ from sidecar.words.causes import why
 from sidecar.words.refusals import sentence
 from state import files
 from state.checkpoint import LIMIT, NAME, PREVIOUS, CheckpointFile, decode_checkpoint
-from state.errors import StateError
+from state.errors import FileUnreadable, StateError
 from state.model import Assignment, Originals, State
 
 _DESCRIPTION = """Print the recorded state in the checkpoint: grants, refusals, and the original settings of
@@ -79,13 +79,11 @@ def run(args: argparse.Namespace) -> int:
 def read_file(path: str) -> State | KubeletState:
     """Return the checkpoint in a file, the sidecar's or a kubelet's."""
     try:
-        if path == "-":
-            content = sys.stdin.buffer.read(LIMIT + 1)
-        else:
-            with open(path, "rb") as file:
-                content = file.read(LIMIT + 1)
+        content = sys.stdin.buffer.read(LIMIT + 1) if path == "-" else files.read_named(path, LIMIT)
     except OSError as error:
         raise StateError(f"{path} cannot be read: {files.reason(error)}") from error
+    except FileUnreadable as error:
+        raise StateError(f"{path} cannot be read: {error}") from error
     if len(content) > LIMIT:
         raise StateError(f"{path} is too large to be a checkpoint")
     try:

@@ -13,6 +13,7 @@ import msgspec
 from sidecar.api.unix_socket import NAME
 from sidecar.failures import SidecarError
 from sidecar.log import printable
+from sidecar.readers import kept
 from state import codec, files
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ class _Complaint(msgspec.Struct):
 def container_route(container: str, action: str) -> str:
     """Return the route of an action on a container. SidecarError if the text cannot be a name."""
     if "/" in container.removeprefix("/"):
-        raise SidecarError(f"there is no container {printable(container)!r}: a name has no slash inside")
+        raise SidecarError(f"there is no container {printable(kept(container, 64))!r}: a name has no slash inside")
     return f"/v1/containers/{quote(container.removeprefix('/'), safe='')}/{action}"
 
 

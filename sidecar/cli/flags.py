@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from sidecar.cli.arguments import given_flags
 from sidecar.config.config import DEFAULT_FILE, Config, load
 from sidecar.config.keys import KEYS
+from sidecar.host.machine.machine_file import machine_in
+from sidecar.host.machine.sysfs import read_topology
 from state import codec
+from state.errors import StateError
+from state.topology import Topology
 
 
 def add_config(parser: argparse.ArgumentParser, keys: Iterable[str] = ("state_dir",)) -> None:
@@ -30,9 +34,17 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
 
 
-def config_of(args: argparse.Namespace) -> Config:
-    """Return the configuration under these flags. ConfigError."""
-    return load(args.config, os.environ, given_flags(args))
+def config_of(args: argparse.Namespace, machine: Callable[[], Topology | None] = lambda: None) -> Config:
+    """Return the configuration under these flags. ConfigError, also with what does not fit the `machine`."""
+    return load(args.config, os.environ, given_flags(args), machine)
+
+
+def this_machine(recorded: str = "") -> Topology | None:
+    """Return this machine, or the one that is `recorded` in a file; None where it cannot be read."""
+    try:
+        return machine_in(recorded) if recorded else read_topology()
+    except StateError:
+        return None
 
 
 def print_json(value: object) -> None:

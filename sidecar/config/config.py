@@ -10,7 +10,7 @@ is a count, so `reserved = 2` reserves two CPUs, and the text `count:2` means th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -108,11 +108,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         return sentences(doubts(self, topology))
 
 
-def load(path: str | None, environ: Mapping[str, str], flags: Mapping[str, str | None]) -> Config:
-    """Return the configuration. Raise ConfigError with a sentence for each mistake: the place, the value, the right
-    one.
+def load(
+    path: str | None,
+    environ: Mapping[str, str],
+    flags: Mapping[str, str | None],
+    machine: Callable[[], Topology | None] = lambda: None,
+) -> Config:
+    """Return the configuration. Raise ConfigError with a sentence for each mistake: place, value, and the right one.
+
+    If `machine` returns one, the values are checked against it as well, so that all mistakes are reported at once.
     """
-    read = read_config(path, environ, flags)
+    read = read_config(path, environ, flags, machine)
     if not isinstance(read, Config):
         raise ConfigError(*sentences(read))
     return read
@@ -123,7 +129,12 @@ def load_again(config: Config, environ: Mapping[str, str]) -> Config:
     return load(config.file or None, environ, config.flags)
 
 
-def read_config(path: str | None, environ: Mapping[str, str], flags: Mapping[str, str | None]) -> Config | Mistakes:
+def read_config(
+    path: str | None,
+    environ: Mapping[str, str],
+    flags: Mapping[str, str | None],
+    machine: Callable[[], Topology | None] = lambda: None,
+) -> Config | Mistakes:
     """Return the configuration, or all mistakes in it.
 
     `path` is the requested file; without it the variable CPUSET_SIDECAR_CONFIG applies, or the default file if it
@@ -137,26 +148,32 @@ def read_config(path: str | None, environ: Mapping[str, str], flags: Mapping[str
     if isinstance(in_file, Misreading):
         _, mistakes = read_all(elsewhere, _READERS)
         return (in_file, *mistakes)
-    read = configured([*in_file, *elsewhere])
+    read = configured([*in_file, *elsewhere], machine)
     if not isinstance(read, Config):
         return read
     kept = {key: value for key, value in flags.items() if value is not None}
     return msgspec.structs.replace(read, file=file, flags=kept)
 
 
-def configured(given: Iterable[Given]) -> Config | Mistakes:
+def configured(given: Iterable[Given], machine: Callable[[], Topology | None] = lambda: None) -> Config | Mistakes:
     """Return the configuration that these values make, the later ones winning; or all mistakes.
 
-    Contradictions between values are looked for only if every value could be read.
+    Contradictions are looked for between the values that could be read. If there is any mistake, the values are
+    checked against the `machine` as well, if it is known.
     """
     given = tuple(given)
-    values, mistakes = read_all(given, _READERS)
-    if mistakes:
-        return tuple(mistakes)
+    values, mistakes = read_all(given, _READERS, _SECTIONS)
+    unread = {each.name for each in mistakes}
     fields = {field: found for key, value in values.items() for field, found in KEYS[key].set_by(value).items()}
     config = Config(**fields, origins={each.name: each.where for each in given})
-    return tuple(contradictions(config)) or config
+    mistakes += contradictions(config, unread)
+    if mistakes and (topology := machine()):
+        mistakes += misfits(config, topology, unread)
+    return tuple(mistakes) or config
 
+
+_SECTIONS: Final = ("options",)
+"""Keys that may be written as sections of the file."""
 
 _READERS: Final = {name: key.read for name, key in KEYS.items()}
 

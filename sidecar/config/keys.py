@@ -19,6 +19,7 @@ from sidecar.readers import (
     Reader,
     above_zero,
     choice,
+    closest,
     cpu_list,
     duration,
     kept,
@@ -29,9 +30,12 @@ from sidecar.readers import (
 )
 from sidecar.systemd_names import is_slice, misread_by_runtimes, slice_path
 from state.cpuset import MAX_CPU, CPUSet
-from state.mistakes import AllOf, Clashes, Flaw
+from state.mistakes import AllOf, Clashes, Flaw, OneOf
 from state.model import NumaRule, Shortage
 from state.refusal import Refusal
+
+_COUNT: Final = re.compile(r"([A-Za-z]+) ?[:=]? ?(\d{1,4})", re.ASCII)
+"""A text that may mean `count:2`."""
 
 
 class Reserved(NamedTuple):
@@ -60,7 +64,7 @@ class Key(NamedTuple):
         return dict(zip(self.fields, values, strict=True))
 
 
-def _reserved(value: object) -> Reserved | NotOfForm:
+def _reserved(value: object) -> Reserved | NotOfForm | OneOf:
     """Return a list of CPUs, from text or TOML; or a count, from TOML's number or after `count:`."""
     if type(value) is int:
         return _counted(value)
@@ -69,6 +73,9 @@ def _reserved(value: object) -> Reserved | NotOfForm:
     is_list = isinstance(value, list) and all(type(cpu) is int for cpu in value)
     found = cpu_list(",".join(map(shown, value)) if is_list else value)  # type: ignore[call-overload]  # a list
     if isinstance(found, NotOfForm):
+        match = _COUNT.fullmatch(value.strip()) if isinstance(value, str) else None
+        if match and closest(match[1], ("count",)):
+            return OneOf((f"count:{match[2]}",))
         return NotOfForm(Form.RESERVED, found.detail)
     is_bare = isinstance(value, str) and value.strip().isdigit() and found.lowest() > 0
     return Reserved(found, bare=found.lowest() if is_bare else None)

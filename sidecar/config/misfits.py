@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sidecar.decide.placement.options import FULL_PCPUS_ONLY, misfit
 from sidecar.decide.settings import IsolatedRule, PolicyName
@@ -32,30 +32,45 @@ if TYPE_CHECKING:
     from sidecar.config.config import Config
 
 
-def contradictions(config: Config) -> Iterator[Misreading]:
-    """Yield values that contradict each other."""
+class _Found(NamedTuple):
+    """A contradiction between these keys. It is reported at the first of them that was given."""
+
+    flaw: Contradiction
+    keys: tuple[str, ...]
+
+
+def contradictions(config: Config, unread: Collection[str] = ()) -> Iterator[Misreading]:
+    """Yield values that contradict each other, except those of the keys `unread`, whose values are not known."""
+    yield from _told(config, _contradictions(config), unread)
+
+
+def misfits(config: Config, topology: Topology, unread: Collection[str] = ()) -> Iterator[Misreading]:
+    """Yield values that this machine cannot have, except those of the keys `unread`."""
+    yield from _told(config, _misfits(config, topology), unread)
+
+
+def _contradictions(config: Config) -> Iterator[_Found]:
     if config.policy is not PolicyName.NONE and not config.reserved and not config.reserved_count:
-        yield _at(config, NeedsReserved(config.policy.value), "policy")
+        yield _Found(NeedsReserved(config.policy.value), ("policy", "reserved"))
     if config.load_low >= config.load_high:
-        yield _at(config, BandUpsideDown(config.load_low, config.load_high), "load_low", "load_high")
+        yield _Found(BandUpsideDown(config.load_low, config.load_high), ("load_low", "load_high"))
     state, projections = Path(config.state_dir), Path(config.projections)
     if state == projections or projections in state.parents:
-        yield _at(config, StateInProjections(str(state), str(projections)), "state_dir", "projections")
+        yield _Found(StateInProjections(str(state), str(projections)), ("state_dir", "projections"))
 
 
-def misfits(config: Config, topology: Topology) -> Iterator[Misreading]:
-    """Yield values that this machine cannot have."""
+def _misfits(config: Config, topology: Topology) -> Iterator[_Found]:
     size = len(topology.online)
     if config.reserved and (missing := config.reserved - topology.online):
         is_offline = missing <= topology.offline
-        yield _at(config, NotOnMachine(config.reserved, missing, topology.online, is_offline), "reserved")
+        yield _Found(NotOnMachine(config.reserved, missing, topology.online, is_offline), ("reserved",))
     count = len(config.reserved & topology.online) if config.reserved else config.reserved_count
     if config.policy is not PolicyName.NONE and count >= size:
-        yield _at(config, AllReserved(count, size), "reserved")
+        yield _Found(AllReserved(count, size), ("reserved", "policy"))
     if config.shared_min >= size:
-        yield _at(config, PoolTooLarge(config.shared_min, size), "shared_min")
+        yield _Found(PoolTooLarge(config.shared_min, size), ("shared_min",))
     if unfit := misfit(config.options, config.numa, topology):
-        yield _at(config, Unfit(unfit), "options")
+        yield _Found(Unfit(unfit), ("options", "numa"))
 
 
 def doubts(config: Config, topology: Topology) -> Iterator[Misreading]:
@@ -76,6 +91,13 @@ def doubts(config: Config, topology: Topology) -> Iterator[Misreading]:
         yield Misreading(flaw=NothingIsolated(config.isolated.value))
     elif both := reserved & isolated:
         yield Misreading(flaw=IsolatedReserved(both))
+
+
+def _told(config: Config, found: Iterable[_Found], unread: Collection[str]) -> Iterator[Misreading]:
+    """Yield the mistakes between keys that could be read."""
+    for flaw, keys in found:
+        if not set(keys) & set(unread):
+            yield _at(config, flaw, *keys)
 
 
 def _at(config: Config, flaw: Contradiction, *keys: str) -> Misreading:

@@ -2,15 +2,49 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
-from sidecar.misreadings import Misreading, NoFile, NoTOML, TooLarge
+from sidecar.misreadings import Misreading, NoFile, NoTOML, Slip
+from state.errors import FileUnreadable
+from state.files import read_named
 
 MAX_BYTES: Final = 1024 * 1024
 """Bytes of a file: a larger one is something else."""
+
+_SLIPS: Final = (
+    ("Cannot overwrite", Slip.TWICE),
+    ("Cannot declare", Slip.TWICE),
+    ("Duplicate inline table key", Slip.TWICE),
+    ("Cannot redefine", Slip.TWICE),
+    ("Cannot mutate", Slip.CLOSED),
+    ("Invalid value", Slip.VALUE),
+    ("Invalid date", Slip.DATE),
+    ("Invalid statement", Slip.KEY),
+    ("Invalid initial character", Slip.KEY),
+    ("Expected '=' after", Slip.KEY),
+    ("Expected newline", Slip.REST),
+    ("Expected ']", Slip.UNCLOSED_HEADER),
+    ("Unclosed", Slip.UNCLOSED),
+    ("Unterminated", Slip.UNCLOSED_TEXT),
+    ("Expected", Slip.UNCLOSED_TEXT),
+    ("Unescaped", Slip.ESCAPE),
+    ("Invalid hex", Slip.ESCAPE),
+    ("Escaped character", Slip.ESCAPE),
+    ("Illegal character", Slip.CHARACTER),
+    ("Found invalid character", Slip.CHARACTER),
+)
+"""What the parser's sentences begin with; the first that fits counts. Its place is at their end."""
+
+_PLACE: Final = re.compile(r"\(at (?:line (\d+), column (\d+)|end of document)\)$")
+
+_MANY_DIGITS: Final = re.compile(r"[0-9_]{4300}")
+"""Python reads no decimal number that is longer."""
+
+_MARK: Final = "\ufeff"
+"""A byte order mark."""
 
 _HEADER: Final = re.compile(r"^[ \t]*(\[\[?)[ \t]*([^\[\]\n]+?)[ \t]*\]", re.MULTILINE)
 
@@ -53,15 +87,14 @@ class TOMLText:
 def read_file(file: str, what: str) -> TOMLFile | Misreading:
     """Return the file at this path; `what` names it in a mistake if it cannot be read."""
     try:
-        content = Path(file).read_bytes()
-    except (OSError, ValueError) as error:
-        return Misreading(name=f"{what} {file}", flaw=NoFile(getattr(error, "strerror", None) or str(error)))
-    if len(content) > MAX_BYTES:
-        return Misreading(name=f"{what} {file}", flaw=TooLarge(len(content)))
+        content = read_named(file, MAX_BYTES)
+    except FileUnreadable as error:
+        return Misreading(name=f"{what} {file}", flaw=NoFile(str(error)))
     try:
         return read_text(content.decode(), file, what)
     except UnicodeDecodeError as error:
-        return Misreading(name=f"{what} {file}", flaw=NoTOML(f"it is not text in UTF-8 (byte {error.start})"))
+        line = content.count(b"\n", 0, error.start) + 1
+        return Misreading(where=f"{file}, line {line}", name=what, flaw=NoTOML(Slip.ENCODING))
 
 
 def read_text(text: str, file: str, what: str) -> TOMLFile | Misreading:
@@ -69,7 +102,44 @@ def read_text(text: str, file: str, what: str) -> TOMLFile | Misreading:
 
     The parser raises ValueError for everything that is not TOML, and for a number of thousands of digits.
     """
+    if text.startswith(_MARK):
+        return Misreading(where=f"{file}, line 1", name=what, flaw=NoTOML(Slip.MARK))
     try:
-        return TOMLFile(TOMLText(file, text), tomllib.loads(text))
-    except (ValueError, RecursionError) as error:
-        return Misreading(name=f"{what} {file}", flaw=NoTOML(str(error)))
+        return TOMLFile(TOMLText(file, text), tomllib.loads(text, parse_float=_number))
+    except RecursionError:
+        return Misreading(name=f"{what} {file}", flaw=NoTOML(Slip.DEEP))
+    except tomllib.TOMLDecodeError as error:
+        line, flaw = _slip(str(error), text)
+    except ValueError:
+        found = _MANY_DIGITS.search(text)
+        line = text.count("\n", 0, found.start() if found else 0) + 1
+        flaw = NoTOML(Slip.DIGITS if found else Slip.OTHER)
+    return Misreading(where=f"{file}, line {line}", name=what, flaw=flaw)
+
+
+class _TooLong(float):
+    """A number beyond all that a float can hold, which is shown as it was typed. No reader takes it."""
+
+    def __new__(cls, typed: str) -> Self:
+        made = super().__new__(cls, typed)
+        made.typed = typed
+        return made
+
+    typed: str
+
+    def __str__(self) -> str:
+        return self.typed
+
+
+def _number(typed: str) -> float:
+    number = float(typed)
+    return _TooLong(typed) if math.isinf(number) and "inf" not in typed else number
+
+
+def _slip(said: str, text: str) -> tuple[int, NoTOML]:
+    """The line and the reason that the parser's sentence names."""
+    slip = next((slip for begins, slip in _SLIPS if said.startswith(begins)), Slip.OTHER)
+    match = _PLACE.search(said)
+    if match and match[1]:
+        return int(match[1]), NoTOML(slip, int(match[2]))
+    return text.rstrip().count("\n") + 1, NoTOML(slip)

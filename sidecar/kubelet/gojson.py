@@ -52,7 +52,12 @@ def parsed(content: bytes) -> object:
     text = clean(content.decode("utf-8", "surrogateescape"))
     try:
         return json.loads(text, object_pairs_hook=Object, parse_int=Number, parse_float=Number, parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
+    except json.JSONDecodeError as error:
+        place = f"not JSON (line {error.lineno}, column {error.colno})" if text.strip() else "empty"
+        raise CheckpointCorrupt(f"it is not a kubelet's CPU manager state: it is {place}") from error
+    except RecursionError as error:
+        raise CheckpointCorrupt("it is not a kubelet's CPU manager state: it is nested too deeply") from error
+    except ValueError as error:
         raise CheckpointCorrupt(f"it is not a kubelet's CPU manager state: {error}") from error
 
 

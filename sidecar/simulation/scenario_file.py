@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +18,7 @@ from sidecar.misreadings import (
     MeansNothing,
     Misreading,
     NoMachine,
+    NoSuchCPUs,
     NotOfForm,
     Twice,
     TwoMachines,
@@ -25,10 +28,11 @@ from sidecar.misreadings import (
 )
 from sidecar.readers import Given, Reader, choice, cpu_list, misreading, text, truth, whole
 from sidecar.simulation.busy_host import Pace, ScenarioError
+from sidecar.simulation.impossible_events import PlacedEvent, impossible
 from sidecar.simulation.scenario import Do, Event, Scenario, Script
 from sidecar.simulation.toml_sections import Section, cpus, labels, seconds, seconds_or_never, steps
 from sidecar.words.misread import sentences
-from state.cpuset import EMPTY, MAX_CPU, union
+from state.cpuset import EMPTY, MAX_CPU, CPUSet, union
 from state.errors import StateError
 from state.topology import Topology, topology, uniform
 
@@ -67,31 +71,39 @@ def scenario_of(content: str, file: str = "scenario", machine_file: str | None =
 def read_scenario(file: TOMLFile, machine_file: str | None = None) -> Scenario | Mistakes:
     """Return the scenario, or all mistakes in it. Raise StateError if `machine_file` holds no machine.
 
-    Relations between two values are checked only if both could be read.
+    Relations between two values are checked only if both could be read, and the existence of containers only if all
+    events could be read.
     """
     mistakes: list[Misreading] = []
     top = Section(file.text, file.table, mistakes)
     title = top.take("title", text, Path(file.text.file).stem)
     ends = top.take("ends", seconds, -1.0)
     machine = _machine(top.one_of("machine"), file.text.file, machine_file, is_given=top.has("machine"))
-    config = _config(top.one_of("settings"))
+    config = _config(top.one_of("settings"), machine)
     pace = _pace(top.one_of("pace"))
     scripts = tuple(map(_script, containers := top.all_of("container")))
     _find_twins(containers, scripts)
     names = tuple(script.name for script in scripts if script.name)
-    events = [_event(each, names) for each in top.all_of("event")]
+    sections = top.all_of("event")
+    events = [_event(each, names) for each in sections]
     top.end()
+    if machine:
+        _find_missing_cpus(containers, scripts, machine)
     if machine and config:
         mistakes += misfits(config, machine)
-    if mistakes or machine is None or config is None:
-        return tuple(mistakes)
     happens = tuple(event for event in events if event)
     last = max([event.at for event in happens] + [at for script in scripts for at, _ in script.demand], default=0.0)
+    ends = last + _AFTERWARDS if ends < 0 else ends
+    if len(happens) == len(events):
+        placed = [PlacedEvent(event, each.place("cpus")) for event, each in zip(happens, sections, strict=True)]
+        mistakes += impossible(placed, machine.online if machine else None, ends)
+    if mistakes or machine is None or config is None:
+        return tuple(sorted(mistakes, key=_line))
     return Scenario(
         title=title,
         machine=machine,
         config=config,
-        ends=last + _AFTERWARDS if ends < 0 else ends,
+        ends=ends,
         pace=pace,
         containers=scripts,
         events=happens,
@@ -158,13 +170,13 @@ def _with_caches(machine: Topology, each: int) -> Topology:
     )
 
 
-def _config(section: Section) -> Config | None:
-    """Return the configuration; None if it is wrong."""
+def _config(section: Section, machine: Topology | None) -> Config | None:
+    """Return the configuration; None if it is wrong, also for the machine if that is known."""
     given = section.given()
     for each in given:
         if each.name in OTHER_KEYS:
             section.fail(MeansNothing(), each.name)
-    read = configured(each for each in given if each.name not in OTHER_KEYS)
+    read = configured((each for each in given if each.name not in OTHER_KEYS), lambda: machine)
     if isinstance(read, Config):
         return read
     section.mistakes += read
@@ -203,6 +215,20 @@ def _find_twins(sections: list[Section], scripts: tuple[Script, ...]) -> None:
             place = Given("name", script.name, section.place("name"))
             section.mistakes.append(misreading(place, Twice()))
         seen.add(script.name)
+
+
+def _find_missing_cpus(sections: list[Section], scripts: tuple[Script, ...], machine: Topology) -> None:
+    """Find the pins to CPUs that the machine does not have."""
+    for section, script in zip(sections, scripts, strict=True):
+        if missing := CPUSet.parse(script.cpuset) - machine.online:
+            given = Given("cpuset", script.cpuset, section.place("cpuset"))
+            section.mistakes.append(misreading(given, NoSuchCPUs(missing, machine.online)))
+
+
+def _line(mistake: Misreading) -> int:
+    """Return the number of its line; the highest number if it has none."""
+    match = re.search(r", line (\d+)$", mistake.where)
+    return int(match[1]) if match else sys.maxsize
 
 
 def _event(section: Section, names: tuple[str, ...]) -> Event | None:

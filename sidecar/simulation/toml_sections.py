@@ -32,6 +32,7 @@ class Section:
         self._header = header
         self._number = number
         self._taken: list[str] = []
+        self._sections: list[str] = []
         self.mistakes = mistakes
         if not isinstance(table, Mapping):
             mistakes.append(Misreading(where=text.place(key=header), name=header, flaw=NoTable()))
@@ -57,6 +58,7 @@ class Section:
     def all_of(self, key: str) -> list[Section]:
         """Return the sections of a list of tables."""
         value = self.raw(key, [])
+        self._sections.append(key)
         if not isinstance(value, list):
             self.fail(NoTable(is_list=True), key, name=key)
             return []
@@ -64,6 +66,7 @@ class Section:
 
     def one_of(self, key: str) -> Section:
         """Return the section of a table; an empty one if it is not given."""
+        self._sections.append(key)
         return Section(self._text, self.raw(key, {}), self.mistakes, key)
 
     def given(self) -> list[Given]:
@@ -74,7 +77,8 @@ class Section:
         """Find the keys that were not taken."""
         for key, value in self._table.items():
             if key not in self._taken:
-                self.mistakes.append(misreading(Given(key, value, self.place(key)), unknown(value, self._taken)))
+                flaw = unknown(value, self._taken, self._sections or None)
+                self.mistakes.append(misreading(Given(key, value, self.place(key)), flaw))
 
     def has(self, key: str) -> bool:
         """Return whether the key is given."""

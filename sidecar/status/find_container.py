@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from sidecar.failures import SidecarError
 from sidecar.log import printable
+from sidecar.readers import closest, kept
 
 
 class HasName(Protocol):
@@ -25,6 +25,10 @@ class HasName(Protocol):
 N = TypeVar("N", bound=HasName)
 
 
+_SHOWN: Final = 64
+"""Characters of a name that are shown: an ID has so many."""
+
+
 class NotFound(SidecarError):
     """No container has that name, or several IDs begin with it; the message names the nearest."""
 
@@ -36,10 +40,10 @@ def find(candidates: Iterable[N], wanted: str) -> N:
     found = named or [each for each in known if wanted and each.id.startswith(wanted.lower())]
     if len(found) == 1:
         return found[0]
-    shown = printable(wanted)
+    shown = printable(kept(wanted, _SHOWN))
     if found:
         names = ", ".join(sorted(printable(each.name) for each in found)[:10])
         raise NotFound(f"{shown!r} is the beginning of {len(found)} ids ({names}): give more characters")
-    near = difflib.get_close_matches(wanted, [each.name for each in known], n=1)
-    hint = f"; did you mean {printable(near[0])!r}?" if near else "; `cpuset-sidecar status` lists them"
+    near = closest(wanted, [each.name for each in known])
+    hint = f"; did you mean {printable(near)!r}?" if near else "; `cpuset-sidecar status` lists them"
     raise NotFound(f"there is no container {shown!r}{hint}")

@@ -7,34 +7,42 @@ from typing import Final, assert_never
 
 from sidecar.misreadings import (
     AboveZero,
+    Absent,
     AllReserved,
     BandUpsideDown,
     BareNumber,
     Contradiction,
     DoesNotFollow,
     Form,
+    GivenTwice,
     IsolatedReserved,
     IsolatedShared,
+    IsThere,
+    LastCPU,
     ListKind,
     MachineTooLarge,
     MeansNothing,
     Misreading,
     MisreadSlice,
     Missing,
+    NeedlessValue,
     NeedsReserved,
     NoFile,
     NoMachine,
+    NoSuchCPUs,
     NoTable,
     NothingIsolated,
     NotOfForm,
     NoTOML,
     NotOnMachine,
+    NotThere,
+    NoValue,
     PoolTooLarge,
+    Slip,
     SplitCores,
     StateInProjections,
     Superfluous,
     Switched,
-    TooLarge,
     Twice,
     TwoMachines,
     UnevenCaches,
@@ -42,6 +50,7 @@ from sidecar.misreadings import (
     Unfit,
     Unknown,
     Unrecorded,
+    UsedTogether,
 )
 from sidecar.words import refusals
 from sidecar.words.counts import cpus as counted_cpus
@@ -66,6 +75,25 @@ _FORMS: Final = {
     Form.STEPS_IN_ORDER: "put its times in order",
     Form.LABELS: 'write labels with texts, like { "cpuset.exclusive" = "2" }',
     Form.LABEL: "write LABEL=VALUE, like cpuset.options=performance",
+}
+
+_SLIPS: Final = {
+    Slip.TWICE: "a key or section stands there twice",
+    Slip.CLOSED: "what stands between brackets is complete: add to it there",
+    Slip.VALUE: "a value is missing or misspelt: write a number, true, false, or a text between quotes",
+    Slip.DATE: "there is no such date or time",
+    Slip.KEY: "write KEY = VALUE, or [SECTION]",
+    Slip.REST: "something follows: write each key and each section on a line of its own, and texts between quotes",
+    Slip.UNCLOSED: "a comma or a closing bracket is missing",
+    Slip.UNCLOSED_HEADER: "the closing bracket of a section is missing",
+    Slip.UNCLOSED_TEXT: "a closing quote is missing",
+    Slip.ESCAPE: "a backslash begins no known escape: write two, or put the text between single quotes",
+    Slip.CHARACTER: "there is a control character, or a line break inside a text",
+    Slip.DEEP: "lists or tables are nested too deeply",
+    Slip.DIGITS: "a number has too many digits",
+    Slip.MARK: "it begins with a byte order mark: save it as UTF-8 without one",
+    Slip.ENCODING: "it is not text in UTF-8",
+    Slip.OTHER: "it cannot be read",
 }
 
 _NEEDS_RESERVED: Final = (
@@ -109,6 +137,16 @@ def _body(mistake: Misreading) -> str:
             return f"unknown {kind} {name!r}{_nearest_or_all(kind, name, known)}"
         case Superfluous():
             return f"unexpected argument {shown}"
+        case Absent(names):
+            return f"{' or '.join(names)} is missing"
+        case NoValue(like):
+            return f"{name} needs a value: write {name} {like}"
+        case NeedlessValue():
+            return f"{name} takes no value, and has {shown}"
+        case GivenTwice():
+            return f"{name} is given twice: choose one"
+        case UsedTogether(other):
+            return f"{name} and {other} cannot be used together: choose one"
         case Missing(like):
             return f"{name} is missing: write {name} = {like}"
         case NoTable(is_list=True):
@@ -117,10 +155,8 @@ def _body(mistake: Misreading) -> str:
             return f"{name} is no table: write it as [{name}]"
         case NoFile(reason):
             return f"{name} cannot be read: {reason}"
-        case TooLarge(size):
-            return f"{name} has {size} bytes: this is something else"
-        case NoTOML(reason):
-            return f"{name} is not TOML: {reason}"
+        case NoTOML(slip, column):
+            return f"{name} is not TOML: {_SLIPS[slip]}{f' (column {column})' if column else ''}"
         case _ if isinstance(flaw, Contradiction):
             return _contradiction(name, shown, flaw)
         case _:
@@ -160,6 +196,14 @@ def _contradiction(name: str, shown: str, flaw: Contradiction) -> str:
             return f"{cores} cores of a node cannot share {caches} caches evenly"
         case Twice():
             return f"there are two containers {shown}"
+        case IsThere():
+            return f"{name}: there is a container {shown} already: remove it before it is created again"
+        case NotThere(there):
+            return f"{name}: there is no container {shown} now; there is {', '.join(there) or 'none'}"
+        case LastCPU():
+            return f"{name}: the last CPU cannot go offline"
+        case NoSuchCPUs(missing, online):
+            return f"{name} is {shown}, but {missing} is not on this machine: it has {online}"
         case DoesNotFollow():
             return "only one that follows moves: add follows = true"
         case BareNumber(cpu):

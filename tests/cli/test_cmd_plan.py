@@ -258,4 +258,21 @@ def test_a_defragmentation_of_nothing_that_runs_is_no_question(capsys: pytest.Ca
     with pytest.raises(SystemExit) as caught:
         main(["plan"])
     assert caught.value.code == 2
-    assert "one of the arguments --cpus --defragment is required" in capsys.readouterr().err
+    assert "--cpus or --defragment is missing" in capsys.readouterr().err
+
+
+def test_a_reservation_is_held_to_the_machine_under_the_assumed_policy_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """As `run` would refuse it, though the configuration names no policy."""
+    assert main(["plan", "--empty", "--cpus", "1", "--reserved", "count:999"]) == 1
+    assert "the flag --reserved: reserved takes 999 of this machine's 16 CPUs" in capsys.readouterr().err
+
+
+def test_labels_that_contradict_the_flags_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """All of them; one that says the same is harmless."""
+    labels = ["--label", "cpuset.exclusive=2", "--label", "cpuset.near=eth1"]
+    assert main(["plan", "--empty", "--cpus", "1", "--near", "eth0", *labels]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "cpuset-sidecar: --label cpuset.exclusive=2 contradicts --cpus 1: leave the label out",
+        "cpuset-sidecar: --label cpuset.near=eth1 contradicts --near eth0: leave one of them out",
+    ]
+    assert main(["plan", "--empty", "--cpus", "2", "--reserved", "0", *labels[:2]]) == 0

@@ -112,7 +112,11 @@ def test_a_broken_file_is_refused(
 
 @pytest.mark.parametrize(
     ("path", "message"),
-    [("/nowhere", "/nowhere cannot be read: "), ("/", "/ cannot be read: "), ("/dev/zero", "/dev/zero is too large")],
+    [
+        ("/nowhere", "/nowhere cannot be read: "),
+        ("/", "/ cannot be read: it is a directory"),
+        ("/dev/zero", "/dev/zero cannot be read: it is not a regular"),
+    ],
 )
 def test_no_file_is_told(path: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Also one that never ends."""

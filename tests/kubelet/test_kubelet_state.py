@@ -181,13 +181,13 @@ def test_go_escapes_more_than_json_asks() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "it is not a kubelet's CPU manager state: Expecting value"),
-        (b"{", "it is not a kubelet's CPU manager state"),
+        (b"", "it is not a kubelet's CPU manager state: it is empty"),
+        (b"{", "it is not a kubelet's CPU manager state: it is not JSON (line 1, column 2)"),
         (b"[]", "it is not a JSON object"),
         (b"\xef\xbb\xbf{}", "it is not a kubelet's CPU manager state"),
         (b'{"x":NaN}', "NaN is not JSON"),
         (b'{"x":"\x01"}', "it is not a kubelet's CPU manager state"),
-        (b'{"x":' + b"[" * 200_000, "it is not a kubelet's CPU manager state"),
+        (b'{"x":' + b"[" * 200_000, "it is nested too deeply"),
         (b" " * (gojson.LIMIT + 1), "bytes are too many"),
         (b'{"policyName":1}', "policyName is not a JSON string"),
         (b'{"policyName":[]}', "policyName is not a JSON string"),

@@ -98,7 +98,7 @@ EVENT = f'{CONTAINER}[[event]]\nat = "1s"\n'
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a = ", "the scenario x.toml is not TOML: "),
+        ("a = ", "x.toml, line 1: the scenario is not TOML: "),
         ("", "x.toml, line 1: the machine is missing: write [machine] with cores = 8"),
         ("[machine]\ncors = 4\n", "x.toml, line 2: unknown key 'cors'; did you mean 'cores'?"),
         ("titlle = 'a'\n[machine]\ncores = 4\n", "x.toml, line 1: unknown key 'titlle'; did you mean 'title'?"),
@@ -177,18 +177,50 @@ container = "wep"
 """
     with pytest.raises(ScenarioError) as caught:
         scenario_of(text, "x.toml")
-    assert sorted(told.removeprefix("x.toml, ") for told in caught.value.sentences) == [
-        "line 11: cpus is 'many': write a number of CPUs, like 2 or 0.5",
-        "line 13: there are two containers 'web'",
-        "line 15: at is 'soon': write a duration from 0s to 168h, in ms, s, m or h, like 10s",
-        "line 16: do is 'rum'; did you mean 'run'?",
+    assert [told.removeprefix("x.toml, ") for told in caught.value.sentences] == [
         "line 1: unknown key 'titlle'; did you mean 'title'?",
-        "line 21: container is 'wep'; did you mean 'web'?",
         "line 3: unknown key 'cors'; did you mean 'cores'?",
         "line 5: policy is 'dynamik'; did you mean 'dynamic'?",
         "line 6: engine means nothing in a simulation: leave it out",
         "line 8: start is 'slow': write a duration from 0s to 168h, in ms, s, m or h, like 10s",
+        "line 11: cpus is 'many': write a number of CPUs, like 2 or 0.5",
+        "line 13: there are two containers 'web'",
+        "line 15: at is 'soon': write a duration from 0s to 168h, in ms, s, m or h, like 10s",
+        "line 16: do is 'rum'; did you mean 'run'?",
+        "line 21: container is 'wep'; did you mean 'web'?",
     ]
+
+
+def test_all_events_that_cannot_happen_are_told_before_anything_is_played() -> None:
+    """In the order of the lines, though judged in the order of time."""
+    happenings = [
+        ("9s", "stop", "container = 'web'"),
+        ("1s", "run", "container = 'web'"),
+        ("2s", "run", "container = 'web'"),
+        ("3s", "remove", "container = 'web'"),
+        ("4s", "create", "container = 'web'"),
+        ("5s", "remove", "container = 'web'"),
+        ("6s", "offline", "cpus = '3,9'"),
+        ("7s", "offline", "cpus = '0-2'"),
+        ("8s", "online", "cpus = '3-4'"),
+    ]
+    events = "".join(f"[[event]]\nat = '{at}'\ndo = '{do}'\n{more}\n" for at, do, more in happenings)
+    with pytest.raises(ScenarioError) as caught:
+        scenario_of(f"{CONTAINER}cpuset = '2-5'\n{events}", "x.toml")
+    assert [told.removeprefix("x.toml, ") for told in caught.value.sentences] == [
+        "line 8: cpuset is '2-5', but 4-5 is not on this machine: it has 0-3",
+        "line 9: stop at 9 s: there is no container 'web' now; there is none",
+        "line 17: run at 2 s: there is a container 'web' already: remove it before it is created again",
+        "line 36: cpus is 3,9, but 9 is not on this machine: it has 0-3",
+        "line 37: offline at 7 s: the last CPU cannot go offline",
+        "line 44: cpus is 3-4, but 4 is not on this machine: it has 0-3",
+    ]
+
+
+def test_an_event_after_the_end_is_not_judged() -> None:
+    """It does not happen."""
+    text = f"ends = '5s'\n{EVENT.replace('1s', '9s')}do = 'stop'\ncontainer = 'web'\n"
+    assert scenario_of(text, "x.toml").ends == 5.0
 
 
 names = st.sampled_from(["machine", "settings", "pace", "container", "event", "title", "ends", "x"])
@@ -215,13 +247,13 @@ def test_what_cannot_be_done_at_its_time_is_said_with_its_line() -> None:
 
 
 def test_a_file_that_is_no_scenario_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match="cannot be read: No such file"):
+    with pytest.raises(ScenarioError, match="cannot be read: there is no such file"):
         scenario_in(str(tmp_path / "none"))
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ScenarioError, match="is not text"):
         scenario_in(str(tmp_path / "binary"))
     (tmp_path / "large").write_bytes(b"#" * (1024 * 1024 + 1))
-    with pytest.raises(ScenarioError, match="this is something else"):
+    with pytest.raises(ScenarioError, match="it is longer than 1048576 bytes"):
         scenario_in(str(tmp_path / "large"))
 
 

@@ -245,3 +245,40 @@ def test_removing_says_whether_there_was_anything(at: int, here: Path) -> None:
     assert not files.remove(at, "cpuset")
     with pytest.raises(FileUnwritable, match="a directory is there"):
         files.remove(at, "folder")
+
+
+@pytest.mark.timeout(10)
+def test_a_file_that_people_name_is_regular_and_bounded(at: int, here: Path) -> None:
+    """A link is followed; all else is refused at once, and never more than the limit is read."""
+    (here / "file").write_bytes(b"x" * 100)
+    (here / "link").symlink_to(here / "file")
+    os.mkfifo(here / "pipe")
+    assert files.read_named(str(here / "link"), 100) == b"x" * 100
+    for name, limit, said in (
+        (f"{here}/file", 99, "it is longer than 99 bytes"),
+        (f"{here}/pipe", 99, "it is not a regular file"),
+        ("/dev/zero", 99, "it is not a regular file"),
+        (str(here), 99, "it is a directory, not a regular file"),
+        (f"{here}/nowhere", 99, "there is no such file or directory"),
+        ("a\0b", 99, "a file's name cannot contain a null character"),
+    ):
+        with pytest.raises(FileUnreadable) as caught:
+            files.read_named(name, limit)
+        assert str(caught.value) == said
+
+
+def test_a_named_file_that_grows_without_end_is_read_up_to_the_limit(
+    at: int, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One byte more than the limit says that it is too long."""
+    (here / "log").write_bytes(b"x")
+    asked: list[int] = []
+
+    def grows(_: int, most: int) -> bytes:
+        asked.append(most)
+        return b"x" * min(most, 7)
+
+    monkeypatch.setattr(os, "read", grows)
+    with pytest.raises(FileUnreadable, match="longer than 20 bytes"):
+        files.read_named(str(here / "log"), 20)
+    assert asked == [21, 14, 7]

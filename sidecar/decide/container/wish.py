@@ -21,6 +21,7 @@ from sidecar.decide.container.place import cpus_of
 from sidecar.decide.container.swarm_task import mismatch
 from sidecar.decide.container.terms import own_or
 from sidecar.decide.facts import ContainerView, ViewKind
+from sidecar.decide.placement.options import ALIGN_BY_SOCKET
 from sidecar.decide.settings import OptIn, Settings
 from sidecar.readers import closest, kept
 from sidecar.systemd_names import exclusive_beside
@@ -37,10 +38,12 @@ from state.mistakes import (
     OtherLimit,
     OtherPin,
 )
-from state.model import Demand, Originals
+from state.model import Demand, NumaRule, Originals
 from state.refusal import Mistakes, Refusal, RefusalCode
 
 _COUNT: Final = "cpuset.exclusive"
+_OPTIONS: Final = "cpuset.options"
+_NUMA: Final = "cpuset.numa"
 _NEAR: Final = "cpuset.near"
 
 
@@ -159,9 +162,20 @@ def _mistakes(
     if (size := _size(count, labels)) and originals.cpuset and len(cpus_of(originals.cpuset, EMPTY)) != size:
         yield Mistake(_COUNT, str(size), OtherPin(size, kept(originals.cpuset)))
     yield from (each for each in labels.refusing if each.label != _COUNT)
+    yield from _unplaceable(view, settings, labels)
     if view.in_shared_group:
         shared = settings.shared_slice
         yield Mistake(_COUNT, str(labels.values.exclusive or count), BornInGroup(shared, exclusive_beside(shared)))
+
+
+def _unplaceable(view: ContainerView, settings: Settings, labels: Labels) -> Iterator[Mistake]:
+    """Its options and its NUMA rule, where they exclude each other on every machine. Nothing if one is unread."""
+    given = [name for name in (_OPTIONS, _NUMA) if name in view.labels]
+    if not given or any(each.label in given for each in labels.mistakes):
+        return
+    options, numa = own_or(labels.values.options, settings.options), own_or(labels.values.numa, settings.numa)
+    if ALIGN_BY_SOCKET in options and numa is NumaRule.SINGLE:
+        yield mistake(given[0], view.labels[given[0]], Clashes(((ALIGN_BY_SOCKET, numa.value),)))
 
 
 def _code_of(mistake: Mistake) -> RefusalCode:

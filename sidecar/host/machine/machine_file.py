@@ -7,7 +7,8 @@ from typing import Final
 from sidecar.host.machine.hwloc import read_hwloc
 from sidecar.host.machine.lscpu import read_lscpu
 from sidecar.host.machine.record import MAX_CHARACTERS, read_record
-from state.errors import StateError
+from state.errors import FileUnreadable, StateError
+from state.files import read_named
 from state.topology import Topology
 
 _MAX_BYTES: Final = 4 * MAX_CHARACTERS
@@ -32,12 +33,9 @@ def machine_in(file: str) -> Topology:
     none.
     """
     try:
-        with open(file, "rb") as opened:
-            content = opened.read(_MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise StateError(f"the record {file} cannot be read: {getattr(error, 'strerror', error)}") from error
-    if len(content) > _MAX_BYTES:
-        raise StateError(f"{file} is not a recorded machine: it is too long")
+        content = read_named(file, _MAX_BYTES)
+    except FileUnreadable as error:
+        raise StateError(f"the record {file} cannot be read: {error}") from error
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

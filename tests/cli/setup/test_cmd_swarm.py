@@ -176,7 +176,11 @@ def test_what_cannot_be_advertised_is_said(
     path: Path, words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And nothing is written."""
-    assert main(asked(path, *words)) == 1
+    given = asked(path)
+    if words[0] in given:
+        at = given.index(words[0])
+        del given[at : at + 2]
+    assert main([*given, *words]) == 1
     assert message in capsys.readouterr().err
     assert not path.exists()
 

@@ -17,7 +17,7 @@ from sidecar.decide.world import replace
 from sidecar.words import mistaken
 from sidecar.words.refusals import sentence, warnings
 from state.cpuset import CPUSet
-from state.model import Originals, QuotaRule, Shortage
+from state.model import NumaRule, Originals, QuotaRule, Shortage
 from state.refusal import RefusalCode
 
 GIGA = 10**9
@@ -361,3 +361,17 @@ def test_the_group_that_confines_the_shared_pool_is_not_pinned_by_hand() -> None
     settings = Settings(policy=PolicyName.STATIC, shared_slice=name, unmanaged=("sidecar-*",))
     assert originals_of(group).cpuset == ""
     assert wish_of(group, settings, Originals(cpuset="0-3"), ONLINE).standing is Standing.MANAGED
+
+
+def test_options_that_fit_no_machine_are_told_beside_the_other_mistakes() -> None:
+    """With the labels' own words or the node's; nothing is said of a label that cannot be read."""
+    labels = {"cpuset.exclusive": "1", "cpuset.min": "2", "cpuset.numa": "single", "cpuset.options": "align-by-socket"}
+    found = wish(labels, Settings(policy=PolicyName.DYNAMIC))
+    assert found.refusal
+    told = sentence(found.refusal)
+    assert "cpuset.min is '2'" in told
+    assert "cpuset.options: align-by-socket and single cannot be used together" in told
+    del labels["cpuset.numa"], labels["cpuset.min"]
+    assert code_of(wish(labels, Settings(numa=NumaRule.SINGLE))) is RefusalCode.CONTRADICTION
+    assert code_of(wish(labels)) is None
+    assert code_of(wish({**labels, "cpuset.numa": "x"}, Settings(numa=NumaRule.SINGLE))) is RefusalCode.BAD_LABEL

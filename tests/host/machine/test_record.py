@@ -132,5 +132,5 @@ def test_a_file_may_hold_a_machine_in_any_form(tmp_path: Path) -> None:
         file.write_text(text)
         with pytest.raises(StateError, match=words):
             machine_in(str(file))
-    with pytest.raises(StateError, match="is too long"):
+    with pytest.raises(StateError, match="it is not a regular file"):
         machine_in("/dev/zero")
