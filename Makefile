@@ -8,8 +8,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 step = @log=$$(mktemp); if $(2) >$$log 2>&1; then printf '%-14s ok\n' '$(1)'; rm -f $$log; \
 	else cat $$log; rm -f $$log; printf '\n%s failed:  %s\n' '$(1)' '$(2)'; exit 1; fi
 
-# Two tests at a time. A lane of live tests is one worker's, and lanes come first (tests/live/lanes.py).
-SPREAD = $(if $(findstring no:xdist,$(ARGS)),,-n 2 --dist loadgroup --no-loadscope-reorder)
+# A lane of live tests is one worker's, and lanes come first (tests/live/lanes.py).
+SPREAD = $(if $(findstring no:xdist,$(ARGS)),,-n $(or $(WORKERS),2) --dist loadgroup --no-loadscope-reorder)
 
 .PHONY: help venv check test soak vm-test demo demo-dynamic demo-swarm demo-clean bench benefit clean
 
@@ -38,6 +38,8 @@ check-imports:
 check-spelling:
 	$(call step,spelling,.venv/bin/codespell)
 
+# Lanes wait for an engine more than they compute: a third worker plays the other tests meanwhile.
+test: WORKERS := 3
 test: venv  ## all tests, with a real container engine: the one here, or one that is installed, started and stopped again
 	@$(PY) -m compose.host with-engine -- $(PY) -m pytest -q $(SPREAD) $(ARGS)
 

@@ -7,6 +7,7 @@ when disturbances may have gone. The seed is fixed: runs can be compared.
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import statistics
@@ -110,6 +111,17 @@ def seconds(algorithm: Algorithm, machine: Topology, available: CPUSet, count: i
         algorithm(machine, available, count)
         best = min(best, time.thread_time() - began)
     return best
+
+
+def steps(algorithm: Algorithm, machine: Topology, available: CPUSet, count: int) -> int:
+    """Return how many functions are called and left, Python's and C's."""
+    heard = itertools.count()
+    sys.setprofile(lambda *_: next(heard))
+    try:
+        algorithm(machine, available, count)
+    finally:
+        sys.setprofile(None)
+    return next(heard)
 
 
 def measured(algorithm: str, machine: str, *, calls: int = 1000, runs: int = 5, seed: int = 1) -> Row:

@@ -7,7 +7,7 @@ import random
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from tests.bench.placement import MACHINES, PLACING, fragmented, is_within_bounds, measured
+from tests.bench.placement import MACHINES, PLACING, fragmented, is_within_bounds, measured, steps
 
 
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.9])
@@ -24,9 +24,22 @@ def test_placement(benchmark: BenchmarkFixture, algorithm: str, machine: str, fr
     assert len(taken) == count
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("algorithm", PLACING)
-def test_no_fragmentation_makes_placement_slow(algorithm: str, machine: str) -> None:
-    """Neither half of many random calls, nor the worst of them; on a busy host there is a second attempt."""
-    assert any(is_within_bounds(measured(algorithm, machine, calls=200)) for _ in range(2))
+def test_no_fragmentation_makes_placement_slow(benchmark: BenchmarkFixture, algorithm: str, machine: str) -> None:
+    """Neither half of many random calls, nor the worst of them, takes longer than what docs/performance.md promises."""
+    row = benchmark.pedantic(measured, args=(algorithm, machine), kwargs={"calls": 200}, rounds=1)  # type: ignore[no-untyped-call]
+    assert is_within_bounds(row)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("algorithm", PLACING)
+def test_no_fragmentation_makes_placement_take_many_steps(algorithm: str, machine: str) -> None:
+    """Steps grow with the number of CPUs, and not with its square: a bound that no busy host changes."""
+    on, rng = MACHINES[machine], random.Random(1)
+    PLACING[algorithm](on, on.online, 1)
+    for free in (on.online, *(fragmented(on, rng) for _ in range(20))):
+        count = rng.randint(1, len(free))
+        # What is kept of a machine, or of a request, is made the first time.
+        PLACING[algorithm](on, free, count)
+        assert steps(PLACING[algorithm], on, free, count) <= 300 + 40 * len(on.online)

@@ -215,6 +215,7 @@ def test_hostile_files_are_refused_in_words(content: bytes, message: str) -> Non
     assert message in str(caught.value)
 
 
+@pytest.mark.slow
 def test_whole_pods_cannot_fill_the_memory() -> None:
     """The dump writes each CPU out: a small file could ask for gigabytes."""
     pods = ",".join(f'"{pod}":{{"cpuSet":"0-8191"}}' for pod in range(100_000))

@@ -216,7 +216,7 @@ FAULTS = (
     Fault(takes_at_once, laws.NOTICE),
     Fault(takes_without_leaving, laws.NOTICE),
     Fault(hears_every_acknowledgement, laws.NOTICE, first=8420),
-    Fault(hears_every_timer, laws.NOTICE, first=570),
+    Fault(hears_every_timer, laws.NOTICE, first=1130),
     Fault(begins_no_grace_after_a_restart, laws.SETTLED, first=430),
     Fault(never_ends_a_take, laws.SETTLED, first=430),
     Fault(lets_newcomers_onto_what_is_leaving, laws.VACATED, first=400),

@@ -11,6 +11,7 @@ from tests.decide.long_run import history
 from tests.support.decide.reality import Reality
 
 
+@pytest.mark.slow
 def test_every_outcome_of_an_order_is_one_in_a_hundred(monkeypatch: pytest.MonkeyPatch) -> None:
     """A law proves nothing about events that hardly occur. Failed stops are rarer, but occur."""
     outcomes: Counter[Failure | None] = Counter()

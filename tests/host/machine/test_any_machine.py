@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -43,6 +44,7 @@ def test_a_machine_is_read_as_what_it_is(machine: Topology) -> None:
         assert list(round_trip(Path(directory), machine)) == []
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(machines(), st.data())
 def test_a_broken_machine_is_read_as_something_lawful(machine: Topology, data: st.DataObject) -> None:

@@ -232,6 +232,7 @@ def test_what_is_not_hwlocs_is_refused_in_words(text: str, message: str) -> None
     assert message in str(caught.value)
 
 
+@pytest.mark.slow
 def test_too_many_objects_are_refused() -> None:
     """Before they use up the memory of the host."""
     with pytest.raises(StateError, match="so many objects"):

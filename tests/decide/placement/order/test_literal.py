@@ -61,6 +61,7 @@ def cores_of(machine: Topology, cpus: CPUSet) -> int:
     return sum(1 for core in machine.cores if not core.cpus.isdisjoint(cpus))
 
 
+@pytest.mark.slow
 def test_the_order_is_the_literal_one_on_random_machines() -> None:
     """Packed and along caches always; spread unless it has more different cores."""
     rng, compared, wider = random.Random(20), 0, 0
