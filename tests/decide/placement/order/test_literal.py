@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from sidecar.decide.placement.order.along_caches import along_caches
 from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.order.spread import spread
