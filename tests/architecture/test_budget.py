@@ -47,28 +47,36 @@ def shown(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", files(*ALL), ids=shown)
-def test_a_file_is_short_enough_to_be_read_at_once(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= MOST_LINES
+def test_a_file_is_short_enough_to_be_read_at_once() -> None:
+    sizes = {shown(path): len(path.read_text().splitlines()) for path in files(*ALL)}
+    assert {path: size for path, size in sizes.items() if size > MOST_LINES} == {}
 
 
-@pytest.mark.parametrize("path", files(*ALL), ids=shown)
-def test_a_file_has_a_name_that_says_something(path: Path) -> None:
-    words = {word for part in path.relative_to(ROOT).with_suffix("").parts for word in part.split("_")}
-    assert not [word for word in words if EMPTY_NAMES.fullmatch(word)]
+def test_a_file_has_a_name_that_says_something() -> None:
+    empty = {
+        shown(path): word
+        for path in files(*ALL)
+        for part in path.relative_to(ROOT).with_suffix("").parts
+        for word in part.split("_")
+        if EMPTY_NAMES.fullmatch(word)
+    }
+    assert empty == {}
 
 
-@pytest.mark.parametrize("path", files(*ALL), ids=shown)
-def test_a_file_says_what_it_holds(path: Path) -> None:
+def test_a_file_says_what_it_holds() -> None:
     """The first statement of each module is a sentence."""
-    text = path.read_text()
-    if text:
-        assert (ast.get_docstring(ast.parse(text)) or "").split("\n\n")[0].endswith((".", ":", "!"))
+    texts = {shown(path): text for path in files(*ALL) if (text := path.read_text())}
+    first = {path: (ast.get_docstring(ast.parse(text)) or "").split("\n\n")[0] for path, text in texts.items()}
+    assert [path for path, sentence in first.items() if not sentence.endswith((".", ":", "!"))] == []
 
 
-@pytest.mark.parametrize("path", files(*CODE), ids=shown)
-def test_everything_public_says_what_it_promises(path: Path) -> None:
-    silent = [name for name, node in public(ast.parse(path.read_text()).body) if not ast.get_docstring(node)]
+def test_everything_public_says_what_it_promises() -> None:
+    silent = [
+        f"{shown(path)}: {name}"
+        for path in files(*CODE)
+        for name, node in public(ast.parse(path.read_text()).body)
+        if not ast.get_docstring(node)
+    ]
     assert silent == []
 
 
@@ -84,9 +92,8 @@ def public(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, Defini
             yield from public(node.body, f"{prefix}{node.name}.")
 
 
-@pytest.mark.parametrize("path", files(*CODE), ids=shown)
-def test_no_name_says_get(path: Path) -> None:
-    names = [name for name, _ in public(ast.parse(path.read_text()).body)]
+def test_no_name_says_get() -> None:
+    names = [name for path in files(*CODE) for name, _ in public(ast.parse(path.read_text()).body)]
     assert [name for name in names if name.split(".")[-1].startswith("get_")] == []
 
 

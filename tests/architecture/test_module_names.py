@@ -6,8 +6,6 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 ROOT: Final = Path(__file__).parents[2]
 
 SAY_NOTHING: Final = frozenset(
@@ -37,7 +35,6 @@ def test_no_two_modules_have_one_name() -> None:
     assert {name: paths for name, paths in named.items() if len(paths) > 1} == {}
 
 
-@pytest.mark.parametrize("path", modules(), ids=shown)
-def test_the_name_of_a_module_says_what_it_holds(path: Path) -> None:
+def test_the_name_of_a_module_says_what_it_holds() -> None:
     """A command's module is named `cmd_` and the command; others by a noun of their room."""
-    assert path.stem not in SAY_NOTHING
+    assert [shown(path) for path in modules() if path.stem in SAY_NOTHING] == []

@@ -30,10 +30,9 @@ def test_each_room_has_tests(room: Path) -> None:
     assert list(room.glob("test_*.py")) != []
 
 
-@pytest.mark.parametrize("path", ALL, ids=lambda path: str(path.relative_to(TESTS)))
-def test_a_file_of_tests_with_the_name_of_a_module_stands_in_its_room(path: Path) -> None:
-    module = MODULES.get(path.stem.removeprefix("test_"))
-    assert module is None or path.parent == room_of(module)
+def test_a_file_of_tests_with_the_name_of_a_module_stands_in_its_room() -> None:
+    named = {path: MODULES.get(path.stem.removeprefix("test_")) for path in ALL}
+    assert [path for path, module in named.items() if module and path.parent != room_of(module)] == []
 
 
 def test_the_room_of_the_shared_pool_is_found() -> None:
