@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Order the lanes before all other tests, whose order stays random: a long lane that began last would end last."""
     order = {lane: place for place, lane in enumerate(lanes_here())}
     items.sort(key=lambda item: order.get(_group(item), len(order)))
-    if config.getoption("benchmark_skip", default=False):
+    if config.getoption("benchmark_skip", default=False) and not config.getoption("benchmark_only"):
         for item in items:
             if "benchmark" in getattr(item, "fixturenames", ()):
                 item.add_marker(pytest.mark.skip(reason="a benchmark: `make bench` runs it"), append=False)

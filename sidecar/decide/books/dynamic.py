@@ -35,7 +35,7 @@ from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.shortfall import with_facts
 from sidecar.decide.world import World, replace
 from state.cause import TakenOver
-from state.cpuset import EMPTY, CPUSet, union
+from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
 from state.model import Demand, State
 from state.refusal import Refusal
@@ -89,11 +89,8 @@ def _without_takes_of_what_was_not_its_own(world: World, state: State) -> State:
         if each.leaving is None:
             continue
         before, container = world.state.assignments.get(key), world.containers.get(key)
-        others = union(
-            other.leaving.cpus for id, other in world.state.assignments.items() if id != key and other.leaving
-        )
         if before is not None:
-            had = (before.cpus - others) | (before.leaving.cpus if before.leaving else EMPTY)
+            had = (before.cpus - world.state.leaving) | (before.leaving.cpus if before.leaving else EMPTY)
         else:
             had = container.place.seen if container and keeps(world, world.state, container) else EMPTY
         if each.leaving.cpus - had:

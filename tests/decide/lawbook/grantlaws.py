@@ -1,4 +1,7 @@
-"""The laws of a new grant: it is what was asked for, and its CPUs belong to one container at a time."""
+"""The laws of a new grant: its number and NUMA rule are as asked for, and its CPUs belong to one container at a time.
+
+Whole cores are not among them yet.
+"""
 
 from __future__ import annotations
 
