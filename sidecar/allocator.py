@@ -5,9 +5,9 @@
 3. Commit: the burst in the journal, and the State in the checkpoint, on disk, before any order is sent.
 4. Post: readers see the new world, and pause a little before they work on it.
 5. Tell: the container's files stop naming the CPUs that an order takes before the order is sent. A notice or a change
-  is in the workload's files before its grace begins or its signal is sent.
+   is in the workload's files before its grace begins or its signal is sent.
 6. Start the orders. Orders of containers that are not live come first, and may be sent before anything else is done: a
-  container that is about to start cannot wait.
+   container that is about to start cannot wait.
 
 Starting never waits; outcomes come back as facts. The loop waits only for the inbox and the local writes of 3 and 5,
 so no cycle of waiting can form. The State is saved here, not in a thread: every order waits for it anyway, a thread

@@ -226,7 +226,7 @@ def _read_regular(opened: int, name: str, limit: int) -> bytes:
 
 
 def _content_of(found: int, path: str, limit: int) -> bytes:
-    """The content of the file at this descriptor, which is opened for reading only once it is known to be regular."""
+    """Return the content of the file at this descriptor, which is opened for reading only if it is regular."""
     mode = os.fstat(found).st_mode
     if stat.S_ISDIR(mode):
         raise FileUnreadable("it is a directory, not a regular file")
@@ -247,7 +247,7 @@ def _content_of(found: int, path: str, limit: int) -> bytes:
 
 
 def _up_to(opened: int, limit: int) -> bytes | None:
-    """The rest of an open file; None where it has more than `limit` bytes."""
+    """Return the rest of an open file; None if it has more than `limit` bytes."""
     content = bytearray()
     while len(content) <= limit:
         chunk = os.read(opened, limit + 1 - len(content))

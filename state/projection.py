@@ -3,10 +3,10 @@
 The rules of such a directory, which `ProjectionDirectory` keeps and readers may rely on:
 
 1. `status.json` is moved into place first, then `cpuset`; each by one rename from another directory of the same file
-  system, so a watcher of the directory sees exactly one IN_MOVED_TO for each, and a reader never sees half a file.
+   system, so a watcher of the directory sees exactly one IN_MOVED_TO for each, and a reader never sees half a file.
 2. `cpuset` holds the CPUs in force as one line of the kernel's list syntax, and is never empty. If no CPUs can be
-  stated truthfully (the container is between two disjoint CPU sets, or is gone), the file is absent, and `cpus` in
-  `status.json` is "".
+   stated truthfully (the container is between two disjoint CPU sets, or is gone), the file is absent, and `cpus` in
+   `status.json` is "".
 3. A file whose content is already right is not written again: a change of status alone is one event.
 4. `generation` only grows. A slow reader sees the newest one, not every one.
 """

@@ -6,16 +6,16 @@
 The rules:
 
 1. Level-triggered. An event is only a hint to look; only the present content of the files counts. Lost, merged or
-  spurious events do no harm, and a slow reader gets the newest state, not every one.
+   spurious events do no harm, and a slow reader gets the newest state, not every one.
 2. Arm first, read second: a change after the arming makes a new event; a change before it is read.
 3. Equal states are reported once. The first state is reported at once, if there is one.
 4. The directory is watched, never the files: a watch on a file dies with its first replacement (inotify(7)).
 5. While the directory is missing, its nearest existing ancestor is watched.
 6. In addition, look every `poll_seconds`: some file systems drop events (gVisor, Kata, shares of desktop virtual
-  machines), and a rename further up the path makes none here.
+   machines), and a rename further up the path makes none here.
 7. A projection without CPUs means that nothing can be stated just now: wait for the next one.
 8. A woken reader looks first and drains the events later, since draining costs more than the look. Draining may hide a
-  change after that look, so every draining is followed by another look before the next pause.
+   change after that look, so every draining is followed by another look before the next pause.
 """
 
 from __future__ import annotations

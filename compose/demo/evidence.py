@@ -4,8 +4,8 @@ The claim: from the moment that the exclusive container read `settled`, it ran o
 
 1. its own /proc/self/status, each second: the CPUs that it may use are those in its projection;
 2. the noisy containers' own records: none of their processes was on those CPUs while it was settled. A container that
-  started in the meantime may have run there until the sidecar learned of it (the strict start prevents this): such a
-  time is reported, and must end within LATE_NS;
+   started in the meantime may have run there until the sidecar learned of it (the strict start prevents this): such a
+   time is reported, and must end within LATE_NS;
 3. its counters beside the plain container's, over the same time.
 """
 

@@ -4,7 +4,7 @@ The claims, each from what the workloads wrote themselves:
 
 1. every CPU that a workload lost had been announced to it as leaving before;
 2. a workload that acknowledges is never forced: it was off the CPUs by then, and did not return before they were
-  granted again;
+   granted again;
 3. a workload that never acknowledges keeps its CPUs for the whole notice; then they are taken, and counted as forced;
 4. none was on a CPU of another. (A new workload may be, at its first instructions: evidence.py explains why);
 5. each always had its original CPUs.

@@ -3,8 +3,8 @@
 1. An engine that answers is used and left as it is: DOCKER_HOST, the current Docker context, the socket.
 2. A silent engine at DOCKER_HOST is an error: that engine was chosen, and no other will do.
 3. No engine, but root on Debian or Ubuntu: the distribution's engine is installed if it is missing, and started.
-  If systemd runs, by systemd. Otherwise as a child process on the usual socket, with files of its own (`PRIVATE`)
-  and without a bridge, so that it changes neither addresses nor firewall, and nothing remains when it ends.
+   If systemd runs, by systemd. Otherwise as a child process on the usual socket, with files of its own (`PRIVATE`)
+   and without a bridge, so that it changes neither addresses nor firewall, and nothing remains when it ends.
 4. Anything else: print what to do, and stop.
 """
 

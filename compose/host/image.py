@@ -2,7 +2,7 @@
 
 1. The base is python:3-slim if it is here or can be pulled; else one made of the distribution's packages (`base.py`).
 2. This host's pip fetches the wheels for the base's Python, because pip inside a build knows neither the host's proxy
-  nor its package index. They lie in compose/wheels, and the Dockerfile installs from there, without network.
+   nor its package index. They lie in compose/wheels, and the Dockerfile installs from there, without network.
 3. The build uses BuildKit if the client has it, else the classic builder.
 """
 

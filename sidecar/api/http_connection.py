@@ -5,7 +5,7 @@ protocol. The resources of a client are bounded here:
 
 1. A head is whole within `HEAD_SECONDS` of the end of the last answer, a body within `BODY_SECONDS`.
 2. A client that hangs up while its answer is being made ends its request. Bytes that it sends ahead are kept, up to
-  `AHEAD`.
+   `AHEAD`.
 3. An answer is taken within `SEND_SECONDS`, and so is each part of an endless one.
 4. A connection that ends early is closed only after its client has had time to read why (RFC 9112, 9.6).
 """

@@ -5,10 +5,10 @@ for the answer. So nothing here needs that lock: the World or a glance identifie
 from the runtime's own bundle.
 
 1. The caller waits for the answer, `ANSWER_SECONDS` at most. The server notices a client that goes away, and cancels
-  this.
+   this.
 2. Whenever the wait ends without an answer, the daemon is notified that the start is abandoned.
 3. Nothing is decided while the engine is not reached, and a booting engine is reached only after its containers have
-  started. So after `UNREACHED_SECONDS` the recorded grants decide (`unreached`), or the start is refused.
+   started. So after `UNREACHED_SECONDS` the recorded grants decide (`unreached`), or the start is refused.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from state.mistakes import Flaw
 
 
 def typed(name: str, read: Reader[Any, Any]) -> Callable[[str], object]:
-    """What argparse makes of an argument's text: its value, or the Misreading of the argument of this name."""
+    """Return a reader for argparse: from an argument's text it makes the value, or the argument's Misreading."""
 
     def take(text: str) -> object:
         found = read(text)
@@ -37,7 +37,7 @@ def parse(
     words: Sequence[str],
     environ: Mapping[str, str],
 ) -> argparse.Namespace:
-    """The arguments of these words. SystemExit (2) with the usage and all mistakes on stderr.
+    """Return the arguments of these words. Raise SystemExit (2) with the usage and all mistakes on stderr.
 
     Where there is a mistake, those of the configuration's flags, variables and file are told as well.
     """
@@ -62,7 +62,7 @@ def parse(
 
 
 def given_flags(args: argparse.Namespace) -> dict[str, str | None]:
-    """The configuration's flags as they were given, None for the others; directories from where they were typed."""
+    """Return the configuration's flags as given, None for the others; directories from where they were typed."""
     flags = {key: getattr(args, f"config_{key}", None) for key in KEYS}
     return {key: os.path.abspath(text) if key in PATHS and text else text for key, text in flags.items()}
 
@@ -70,7 +70,7 @@ def given_flags(args: argparse.Namespace) -> dict[str, str | None]:
 def _of_config(
     command: argparse.ArgumentParser, texts: Mapping[str, str], environ: Mapping[str, str]
 ) -> tuple[Misreading, ...]:
-    """What is wrong in the configuration under these flags, for a command that reads it."""
+    """Return the mistakes in the configuration under these flags, for a command that reads it."""
     if all(each.dest != "config" for each in command._actions):  # noqa: SLF001  # no public name
         return ()
     read = read_config(texts.get("config"), environ, given_flags(argparse.Namespace(**texts)))
@@ -78,7 +78,7 @@ def _of_config(
 
 
 def _end(parser: argparse.ArgumentParser, mistakes: Iterable[Misreading]) -> NoReturn:
-    """The usage, and a line for each mistake."""
+    """Print the usage, and a line for each mistake."""
     lines = [f"{parser.prog}: {printable(sentence(each))}\n" for each in mistakes]
     parser.print_usage(sys.stderr)
     parser.exit(2, "".join(lines))

@@ -263,7 +263,7 @@ def _labels(args: argparse.Namespace) -> dict[str, str]:
 
 
 def _label(value: object) -> tuple[str, str] | NotOfForm | Unknown:
-    """A label and its value. One without the prefix is right, too, unless it looks like a slip in one that has it."""
+    """Return a label and its value. One without the prefix is right, unless it looks like a slip in one that has it."""
     label, equals, text = str(value).partition("=")
     if not equals or not label:
         return NotOfForm(Form.LABEL)

@@ -39,7 +39,7 @@ def scanned(command: argparse.ArgumentParser, words: Sequence[str]) -> Scan:
 
 
 def is_flag(word: str, known: Mapping[str, object]) -> bool:
-    """Whether argparse takes the word for a flag, known or not."""
+    """Return whether argparse takes the word for a flag, known or not."""
     if word.partition("=")[0] in known:
         return True
     return len(word) > 1 and word.startswith("-") and not _NEGATIVE.fullmatch(word) and " " not in word
@@ -52,7 +52,7 @@ def unknown_flag(word: str, known: Mapping[str, object]) -> Misreading:
 
 
 def asks_for_help(parser: argparse.ArgumentParser, words: Sequence[str]) -> bool:
-    """Whether one of these words only prints something: the help, or the version."""
+    """Return whether one of these words only prints something: the help, or the version."""
     return any(isinstance(_flags(parser).get(word), argparse._HelpAction | argparse._VersionAction) for word in words)  # noqa: SLF001  # no public names
 
 

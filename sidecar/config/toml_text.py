@@ -137,7 +137,7 @@ def _number(typed: str) -> float:
 
 
 def _slip(said: str, text: str) -> tuple[int, NoTOML]:
-    """The line and the reason that the parser's sentence names."""
+    """Return the line and the reason that the parser's sentence names."""
     slip = next((slip for begins, slip in _SLIPS if said.startswith(begins)), Slip.OTHER)
     match = _PLACE.search(said)
     if match and match[1]:

@@ -1,13 +1,13 @@
 """Acknowledgements: workloads report in a file that they have left the CPUs that are about to be taken from them.
 
 1. There is something to watch only while a take waits: the directories that notify its container, by inotify, and in
-  addition by a slow look, since some file systems drop events.
+   addition by a slow look, since some file systems drop events.
 2. Arm first, read second: a write after the arming makes an event, a write before it is read.
 3. What a container writes is untrusted. Directories are watched by their open descriptors, so that no link leads
-  elsewhere; at most a few bytes of a file called `ack` are read, and only if it is a regular one; anything but a
-  decimal number is ignored. So a workload can only end its own grace.
+   elsewhere; at most a few bytes of a file called `ack` are read, and only if it is a regular one; anything but a
+   decimal number is ignored. So a workload can only end its own grace.
 4. A number counts if it is a generation that announced all CPUs that are leaving now: `Acknowledgeable.awaited`. A
-  number that is higher than any announced one is ignored, and so is one from before the take.
+   number that is higher than any announced one is ignored, and so is one from before the take.
 5. A workload that writes endlessly is read at most once every `PAUSE`.
 """
 

@@ -2,10 +2,10 @@
 
 1. The list of online CPUs is one short file, read every period (docs/decisions/0030 explains why it is polled).
 2. After a change, the host is mended first: without that no container could get CPUs on cgroup v1
-  (`host.cgroup.mending`).
+   (`host.cgroup.mending`).
 3. Then the machine is read and reported: owners get replacements, and the shared pool gets the rest.
 4. Processes that fell out of their container's group can return only once it has CPUs again, and the kernel does its
-  part of a change shortly after it shows it: so mending goes on while anything is left to mend.
+   part of a change shortly after it shows it: so mending goes on while anything is left to mend.
 """
 
 from __future__ import annotations

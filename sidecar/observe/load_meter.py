@@ -2,7 +2,7 @@
 
 1. Each round takes a sample of every such running container; while there is none, nothing wakes up.
 2. The difference of two samples is a load (`decide.books.load_sample`). A container that was paused, stopped, or could
-  not be read begins again: its use in that time does not show what it wants.
+   not be read begins again: its use in that time does not show what it wants.
 3. The time is that of a clock that cannot be set.
 4. The peak is kept over restarts, as long as the container has its grant.
 """

@@ -5,9 +5,9 @@ nor any part of it that costs milliseconds: every start of a container waits for
 
 1. The arguments of the OCI runtime are read as runc and crun read them: the log, the bundle, the container's id.
 2. The sidecar is asked over its Unix socket. If nothing answers, it is asked again for `patience` seconds: a sidecar
-  that starts with the machine, or restarts, gets that time. A sidecar that died over the answer is asked again.
+   that starts with the machine, or restarts, gets that time. A sidecar that died over the answer is asked again.
 3. An answer with CPUs goes into the bundle's `config.json`, with the mount of the container's own projection, by one
-  rename; unknown parts of the file stay as they were. An answer without CPUs leaves the bundle alone.
+   rename; unknown parts of the file stay as they were. An answer without CPUs leaves the bundle alone.
 4. The real runtime replaces this process, with the same arguments.
 
 Every failure is a refusal: the container does not start, and the reason is where the engine looks for it: in a line of

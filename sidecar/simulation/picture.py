@@ -2,7 +2,7 @@
 
 1. The CPUs are in the order of sockets, nodes, caches and cores; groups are slightly apart.
 2. Each CPU's time is cut into stretches of one owner and one way: it runs there; it runs there and is leaving
-  (hatched); it was granted the CPU and is not there yet (pale).
+   (hatched); it was granted the CPU and is not there yet (pale).
 3. Equal stretches of neighbouring CPUs are one rectangle. The same history gives the same bytes.
 """
 

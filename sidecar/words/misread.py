@@ -103,12 +103,12 @@ _NEEDS_RESERVED: Final = (
 
 
 def sentences(mistakes: Iterable[Misreading]) -> tuple[str, ...]:
-    """What each of these says."""
+    """Return a sentence for each of these."""
     return tuple(map(sentence, mistakes))
 
 
 def sentence(mistake: Misreading) -> str:
-    """Where it stands, what is wrong, and what would be right."""
+    """Return the place, what is wrong there, and what would be right."""
     body = _body(mistake)
     return f"{mistake.where}: {body}" if mistake.where else body
 
@@ -164,7 +164,7 @@ def _body(mistake: Misreading) -> str:
 
 
 def _contradiction(name: str, shown: str, flaw: Contradiction) -> str:
-    """What a value contradicts, or probably does not mean."""
+    """Return what a value contradicts, or why it is probably not meant."""
     match flaw:
         case NeedsReserved(policy):
             return f"the policy {policy} {_NEEDS_RESERVED}"
@@ -228,6 +228,6 @@ def _contradiction(name: str, shown: str, flaw: Contradiction) -> str:
 
 
 def _nearest_or_all(kind: ListKind, name: str, known: tuple[str, ...]) -> str:
-    """The known one that is most like this; or all that there are."""
+    """Return the known word that is most like this one; all of them if none is."""
     there = f": the {kind}s are {', '.join(known)}" if known else f": there is no {kind}"
     return nearest(name, known) or there

@@ -42,17 +42,17 @@ _SECONDS: Final = (("h", 3600.0), ("m", 60.0), ("s", 1.0))
 
 
 def sentences(mistakes: tuple[Mistake, ...]) -> str:
-    """What all of these say, as one text."""
+    """Return a sentence for all of these."""
     return "; ".join(map(sentence, mistakes))
 
 
 def sentence(mistake: Mistake) -> str:
-    """What is wrong with a label, what was given, and what would be right."""
+    """Return what is wrong with a label, what was given, and what would be right."""
     return said(mistake.label, mistake.given, repr(mistake.given), mistake.flaw)
 
 
 def said(name: str, given: str, shown: str, flaw: AnyFlaw) -> str:
-    """The same of a key or a flag; `given` is its text, "" if it is none, and `shown` the value as it is quoted."""
+    """Return the same for a key or a flag; `given` is its text, "" if it is none, and `shown` the quoted value."""
     if isinstance(flaw, Unreadable):
         if isinstance(flaw, AllOf) and flaw.unknown:
             return f"{name} has {_unknown(flaw)}"
@@ -89,7 +89,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def nearest_label(label: str) -> str:
-    """The label that is most like this one, or all; the prefix is like that of all others and says nothing."""
+    """Return the label that is most like this one, or all: the common prefix does not count."""
     if close := closest(label.removeprefix(PREFIX), (known.removeprefix(PREFIX) for known in NAMES)):
         return _meant(PREFIX + close)
     close = "" if label.startswith(PREFIX) else closest(label, NAMES)
@@ -97,7 +97,7 @@ def nearest_label(label: str) -> str:
 
 
 def _right(flaw: Unreadable) -> str:
-    """What would be right, as the end of a sentence."""
+    """Return what would be right, as the end of a sentence."""
     match flaw:
         case OneOf((word,)):
             return f"the only word it knows is {word}"
@@ -127,7 +127,7 @@ def _right(flaw: Unreadable) -> str:
 
 
 def _time(seconds: float) -> str:
-    """A duration as people type it."""
+    """Return a duration as people type it."""
     for unit, length in _SECONDS:
         if seconds >= length and not seconds % length:
             return f"{seconds / length:g}{unit}"
@@ -135,7 +135,7 @@ def _time(seconds: float) -> str:
 
 
 def _unknown(flaw: AllOf) -> str:
-    """The unknown words, with what each was meant to be where that can be guessed; else all words."""
+    """Return the unknown words, each with the nearest known one; all known words if there is none."""
     given = ", ".join(map(repr, flaw.unknown))
     close = [closest(word, flaw.words) for word in flaw.unknown]
     if all(close):

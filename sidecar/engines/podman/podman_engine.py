@@ -3,11 +3,11 @@
 Where Podman differs from Docker, measured on 4.3.1 and 5.4.2 (`libpod_wire`, `podman_memory`):
 
 1. It checks no value. A value that its runtime refuses (500) still stays in the container's configuration, and every
-  later start fails. So absent CPUs and nodes are refused before they are sent, and after a 500 the old value is
-  written again.
+   later start fails. So absent CPUs and nodes are refused before they are sent, and after a 500 the old value is
+   written again.
 2. Before 5.1 an update of a container that does not run fails: it is only remembered, and written once it runs.
 3. While it starts a container it answers neither a list nor a request for its info, until that start is done. The list
-  is then the remembered containers, without the removed ones; an unknown container is found in Podman's history.
+   is then the remembered containers, without the removed ones; an unknown container is found in Podman's history.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ processes of a group that loses its last CPU are moved to the nearest ancestor t
 to all others, when the group gets CPUs again (cpuset(7); tests/live/test_astray.py). So:
 
 1. From the root down, the groups above containers regain CPUs: an engine's own group regains all of the root's; a
-  group made by hand only those that it was seen to have, as it may be small on purpose. Containers' own groups are not
-  changed here: a decision determines their CPUs, and the engine writes them.
+   group made by hand only those that it was seen to have, as it may be small on purpose. Containers' own groups are not
+   changed here: a decision determines their CPUs, and the engine writes them.
 2. Processes that fell out of their container's group are found by its groups in other hierarchies, which CPUs do not
-  affect, and return as soon as the group has CPUs.
+   affect, and return as soon as the group has CPUs.
 
 Calling it again changes nothing more. It needs a writable /sys/fs/cgroup, and the host's process ids: without these, a
 container whose group was seen without CPUs is assumed to be astray until its next start.
