@@ -74,7 +74,8 @@ def target(world: World, container: Container, desired: CPUSet, reached: Reach) 
     if container.is_idle:
         # 4. It runs nothing yet.
         written = container.place.configured.mask
-        stays = 0 if written & ~wanted else written
+        own = wanted | (grant.leaving.cpus.mask if grant and grant.leaving else 0)
+        stays = 0 if written & ~own else written & wanted
         conflicting = reached.other_exclusive(footprint) if grant else 0
     else:
         # 1. Stay. 2. Enter.

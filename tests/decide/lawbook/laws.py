@@ -124,6 +124,11 @@ def _holds(world: World, key: ContainerKey) -> CPUSet:
     return granted.cpus if granted else EMPTY
 
 
+def _leaves(world: World, key: ContainerKey) -> CPUSet:
+    granted = world.state.assignments.get(key)
+    return granted.leaving.cpus if granted and granted.leaving else EMPTY
+
+
 def _shared_isolated(world: World, cpus: CPUSet, holds: CPUSet) -> CPUSet:
     """Return isolated CPUs that a container without a grant is sent to, if these are for exclusive containers."""
     is_meant = world.settings.isolated is not IsolatedRule.IGNORE and not world.is_releasing
@@ -136,8 +141,8 @@ def _conflicts(world: World, order: ApplyCpuset, holds: CPUSet) -> list[str]:
     entered = order.update.cpus - world.state.reserved
     if order.live:
         entered = entered - container.place.seen
-    elif container.place.configured <= holds:
-        # It was written there when it could be.
+    elif container.place.configured <= holds | _leaves(world, order.container):
+        # It was written there when it could be: staying is not entering.
         entered = entered - container.place.configured
     found = []
     for id, other in world.containers.items():
