@@ -4,8 +4,8 @@ Every key is one row of `KEYS`: how its value is read, and what it sets. The sam
 (`shared_min = 1`), in the environment (`CPUSET_SIDECAR_SHARED_MIN=1`) and as flags (`--shared-min 1`). Mistakes are
 values too, and all of them are found: only `load` and `check_against` make one error of them.
 
-`reserved` is a CPU list or a count, in the same words everywhere: `0` is CPU 0, and `count:2` is two CPUs. A bare number
-in TOML (`reserved = 2`) is a mistake, because it was a count once.
+`reserved` is a CPU list or a count, in the same words everywhere: `0` is CPU 0, and `count:2` is two CPUs. A bare
+number in TOML (`reserved = 2`) is a mistake, because it was a count once.
 """
 
 from __future__ import annotations
