@@ -8,7 +8,6 @@ from typing import Final, assert_never
 from sidecar.contradictions import (
     AllReserved,
     BandUpsideDown,
-    BareCount,
     BareNumber,
     Contradiction,
     IsolatedReserved,
@@ -25,6 +24,7 @@ from sidecar.contradictions import (
 from sidecar.misreadings import (
     AboveZero,
     Absent,
+    BareCount,
     Form,
     GivenTwice,
     ListKind,

@@ -9,7 +9,6 @@ import pytest
 from sidecar.contradictions import (
     AllReserved,
     BandUpsideDown,
-    BareCount,
     BareNumber,
     IsolatedReserved,
     IsolatedShared,
@@ -25,6 +24,7 @@ from sidecar.contradictions import (
 from sidecar.misreadings import (
     AboveZero,
     Absent,
+    BareCount,
     Form,
     GivenTwice,
     ListKind,
