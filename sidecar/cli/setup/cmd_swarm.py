@@ -33,6 +33,7 @@ from sidecar.host.install.daemon_json import (
     DAEMON_JSON,
     DaemonJson,
     read_daemon_json,
+    take_back,
     value_at,
     with_value,
     without,
@@ -137,7 +138,8 @@ def advertise(
         _check_flags(_words_of_dockerd(), found.path)
         made = msgspec.structs.replace(made, changed=True)
         if not is_dry_run:
-            made = msgspec.structs.replace(made, backup=write_daemon_json(found, settings).backup)
+            written = [write_daemon_json(found, settings)] if count is not None else take_back(found, settings)
+            made = msgspec.structs.replace(made, backup="".join(each.backup for each in written))
     is_behind = engine is not None and kind == KIND and engine.advertised != count
     return msgspec.structs.replace(made, needs_restart=made.changed or is_behind)
 
@@ -171,7 +173,7 @@ def rendered(made: Advertised) -> list[str]:
         done = f"{'would advertise' if made.is_dry_run else 'advertises'} {made.kind}={made.cpus} now"
     lines.append(f"it {done}" if made.changed else "it is unchanged")
     if made.backup:
-        lines.append(f"the previous file is kept: {made.backup}")
+        lines.append(f"the previous file {'is kept' if made.cpus is not None else 'stays'}: {made.backup}")
     if made.needs_restart and not made.is_dry_run:
         lines += _RESTART.splitlines()
     return lines
