@@ -10,8 +10,11 @@ from collections.abc import Callable, Iterable
 from sidecar.cli.arguments import given_flags
 from sidecar.config.config import DEFAULT_FILE, Config, load
 from sidecar.config.keys import KEYS
+from sidecar.config.running_settings import overridden, read_settings, under
 from sidecar.host.machine.machine_file import machine_in
 from sidecar.host.machine.sysfs import read_topology
+from sidecar.status.status_file import is_daemon_running
+from sidecar.words.settings_text import answered_by
 from state import codec
 from state.errors import StateError
 from state.topology import Topology
@@ -37,6 +40,23 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def config_of(args: argparse.Namespace, machine: Callable[[], Topology | None] = lambda: None) -> Config:
     """Return the configuration under these flags. ConfigError, also with what does not fit the `machine`."""
     return load(args.config, os.environ, given_flags(args), machine)
+
+
+def daemons_config(
+    args: argparse.Namespace, machine: Callable[[], Topology | None] = lambda: None
+) -> tuple[Config, str]:
+    """Return the configuration of the daemon that runs on the state directory, with what the flags override, and a
+    sentence that says so.
+
+    Without a running daemon, or with `--config`, it is the command's own, and the sentence is "". ConfigError.
+    """
+    config = config_of(args, machine)
+    if args.config or not is_daemon_running(config.state_dir):
+        return config, ""
+    running = read_settings(config.state_dir)
+    if running is None:
+        return config, ""
+    return under(config, running), answered_by(config.state_dir, overridden(config))
 
 
 def this_machine(recorded: str = "") -> Topology | None:

@@ -27,7 +27,7 @@ from sidecar.cli.doctor.host_checks import (
     check_projections,
     check_state_dir,
 )
-from sidecar.cli.flags import add_config, add_json, config_of, print_json, this_machine
+from sidecar.cli.flags import add_config, add_json, daemons_config, print_json, this_machine
 from sidecar.cli.setup.cmd_swarm import check_swarm, node_capacity
 from sidecar.config.config import Config
 from sidecar.config.keys import KEYS
@@ -68,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
     """Print the findings. Return 1 if one of them is a failure."""
     findings: list[Finding] = []
     try:
-        config = config_of(args, this_machine)
+        config, whose = daemons_config(args, this_machine)
+        findings += [Finding("settings", Verdict.OK, whose)] if whose else []
     except ConfigError as error:
         findings += [
             Finding("configuration", Verdict.FAIL, told, "correct it; the other checks run without it")

@@ -1,0 +1,11 @@
+"""Sentences about whose settings a command goes by. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def answered_by(state_dir: str, overridden: Sequence[str] = ()) -> str:
+    """Return whose settings these are, and which of them were given to the command itself."""
+    flags = " and ".join(f"--{key.replace('_', '-')}" for key in overridden)
+    return f"the settings are those of the daemon on {state_dir}{f', except {flags}' if flags else ''}"
