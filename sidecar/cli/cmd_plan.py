@@ -35,6 +35,7 @@ from sidecar.words.counts import cut
 from sidecar.words.machine_text import lie
 from sidecar.words.refusals import harmless, sentence
 from sidecar.words.repairs import noted
+from sidecar.words.settings_text import settings_of
 from state.checkpoint import NAME, PREVIOUS
 from state.cpuset import EMPTY, MAX_CPU, CPUSet
 from state.errors import StateError
@@ -141,7 +142,7 @@ def run(args: argparse.Namespace) -> int:
         held={grant.name: grant.cpus for grant in before.state.assignments.values()},
         pinned=by_hand,
         answers=tuple(_answer(after, name, cpus) for name, cpus in zip(names, args.cpus, strict=True)),
-        notes=(*([whose] if whose else []), *assumed, *warnings, *map(noted, before.notes)),
+        notes=(*([settings_of(whose)] if whose else []), *assumed, *warnings, *map(noted, before.notes)),
     )
     if args.json:
         print_json(plan)
@@ -168,7 +169,7 @@ def _rearrange(args: argparse.Namespace) -> int:
         print_json(made)
     else:
         paint, width = _terminal()
-        said = [f"note: {printable(whose)}"] if whose else []
+        said = [f"note: {printable(settings_of(whose))}"] if whose else []
         sys.stdout.write("\n".join([*said, *drawn(after, made, paint=paint, width=width)]) + "\n")
     return 0
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from sidecar.cli.flags import add_config, config_of
+from sidecar.cli.flags import add_config, last_daemons_config
 from sidecar.config.keys import KEYS
-from sidecar.config.running_settings import read_settings, under
 
 _DESCRIPTION = """Release everything: every container that the sidecar changed gets back its original cpuset and
 quota, and the recorded state is emptied. The daemon must not be running. An engine cannot clear a cpuset, so a
@@ -28,9 +27,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Release every container. Return 1 if one could not be released."""
-    config = config_of(args)
-    if not args.config and (last := read_settings(config.state_dir)):
-        config = under(config, last)
+    config = last_daemons_config(args)
     # Only here: other commands do not pay for the daemon's imports.
     from sidecar import daemon
 

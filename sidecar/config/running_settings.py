@@ -13,10 +13,6 @@ from typing import Final
 import msgspec
 
 from sidecar.config.config import Config
-from sidecar.config.keys import KEYS
-from sidecar.config.misfits import contradictions
-from sidecar.failures import ConfigError
-from sidecar.words.misread import sentences
 from state import codec, files
 from state.errors import StateError
 
@@ -50,25 +46,6 @@ def read_settings(state_dir: str | Path) -> Config | None:
         return None if content is None else codec.decode(content, Config)
     except (StateError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
-
-
-def under(config: Config, running: Config) -> Config:
-    """Return the daemon's configuration `running`, with the state directory of `config` and with what its flags set.
-
-    Raise ConfigError if that is contradictory.
-    """
-    given = {"state_dir", *config.flags}
-    fields = [field for key, row in KEYS.items() if key not in given for field in row.fields]
-    origins = {key: where for key, where in running.origins.items() if key not in given}
-    made = msgspec.structs.replace(
-        config,
-        **{field: getattr(running, field) for field in fields},
-        file=running.file,
-        origins={**origins, **{key: where for key, where in config.origins.items() if key in given}},
-    )
-    if wrong := tuple(contradictions(made)):
-        raise ConfigError(*sentences(wrong))
-    return made
 
 
 def changed_in_vain(config: Config, running: Config) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from state.cpuset import CPUSet
 
 
 def given_back(names: Sequence[str], written_out: Sequence[str], online: CPUSet, gone: int) -> tuple[str, ...]:
-    """Return what a release did: for `names` in all, of which `written_out` had no cpuset before; an engine cannot clear
+    """Return what a release did for `names`. Of these, `written_out` had no cpuset before, and an engine cannot clear
     one. `gone` containers did not exist any more.
     """
     said = [f"given back: {', '.join(sorted(names))}"] if names else []
