@@ -5,52 +5,57 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, assert_never
 
-from sidecar.misreadings import (
-    AboveZero,
-    Absent,
+from sidecar.contradictions import (
     AllReserved,
     BandUpsideDown,
     BareNumber,
     Contradiction,
-    DoesNotFollow,
-    Form,
-    GivenTwice,
     IsolatedReserved,
     IsolatedShared,
-    IsThere,
-    LastCPU,
+    NeedsReserved,
+    NothingIsolated,
+    NotOnMachine,
+    PoolTooLarge,
+    SplitCores,
+    StateInProjections,
+    UnevenCores,
+    Unfit,
+)
+from sidecar.misreadings import (
+    AboveZero,
+    Absent,
+    Form,
+    GivenTwice,
     ListKind,
-    MachineTooLarge,
-    MeansNothing,
     Misreading,
     MisreadSlice,
     Missing,
     NeedlessValue,
-    NeedsReserved,
     NoFile,
-    NoMachine,
-    NoSuchCPUs,
     NoTable,
-    NothingIsolated,
     NotOfForm,
     NoTOML,
-    NotOnMachine,
-    NotThere,
     NoValue,
-    PoolTooLarge,
     Slip,
-    SplitCores,
-    StateInProjections,
     Superfluous,
     Switched,
+    Unknown,
+    UsedTogether,
+)
+from sidecar.scenario_flaws import (
+    DoesNotFollow,
+    IsThere,
+    LastCPU,
+    MachineTooLarge,
+    MeansNothing,
+    NoMachine,
+    NoSuchCPUs,
+    NotThere,
+    ScenarioFlaw,
     Twice,
     TwoMachines,
     UnevenCaches,
-    UnevenCores,
-    Unfit,
-    Unknown,
     Unrecorded,
-    UsedTogether,
 )
 from sidecar.words import refusals
 from sidecar.words.counts import cpus as counted_cpus
@@ -158,12 +163,14 @@ def _body(mistake: Misreading) -> str:
         case NoTOML(slip, column):
             return f"{name} is not TOML: {_SLIPS[slip]}{f' (column {column})' if column else ''}"
         case _ if isinstance(flaw, Contradiction):
-            return _contradiction(name, shown, flaw)
+            return _contradiction(flaw)
+        case _ if isinstance(flaw, ScenarioFlaw):
+            return _unplayable(name, shown, flaw)
         case _:
             return said(name, word, shown, flaw)
 
 
-def _contradiction(name: str, shown: str, flaw: Contradiction) -> str:
+def _contradiction(flaw: Contradiction) -> str:
     """Return what a value contradicts, or why it is probably not meant."""
     match flaw:
         case NeedsReserved(policy):
@@ -182,6 +189,30 @@ def _contradiction(name: str, shown: str, flaw: Contradiction) -> str:
             return f"shared_min is {keep}, and this machine has {size} CPUs: make it smaller"
         case Unfit(refusal):
             return refusals.sentence(refusal)
+        case BareNumber(cpu):
+            return f"reserved is CPU {cpu} alone: for {counted_cpus(cpu)} write count:{cpu}"
+        case SplitCores(reserved, rest):
+            return f"reserved {reserved} splits cores: under full-pcpus-only {named(rest)} cannot be granted"
+        case UnevenCores(widths, average):
+            return (
+                f"cores have {' or '.join(map(str, widths))} threads here: full-pcpus-only counts with {average}, the "
+                "average, as the kubelet does, and two containers may share a core"
+            )
+        case IsolatedShared(cpus):
+            return (
+                f"the kernel isolates {named(cpus)}, over which it does not balance threads: those of a shared "
+                "container can get stuck on one of them; set isolated to prefer, or only"
+            )
+        case NothingIsolated(rule):
+            return f"isolated is {rule}, and the kernel isolates no CPUs here (isolcpus= at boot)"
+        case IsolatedReserved(cpus):
+            return f"reserved has the isolated CPUs {cpus}: several threads there would all sit on one"
+    assert_never(flaw)
+
+
+def _unplayable(name: str, shown: str, flaw: ScenarioFlaw) -> str:
+    """Return why a scenario cannot be played."""
+    match flaw:
         case MeansNothing():
             return f"{name} means nothing in a simulation: leave it out"
         case NoMachine():
@@ -206,24 +237,6 @@ def _contradiction(name: str, shown: str, flaw: Contradiction) -> str:
             return f"{name} is {shown}, but {missing} is not on this machine: it has {online}"
         case DoesNotFollow():
             return "only one that follows moves: add follows = true"
-        case BareNumber(cpu):
-            return f"reserved is CPU {cpu} alone: for {counted_cpus(cpu)} write count:{cpu}"
-        case SplitCores(reserved, rest):
-            return f"reserved {reserved} splits cores: under full-pcpus-only {named(rest)} cannot be granted"
-        case UnevenCores(widths, average):
-            return (
-                f"cores have {' or '.join(map(str, widths))} threads here: full-pcpus-only counts with {average}, the "
-                "average, as the kubelet does, and two containers may share a core"
-            )
-        case IsolatedShared(cpus):
-            return (
-                f"the kernel isolates {named(cpus)}, over which it does not balance threads: those of a shared "
-                "container can get stuck on one of them; set isolated to prefer, or only"
-            )
-        case NothingIsolated(rule):
-            return f"isolated is {rule}, and the kernel isolates no CPUs here (isolcpus= at boot)"
-        case IsolatedReserved(cpus):
-            return f"reserved has the isolated CPUs {cpus}: several threads there would all sit on one"
     assert_never(flaw)
 
 
