@@ -9,15 +9,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from sidecar.__main__ import DAEMON_PACKAGES, main
 from sidecar.cli import cmd_explain
-from sidecar.cli.cmd_status import rendered
-from sidecar.decide.world import World, replace
+from sidecar.decide.world import World
 from sidecar.status.document import Status, status_of
 from sidecar.status.machine_map import MachineMap
 from sidecar.status.status_file import decode_status, write_status
@@ -28,7 +26,6 @@ from state.model import State
 from state.topology import uniform
 from tests.cli.worlds import container, world
 
-NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 BUSY = world(
     uniform(cores=4),
     container("web", exclusive=2, nano_cpus=2_000_000_000),
@@ -42,127 +39,18 @@ def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     """Yield a state directory with a status, a State, and a lock that is held, as with a running daemon."""
     monkeypatch.setenv("CPUSET_SIDECAR_STATE_DIR", str(tmp_path))
     monkeypatch.setattr(cmd_explain, "read_topology", lambda: BUSY.topology)
-    _leave(tmp_path, BUSY)
+    leave(tmp_path, BUSY)
     held = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
     fcntl.flock(held, fcntl.LOCK_EX)
     yield tmp_path
     os.close(held)
 
 
-def _leave(directory: Path, made: World) -> None:
+def leave(directory: Path, made: World) -> None:
+    """Write the status and the checkpoint of a daemon in this world."""
     write_status(directory, status_of(made, updated_at="2026-03-04T05:06:02Z"))
     with CheckpointFile(directory) as checkpoint:
         checkpoint.save(made.state)
-
-
-def test_status_is_a_table_and_a_map() -> None:
-    """Plain text, exactly this."""
-    lines = rendered(status_of(BUSY, updated_at="2026-03-04T05:06:02Z"), NOW, is_running=True)
-    assert max(map(len, lines)) <= 100
-    assert [*lines[:8], *lines[10:]] == [
-        "policy static on docker 26.1.5 | reserved 0 | shared 0,3 | exclusive 1-2",
-        "the daemon is running; the last change was 5 s ago",
-        "",
-        "   NAME  ID            KIND       CPUS  STATE",
-        "   big   626967000000  shared     0,3   settled; refused",
-        "   log   6c6f67000000  shared     0,3   settled",
-        "A  web   776562000000  exclusive  1-2   settled, alone; quota lifted",
-        "",
-        "",
-        "socket 0   [0r] [1A] [2A] [3.]",
-        "",
-        "A web   . shared   r reserved, shared",
-    ]
-    assert " ".join(line.strip() for line in lines[8:10]).startswith(
-        "problem: big: refused: asked for 5 exclusive CPUs, "
-    )
-    assert lines[9].startswith("    ")
-
-
-def test_a_narrow_status_has_whole_problems_and_no_ids() -> None:
-    """At 80 columns no line is longer, no word of a refusal is missing, and the header breaks between its parts."""
-    long = "a-name-of-" + "many-" * 20 + "letters"
-    views = [container(long, exclusive=1, labels={"cpuset.numa": "singlee"}), container("big", exclusive=9)]
-    status = status_of(world(uniform(cores=16), *views))
-    status = replace(status, reserved=CPUSet.parse("0,2,4,6,8,10,12"), shared=CPUSet.parse("1,3,5,7,9,11,13,15"))
-    lines = rendered(status, NOW, is_running=True, width=80)
-    assert max(map(len, lines)) <= 80
-    assert lines[:2] == [
-        "policy static on docker 26.1.5 | reserved 0,2,4,6,8,10,12",
-        f"shared 1,3,5,7,9,11,13,15 | exclusive {status.exclusive or 'none'}",
-    ]
-    assert "ID" not in lines[4].split()
-    text = "".join(line.strip() for line in lines)
-    for each in status.containers:
-        assert each.refusal.replace(" ", "") in text.replace(" ", "")
-        assert each.name in text.replace(" ", "")
-
-
-def test_nothing_is_cut_or_wrapped_in_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever COLUMNS is: a program reads whole lines."""
-    long = "x" * 150
-    _leave(tmp_path, world(uniform(cores=4), container(long, exclusive=9), container("other", exclusive=9)))
-    refusals = [each.refusal for each in status_of(world(uniform(cores=4), container("other", exclusive=9))).containers]
-    for command in (["status"], ["status", "--problems"], ["top", "--once"], ["state"]):
-        main([*command, "--state-dir", str(tmp_path)])
-        lines = capsys.readouterr().out.splitlines()
-        assert any("other" in line and refusals[0] in line for line in lines), command
-        assert any(long in line for line in lines), command
-
-
-def test_containers_are_in_the_natural_order_of_their_names() -> None:
-    """`svc-2` is before `svc-10`, in the table and wherever a sentence lists names."""
-    names = [f"svc-{number}" for number in (1, 10, 11, 2, 3)]
-    status = status_of(
-        world(uniform(cores=6), *(container(name, exclusive=1) for name in names), container("z", exclusive=9))
-    )
-    assert [each.name for each in status.containers] == ["svc-1", "svc-2", "svc-3", "svc-10", "svc-11", "z"]
-    assert "held by svc-1, svc-2, svc-3" in status.containers[-1].refusal
-
-
-def test_problems_alone_have_an_exit_code_of_their_own(
-    tmp_path: Path, state_dir: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """3 with problems and 0 without; 1 without a daemon, as always."""
-    assert main(["status", "--problems"]) == 3
-    [line] = capsys.readouterr().out.splitlines()
-    assert line.startswith("problem: big: refused: asked for 5 exclusive CPUs")
-    assert main(["status", "--problems", "--json"]) == 3
-    [told] = json.loads(capsys.readouterr().out)
-    assert (told["kind"], told["container"]) == ("refused", "big")
-    write_status(state_dir, status_of(world(uniform(cores=2), container("log"))))
-    assert main(["status", "--problems"]) == 0
-    assert capsys.readouterr().out == ""
-    (state_dir / "lock").unlink()
-    assert main(["status", "--problems"]) == 1
-
-
-def test_status_says_when_the_daemon_is_gone() -> None:
-    """Its last status with its age, and its problems."""
-    status = status_of(BUSY, updated_at="2026-03-04T02:06:07+00:00", problems=("the disk is full",))
-    lines = rendered(status, NOW, is_running=False)
-    assert lines[1] == "THE DAEMON IS NOT RUNNING: this is its last state, 3 h old"
-    assert "problem: the disk is full" in lines
-    assert rendered(replace(status, is_ready=False), NOW, is_running=None)[1].startswith(
-        "the daemon was waiting for the engine 3 h"
-    )
-    assert rendered(replace(status, updated_at="?"), NOW, is_running=True)[1].endswith("some time ago")
-
-
-def test_status_tells_every_warning() -> None:
-    """Their number in the table, and each in a line of its own below it; all of them are in `explain`, too."""
-    odd = container("odd", labels={"cpuset.mems": "fllw", "cpuset.numa": "singlee"})
-    status = status_of(world(uniform(cores=2), odd))
-    lines = rendered(status, NOW, is_running=True, width=200)
-    assert [line for line in lines if " odd " in line and line.endswith("settled; 2 warnings")]
-    assert "warning: odd: cpuset.numa is 'singlee'; did you mean 'single'?" in lines
-    assert len([line for line in lines if line.startswith("warning: odd: ")]) == 2
-    assert len([said for said in status.containers[0].explanation if said.startswith("Warning: ")]) == 2
-
-
-def test_status_of_an_empty_host() -> None:
-    """A host without containers is lawful."""
-    assert "no containers" in rendered(status_of(world(uniform(cores=2))), NOW, is_running=True)
 
 
 def test_the_status_command(state_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,7 +69,7 @@ def test_without_a_daemon_status_fails_but_shows(
     """Exit code 1, with the reason on stderr."""
     monkeypatch.setenv("CPUSET_SIDECAR_STATE_DIR", str(tmp_path))
     monkeypatch.setattr(cmd_explain, "read_topology", lambda: BUSY.topology)
-    _leave(tmp_path, BUSY)
+    leave(tmp_path, BUSY)
     assert main(["status"]) == 1
     shown = capsys.readouterr()
     assert "THE DAEMON IS NOT RUNNING" in shown.out
@@ -295,7 +183,7 @@ def test_hostile_names_are_not_printed_raw(capsys: pytest.CaptureFixture[str], t
     """A name is foreign text: it cannot control the terminal."""
     evil = "\x1b[2Jevil\x1b]0;title\x07\n\u202e"
     made = world(uniform(cores=2), container(evil, exclusive=1), container("odd", labels={"cpuset.\x1b[31m": "x"}))
-    _leave(tmp_path, made)
+    leave(tmp_path, made)
     for command in (["status"], ["explain", evil], ["explain", "odd"], ["state"]):
         main([*command, "--state-dir", str(tmp_path)])
         shown = capsys.readouterr()
@@ -414,7 +302,7 @@ def test_a_status_can_be_decoded_by_its_type() -> None:
 
 def test_an_unknown_name_is_cut_in_the_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever was pasted; 64 characters are enough to recognise it."""
-    _leave(tmp_path, world(uniform(cores=2), container("web", exclusive=1)))
+    leave(tmp_path, world(uniform(cores=2), container("web", exclusive=1)))
     assert main(["explain", "x" * 5000, "--state-dir", str(tmp_path)]) == 1
     assert f"there is no container '{'x' * 63}…';" in capsys.readouterr().err
     assert main(["resize", f"{'x' * 5000}/y", "2"]) == 1
