@@ -144,7 +144,7 @@ def check_config(config: Config, topology: Topology | None) -> Iterator[Finding]
             yield Finding("reserved CPUs", Verdict.FAIL, told, "change reserved or shared_min")
         return
     for warning in warnings:
-        yield Finding("reserved CPUs", Verdict.WARN, warning, "reserve whole cores")
+        yield Finding("reserved CPUs", Verdict.WARN, warning, "see docs/how-to/reserve-cpus.md")
     if not warnings and config.policy is not PolicyName.NONE:
         reserved = config.reserved or f"{config.reserved_count} of them"
         yield Finding("reserved CPUs", Verdict.OK, f"{reserved}")
