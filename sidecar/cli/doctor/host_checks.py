@@ -23,6 +23,7 @@ from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.settings import PolicyName
 from sidecar.failures import ConfigError
 from sidecar.host.cgroup.places import Hierarchy
+from sidecar.natural_order import natural
 from sidecar.words.refusals import warnings as warnings_of
 from state.cpuset import CPUSet
 from state.key import ContainerKey
@@ -235,5 +236,5 @@ def _unwritable(path: str) -> str:
 
 
 def _names(views: list[ContainerView]) -> str:
-    names = sorted(view.name for view in views)
+    names = sorted((view.name for view in views), key=natural)
     return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
