@@ -44,7 +44,6 @@ from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.engines import open_engine as open_engine_module
 from sidecar.failures import SidecarError, StateUnwritable
-from sidecar.giving_back import GivingBack
 from sidecar.held_starts import Desk
 from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel
@@ -58,6 +57,7 @@ from sidecar.observe.looks import Looker
 from sidecar.ports import Engine, Kernel, StartOrder, Usages
 from sidecar.projection.projections import Projections
 from sidecar.projection.teller import Teller
+from sidecar.restoring import Restoring
 from sidecar.status.deadlines import Deadlines
 from sidecar.status.narrator import STATUS_PAUSE, Narrator
 from sidecar.words.repairs import noted
@@ -277,8 +277,8 @@ class _Daemon:
             await outbox.send(EngineConnected(info, self._tickets()))
             looker.look_at_everything()
             state_dir, stop = self._config.state_dir, self._stop
-            giving_back = GivingBack(self._board, engine, self._projections, state_dir, stop=stop, log=self._log)
-            return await giving_back.run(outbox)
+            restoring = Restoring(self._board, engine, self._projections, state_dir, stop=stop, log=self._log)
+            return await restoring.run(outbox)
         sources.start_soon(self._follow, engine, looker, outbox)
         sources.start_soon(Teller(self._board, self._projections, self._narrator.report).run)
         sources.start_soon(AckReader(self._board, self._projections, outbox, log=self._log).run)

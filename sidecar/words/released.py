@@ -1,4 +1,4 @@
-"""Sentences about a release: what was given back to which container, and what was not. Pure."""
+"""Sentences about a release: which containers have their original settings again, and which do not. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from sidecar.words.counts import counted
 from state.cpuset import CPUSet
 
 
-def given_back(names: Sequence[str], written_out: Sequence[str], online: CPUSet, gone: int) -> tuple[str, ...]:
+def restored(names: Sequence[str], written_out: Sequence[str], online: CPUSet, gone: int) -> tuple[str, ...]:
     """Return what a release did for `names`. Of these, `written_out` had no cpuset before, and an engine cannot clear
     one. `gone` containers did not exist any more.
     """
-    said = [f"given back: {', '.join(sorted(names))}"] if names else []
+    said = [f"restored: {', '.join(sorted(names))}"] if names else []
     if written_out:
         many = len(written_out) > 1
         said.append(
@@ -26,7 +26,7 @@ def given_back(names: Sequence[str], written_out: Sequence[str], online: CPUSet,
 
 def nothing_known(state_dir: str) -> str:
     """Return that no container was ever changed from this directory."""
-    return f"nothing to give back: the state recorded in {state_dir} knows of no container"
+    return f"nothing to restore: the state recorded in {state_dir} knows of no container"
 
 
 def astray(state_dir: str, confined: Mapping[str, str]) -> str:
@@ -35,7 +35,7 @@ def astray(state_dir: str, confined: Mapping[str, str]) -> str:
     verb = "has" if len(confined) == 1 else "have"
     return (
         f"the state recorded in {state_dir} knows of no container, but {counted(len(confined), 'container')} {verb} a "
-        f"cpuset: {have}. Nothing was changed: is --state-dir right?"
+        f"cpuset: {have}; nothing was changed: is --state-dir right?"
     )
 
 

@@ -179,7 +179,7 @@ async def test_release_restores_the_originals(autojump_clock: MockClock, make_ho
     assert list((host.path / "cpus" / "by-id").iterdir()) == []
 
 
-async def test_a_release_says_what_it_gave_back_to_which_container(
+async def test_a_release_names_the_containers_that_it_restored(
     autojump_clock: MockClock, make_host: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An engine cannot clear a cpuset, so it names the containers that have one written out now."""
@@ -191,7 +191,7 @@ async def test_a_release_says_what_it_gave_back_to_which_container(
         await host.settled(rt)
     assert await host.serve(is_release=True) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "given back: plain, rt",
+        "restored: plain, rt",
         "2 had no cpuset before, and have 0-7 written out until they are recreated: plain, rt",
         "not the sidecar's, and unchanged: the cpuset of theirs (5)",
     ]

@@ -145,7 +145,7 @@ def _remove(root: str, shared: str, file: DaemonJson | None, *, is_dry: bool) ->
 
 
 def _ours(root: str, wanted: Iterator[Planned]) -> tuple[list[Planned], list[str]]:
-    """Return the units that differ from what is planned, and notes about those that somebody else wrote: they stay."""
+    """Return the units that differ from what is planned, and notes about those of another author, which stay."""
     planned = runtime_files.changes(root, wanted)
     foreign = [each.path for each in planned if runtime_files.is_foreign(root, each.path)]
     notes = [f"{path} was not written by this command, and stays as it is" for path in foreign]

@@ -49,7 +49,7 @@ def root_of(args: argparse.Namespace) -> str:
 
 def stays(written: Written) -> str:
     """Return the note about a copy that a removal leaves behind."""
-    return f"{written.path} was changed by somebody else since: what was there before stays in {written.backup}"
+    return f"{written.path} was changed by another program since: the content of before stays in {written.backup}"
 
 
 def print_done(args: argparse.Namespace, done: Done) -> None:

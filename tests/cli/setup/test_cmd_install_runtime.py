@@ -124,7 +124,7 @@ def test_what_somebody_else_changed_since_stays(host: Host, capsys: pytest.Captu
     assert host.settings() == {"debug": True, "log-level": "warn"}
     copy = Path(f"{host.daemon_json}.before-cpuset-sidecar")
     assert copy.read_text() == '{"debug":true }'
-    assert f"what was there before stays in {copy}" in capsys.readouterr().out
+    assert f"the content of before stays in {copy}" in capsys.readouterr().out
 
 
 def test_a_second_time_changes_nothing(host: Host, capsys: pytest.CaptureFixture[str]) -> None:

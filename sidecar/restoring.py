@@ -2,7 +2,7 @@
 
 1. The engine is looked at; nothing is ordered before every container is known.
 2. If the recorded state knows of no container, while containers are confined, it is probably another daemon's state.
-3. The allocator gives everything back; what cannot be reached in time is reported.
+3. The allocator restores everything; what cannot be reached in time is reported.
 4. The projections are removed: no sidecar vouches for them any more.
 5. Each container is looked at once more, and compared with what it had before.
 """
@@ -36,7 +36,7 @@ def print_line(line: str) -> None:
     sys.stdout.write(f"{printable(line)}\n")
 
 
-class GivingBack:
+class Restoring:
     """One release. `say` prints a line for people."""
 
     def __init__(
@@ -59,7 +59,7 @@ class GivingBack:
         self._say = say
 
     async def run(self, outbox: trio.MemorySendChannel[Fact]) -> int:
-        """Release everything. Return the exit code: 1 if a container was not given back."""
+        """Release everything. Return the exit code: 1 if a container was not restored."""
         originals = dict(self._board.latest.state.originals)
         with trio.move_on_after(RELEASE_SECONDS):
             async for world in self._board.worlds():
@@ -121,7 +121,7 @@ class GivingBack:
             if not originals[key].cpuset and views[key].cpuset and views[key].kind is ViewKind.CONTAINER
         ]
         gone = len([key for key in originals if key not in views and key not in failed])
-        for line in words.given_back(names, out, world.state.online, gone):
+        for line in words.restored(names, out, world.state.online, gone):
             self._say(line)
         if not originals:
             self._say(words.nothing_known(self._state_dir))
