@@ -1,8 +1,8 @@
 """The settings with which a daemon runs, kept beside its recorded state for the commands that answer for it.
 
 A daemon may have been started with flags and variables that no other command has. It writes its whole configuration at
-its start and after each reload. `plan` and `doctor` answer by it while the daemon runs. `release` restores by it what the
-daemon changed, at its engine and in its directories, after it has ended.
+its start and after each reload. `plan` and `doctor` answer by it while the daemon runs. `release` restores by it what
+the daemon changed, at its engine and in its directories, after it has ended.
 """
 
 from __future__ import annotations

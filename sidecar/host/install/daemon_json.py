@@ -149,10 +149,10 @@ def write_daemon_json(found: DaemonJson, settings: Mapping[str, Any]) -> Written
 def take_back(
     found: DaemonJson, settings: Mapping[str, Any], meanwhile: Mapping[str, Any] | None = None
 ) -> Iterator[Written]:
-    """Replace the file for a key that is removed: by the content of before, if nobody else changed it.
+    """Replace the file for a key that is removed: by the content of before, unless another program changed it.
 
     With `meanwhile`, first write these settings, and yield, so that the caller can have them read. Then write the final
-    content and yield: `backup` names a copy that stays, because the file was changed by somebody else since.
+    content and yield: `backup` names a copy that stays, because another program changed the file since.
     Raise as `write_daemon_json` does.
     """
     folder, name = os.path.split(found.path)

@@ -2,9 +2,9 @@
 
 1. A copy is made before a change, and never overwritten. Where there was no file, the copy says so.
 2. While the file is as we wrote it, further changes of ours make no copy: the first one has the original content. If
-   somebody else changed the file since, that content is kept too, under the next number.
+   another program changed the file since, that content is kept too, under the next number.
 3. The removal that returns to the settings of the newest copy puts its content back, byte for byte, and deletes it. If
-   somebody else changed the file, the copy stays, and the caller says so.
+   another program changed the file, the copy stays, and the caller says so.
 """
 
 from __future__ import annotations
