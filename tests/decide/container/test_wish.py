@@ -15,7 +15,7 @@ from sidecar.decide.facts import ContainerView, Phase, ViewKind
 from sidecar.decide.settings import OptIn, PolicyName, Settings
 from sidecar.decide.world import replace
 from sidecar.words import mistaken
-from sidecar.words.refusals import sentence, warnings
+from sidecar.words.refusals import harmless, sentence, warnings
 from state.cpuset import CPUSet
 from state.model import NumaRule, Originals, QuotaRule, Shortage
 from state.refusal import RefusalCode
@@ -216,7 +216,7 @@ def test_under_the_strict_runtime_an_unknown_label_is_refused(label: str, others
     found = wish({label: "2", **others}, runtime="cpuset")
     assert (code_of(found), found.demand) == (RefusalCode.BAD_LABEL, None)
     assert why(found) == f"unknown label '{label}'; did you mean 'cpuset.exclusive'?"
-    assert warnings(found) == ()
+    assert harmless(found) == ()
     runs = wish({label: "2", **others}, runtime="cpuset", phase=Phase.RUNNING)
     assert (code_of(runs), len(warnings(runs))) == (None, 1)
 
