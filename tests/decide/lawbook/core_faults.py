@@ -1,4 +1,4 @@
-"""Faults of whole cores, and of what is shared out, each a rule that is broken in one place: the histories catch each."""
+"""Faults of whole cores and of sharing out, each a rule that is broken in one place: the histories catch each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sidecar.decide.books import arrivals, dynamic, gains_and_losses, sizes
 from sidecar.decide.books.fair import Capacity, Claim, fair
 from sidecar.decide.placement import choose
 from sidecar.decide.placement.whole_cores import takeable
-from sidecar.decide.world import World
+from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.model import Assignment, Demand, State
@@ -68,7 +68,7 @@ def shrinks_others_as_far_as_is_fair(patch: pytest.MonkeyPatch) -> None:
 
 def lets_no_growth_be_small(patch: pytest.MonkeyPatch) -> None:
     """Make no change smaller than the least change, not even onto CPUs that are idle."""
-    honest = sizes._without_small_changes  # noqa: SLF001 - the rule itself
+    honest = sizes._without_small_changes
 
     def without(world: World, state: State, room: Capacity, claims: list[Claim]) -> dict[ContainerKey, int]:
         found = honest(world, state, room, claims)
@@ -106,7 +106,7 @@ def lets_whole_cores_undershoot_the_pool(patch: pytest.MonkeyPatch) -> None:
 
 
 def _with_cpus(assignment: Assignment, cpus: CPUSet) -> Assignment:
-    return dynamic.replace(assignment, cpus=cpus)
+    return replace(assignment, cpus=cpus)
 
 
 FAULTS = (
