@@ -7,11 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.decide.long_run import history
-from tests.support.decide.histories import MACHINES, SETTINGS, play
+from tests.support.decide.histories import BEGUN_WITH, MACHINES, play
 
 numbers = st.integers(0, 999)
 ops = st.lists(st.tuples(numbers, numbers, numbers), max_size=60)
-node_settings = st.sampled_from(SETTINGS)
+node_settings = st.sampled_from(BEGUN_WITH)
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
