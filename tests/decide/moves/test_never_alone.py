@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sidecar.decide.moves.never_alone import is_never_alone
@@ -26,7 +28,7 @@ def never(story: Story, real: Real) -> bool:
     ],
     ids=["no demand", "bad number", "bad label", "unmanaged", "pinned by hand"],
 )
-def test_what_cannot_be_granted_anything_is_never_alone(asks: object, fields: dict[str, object]) -> None:
+def test_what_cannot_be_granted_anything_is_never_alone(asks: object, fields: dict[str, Any]) -> None:
     """Whatever happens around it."""
     story = Story()
     assert never(story, story.arrive("plain", asks, **fields))
