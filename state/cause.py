@@ -6,6 +6,7 @@ import enum
 
 import msgspec
 
+from state.cpuset import CPUSet
 from state.refusal import Said
 
 
@@ -50,6 +51,16 @@ class FewerToShare(Surplus, frozen=True, kw_only=True, tag=True):
     """The machine or a setting leaves fewer CPUs to share out."""
 
 
+class Gone(msgspec.Struct, frozen=True, tag=True):
+    """These CPUs of it went offline or became reserved."""
+
+    cpus: CPUSet
+
+
+class ByItsRules(msgspec.Struct, frozen=True, tag=True):
+    """It lies on whole cores and NUMA nodes again as its rules require."""
+
+
 class Spare(msgspec.Struct, frozen=True, tag=True):
     """`count` CPUs were spare, and the container may have up to its ceiling."""
 
@@ -77,5 +88,5 @@ class ForOthers(msgspec.Struct, frozen=True, tag=True):
     """It was moved to improve the placement of others."""
 
 
-Cause = Said | Resized | Used | TakenOver | SharedAnew | FewerToShare | Spare | Together | ForOthers
+Cause = Said | Resized | Used | TakenOver | SharedAnew | FewerToShare | Gone | ByItsRules | Spare | Together | ForOthers
 """Why a grant changed."""
