@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from state.cpuset import CPUSet
+from sidecar.contradictions import Contradiction
+from sidecar.scenario_flaws import ScenarioFlaw
 from state.mistakes import AnyFlaw, Flaw
-from state.refusal import Refusal
 
 
 class Form(enum.StrEnum):
@@ -60,6 +60,12 @@ class Switched(Flaw, frozen=True):
 
     option: str
     given: str
+
+
+class BareCount(Flaw, frozen=True):
+    """A bare number where CPUs are listed: it may be meant as a count, or as the number of a CPU."""
+
+    number: int
 
 
 class MisreadSlice(Flaw, frozen=True):
@@ -165,194 +171,12 @@ class NoTOML(Flaw, frozen=True):
     column: int = 0
 
 
-# What values contradict.
-
-
-class NeedsReserved(Flaw, frozen=True):
-    """This policy grants CPUs, and none is reserved."""
-
-    policy: str
-
-
-class BandUpsideDown(Flaw, frozen=True):
-    """The low bound of the load is not below the high one."""
-
-    low: float
-    high: float
-
-
-class StateInProjections(Flaw, frozen=True):
-    """The state directory is inside the one that workloads mount."""
-
-    state_dir: str
-    projections: str
-
-
-class NotOnMachine(Flaw, frozen=True):
-    """Some of the reserved CPUs are `missing`, or offline, on a machine that has the `online` ones."""
-
-    reserved: CPUSet
-    missing: CPUSet
-    online: CPUSet
-    is_offline: bool
-
-
-class AllReserved(Flaw, frozen=True):
-    """The reservation leaves none of the machine's CPUs."""
-
-    count: int
-    size: int
-
-
-class PoolTooLarge(Flaw, frozen=True):
-    """The shared pool would have to keep as many CPUs as the machine has, or more."""
-
-    keep: int
-    size: int
-
-
-class Unfit(Flaw, frozen=True):
-    """Placement options that cannot be used on this machine."""
-
-    refusal: Refusal
-
-
-class MeansNothing(Flaw, frozen=True):
-    """The key of the configuration means nothing in a simulation."""
-
-
-class NoMachine(Flaw, frozen=True):
-    """A scenario has no machine."""
-
-
-class TwoMachines(Flaw, frozen=True):
-    """A scenario's machine is described and taken from a file as well."""
-
-
-class Unrecorded(Flaw, frozen=True):
-    """The file of a machine cannot be used."""
-
-    reason: str
-
-
-class MachineTooLarge(Flaw, frozen=True):
-    """The machine would have `cpus` CPUs, and at most `most` are possible."""
-
-    cpus: int
-    most: int
-
-
-class UnevenCaches(Flaw, frozen=True):
-    """The cores of a node cannot share its caches evenly."""
-
-    cores: int
-    caches: int
-
-
-class Twice(Flaw, frozen=True):
-    """There are two containers of this name."""
-
-
-class IsThere(Flaw, frozen=True):
-    """A container is to be created that is there at that time."""
-
-
-class NotThere(Flaw, frozen=True):
-    """Something happens to a container that is not there at that time; `there` are those that are."""
-
-    there: tuple[str, ...]
-
-
-class LastCPU(Flaw, frozen=True):
-    """The last CPU is to go offline."""
-
-
-class NoSuchCPUs(Flaw, frozen=True):
-    """The machine has the `online` CPUs, and not the `missing` ones."""
-
-    missing: CPUSet
-    online: CPUSet
-
-
-class DoesNotFollow(Flaw, frozen=True):
-    """A time to move is given for a container that does not follow its projection."""
-
-
-# What is allowed, but perhaps not meant.
-
-
-class BareNumber(Flaw, frozen=True):
-    """One number as text is the number of a CPU, but looks like a count."""
-
-    cpu: int
-
-
-class SplitCores(Flaw, frozen=True):
-    """The reservation has a part of a core, whose `rest` cannot be used under full-pcpus-only."""
-
-    reserved: CPUSet
-    rest: CPUSet
-
-
-class UnevenCores(Flaw, frozen=True):
-    """Cores have these numbers of threads, and full-pcpus-only counts with the `average`."""
-
-    widths: tuple[int, ...]
-    average: int
-
-
-class IsolatedShared(Flaw, frozen=True):
-    """The shared pool has CPUs over which the kernel does not balance threads."""
-
-    cpus: CPUSet
-
-
-class NothingIsolated(Flaw, frozen=True):
-    """The kernel isolates no CPUs here, and `rule` prefers them."""
-
-    rule: str
-
-
-class IsolatedReserved(Flaw, frozen=True):
-    """These isolated CPUs are reserved, hence shared."""
-
-    cpus: CPUSet
-
-
-Contradiction: TypeAlias = (
-    NeedsReserved
-    | BandUpsideDown
-    | StateInProjections
-    | NotOnMachine
-    | AllReserved
-    | PoolTooLarge
-    | Unfit
-    | MeansNothing
-    | NoMachine
-    | TwoMachines
-    | Unrecorded
-    | MachineTooLarge
-    | UnevenCaches
-    | Twice
-    | DoesNotFollow
-    | IsThere
-    | NotThere
-    | LastCPU
-    | NoSuchCPUs
-    | BareNumber
-    | SplitCores
-    | UnevenCores
-    | IsolatedShared
-    | NothingIsolated
-    | IsolatedReserved
-)
-"""What values contradict, or what is allowed but perhaps not meant."""
-
 TypedFlaw: TypeAlias = (
     AnyFlaw
     | NotOfForm
     | AboveZero
     | Switched
+    | BareCount
     | MisreadSlice
     | Unknown
     | Superfluous
@@ -366,6 +190,7 @@ TypedFlaw: TypeAlias = (
     | NoFile
     | NoTOML
     | Contradiction
+    | ScenarioFlaw
 )
 """Every flaw in what users write, labels included."""
 

@@ -58,9 +58,9 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
 
     `cpus` are in force now, `desired` is where the container is heading, `original` is what it was first granted.
     `leaving` are about to be taken, in `deadline_seconds` from `updated_at`; `arriving` are about to be given.
-    `settled` is true once it runs exactly on its grant and no other container may still be running there. `reason` is a
-    sentence for people. The writer fills in `generation` and `updated_at` (RFC 3339, UTC), and counts
-    `deadline_seconds` down from one write to the next.
+    `settled` is true once what was decided is in force. `alone` is true if, in addition, it has CPUs of its own and no
+    other container that the sidecar can see may run on them. `reason` is a sentence for people. The writer fills in
+    `generation` and `updated_at` (RFC 3339, UTC), and counts `deadline_seconds` down from one write to the next.
     """
 
     version: int = VERSION
@@ -76,6 +76,7 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
     arriving: CPUSet = EMPTY
     deadline_seconds: float | None = None
     settled: bool = False
+    alone: bool = False
     shared_pool: CPUSet = EMPTY
     mems: str = ""
     reason: str = ""
@@ -100,6 +101,7 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
             leaving=leaving,
             deadline_seconds=self.deadline_seconds if leaving else None,
             settled=False,
+            alone=False,
         )
 
     def _unwritten(self) -> Projection:

@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from sidecar.board import Board
 from sidecar.decide.books.room import capacity, free
+from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.world import World
 from sidecar.status.document import SharingStatus, sharing_of
 from sidecar.version import version
@@ -73,6 +74,8 @@ class Metrics:
         yield _gauge("cpuset_sidecar_capacity_cpus", "CPUs that can be exclusive at once.", capacity(world))
         yield _gauge("cpuset_sidecar_free_cpus", "CPUs of the capacity that no container holds.", free(world))
         yield _containers(world)
+        alone = sum(1 for each in world.containers.values() if is_alone(world, each))
+        yield _gauge("cpuset_sidecar_alone_containers", "Containers that are alone on exclusive CPUs.", alone)
         yield _refused(state.refusals.values())
         pending = sum(1 for each in world.containers.values() if each.order)
         yield _gauge("cpuset_sidecar_orders_pending", "Orders that the engine has not answered.", pending)

@@ -6,16 +6,13 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from sidecar.decide.placement.options import FULL_PCPUS_ONLY, misfit
-from sidecar.decide.settings import IsolatedRule, PolicyName
-from sidecar.misreadings import (
+from sidecar.contradictions import (
     AllReserved,
     BandUpsideDown,
     BareNumber,
     Contradiction,
     IsolatedReserved,
     IsolatedShared,
-    Misreading,
     NeedsReserved,
     NothingIsolated,
     NotOnMachine,
@@ -25,6 +22,9 @@ from sidecar.misreadings import (
     UnevenCores,
     Unfit,
 )
+from sidecar.decide.placement.options import FULL_PCPUS_ONLY, misfit
+from sidecar.decide.settings import IsolatedRule, PolicyName
+from sidecar.misreadings import Misreading
 from state.cpuset import EMPTY
 from state.topology import Topology
 

@@ -16,7 +16,7 @@ import msgspec
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.footprint import Reach, reach_of
 from sidecar.decide.container.place import cpus_of
-from sidecar.decide.facts import EngineInfo, Load, Purpose, ViewKind
+from sidecar.decide.facts import EngineInfo, Load, Phase, Purpose, ViewKind
 from sidecar.decide.settings import Settings
 from state.claim import claimed
 from state.cpuset import EMPTY, CPUSet
@@ -179,6 +179,36 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             for key, container in self.containers.items()
             if container.wish.standing not in apart
         )
+
+    def may_run(self, container: Container) -> int:
+        """Return the CPUs, as a mask, on which a container may run now, as far as the sidecar can see.
+
+        1. A member of the shared group is represented by the group.
+        2. A container that the sidecar places may start at any moment: its footprint counts.
+        3. A container that the sidecar never moves counts while it runs, and while it is about to: it restarts, or the
+           engine holds its lock. In the shared group it has no CPUs outside the group's.
+        """
+        standing, view, group = container.wish.standing, container.view, self.group
+        # 1. A member.
+        if standing is Standing.MEMBER and group is not None:
+            return 0
+        # 2. Placed.
+        if standing in (Standing.MANAGED, Standing.MEMBER):
+            return container.footprint
+        # 3. Never moved.
+        if view.phase.is_live and not view.is_glance:
+            mask = container.place.seen.mask
+        elif view.phase is Phase.RESTARTING or view.is_glance:
+            mask = container.footprint
+        else:
+            return 0
+        return mask & group.footprint if view.in_shared_group and group is not None else mask
+
+    @cached_property
+    def company(self) -> Reach:
+        """Where containers may run now, including those that the sidecar never moves."""
+        assignments = self.state.assignments
+        return reach_of((self.may_run(container), key in assignments) for key, container in self.containers.items())
 
 
 def without(mapping: Mapping[ContainerKey, T], key: ContainerKey) -> Mapping[ContainerKey, T]:

@@ -16,6 +16,7 @@ import trio
 
 from sidecar.board import Board
 from sidecar.decide.container.container import Container
+from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
@@ -29,9 +30,9 @@ from state.model import Assignment, Refused
 PAUSE: Final = 0.001
 """Seconds before writing, so that the orders of the same decision leave first: writing directories takes as long."""
 
-_Known = tuple[Container, Container, Assignment | None, CPUSet, bool, Refused | None]
+_Known = tuple[Container, Container, Assignment | None, CPUSet, bool, bool, Refused | None]
 """All that a projection depends on: the container, its grant with what leaves it and why, the shared pool, whether it
-is settled, and why it was refused."""
+is settled and alone, and why it was refused."""
 
 
 class Teller:
@@ -110,8 +111,9 @@ class Teller:
 def _known(world: World, key: ContainerKey, container: Container) -> _Known:
     assignment = world.state.assignments.get(key)
     settled = assignment is not None and is_settled(world, container)
+    alone = settled and is_alone(world, container)
     confined = world.group if container.view.in_shared_group and world.group else container
-    return container, confined, assignment, world.state.shared, settled, world.state.refusals.get(key)
+    return container, confined, assignment, world.state.shared, settled, alone, world.state.refusals.get(key)
 
 
 def _is_same(before: _Known | None, now: _Known) -> bool:

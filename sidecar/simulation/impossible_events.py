@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from sidecar.misreadings import IsThere, LastCPU, Misreading, NoSuchCPUs, NotThere, TypedFlaw
+from sidecar.misreadings import Misreading, TypedFlaw
+from sidecar.scenario_flaws import IsThere, LastCPU, NoSuchCPUs, NotThere
 from sidecar.simulation.scenario import Do, Event
 from state.cpuset import CPUSet
 

@@ -11,22 +11,19 @@ from sidecar.config.config import Config, Mistakes, configured
 from sidecar.config.misfits import misfits
 from sidecar.config.toml_text import TOMLFile, read_file, read_text
 from sidecar.host.machine.machine_file import machine_in
-from sidecar.misreadings import (
+from sidecar.misreadings import ListKind, Misreading, NotOfForm, Unknown
+from sidecar.readers import Given, Reader, choice, cpu_list, misreading, text, truth, whole
+from sidecar.scenario_flaws import (
     DoesNotFollow,
-    ListKind,
     MachineTooLarge,
     MeansNothing,
-    Misreading,
     NoMachine,
     NoSuchCPUs,
-    NotOfForm,
     Twice,
     TwoMachines,
     UnevenCaches,
-    Unknown,
     Unrecorded,
 )
-from sidecar.readers import Given, Reader, choice, cpu_list, misreading, text, truth, whole
 from sidecar.simulation.busy_host import Pace, ScenarioError
 from sidecar.simulation.impossible_events import PlacedEvent, impossible
 from sidecar.simulation.scenario import Do, Event, Scenario, Script

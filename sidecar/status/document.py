@@ -15,10 +15,12 @@ import msgspec
 from sidecar.decide.books.room import capacity, free
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import EngineInfo, Load
+from sidecar.decide.moves.alone import is_alone, neighbours
 from sidecar.decide.moves.settled import desired, is_left_alone, is_quota_lifted, is_where_it_should_be
 from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import World
+from sidecar.natural_order import natural
 from sidecar.status.machine_map import MachineMap, machine_of
 from sidecar.words.causes import why
 from sidecar.words.explanations import explanation, waits_for
@@ -42,6 +44,14 @@ class SharingStatus(enum.StrEnum):
     STRANGER = "stranger"
     """Pinned by hand, and never moved."""
     UNMANAGED = "unmanaged"
+
+
+class NeighbourStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Another container that may run on the CPUs of an exclusive one, and on which of them."""
+
+    name: str
+    sharing: SharingStatus
+    cpus: CPUSet
 
 
 class LeavingStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,9 +88,9 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One container. `asked` is the number of exclusive CPUs it asks for, 0 for none.
 
     `cpus` is where it was last seen, `desired` where it should be (empty if the sidecar does not decide that),
-    `pending` where it is being moved (empty if it is not). `is_settled`: it is where it should be, nothing is on its
-    way, and, if it is exclusive, no other container may still be there. `since` numbers grants in their order, -1
-    without.
+    `pending` where it is being moved (empty if it is not). `is_settled`: what was decided is in force. `is_alone`: it
+    is also exclusive, and no other container that the sidecar can see may run on its CPUs. If it is exclusive,
+    `neighbours` are those that may. `since` numbers grants in their order, -1 without.
 
     `granted` are its recorded CPUs. It has between `floor` and `ceiling` CPUs, as `scale` and `weight` determine; 0 and
     "" unless the policy is dynamic. `ordered` is the size ordered by `resize`. `leaving` is what is being taken,
@@ -98,6 +108,8 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     original: CPUSet = EMPTY
     pending: CPUSet = EMPTY
     is_settled: bool = False
+    is_alone: bool = False
+    neighbours: tuple[NeighbourStatus, ...] = ()
     is_quota_lifted: bool = False
     since: int = -1
     floor: int = 0
@@ -156,7 +168,7 @@ def status_of(
     deadlines: Deadlines | None = None,
 ) -> Status:
     """Return the document that describes this World. Containers are in the order of their names, live ones first."""
-    containers = sorted(world.containers.values(), key=lambda each: (each.is_idle, each.view.name, each.view.id))
+    containers = sorted(world.containers.values(), key=lambda c: (c.is_idle, natural(c.view.name), c.view.id))
     return Status(
         program=program,
         updated_at=updated_at,
@@ -199,6 +211,8 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
         desired=wanted or EMPTY,
         pending=container.order.update.cpus if container.order else EMPTY,
         is_settled=is_where_it_should_be(world, container, assignment, wanted),
+        is_alone=is_alone(world, container),
+        neighbours=_neighbours(world, container),
         is_quota_lifted=is_quota_lifted(world, container, assignment),
         load=_load(world.loads.get(container.view.key)),
         waits_for=waits_for(world, container, assignment, wanted),
@@ -241,6 +255,17 @@ def sharing_of(world: World, container: Container) -> SharingStatus:
         # Its group is moved, not it.
         return SharingStatus.SHARED
     return SharingStatus.UNMANAGED if is_left_alone(world, container) else SharingStatus.SHARED
+
+
+def _neighbours(world: World, container: Container) -> tuple[NeighbourStatus, ...]:
+    return tuple(
+        NeighbourStatus(
+            name=each.view.name,
+            sharing=sharing_of(world, each),
+            cpus=CPUSet.from_mask(world.may_run(each) & container.footprint),
+        )
+        for each in neighbours(world, container)
+    )
 
 
 def _leaving(world: World, assignment: Assignment, deadlines: Deadlines) -> LeavingStatus | None:

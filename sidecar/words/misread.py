@@ -5,52 +5,58 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, assert_never
 
-from sidecar.misreadings import (
-    AboveZero,
-    Absent,
+from sidecar.contradictions import (
     AllReserved,
     BandUpsideDown,
     BareNumber,
     Contradiction,
-    DoesNotFollow,
-    Form,
-    GivenTwice,
     IsolatedReserved,
     IsolatedShared,
-    IsThere,
-    LastCPU,
+    NeedsReserved,
+    NothingIsolated,
+    NotOnMachine,
+    PoolTooLarge,
+    SplitCores,
+    StateInProjections,
+    UnevenCores,
+    Unfit,
+)
+from sidecar.misreadings import (
+    AboveZero,
+    Absent,
+    BareCount,
+    Form,
+    GivenTwice,
     ListKind,
-    MachineTooLarge,
-    MeansNothing,
     Misreading,
     MisreadSlice,
     Missing,
     NeedlessValue,
-    NeedsReserved,
     NoFile,
-    NoMachine,
-    NoSuchCPUs,
     NoTable,
-    NothingIsolated,
     NotOfForm,
     NoTOML,
-    NotOnMachine,
-    NotThere,
     NoValue,
-    PoolTooLarge,
     Slip,
-    SplitCores,
-    StateInProjections,
     Superfluous,
     Switched,
+    Unknown,
+    UsedTogether,
+)
+from sidecar.scenario_flaws import (
+    DoesNotFollow,
+    IsThere,
+    LastCPU,
+    MachineTooLarge,
+    MeansNothing,
+    NoMachine,
+    NoSuchCPUs,
+    NotThere,
+    ScenarioFlaw,
     Twice,
     TwoMachines,
     UnevenCaches,
-    UnevenCores,
-    Unfit,
-    Unknown,
     Unrecorded,
-    UsedTogether,
 )
 from sidecar.words import refusals
 from sidecar.words.counts import cpus as counted_cpus
@@ -60,7 +66,7 @@ from sidecar.words.mistaken import nearest, nearest_label, said
 _FORMS: Final = {
     Form.TEXT: "write it as text, between quotes",
     Form.CPU_LIST: 'write a CPU list like "3" or "0-1,8"',
-    Form.RESERVED: 'write a CPU list like "0" or "0-1,8", or a count like 2 (as text count:2)',
+    Form.RESERVED: 'write a CPU list like "0" or "0-1,8", or a count like "count:2"',
     Form.RESERVED_COUNT: 'a count of reserved CPUs is at least 1; CPU 0 is written as a list, "0"',
     Form.AMOUNT: "write a number of CPUs, like 2 or 0.5",
     Form.PATTERNS: 'write a list of name patterns (db-*) or label=value patterns, like ["a", "b"] or a,b',
@@ -98,7 +104,7 @@ _SLIPS: Final = {
 
 _NEEDS_RESERVED: Final = (
     "needs reserved CPUs, which are never given exclusively: set reserved, as a CPU list "
-    '(reserved = "0", CPUSET_SIDECAR_RESERVED=0, --reserved 0) or as a count (reserved = 1, --reserved count:1)'
+    '(reserved = "0", CPUSET_SIDECAR_RESERVED=0, --reserved 0) or as a count (reserved = "count:1", --reserved count:1)'
 )
 
 
@@ -123,6 +129,9 @@ def _body(mistake: Misreading) -> str:
             return f"{name} is {shown}: write a number above 0 and at most {most:g}, like {like}"
         case Switched(option, switch):
             return f"{name}: {option} is {switch!r}: write true or false"
+        case BareCount(number):
+            count = f'"count:{number}" for {counted_cpus(number)}, or ' if number else ""
+            return f'{name} is {shown}, a bare number: write {count}"{number}" for CPU {number} alone'
         case MisreadSlice(path):
             return (
                 f"{name} is {shown}: systemd puts it at {path}, where OCI runtimes do not look for it, since it begins "
@@ -158,12 +167,14 @@ def _body(mistake: Misreading) -> str:
         case NoTOML(slip, column):
             return f"{name} is not TOML: {_SLIPS[slip]}{f' (column {column})' if column else ''}"
         case _ if isinstance(flaw, Contradiction):
-            return _contradiction(name, shown, flaw)
+            return _contradiction(flaw)
+        case _ if isinstance(flaw, ScenarioFlaw):
+            return _unplayable(name, shown, flaw)
         case _:
             return said(name, word, shown, flaw)
 
 
-def _contradiction(name: str, shown: str, flaw: Contradiction) -> str:
+def _contradiction(flaw: Contradiction) -> str:
     """Return what a value contradicts, or why it is probably not meant."""
     match flaw:
         case NeedsReserved(policy):
@@ -182,6 +193,30 @@ def _contradiction(name: str, shown: str, flaw: Contradiction) -> str:
             return f"shared_min is {keep}, and this machine has {size} CPUs: make it smaller"
         case Unfit(refusal):
             return refusals.sentence(refusal)
+        case BareNumber(cpu):
+            return f"reserved is CPU {cpu} alone: for {counted_cpus(cpu)} write count:{cpu}"
+        case SplitCores(reserved, rest):
+            return f"reserved {reserved} splits cores: under full-pcpus-only {named(rest)} cannot be granted"
+        case UnevenCores(widths, average):
+            return (
+                f"cores have {' or '.join(map(str, widths))} threads here: full-pcpus-only counts with {average}, the "
+                "average, as the kubelet does, and two containers may share a core"
+            )
+        case IsolatedShared(cpus):
+            return (
+                f"the kernel isolates {named(cpus)}, over which it does not balance threads: those of a shared "
+                "container can get stuck on one of them; set isolated to prefer, or only"
+            )
+        case NothingIsolated(rule):
+            return f"isolated is {rule}, and the kernel isolates no CPUs here (isolcpus= at boot)"
+        case IsolatedReserved(cpus):
+            return f"reserved has the isolated CPUs {cpus}: several threads there would all sit on one"
+    assert_never(flaw)
+
+
+def _unplayable(name: str, shown: str, flaw: ScenarioFlaw) -> str:
+    """Return why a scenario cannot be played."""
+    match flaw:
         case MeansNothing():
             return f"{name} means nothing in a simulation: leave it out"
         case NoMachine():
@@ -206,24 +241,6 @@ def _contradiction(name: str, shown: str, flaw: Contradiction) -> str:
             return f"{name} is {shown}, but {missing} is not on this machine: it has {online}"
         case DoesNotFollow():
             return "only one that follows moves: add follows = true"
-        case BareNumber(cpu):
-            return f"reserved is CPU {cpu} alone: for {counted_cpus(cpu)} write count:{cpu}"
-        case SplitCores(reserved, rest):
-            return f"reserved {reserved} splits cores: under full-pcpus-only {named(rest)} cannot be granted"
-        case UnevenCores(widths, average):
-            return (
-                f"cores have {' or '.join(map(str, widths))} threads here: full-pcpus-only counts with {average}, the "
-                "average, as the kubelet does, and two containers may share a core"
-            )
-        case IsolatedShared(cpus):
-            return (
-                f"the kernel isolates {named(cpus)}, over which it does not balance threads: those of a shared "
-                "container can get stuck on one of them; set isolated to prefer, or only"
-            )
-        case NothingIsolated(rule):
-            return f"isolated is {rule}, and the kernel isolates no CPUs here (isolcpus= at boot)"
-        case IsolatedReserved(cpus):
-            return f"reserved has the isolated CPUs {cpus}: several threads there would all sit on one"
     assert_never(flaw)
 
 

@@ -28,6 +28,7 @@ def test_an_exclusive_container_that_is_settled() -> None:
         desired=cpus("1-2"),
         original=cpus("1-2"),
         settled=True,
+        alone=True,
         shared_pool=cpus("0,3-7"),
         reason="granted 2 exclusive CPUs: 1-2",
     )

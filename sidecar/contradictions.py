@@ -1,0 +1,117 @@
+"""Contradiction: values of the configuration that contradict each other or the machine, or are perhaps not meant."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from state.cpuset import CPUSet
+from state.mistakes import Flaw
+from state.refusal import Refusal
+
+
+class NeedsReserved(Flaw, frozen=True):
+    """This policy grants CPUs, and none is reserved."""
+
+    policy: str
+
+
+class BandUpsideDown(Flaw, frozen=True):
+    """The low bound of the load is not below the high one."""
+
+    low: float
+    high: float
+
+
+class StateInProjections(Flaw, frozen=True):
+    """The state directory is inside the one that workloads mount."""
+
+    state_dir: str
+    projections: str
+
+
+class NotOnMachine(Flaw, frozen=True):
+    """Some of the reserved CPUs are `missing`, or offline, on a machine that has the `online` ones."""
+
+    reserved: CPUSet
+    missing: CPUSet
+    online: CPUSet
+    is_offline: bool
+
+
+class AllReserved(Flaw, frozen=True):
+    """The reservation leaves none of the machine's CPUs."""
+
+    count: int
+    size: int
+
+
+class PoolTooLarge(Flaw, frozen=True):
+    """The shared pool would have to keep as many CPUs as the machine has, or more."""
+
+    keep: int
+    size: int
+
+
+class Unfit(Flaw, frozen=True):
+    """Placement options that cannot be used on this machine."""
+
+    refusal: Refusal
+
+
+# What is allowed, but perhaps not meant.
+
+
+class BareNumber(Flaw, frozen=True):
+    """One number as text is the number of a CPU, but looks like a count."""
+
+    cpu: int
+
+
+class SplitCores(Flaw, frozen=True):
+    """The reservation has a part of a core, whose `rest` cannot be used under full-pcpus-only."""
+
+    reserved: CPUSet
+    rest: CPUSet
+
+
+class UnevenCores(Flaw, frozen=True):
+    """Cores have these numbers of threads, and full-pcpus-only counts with the `average`."""
+
+    widths: tuple[int, ...]
+    average: int
+
+
+class IsolatedShared(Flaw, frozen=True):
+    """The shared pool has CPUs over which the kernel does not balance threads."""
+
+    cpus: CPUSet
+
+
+class NothingIsolated(Flaw, frozen=True):
+    """The kernel isolates no CPUs here, and `rule` prefers them."""
+
+    rule: str
+
+
+class IsolatedReserved(Flaw, frozen=True):
+    """These isolated CPUs are reserved, hence shared."""
+
+    cpus: CPUSet
+
+
+Contradiction: TypeAlias = (
+    NeedsReserved
+    | BandUpsideDown
+    | StateInProjections
+    | NotOnMachine
+    | AllReserved
+    | PoolTooLarge
+    | Unfit
+    | BareNumber
+    | SplitCores
+    | UnevenCores
+    | IsolatedShared
+    | NothingIsolated
+    | IsolatedReserved
+)
+"""What values contradict, or what is allowed but perhaps not meant."""

@@ -1,0 +1,37 @@
+"""Whether a container has its CPUs to itself, and which others may run there.
+
+*Settled* says that what was decided is in force. *Alone* says more: the container has CPUs of its own, they are in
+force, and nothing that the sidecar can see may run on them (`World.may_run`). Every known container counts, managed or
+not. What no look has shown does not count: processes of the host, containers of other engines, and a container that is
+just being created.
+"""
+
+from __future__ import annotations
+
+from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.moves.settled import is_left_alone, is_settled
+from sidecar.decide.world import World
+
+
+def is_alone(world: World, container: Container) -> bool:
+    """Return whether a container has a grant that is in force, and no other known container may run on its CPUs."""
+    if is_left_alone(world, container) or not is_settled(world, container):
+        return False
+    return not world.company.others(container.footprint) & container.footprint
+
+
+def neighbours(world: World, container: Container) -> tuple[Container, ...]:
+    """Return the other containers that may run where a container with a grant runs: those that the sidecar never moves
+    first, then by name. Empty without a grant, or if it runs no process.
+    """
+    key = container.view.key
+    if key not in world.state.assignments or container.is_idle:
+        return ()
+    others = (other for at, other in world.containers.items() if at != key)
+    found = [other for other in others if world.may_run(other) & container.footprint]
+    return tuple(sorted(found, key=lambda each: (not is_never_moved(each), each.view.name, each.view.id)))
+
+
+def is_never_moved(container: Container) -> bool:
+    """Return whether the sidecar never moves it, so that it stays where it is for as long as it runs."""
+    return container.wish.standing in (Standing.STRANGER, Standing.UNMANAGED)

@@ -1,0 +1,67 @@
+"""Alone: it has CPUs of its own, they are in force, and no container that the sidecar can see may run on them."""
+
+from __future__ import annotations
+
+from sidecar.decide.moves.alone import is_alone, neighbours
+from tests.support.decide.real import Real
+from tests.support.decide.stories import Story
+
+OFF = {"cpuset.manage": "off"}
+
+
+def alone(story: Story, real: Real) -> bool:
+    return is_alone(story.world, story.known(real))
+
+
+def beside(story: Story, real: Real) -> list[str]:
+    return [each.view.name for each in neighbours(story.world, story.known(real))]
+
+
+def test_a_container_on_its_own_cpus_is_alone() -> None:
+    """Once the others have left, and not before."""
+    story = Story()
+    plain = story.arrive("plain")
+    rt = story.arrive("rt", 2)
+    assert not alone(story, rt)
+    assert beside(story, rt) == ["plain"]
+    story.settle()
+    assert alone(story, rt)
+    assert beside(story, rt) == []
+    assert not alone(story, plain)
+
+
+def test_a_refused_container_is_settled_and_never_alone() -> None:
+    """It has no CPUs of its own: what was decided for it is the shared pool."""
+    story = Story()
+    story.arrive("rt", 7)
+    late = story.arrive("late", 3)
+    story.settle()
+    assert late.key in story.world.state.refusals
+    assert not alone(story, late)
+    assert beside(story, late) == []
+
+
+def test_an_unmanaged_container_may_run_everywhere() -> None:
+    """The owner is settled, since nothing more will be done; but it is not alone while the other runs."""
+    story = Story()
+    rt = story.arrive("rt", 2)
+    monitor = story.arrive("monitor", labels=OFF)
+    story.settle()
+    assert story.is_settled(rt)
+    assert not alone(story, rt)
+    assert beside(story, rt) == ["monitor"]
+    story.end(monitor)
+    assert alone(story, rt)
+    story.again(monitor)
+    story.end(monitor, restarts=True)
+    assert not alone(story, rt)
+
+
+def test_what_is_kept_off_its_cpus_does_not_count() -> None:
+    """An unmanaged container that the kernel shows elsewhere."""
+    story = Story()
+    rt = story.arrive("rt", 2)
+    story.arrive("monitor", labels=OFF, cpuset="0,7")
+    story.settle()
+    assert str(story.known(rt).place.seen) == "1-2"
+    assert alone(story, rt)
