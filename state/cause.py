@@ -61,6 +61,12 @@ class ByItsRules(msgspec.Struct, frozen=True, tag=True):
     """It lies on whole cores and NUMA nodes again as its rules require."""
 
 
+class Pinned(msgspec.Struct, frozen=True, tag=True):
+    """A container was pinned by hand to these CPUs of it."""
+
+    cpus: CPUSet
+
+
 class Spare(msgspec.Struct, frozen=True, tag=True):
     """`count` CPUs were spare, and the container may have up to its ceiling."""
 
@@ -88,5 +94,18 @@ class ForOthers(msgspec.Struct, frozen=True, tag=True):
     """It was moved to improve the placement of others."""
 
 
-Cause = Said | Resized | Used | TakenOver | SharedAnew | FewerToShare | Gone | ByItsRules | Spare | Together | ForOthers
+Cause = (
+    Said
+    | Resized
+    | Used
+    | TakenOver
+    | SharedAnew
+    | FewerToShare
+    | Gone
+    | ByItsRules
+    | Pinned
+    | Spare
+    | Together
+    | ForOthers
+)
 """Why a grant changed."""

@@ -12,6 +12,7 @@ from state.cause import (
     ForOthers,
     Gone,
     Level,
+    Pinned,
     Resized,
     SharedAnew,
     Spare,
@@ -45,6 +46,8 @@ def why(cause: Cause) -> str:
             return f"the machine or a setting leaves fewer CPUs to share, which takes {_surplus(cause)}"
         case Gone():
             return f"{named(cause.cpus)} went offline or became reserved"
+        case Pinned():
+            return f"a container was pinned by hand to {named(cause.cpus)}"
         case ByItsRules():
             return "it lies on whole cores and NUMA nodes again as its rules require"
         case Spare():

@@ -22,30 +22,32 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from sidecar.decide.books.gains_and_losses import given_up
-from sidecar.decide.books.grants import bounds
+from sidecar.decide.books.grants import bounds, options_of
+from sidecar.decide.books.holdings import (
+    Holdings,
+    fair_sizes,
+    in_order,
+    least_of,
+    least_part,
+    lying_on,
+    recorded,
+    shrunk,
+    sources_for,
+    with_holdings,
+)
 from sidecar.decide.books.replacing import is_by_its_rules, replaced
 from sidecar.decide.books.room import room_in
-from sidecar.decide.books.sizes import sizes, unit_of
-from sidecar.decide.books.takes import changed
 from sidecar.decide.placement.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION
-from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.reserve import reserve
 from sidecar.decide.placement.shortfall import with_facts
-from sidecar.decide.placement.tiers import around, beside
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import Note, World
-from state.cause import ByItsRules, Cause, FewerToShare, Gone
 from state.cpuset import EMPTY, CPUSet, union
 from state.key import ContainerKey
-from state.model import KEPT_MOVES, Assignment, Demand, Move, Refused, State
+from state.model import Assignment, Refused, State
 from state.refusal import Refusal, RefusalCode
-from state.topology import Topology
 
 replace = msgspec.structs.replace
-
-Holdings = Mapping[ContainerKey, CPUSet]
-"""What each grant that has not ended holds."""
 
 
 def refit(world: World) -> tuple[State, tuple[Note, ...]]:
@@ -58,7 +60,7 @@ def refit(world: World) -> tuple[State, tuple[Note, ...]]:
     # 1. The reservation.
     bare = _without_grants(world)
     # 2. What each keeps.
-    holdings: Holdings = {grant.container: _kept(world, bare, grant) for grant in _in_order(state)}
+    holdings: Holdings = {grant.container: _kept(world, bare, grant) for grant in in_order(state)}
     # 3. and 4. Floors.
     holdings, refused = _with_floors(world, bare, holdings)
     if state.online and topology.online - state.online:
@@ -68,23 +70,13 @@ def refit(world: World) -> tuple[State, tuple[Note, ...]]:
     holdings = _within_the_room(world, bare, holdings)
     # 7. With notice.
     fitted = bare
-    for grant in _in_order(state):
+    for grant in in_order(state):
         key = grant.container
         if key in holdings:
-            fitted = _recorded(world, fitted.holding(_lying_on(world, grant, holdings[key])), grant)
+            fitted = recorded(world, fitted.holding(lying_on(world, grant, holdings[key])), grant)
         else:
             fitted = fitted.refused(refused[key])
     return fitted, tuple(_notes(state, fitted))
-
-
-def least_of(world: World, demand: Demand) -> int:
-    """Return the fewest CPUs that a grant of this demand may hold, in whole units."""
-    least, _ = bounds(world, demand)
-    return min(least + -least % unit_of(world, demand), max(least, demand.cpus))
-
-
-def _in_order(state: State) -> list[Assignment]:
-    return sorted(state.assignments.values(), key=lambda each: each.since)
 
 
 def _without_grants(world: World) -> State:
@@ -103,26 +95,20 @@ def _without_grants(world: World) -> State:
 def _kept(world: World, bare: State, grant: Assignment) -> CPUSet:
     """Return the CPUs of a grant that it may keep, and no more than it may have."""
     kept, (_, most) = grant.cpus & bare.assignable, bounds(world, grant.demand)
-    return _shrunk(world, grant, kept, most) if len(kept) > most else kept
-
-
-def _shrunk(world: World, grant: Assignment, held: CPUSet, count: int) -> CPUSet:
-    """Return `count` of the CPUs that a grant holds: it gives up the newest first, and its original set last."""
-    left = held - given_up(world.topology, _lying_on(world, grant, held), len(held) - count)
-    return left if len(left) <= count else packed(world.topology, left, count) or left
+    return shrunk(world, grant, kept, most) if len(kept) > most else kept
 
 
 def _with_floors(world: World, bare: State, holdings: Holdings) -> tuple[Holdings, Mapping[ContainerKey, Refused]]:
     """Return what each grant holds after rules 3 and 4, and the refusals of those that ended."""
     holdings, refused, older = {**holdings}, dict[ContainerKey, Refused](), bare
-    for grant in _in_order(world.state):
+    for grant in in_order(world.state):
         key, least = grant.container, least_of(world, grant.demand)
         found: CPUSet | Refusal = holdings[key]
         if len(holdings[key]) < least:
-            sources = _sources(world, bare, holdings, grant)
+            sources = [*sources_for(world, bare, holdings, grant), *_newest(world, holdings, grant)]
             found = replaced(world, older, grant.demand, holdings[key], sources, least)
         if isinstance(found, CPUSet):
-            floor = _least_part(world, grant, found)
+            floor = least_part(world, grant, found)
             if objection := room_in(world, older).objection(floor):
                 found = objection
             else:
@@ -134,46 +120,19 @@ def _with_floors(world: World, bare: State, holdings: Holdings) -> tuple[Holding
     return holdings, refused
 
 
-def _sources(world: World, bare: State, holdings: Holdings, grant: Assignment) -> list[CPUSet]:
-    """Return from where a grant below its least size is completed, in turn, as disjoint sets."""
-    others = [each for each in _in_order(world.state) if each is not grant and each.container in holdings]
-    sources = [bare.assignable - world.strangers - union(holdings.values())]
-    floors = {each.container: _least_part(world, each, holdings[each.container]) for each in others}
-    surplus = {key: holdings[key] - floor for key, floor in floors.items()}
-    if any(surplus.values()):
-        fair = _fair(world, bare, holdings)
-        above_fair = union(
-            held - _shrunk(world, each, held, fair[each.container])
-            for each in others
-            if len(held := holdings[each.container]) > fair[each.container]
-        )
-        spare = union(surplus.values())
-        sources += [spare & above_fair, spare - above_fair]
-    newest_first = reversed([each for each in others if each.since > grant.since])
-    return [*sources, *(floors[each.container] for each in newest_first)]
-
-
-def _fair(world: World, bare: State, holdings: Holdings) -> dict[ContainerKey, int]:
-    """Return the fair size of each grant, at least its least size."""
-    return sizes(world, _all_lying(world, bare, holdings), {})
-
-
-def _all_lying(world: World, bare: State, holdings: Holdings) -> State:
-    grants = {
-        each.container: _lying_on(world, each, holdings[each.container])
-        for each in _in_order(world.state)
-        if each.container in holdings
-    }
-    return replace(bare, assignments=grants)
+def _newest(world: World, holdings: Holdings, grant: Assignment) -> list[CPUSet]:
+    """Return the least parts of the grants that are newer than this one, the newest first."""
+    newer = [each for each in in_order(world.state) if each.since > grant.since and each.container in holdings]
+    return [least_part(world, each, holdings[each.container]) for each in reversed(newer)]
 
 
 def _by_their_rules(world: World, bare: State, holdings: Holdings) -> Holdings:
     """Return what each grant holds after rule 5."""
-    for grant in _in_order(world.state):
+    for grant in in_order(world.state):
         key, demand = grant.container, grant.demand
         if key not in holdings or is_by_its_rules(world, demand, held := holdings[key]):
             continue
-        without = _all_lying(world, bare, {other: cpus for other, cpus in holdings.items() if other != key})
+        without = with_holdings(world, bare, {other: cpus for other, cpus in holdings.items() if other != key})
         free = without.assignable - world.strangers - held
         # Made larger, up to its number, it need not give up what it has.
         most = bounds(world, demand)[1]
@@ -189,88 +148,35 @@ def _within_the_room(world: World, bare: State, holdings: Holdings) -> Holdings:
     """Return what each grant holds after rule 6."""
     if room_in(world, bare).objection(union(holdings.values())) is None:
         return holdings
-    fair = _fair(world, bare, holdings)
+    fair = fair_sizes(world, bare, holdings)
     floors = {
-        each.container: _least_part(world, each, holdings[each.container])
-        for each in _in_order(world.state)
+        each.container: least_part(world, each, holdings[each.container])
+        for each in in_order(world.state)
         if each.container in holdings
     }
     found = dict(floors)
-    for grant in _in_order(world.state):
+    for grant in in_order(world.state):
         key = grant.container
         if key not in holdings:
             continue
-        room = room_in(world, _all_lying(world, bare, found))
-        aim = _shrunk(world, grant, holdings[key], max(fair[key], len(floors[key])))
+        room = room_in(world, with_holdings(world, bare, found))
+        aim = shrunk(world, grant, holdings[key], max(fair[key], len(floors[key])))
         if room.objection(aim - found[key]) is not None:
             # A whole core stays in the pool: another one than its own newest.
-            spare = replace(room, givable=aim - found[key]).spare(by_cores=FULL_PCPUS_ONLY in _options(world, grant))
-            aim = found[key] | spare
+            by_cores = FULL_PCPUS_ONLY in options_of(world, grant.demand)
+            aim = replace(room, givable=aim - found[key]).spare(by_cores=by_cores)
         found[key] |= aim
     return found
 
 
-def _options(world: World, grant: Assignment) -> tuple[str, ...]:
-    return world.settings.options if grant.demand.options is None else grant.demand.options
-
-
-def _least_part(world: World, grant: Assignment, held: CPUSet) -> CPUSet:
-    """Return what a grant keeps in any case: as many of its CPUs as its least size, its original set first."""
-    least = least_of(world, grant.demand)
-    return _shrunk(world, grant, held, least) if len(held) > least else held
-
-
-def _lying_on(world: World, grant: Assignment, cpus: CPUSet) -> Assignment:
-    """Return the grant on these CPUs. Under `dynamic` its original set is as large as its floor; layers the rest."""
-    if world.settings.policy is not PolicyName.DYNAMIC:
-        original = grant.original & cpus or cpus
-        return replace(grant, cpus=cpus, original=original, layers=(), leaving=None, cooling=None)
-    original = _original(world.topology, grant, cpus)
-    layers = tuple(part for layer in grant.layers if (part := (layer & cpus) - original))
-    if rest := cpus - original - union(layers):
-        layers = (rest, *layers)
-    left = grant.leaving.within(world.topology.online - cpus) if grant.leaving else None
-    return replace(grant, cpus=cpus, original=original, layers=layers, leaving=left)
-
-
-def _original(topology: Topology, grant: Assignment, cpus: CPUSet) -> CPUSet:
-    """Return the original set of a grant on these CPUs, as large as its floor: its remains, and the nearest CPUs."""
-    original, size = grant.original & cpus, grant.demand.floor
-    if len(original) > size:
-        return packed(topology, original, size) or original
-    return original | beside(topology, around(topology, cpus - original, original), size - len(original), ())
-
-
-def _recorded(world: World, fitted: State, grant: Assignment) -> State:
-    """Return the fitted State with what a grant gained and lost in its moves; and under `dynamic` with what it lost as
-    leaving, except CPUs that are offline or reserved now.
-    """
-    key, now = grant.container, fitted.assignments[grant.container]
-    lost, gained = grant.cpus - now.cpus, now.cpus - grant.cpus
-    taken = (lost & fitted.online) - fitted.reserved
-    cause: Cause = Gone(gone) if (gone := lost - taken) else ByItsRules()
-    if not (gained or gone):
-        cause = FewerToShare(name=grant.name, count=len(taken), floor=least_of(world, grant.demand))
-    with_notice = taken if world.settings.policy is PolicyName.DYNAMIC else EMPTY
-    if gained or lost - with_notice:
-        move = Move(gained=gained, lost=lost - with_notice, cause=cause)
-        now = replace(now, moves=(*now.moves, move)[-KEPT_MOVES:])
-    if with_notice:
-        return changed(fitted.holding(replace(now, cpus=now.cpus | taken)), key, cause, lost=taken)
-    return fitted.holding(now)
-
-
 def _refusal_of(grant: Assignment, refusal: Refusal) -> Refused:
     """Return the refusal of a grant that ended: what is missing for its least size, and that it had CPUs."""
-    code = RefusalCode.CPUS_LOST
-    if refusal.code is RefusalCode.POOL_WOULD_BE_EMPTY:
-        code = refusal.code
-    told = Refusal(code, with_facts(refusal, had=grant.cpus, would_fit=()).detail)
+    told = Refusal(RefusalCode.CPUS_LOST, with_facts(refusal, had=grant.cpus, would_fit=()).detail)
     return Refused(container=grant.container, name=grant.name, refusal=told, demand=grant.demand)
 
 
 def _notes(state: State, fitted: State) -> Iterator[Note]:
-    for grant in _in_order(state):
+    for grant in in_order(state):
         if refused := fitted.refusals.get(grant.container):
             yield Note(name=grant.name, held=grant.cpus, refusal=refused.refusal)
         elif (cpus := fitted.assignments[grant.container].cpus) != grant.cpus:

@@ -2,7 +2,7 @@
 
 A grant keeps all that it can. Sources are tried in turn, each together with all before it, and in each the nearest CPUs
 come first. If no source completes what it keeps by its NUMA rule and in whole cores, it keeps less: only the cores that
-can be made whole, then only one node's part. If that fails too, it is placed anew, by `choose`.
+can be made whole, then only one node's part. If that fails too, it is placed as a new grant, by `choose`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from sidecar.decide.settings import PolicyName
 from sidecar.words.repairs import noted
 from state.cpuset import CPUSet
 from state.invariants import violations
-from state.refusal import RefusalCode
+from state.refusal import PoolEmptied, RefusalCode
 from state.topology import uniform
 from tests.decide.lawbook.roomlaws import kept_without_room
 from tests.support.decide.carried import carried_over, refitted, some_carried_over
@@ -50,8 +50,8 @@ def test_options_that_keep_a_core_for_the_pool_take_it_from_the_latest_grant() -
     assert granted(story, owners) == ["1,5", "2,6", None]
     assert (where(owners[2]), where(plain)) == ("3-4,7", "3-4,7")
     refusal = story.refusal(owners[2])
-    assert refusal.code is RefusalCode.POOL_WOULD_BE_EMPTY
-    said = "it held CPUs 3,7; asked for 2 exclusive CPUs; 3 CPUs are shared, and a whole core must stay shared"
+    assert refusal.code is RefusalCode.CPUS_LOST
+    said = "it held CPUs 3,7, and needs 2 exclusive CPUs; 3 CPUs are shared, and a whole core must stay shared"
     assert (story.why_refused(owners[2]), notes(story)) == (said, [f"third lost its exclusive CPUs: {said}"])
 
 
@@ -167,5 +167,5 @@ def test_the_pool_keeps_it_in_two_thousand_seeded_cases() -> None:
     for seed in range(2000):
         books, machine, node = some_carried_over(seed)
         assert kept_without_room(books, machine, node) == []
-        lost += any(each.refusal.code is RefusalCode.POOL_WOULD_BE_EMPTY for each in books.refusals.values())
+        lost += any(isinstance(each.refusal.detail, PoolEmptied) for each in books.refusals.values())
     assert lost > 100
