@@ -54,6 +54,7 @@ from sidecar.observe.looks import Looker
 from sidecar.ports import Engine, Kernel, StartOrder, Usages
 from sidecar.projection.projections import Projections
 from sidecar.projection.teller import Teller
+from sidecar.projection.voucher import Voucher
 from sidecar.status.deadlines import Deadlines
 from sidecar.status.narrator import STATUS_PAUSE, Narrator
 from sidecar.words.changes import repairs
@@ -229,15 +230,16 @@ class _Daemon:
                     rng=self._rng,
                     log=self._log,
                 )
-                owner.start_soon(self._allocate, inbox, executor.start)
-                code = await self._run_sources(sources, engine, info, looker, outbox, is_release=is_release)
+                allocator = self._allocator(inbox, executor.start)
+                owner.start_soon(allocator.run)
+                code = await self._run_sources(sources, engine, info, looker, outbox, allocator, is_release=is_release)
                 sources.cancel_scope.cancel()
             executor.stop()
         self._narrator.write_status()
         return code
 
-    async def _allocate(self, inbox: trio.MemoryReceiveChannel[Fact], start: StartOrder) -> None:
-        await Allocator(
+    def _allocator(self, inbox: trio.MemoryReceiveChannel[Fact], start: StartOrder) -> Allocator:
+        return Allocator(
             self._board,
             inbox,
             checkpoints=self._checkpoints,
@@ -245,7 +247,7 @@ class _Daemon:
             projections=self._projections,
             start_order=start,
             log=self._log,
-        ).run()
+        )
 
     async def _run_sources(
         self,
@@ -254,6 +256,7 @@ class _Daemon:
         info: EngineInfo | None,
         looker: Looker,
         outbox: trio.MemorySendChannel[Fact],
+        allocator: Allocator,
         *,
         is_release: bool,
     ) -> int:
@@ -265,7 +268,10 @@ class _Daemon:
             looker.look_at_everything()
             return await self._release(outbox)
         sources.start_soon(self._follow, engine, looker, outbox)
-        sources.start_soon(Teller(self._board, self._projections, self._narrator.report).run)
+        teller = Teller(self._board, self._projections, self._narrator.report)
+        sources.start_soon(teller.run)
+        signs = (allocator.sign, teller.sign)
+        sources.start_soon(Voucher(self._board, self._projections, signs, self._narrator.report).run)
         sources.start_soon(AckReader(self._board, self._projections, outbox, log=self._log).run)
         sources.start_soon(self._measure, outbox)
         sources.start_soon(self._watch_cpus, looker, outbox)

@@ -19,6 +19,7 @@ from state.cause import (
     Gone,
     Level,
     Pinned,
+    PinnedThere,
     Resized,
     SharedAnew,
     Spare,
@@ -89,7 +90,7 @@ DETAILS: tuple[tuple[Detail, str], ...] = (
     ),
     (
         TooFewWholeCores(count=2),
-        "asked for 2 exclusive CPUs, 0 free on cores without a reserved CPU (full-pcpus-only)",
+        "asked for 2 exclusive CPUs, 0 free on whole cores (full-pcpus-only)",
     ),
     (
         CutCore(count=2),
@@ -144,6 +145,10 @@ CAUSES: tuple[tuple[Cause, str], ...] = (
     (Gone(CPUSet.of(1)), "CPU 1 went offline or became reserved"),
     (ByItsRules(), "it lies on whole cores and NUMA nodes again as its rules require"),
     (Pinned(CPUSet.of(1, 2)), "a container was pinned by hand to CPUs 1-2"),
+    (
+        PinnedThere(name="web", count=2, floor=1),
+        "a container pinned by hand uses 2 CPUs above web's floor of 1",
+    ),
     (Spare(1, 4), "its share of the spare CPUs grew by 1, within its ceiling of 4"),
     (Together(level=Level.NODE, now=1, before=2), "moved closer together: on 1 NUMA node instead of 2"),
     (Together(level=Level.CORE, now=2, before=3), "moved closer together: on 2 cores instead of 3"),

@@ -37,6 +37,7 @@ from sidecar.host.install.daemon_json import DAEMON_JSON, read_daemon_json
 from sidecar.log import printable
 from sidecar.ports import Engine, Kernel
 from sidecar.status.status_file import is_daemon_running
+from sidecar.words.counts import counted
 from state.claim import claimed
 from state.cpuset import EMPTY, CPUSet
 from state.errors import StateError
@@ -83,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write("\n".join(rendered(findings, is_coloured=is_coloured)) + "\n")
     failures = sum(finding.verdict is Verdict.FAIL for finding in findings)
     if failures:
-        sys.stderr.write(f"cpuset-sidecar: {failures} of {len(findings)} checks failed\n")
+        sys.stderr.write(f"cpuset-sidecar: {failures} of {counted(len(findings), 'check')} failed\n")
     return 1 if failures else 0
 
 

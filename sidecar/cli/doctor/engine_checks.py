@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from sidecar.cli.doctor.host_checks import EngineReport, Finding, Verdict
 from sidecar.engines.address import choose, usual_places
 from sidecar.failures import EngineUnavailable
+from sidecar.words.counts import agree, counted
 
 
 def check_notes(report: EngineReport) -> Iterator[Finding]:
@@ -28,8 +29,8 @@ def check_others(report: EngineReport, others: Iterable[tuple[str, EngineReport]
         if other.engine is None or not foreign:
             continue
         says = (
-            f"{other.engine.name} {other.engine.version} at {place} has {len(foreign)} more containers: they are "
-            "not confined, and also run on exclusive CPUs"
+            f"{other.engine.name} {other.engine.version} at {place} has {counted(len(foreign), 'more container')}, "
+            f"which {agree(len(foreign), 'is', 'are')} not confined, and may also run on exclusive CPUs"
         )
         cure = "run the containers of one engine only on this host, or pin those of the other to the reserved CPUs"
         yield Finding("second engine", Verdict.WARN, says, cure)

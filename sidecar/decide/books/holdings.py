@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sidecar.decide.books.gains_and_losses import given_up
-from sidecar.decide.books.grants import bounds
-from sidecar.decide.books.sizes import sizes, unit_of
+from sidecar.decide.books.gains_and_losses import cut_off, given_up
+from sidecar.decide.books.grants import options_of
+from sidecar.decide.books.sizes import least_for, sizes
 from sidecar.decide.books.takes import changed
 from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.tiers import around, beside
+from sidecar.decide.placement.whole_cores import is_by_cores
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from state.cause import ByItsRules, Cause, FewerToShare, Gone
@@ -22,10 +23,12 @@ Holdings = Mapping[ContainerKey, CPUSet]
 """What each grant holds, by container; a grant that ended is not in it."""
 
 
-def least_of(world: World, demand: Demand) -> int:
-    """Return the fewest CPUs that a grant of this demand may hold, in whole units."""
-    least, _ = bounds(world, demand)
-    return min(least + -least % unit_of(world, demand), max(least, demand.cpus))
+def fewest_for(world: World, demand: Demand) -> int:
+    """Return the fewest CPUs that a grant of this demand may hold: its floor in whole units, or under `static` its
+    number.
+    """
+    is_dynamic = world.settings.policy is PolicyName.DYNAMIC
+    return least_for(world, demand) if is_dynamic else demand.cpus
 
 
 def in_order(state: State) -> list[Assignment]:
@@ -34,9 +37,19 @@ def in_order(state: State) -> list[Assignment]:
 
 
 def shrunk(world: World, grant: Assignment, held: CPUSet, count: int) -> CPUSet:
-    """Return `count` of the CPUs that a grant holds: it gives up the newest first, and its original set last."""
-    left = held - given_up(world.topology, lying_on(world, grant, held), len(held) - count)
-    return left if len(left) <= count else packed(world.topology, left, count) or left
+    """Return `count` of the CPUs that a grant holds, or more if it may not give up so many: it gives up the newest
+    first, whole cores if it requires these, and nothing of its original set.
+    """
+    is_whole = is_by_cores(options_of(world, grant.demand))
+    lying = lying_on(world, grant, held)
+    return held - given_up(world.topology, lying, len(held) - count, is_whole=is_whole)
+
+
+def left_without(world: World, grant: Assignment, held: CPUSet, taken: CPUSet) -> CPUSet:
+    """Return what a grant holds after others took these CPUs: under full-pcpus-only, no other part of their cores."""
+    if held.isdisjoint(taken):
+        return held
+    return held - taken - cut_off(world, replace(grant, cpus=held), held & taken)
 
 
 def sources_for(world: World, bare: State, holdings: Holdings, grant: Assignment) -> list[CPUSet]:
@@ -76,7 +89,7 @@ def with_holdings(world: World, bare: State, holdings: Holdings) -> State:
 
 def least_part(world: World, grant: Assignment, held: CPUSet) -> CPUSet:
     """Return what a grant keeps in any case: as many of its CPUs as its least size, its original set first."""
-    least = least_of(world, grant.demand)
+    least = fewest_for(world, grant.demand)
     return shrunk(world, grant, held, least) if len(held) > least else held
 
 
@@ -111,7 +124,7 @@ def recorded(world: World, fitted: State, grant: Assignment, cause: Cause | None
     if gone := lost - taken:
         cause = Gone(gone)
     elif cause is None:
-        fewer = FewerToShare(name=grant.name, count=len(taken), floor=least_of(world, grant.demand))
+        fewer = FewerToShare(name=grant.name, count=len(taken), floor=fewest_for(world, grant.demand))
         cause = ByItsRules() if gained else fewer
     with_notice = taken if world.settings.policy is PolicyName.DYNAMIC else EMPTY
     if gained or lost - with_notice:

@@ -8,9 +8,10 @@
 from __future__ import annotations
 
 from sidecar.decide.books.holdings import (
+    fewest_for,
     in_order,
-    least_of,
     least_part,
+    left_without,
     lying_on,
     recorded,
     sources_for,
@@ -51,7 +52,7 @@ def _claimed(world: World) -> CPUSet:
 def _elsewhere(world: World, state: State, grant: Assignment, claimed: CPUSet) -> CPUSet | None:
     """Return the CPUs that a grant should have instead; None if there are none."""
     bare, demand = replace(state, assignments={}), grant.demand
-    least, kept = least_of(world, demand), grant.cpus - claimed
+    least, kept = fewest_for(world, demand), grant.cpus - claimed
     # 1. What it has elsewhere.
     if len(kept) >= least and is_by_its_rules(world, demand, kept):
         return kept
@@ -71,5 +72,7 @@ def _exchanged(world: World, state: State, grant: Assignment, cpus: CPUSet, pinn
         if each is grant:
             state = recorded(world, state.holding(lying_on(world, each, cpus)), each, Pinned(pinned))
         elif each.cpus & cpus:
-            state = recorded(world, state.holding(lying_on(world, each, each.cpus - cpus)), each)
+            state = recorded(
+                world, state.holding(lying_on(world, each, left_without(world, each, each.cpus, cpus))), each
+            )
     return state

@@ -26,9 +26,10 @@ from sidecar.decide.books.grants import bounds, options_of
 from sidecar.decide.books.holdings import (
     Holdings,
     fair_sizes,
+    fewest_for,
     in_order,
-    least_of,
     least_part,
+    left_without,
     lying_on,
     recorded,
     shrunk,
@@ -38,6 +39,7 @@ from sidecar.decide.books.holdings import (
 from sidecar.decide.books.replacing import is_by_its_rules, replaced
 from sidecar.decide.books.room import room_in
 from sidecar.decide.placement.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION
+from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.reserve import reserve
 from sidecar.decide.placement.shortfall import with_facts
 from sidecar.decide.settings import IsolatedRule, PolicyName
@@ -95,14 +97,17 @@ def _without_grants(world: World) -> State:
 def _kept(world: World, bare: State, grant: Assignment) -> CPUSet:
     """Return the CPUs of a grant that it may keep, and no more than it may have."""
     kept, (_, most) = grant.cpus & bare.assignable, bounds(world, grant.demand)
-    return shrunk(world, grant, kept, most) if len(kept) > most else kept
+    if len(kept) <= most:
+        return kept
+    left = shrunk(world, grant, kept, most)
+    return left if len(left) <= most else packed(world.topology, left, most) or left
 
 
 def _with_floors(world: World, bare: State, holdings: Holdings) -> tuple[Holdings, Mapping[ContainerKey, Refused]]:
     """Return what each grant holds after rules 3 and 4, and the refusals of those that ended."""
     holdings, refused, older = {**holdings}, dict[ContainerKey, Refused](), bare
     for grant in in_order(world.state):
-        key, least = grant.container, least_of(world, grant.demand)
+        key, least = grant.container, fewest_for(world, grant.demand)
         found: CPUSet | Refusal = holdings[key]
         if len(holdings[key]) < least:
             sources = [*sources_for(world, bare, holdings, grant), *_newest(world, holdings, grant)]
@@ -112,7 +117,10 @@ def _with_floors(world: World, bare: State, holdings: Holdings) -> tuple[Holding
             if objection := room_in(world, older).objection(floor):
                 found = objection
             else:
-                holdings = {other: held - found for other, held in holdings.items()} | {key: found}
+                others = [each for each in in_order(world.state) if each is not grant and each.container in holdings]
+                holdings = {
+                    other.container: left_without(world, other, holdings[other.container], found) for other in others
+                } | {key: found}
                 older = older.holding(replace(grant, cpus=floor))
         if isinstance(found, Refusal):
             del holdings[key]

@@ -13,10 +13,11 @@ from itertools import accumulate
 from sidecar.decide.books.grants import ask_of, place
 from sidecar.decide.books.room import room_in
 from sidecar.decide.container.terms import Terms
-from sidecar.decide.placement.choose import choose, width_of
+from sidecar.decide.placement.choose import choose
 from sidecar.decide.placement.numa.affinity import affinity
-from sidecar.decide.placement.options import EFFICIENT, FULL_PCPUS_ONLY, PERFORMANCE
+from sidecar.decide.placement.options import EFFICIENT, PERFORMANCE
 from sidecar.decide.placement.tiers import alternatives, around, beside
+from sidecar.decide.placement.whole_cores import is_by_cores, takeable, unit_of
 from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet, union
 from state.model import Demand, NumaRule, State
@@ -41,9 +42,7 @@ def replaced(
                 if found and accept(found) is None:
                     return found
     for free in reached[:-1]:
-        fresh = choose(
-            world.topology, kept | free, ask_of(world, demand, count), reserved=state.reserved, accept=accept
-        )
+        fresh = choose(world.topology, kept | free, ask_of(world, demand, count), accept=accept)
         if isinstance(fresh, CPUSet):
             return fresh
     return place(world, state, demand, count)
@@ -51,7 +50,7 @@ def replaced(
 
 def is_by_its_rules(world: World, demand: Demand, cpus: CPUSet) -> bool:
     """Return whether these CPUs are whole cores and on as few nodes as the rules of a demand require."""
-    if FULL_PCPUS_ONLY in Terms(world.settings, demand).options and _whole(world.topology, cpus) != cpus:
+    if takeable(world.topology, Terms(world.settings, demand).options, cpus) != cpus:
         return False
     most = _most_nodes(world, demand, len(cpus))
     return most is None or len(_homes(world.topology, cpus)) <= most
@@ -59,10 +58,10 @@ def is_by_its_rules(world: World, demand: Demand, cpus: CPUSet) -> bool:
 
 def _parts(world: World, demand: Demand, kept: CPUSet, free: CPUSet, count: int) -> Iterator[CPUSet]:
     """Yield what a grant may keep, the most first; at most `count` CPUs each."""
-    topology, usable = world.topology, kept
-    if FULL_PCPUS_ONLY in Terms(world.settings, demand).options:
+    topology, usable, options = world.topology, kept, Terms(world.settings, demand).options
+    if is_by_cores(options):
         usable = EMPTY
-        whole = _whole(topology, kept | free)
+        whole = takeable(topology, options, kept | free)
         cores = [core.cpus for core in topology.cores if core.cpus <= whole and core.cpus & kept]
         for core in sorted(cores, key=lambda cpus: -len(cpus & kept)):
             if len(usable | core) <= count:
@@ -79,14 +78,14 @@ def _completed(world: World, demand: Demand, kept: CPUSet, sources: Sequence[CPU
     topology, options = world.topology, Terms(world.settings, demand).options
     allowed = _allowed(world, demand, kept, union(sources), count)
     tiers = [source & allowed for source in sources]
-    unit = 1
-    if FULL_PCPUS_ONLY in options:
+    unit = unit_of(topology, options, allowed)
+    if is_by_cores(options):
         # 1. What it keeps of a core is made whole; the rest are whole cores, those of the best sources first.
         missing = topology.whole_cores(kept) - kept
         if not missing <= union(tiers):
             return None
-        kept, unit = kept | missing, width_of(topology, allowed)
-        reached = [_whole(topology, each - kept) for each in accumulate(tiers, CPUSet.__or__)]
+        kept |= missing
+        reached = [takeable(topology, options, each - kept) for each in accumulate(tiers, CPUSet.__or__)]
         tiers = [now - before for before, now in zip([EMPTY, *reached], reached, strict=False)]
     if len(kept) > count:
         return None
@@ -125,9 +124,3 @@ def _most_nodes(world: World, demand: Demand, count: int) -> int | None:
 
 def _homes(topology: Topology, cpus: CPUSet) -> list[CPUSet]:
     return [node.cpus for node in topology.nodes if not node.cpus.isdisjoint(cpus)]
-
-
-def _whole(topology: Topology, cpus: CPUSet) -> CPUSet:
-    """Return the CPUs of the cores that lie wholly within these CPUs, and of which no thread is offline."""
-    cores = [core.cpus for core in topology.cores if core.cpus <= cpus]
-    return union(core for core in cores if len(core) >= width_of(topology, core))
