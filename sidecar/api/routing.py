@@ -78,7 +78,7 @@ class RouteTable(msgspec.Struct, frozen=True):
     reach: Access
 
     def find(self, method: str, target: str, host: str) -> tuple[Route, str]:
-        """Return the requested route, and the container in its path, or "". Raise Declined: 400, 404, 405."""
+        """Return the requested route, and the container in its path, or "". Raise Declined: 400, 403, 404, 405."""
         path, host = _path_and_host(target, host)
         if self.reach is Access.READ and not _is_address(host):
             raise Declined(400, "ask by the address, or by localhost")
@@ -90,7 +90,9 @@ class RouteTable(msgspec.Struct, frozen=True):
             if method in route.methods:
                 return route, container
             allowed += route.methods
-        over_tcp = self.reach is not Access.ALL
+        over_tcp = self.reach not in (Access.ALL, Access.GROUP)
+        if self.reach is Access.GROUP and method not in ("GET", "HEAD"):
+            raise Declined(403, "the group may only read: run this as root")
         if allowed:
             reason = _NOT_OVER_TCP if over_tcp else "this route does not take this method"
             raise Declined(405, reason, allow=", ".join(allowed))
