@@ -53,7 +53,7 @@ from sidecar.decide.moves.timers import after_timer, interrupted
 from sidecar.decide.orders import LookAgain, Order, ReadTopology
 from sidecar.decide.reconcile import with_settings, with_topology
 from sidecar.decide.settings import Settings
-from sidecar.decide.sightings import believed_until_a_look, counted, differs, moved_unseen, sighted
+from sidecar.decide.sightings import believed_until_a_look, counted, differs, moved_unseen, remembered, sighted
 from sidecar.decide.world import Away, Connected, World, replace
 from state.codec import convert
 from state.key import ContainerKey
@@ -69,7 +69,7 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
     doubts += [LookAgain(key) for key in moved_unseen(before, world)]
     # 2. The State.
     if world.is_ready and not world.is_releasing:
-        state = policy_named(world.settings.policy).settle(world)
+        state = remembered(world, policy_named(world.settings.policy).settle(world))
         if state is not world.state or world.is_defragmenting:
             world = replace(world, state=state, is_defragmenting=False)
     # 3. The orders.
