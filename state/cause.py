@@ -6,6 +6,7 @@ import enum
 
 import msgspec
 
+from state.cpuset import CPUSet
 from state.refusal import Said
 
 
@@ -77,5 +78,12 @@ class ForOthers(msgspec.Struct, frozen=True, tag=True):
     """It was moved to improve the placement of others."""
 
 
-Cause = Said | Resized | Used | TakenOver | SharedAnew | FewerToShare | Spare | Together | ForOthers
+class PinnedByHand(msgspec.Struct, frozen=True, tag=True):
+    """A container of this name was pinned by hand to these of its CPUs."""
+
+    name: str
+    cpus: CPUSet
+
+
+Cause = Said | Resized | Used | TakenOver | SharedAnew | FewerToShare | Spare | Together | ForOthers | PinnedByHand
 """Why a grant changed."""

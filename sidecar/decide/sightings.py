@@ -105,12 +105,12 @@ def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:
 
 
 def remembered(world: World, state: State) -> State:
-    """Return the State that remembers the originals of each container with a grant: from then on, a change by another
-    tool is drift. A glance does not show them.
+    """Return the State that remembers the originals of each container that the sidecar places, as first seen: from then
+    on, a change by another tool is drift, also after a restart. A glance does not show them.
     """
-    for key in state.assignments.keys() - state.originals.keys():
-        container = world.containers.get(key)
-        if container is not None and not container.view.is_glance:
+    for key in sorted(world.containers.keys() - state.originals.keys()):
+        container = world.containers[key]
+        if container.wish.standing in (Standing.MANAGED, Standing.MEMBER) and not container.view.is_glance:
             state = state.remembering(key, originals_of(container.view))
     return state
 
@@ -133,8 +133,8 @@ def _sources(view: ContainerView) -> tuple[object, ...]:
 def _wish(world: World, view: ContainerView) -> Wish:
     """Return its wish, from what it shows now and from what the State remembers: the same before and after a restart.
 
-    The sidecar changes nothing before it has remembered the originals. So without any, whatever a container has is its
-    own, and a cpuset is a pin.
+    The sidecar remembers the originals of each container that it places, and changes nothing before. So without any,
+    whatever a container has is its own, and a cpuset is a pin.
     """
     originals = world.state.originals.get(view.key) or originals_of(view)
     return wish_of(view, world.settings, originals, world.state.online, world.topology.devices)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
-from sidecar.words.counts import counted, cpus, some
+from sidecar.words.counts import counted, cpus, named, some
 from state.cause import (
     Cause,
     FewerToShare,
     ForOthers,
     Level,
+    PinnedByHand,
     Resized,
     SharedAnew,
     Spare,
@@ -47,6 +48,8 @@ def why(cause: Cause) -> str:
             return f"moved closer together: on {counted(cause.now, _LEVELS[cause.level])} instead of {cause.before}"
         case ForOthers():
             return "moved to improve the placement of others"
+        case PinnedByHand():
+            return f"{cause.name} was pinned by hand to {named(cause.cpus)}"
     assert_never(cause)
 
 

@@ -27,7 +27,7 @@ from state.model import Demand, Originals, State
 from state.topology import uniform
 from tests.support.decide.real import ENGINE as REALITY
 from tests.support.decide.real import Real
-from tests.support.decide.stories import Story, static, where
+from tests.support.decide.stories import Story, cpus, static, where
 
 ID = ContainerKey("docker", "a" * 64)
 OTHER = ContainerKey("docker", "b" * 64)
@@ -162,17 +162,30 @@ def test_what_is_kept_out_and_then_pinned_is_a_stranger_at_once() -> None:
     assert _standing(story, monitor) is Standing.STRANGER
 
 
-def test_what_was_never_changed_and_is_then_pinned_is_a_stranger_at_once() -> None:
-    """Nothing of it was remembered, so its cpuset is its own."""
+def test_a_change_of_what_was_never_ordered_is_drift() -> None:
+    """What it was at first sight is remembered, also through a restart before it is put back."""
     story = Story()
     plain = story.arrive("plain")
+    assert story.applied() == []
     story.tamper(plain, CPUSet.of(5))
-    story.look(plain)
-    assert _standing(story, plain) is Standing.STRANGER
     story.crash([True])
     story.settle()
-    assert _standing(story, plain) is Standing.STRANGER
-    assert where(plain) == "5"
+    assert _standing(story, plain) is Standing.MANAGED
+    assert where(plain) == "0-7"
+
+
+def test_a_pin_that_is_taken_back_is_no_pin() -> None:
+    """An engine cannot clear a cpuset: all CPUs are written."""
+    story = Story()
+    story.arrive("rt", 2)
+    pinned = story.arrive("pinned", cpuset="5")
+    story.settle()
+    assert _standing(story, pinned) is Standing.STRANGER
+    story.tamper(pinned, cpus("0-7"))
+    story.look(pinned)
+    story.settle()
+    assert _standing(story, pinned) is Standing.MANAGED
+    assert where(pinned) == "0,3-7"
 
 
 def test_a_change_of_what_was_granted_is_drift_though_no_order_was_needed() -> None:

@@ -16,6 +16,7 @@ from state.cause import (
     FewerToShare,
     ForOthers,
     Level,
+    PinnedByHand,
     Resized,
     SharedAnew,
     Spare,
@@ -142,6 +143,7 @@ CAUSES: tuple[tuple[Cause, str], ...] = (
     (Together(level=Level.NODE, now=1, before=2), "moved closer together: on 1 NUMA node instead of 2"),
     (Together(level=Level.CORE, now=2, before=3), "moved closer together: on 2 cores instead of 3"),
     (ForOthers(), "moved to improve the placement of others"),
+    (PinnedByHand("old", CPUSet.of(3)), "old was pinned by hand to CPU 3"),
 )
 
 

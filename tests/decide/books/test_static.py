@@ -262,18 +262,6 @@ def test_a_stopped_stranger_may_start_at_any_moment() -> None:
     assert story.granted(story.arrive("rt", 1)) == "3"
 
 
-def test_a_stranger_that_comes_later_unsettles_but_moves_no_container() -> None:
-    story = Story()
-    rt = story.arrive("rt", 2)
-    story.settle()
-    stranger = story.arrive("stranger", cpuset="1")
-    story.settle()
-    assert (where(rt), where(stranger)) == ("1-2", "1")
-    assert not story.is_settled(rt)
-    story.away(stranger)
-    assert story.is_settled(rt)
-
-
 def test_an_unmanaged_container_is_never_touched() -> None:
     story = Story(unmanaged=("db-*",))
     alone = story.arrive("alone", 2, labels={"cpuset.manage": "off"})

@@ -36,8 +36,13 @@ def lost_of_original_sets(reality: Reality) -> list[str]:
     return [
         f"{after.name} lost {was.original - after.original} of its original set"
         for was, after in _changed(reality)
-        if not was.original <= after.original and not after.demand.move
+        if not was.original <= after.original and not after.demand.move and not _was_pinned_over(reality, was)
     ]
+
+
+def _was_pinned_over(reality: Reality, grant: Assignment) -> bool:
+    """Return whether another container is pinned by hand to CPUs of a grant: it moves away from them."""
+    return not reality.world.strangers.isdisjoint(grant.cpus)
 
 
 def _was_refitted(facts: Sequence[Fact]) -> bool:
