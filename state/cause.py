@@ -51,6 +51,10 @@ class FewerToShare(Surplus, frozen=True, kw_only=True, tag=True):
     """The machine or a setting leaves fewer CPUs to share out."""
 
 
+class PinnedThere(Surplus, frozen=True, kw_only=True, tag=True):
+    """A container that is pinned by hand uses them."""
+
+
 class Spare(msgspec.Struct, frozen=True, tag=True):
     """`count` CPUs were spare, and the container may have up to its ceiling."""
 
@@ -85,5 +89,17 @@ class PinnedByHand(msgspec.Struct, frozen=True, tag=True):
     cpus: CPUSet
 
 
-Cause = Said | Resized | Used | TakenOver | SharedAnew | FewerToShare | Spare | Together | ForOthers | PinnedByHand
+Cause = (
+    Said
+    | Resized
+    | Used
+    | TakenOver
+    | SharedAnew
+    | FewerToShare
+    | PinnedThere
+    | Spare
+    | Together
+    | ForOthers
+    | PinnedByHand
+)
 """Why a grant changed."""

@@ -24,6 +24,7 @@ from sidecar.contradictions import (
 from sidecar.misreadings import (
     AboveZero,
     Absent,
+    BareCount,
     Form,
     GivenTwice,
     ListKind,
@@ -58,14 +59,14 @@ from sidecar.scenario_flaws import (
     Unrecorded,
 )
 from sidecar.words import refusals
+from sidecar.words.counts import counted, named
 from sidecar.words.counts import cpus as counted_cpus
-from sidecar.words.counts import named
 from sidecar.words.mistaken import nearest, nearest_label, said
 
 _FORMS: Final = {
     Form.TEXT: "write it as text, between quotes",
     Form.CPU_LIST: 'write a CPU list like "3" or "0-1,8"',
-    Form.RESERVED: 'write a CPU list like "0" or "0-1,8", or a count like 2 (as text count:2)',
+    Form.RESERVED: 'write a CPU list like "0" or "0-1,8", or a count like "count:2"',
     Form.RESERVED_COUNT: 'a count of reserved CPUs is at least 1; CPU 0 is written as a list, "0"',
     Form.AMOUNT: "write a number of CPUs, like 2 or 0.5",
     Form.PATTERNS: 'write a list of name patterns (db-*) or label=value patterns, like ["a", "b"] or a,b',
@@ -103,7 +104,7 @@ _SLIPS: Final = {
 
 _NEEDS_RESERVED: Final = (
     "needs reserved CPUs, which are never given exclusively: set reserved, as a CPU list "
-    '(reserved = "0", CPUSET_SIDECAR_RESERVED=0, --reserved 0) or as a count (reserved = 1, --reserved count:1)'
+    '(reserved = "0", CPUSET_SIDECAR_RESERVED=0, --reserved 0) or as a count (reserved = "count:1", --reserved count:1)'
 )
 
 
@@ -128,6 +129,9 @@ def _body(mistake: Misreading) -> str:
             return f"{name} is {shown}: write a number above 0 and at most {most:g}, like {like}"
         case Switched(option, switch):
             return f"{name}: {option} is {switch!r}: write true or false"
+        case BareCount(number):
+            count = f'"count:{number}" for {counted_cpus(number)}, or ' if number else ""
+            return f'{name} is {shown}, a bare number: write {count}"{number}" for CPU {number} alone'
         case MisreadSlice(path):
             return (
                 f"{name} is {shown}: systemd puts it at {path}, where OCI runtimes do not look for it, since it begins "
@@ -184,9 +188,9 @@ def _contradiction(flaw: Contradiction) -> str:
             there = "offline" if is_offline else "not on this machine"
             return f"reserved is {reserved}, but {missing} is {there}: it has {online}"
         case AllReserved(count, size):
-            return f"reserved takes {count} of this machine's {size} CPUs: leave some to be given exclusively"
+            return f"reserved takes {count} of this machine's {counted_cpus(size)}: leave some to be given exclusively"
         case PoolTooLarge(keep, size):
-            return f"shared_min is {keep}, and this machine has {size} CPUs: make it smaller"
+            return f"shared_min is {keep}, and this machine has {counted_cpus(size)}: make it smaller"
         case Unfit(refusal):
             return refusals.sentence(refusal)
         case BareNumber(cpu):
@@ -206,7 +210,7 @@ def _contradiction(flaw: Contradiction) -> str:
         case NothingIsolated(rule):
             return f"isolated is {rule}, and the kernel isolates no CPUs here (isolcpus= at boot)"
         case IsolatedReserved(cpus):
-            return f"reserved has the isolated CPUs {cpus}: several threads there would all sit on one"
+            return f"reserved has isolated CPUs ({cpus}): several threads there would all sit on one"
     assert_never(flaw)
 
 
@@ -222,9 +226,9 @@ def _unplayable(name: str, shown: str, flaw: ScenarioFlaw) -> str:
         case Unrecorded(reason):
             return reason
         case MachineTooLarge(cpus, most):
-            return f"this machine has {cpus} CPUs: {most} is the most"
+            return f"this machine has {counted_cpus(cpus)}: {most} is the most"
         case UnevenCaches(cores, caches):
-            return f"{cores} cores of a node cannot share {caches} caches evenly"
+            return f"{counted(cores, 'core')} of a node cannot share {counted(caches, 'cache')} evenly"
         case Twice():
             return f"there are two containers {shown}"
         case IsThere():

@@ -6,7 +6,7 @@ from typing import Final, assert_never
 
 from sidecar.decide.container.container import Wish
 from sidecar.words import mistaken
-from sidecar.words.counts import counted, cpus, exclusive_cpus, named, some
+from sidecar.words.counts import agree, counted, cpus, exclusive_cpus, named, some
 from state.cpuset import union
 from state.model import NumaRule
 from state.refusal import (
@@ -64,7 +64,8 @@ def cure(refusal: Refusal) -> str:
         return fitting
     said = [f"{fitting} on one node"] if fitting else []
     if detail.nodes:
-        said.append(f"cpuset.numa=best-effort would take them from nodes {', '.join(map(str, detail.nodes))}")
+        nodes = agree(len(detail.nodes), "node", "nodes")
+        said.append(f"cpuset.numa=best-effort would take them from {nodes} {', '.join(map(str, detail.nodes))}")
     return "; ".join(said)
 
 
@@ -116,7 +117,7 @@ def _told(detail: Detail) -> str:
         case Scaled():
             return f"the size of {detail.name} is decided by {detail.scale}: set its label cpuset.scale=manual"
         case Range():
-            head = f"{detail.name} may have {detail.floor} to {detail.ceiling} CPUs"
+            head = f"{detail.name} may have {detail.floor} to {cpus(detail.ceiling)}"
             return f"{head} (cpuset.min, cpuset.max), not {detail.asked}"
         case TooFew() | NoMultiple() | TooFewWholeCores() | CutCore() | Scattered() | PoolEmptied():
             return _asked(detail)
@@ -132,7 +133,7 @@ def _asked(detail: Asked) -> str:
         case NoMultiple():
             return f"{asked}, not a multiple of the {detail.width} threads per core (full-pcpus-only)"
         case TooFewWholeCores():
-            return f"{asked}, {_free(detail.free)} on cores without a reserved CPU (full-pcpus-only)"
+            return f"{asked}, {_free(detail.free)} on whole cores (full-pcpus-only)"
         case CutCore():
             return f"{asked}, but whole cores do not add up to that (full-pcpus-only), {_free(detail.free)}"
         case Scattered():

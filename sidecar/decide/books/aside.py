@@ -96,7 +96,6 @@ def _elsewhere(world: World, state: State, grant: Assignment) -> CPUSet | None:
             topology,
             available,
             ask_of(world, demand, count),
-            reserved=state.reserved,
             accept=room_in(world, rest).objection,
         )
         for cpus in (near, anew):

@@ -10,10 +10,10 @@ from sidecar.decide.container.swarm_task import is_over
 from sidecar.decide.container.terms import Terms
 from sidecar.decide.facts import Phase
 from sidecar.decide.placement.choose import Ask, choose
-from sidecar.decide.placement.options import FULL_PCPUS_ONLY
 from sidecar.decide.placement.shortfall import with_facts
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
+from sidecar.natural_order import natural
 from state.cpuset import CPUSet
 from state.model import Demand, Refused, Shortage, State
 from state.refusal import NAMES, Neighbours, Refusal, RefusalCode
@@ -29,10 +29,8 @@ def may_hold(world: World, state: State, demand: Demand, cpus: CPUSet) -> bool:
     if not least <= len(cpus) <= most or not cpus <= state.assignable - world.strangers:
         return False
     accept = room_in(world, state).objection
-    found = choose(world.topology, cpus, ask_of(world, demand, len(cpus)), reserved=state.reserved, accept=accept)
-    return found == cpus and (
-        FULL_PCPUS_ONLY not in options_of(world, demand) or cpus == world.topology.whole_cores(cpus)
-    )
+    found = choose(world.topology, cpus, ask_of(world, demand, len(cpus)), accept=accept)
+    return found == cpus
 
 
 def bounds(world: World, demand: Demand) -> tuple[int, int]:
@@ -116,7 +114,6 @@ def place(world: World, state: State, demand: Demand, count: int) -> CPUSet | Re
         world.topology,
         state.assignable - strangers,
         ask_of(world, demand, count),
-        reserved=state.reserved,
         accept=room_in(world, state).objection,
     )
     if isinstance(found, CPUSet):
@@ -138,10 +135,11 @@ def ask_of(world: World, demand: Demand, count: int) -> Ask:
 
 def _neighbours(world: World, state: State, strangers: CPUSet) -> Neighbours:
     """Return which containers use the other CPUs, as facts of a refusal."""
-    holders = sorted(assignment.name for assignment in state.assignments.values())
+    holders = sorted((assignment.name for assignment in state.assignments.values()), key=natural)
     names: list[str] = []
     if strangers:
-        names = sorted(c.view.name for c in world.containers.values() if c.wish.standing is Standing.STRANGER)
+        by_hand = (c.view.name for c in world.containers.values() if c.wish.standing is Standing.STRANGER)
+        names = sorted(by_hand, key=natural)
     return Neighbours(
         reserved=state.reserved,
         held=len(state.exclusive),
