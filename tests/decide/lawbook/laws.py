@@ -17,7 +17,7 @@ from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
 from state.invariants import violations
 from state.key import ContainerKey
-from tests.decide.lawbook import alonelaws, grantlaws, pinlaws, restlaws, takelaws, waitlaws
+from tests.decide.lawbook import alonelaws, corelaws, grantlaws, pinlaws, restlaws, takelaws, waitlaws
 from tests.decide.lawbook.alonelaws import accounted, is_unseen
 from tests.decide.lawbook.roomlaws import held_without_room
 from tests.support.decide.reality import Reality
@@ -193,13 +193,17 @@ def _originals_are_remembered(reality: Reality) -> list[str]:
     """Check that the State keeps what the engine forgets at the first update, for as long as the container exists, or
     until it is restored.
     """
-    found = []
+    before, now = reality.planned_from.state.originals, reality.world.state.originals
+    forgotten = set() if reality.world.is_releasing else before.keys() - now.keys()
+    found = [f"the originals of {key.id[-4:]} were forgotten" for key in forgotten if key in reality.containers]
     for real in reality.containers.values():
-        known = reality.world.state.originals.get(real.key)
+        known = now.get(real.key)
         if not real.is_ours or real in reality.given_back:
             continue
         if known is None or (known.nano_cpus, known.cpu_quota) != (real.had.nano_cpus, real.had.cpu_quota):
             found.append(f"{real.name} had limits {real.had}, and the books say {known}")
+        elif known.cpuset != real.had.cpuset and not real.was_tampered and real is not reality.group:
+            found.append(f"{real.name} had CPUs {real.had.cpuset!r}, and the books say {known.cpuset!r}")
     return found
 
 
@@ -257,6 +261,10 @@ OWN = Law("what a container is leaving is its own", grantlaws.sent_where_another
 AS_ASKED = Law("a new grant is as it was asked for", grantlaws.granted_otherwise)
 NEVER_HAD = Law("a new grant leaves nothing", grantlaws.leaving_at_once)
 
+WHOLE = Law("whole cores stay whole", corelaws.cut_cores)
+NEEDLESS = Law("nothing is taken in vain", corelaws.taken_in_vain)
+SPARE = Law("no CPU is idle that could be used", corelaws.idle_though_wanted, When.REST)
+
 GONE = Law("what is gone is not ordered", waitlaws.ordered_though_gone)
 PAUSES = Law("a failed order is not repeated before its pause is over", waitlaws.ordered_in_a_pause)
 MEMORY_AGAIN = Law("CPUs do not fail again for memory", waitlaws.memory_again)
@@ -309,6 +317,8 @@ LAWS: tuple[Law[Reality], ...] = (
         OWN,
         AS_ASKED,
         NEVER_HAD,
+        WHOLE,
+        NEEDLESS,
         GONE,
         PAUSES,
         MEMORY_AGAIN,
@@ -329,6 +339,7 @@ LAWS: tuple[Law[Reality], ...] = (
         MEMORY,
         RELEASED,
         FAIR,
+        SPARE,
         NO_TIMERS,
     ),
     # These look once more.
