@@ -51,6 +51,22 @@ class FewerToShare(Surplus, frozen=True, kw_only=True, tag=True):
     """The machine or a setting leaves fewer CPUs to share out."""
 
 
+class Gone(msgspec.Struct, frozen=True, tag=True):
+    """These CPUs of it went offline or became reserved."""
+
+    cpus: CPUSet
+
+
+class ByItsRules(msgspec.Struct, frozen=True, tag=True):
+    """It lies on whole cores and NUMA nodes again as its rules require."""
+
+
+class Pinned(msgspec.Struct, frozen=True, tag=True):
+    """A container was pinned by hand to these CPUs of it."""
+
+    cpus: CPUSet
+
+
 class PinnedThere(Surplus, frozen=True, kw_only=True, tag=True):
     """A container that is pinned by hand uses them."""
 
@@ -82,13 +98,6 @@ class ForOthers(msgspec.Struct, frozen=True, tag=True):
     """It was moved to improve the placement of others."""
 
 
-class PinnedByHand(msgspec.Struct, frozen=True, tag=True):
-    """A container of this name was pinned by hand to these of its CPUs."""
-
-    name: str
-    cpus: CPUSet
-
-
 Cause = (
     Said
     | Resized
@@ -96,10 +105,12 @@ Cause = (
     | TakenOver
     | SharedAnew
     | FewerToShare
+    | Gone
+    | ByItsRules
+    | Pinned
     | PinnedThere
     | Spare
     | Together
     | ForOthers
-    | PinnedByHand
 )
 """Why a grant changed."""

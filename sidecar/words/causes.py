@@ -6,11 +6,13 @@ from typing import Final, assert_never
 
 from sidecar.words.counts import counted, cpus, named, some
 from state.cause import (
+    ByItsRules,
     Cause,
     FewerToShare,
     ForOthers,
+    Gone,
     Level,
-    PinnedByHand,
+    Pinned,
     PinnedThere,
     Resized,
     SharedAnew,
@@ -43,6 +45,12 @@ def why(cause: Cause) -> str:
             return f"{happened}, which redistributes {_surplus(cause)}"
         case FewerToShare():
             return f"the machine or a setting leaves fewer CPUs to share, which takes {_surplus(cause)}"
+        case Gone():
+            return f"{named(cause.cpus)} went offline or became reserved"
+        case Pinned():
+            return f"a container was pinned by hand to {named(cause.cpus)}"
+        case ByItsRules():
+            return "it lies on whole cores and NUMA nodes again as its rules require"
         case PinnedThere():
             return f"a container pinned by hand uses {_surplus(cause)}"
         case Spare():
@@ -51,8 +59,6 @@ def why(cause: Cause) -> str:
             return f"moved closer together: on {counted(cause.now, _LEVELS[cause.level])} instead of {cause.before}"
         case ForOthers():
             return "moved to improve the placement of others"
-        case PinnedByHand():
-            return f"{cause.name} was pinned by hand to {named(cause.cpus)}"
     assert_never(cause)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.decide.facts import InventoryTaken, Phase, Purpose
+from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.orders import StartTimer
 from state.cpuset import CPUSet
 from state.refusal import RefusalCode
@@ -260,6 +261,31 @@ def test_a_stopped_stranger_may_start_at_any_moment() -> None:
     story = Story()
     story.arrive("stranger", cpuset="1-2", starts=False)
     assert story.granted(story.arrive("rt", 1)) == "3"
+
+
+def test_an_owner_leaves_the_cpus_of_a_stranger_that_comes_later() -> None:
+    """It keeps the others: the stranger cannot be moved, and there are free CPUs."""
+    story = Story()
+    rt = story.arrive("rt", 2)
+    story.settle()
+    stranger = story.arrive("stranger", cpuset="1")
+    story.settle()
+    assert (where(rt), where(stranger)) == ("2-3", "1")
+    assert story.is_settled(rt)
+
+
+def test_an_owner_stays_beside_a_stranger_where_no_cpu_is_free() -> None:
+    """It is settled, since nothing more can be done, and alone once the stranger is gone."""
+    story = Story(uniform(cores=3))
+    rt = story.arrive("rt", 2)
+    story.settle()
+    stranger = story.arrive("stranger", cpuset="1")
+    story.settle()
+    assert (where(rt), where(stranger)) == ("1-2", "1")
+    assert story.is_settled(rt)
+    assert not is_alone(story.world, story.known(rt))
+    story.away(stranger)
+    assert is_alone(story.world, story.known(rt))
 
 
 def test_an_unmanaged_container_is_never_touched() -> None:

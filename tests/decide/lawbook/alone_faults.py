@@ -6,7 +6,7 @@ from functools import cached_property
 
 import pytest
 
-from sidecar.decide import step
+from sidecar.decide.books import dynamic, static
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.moves import alone
 from sidecar.decide.world import World
@@ -31,7 +31,8 @@ def calls_alone_what_has_not_arrived(patch: pytest.MonkeyPatch) -> None:
 
 
 def stays_beside_the_pinned(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(step, "without_clashes", lambda world: world.state)
+    for module in (static, dynamic):
+        patch.setattr(module, "off_the_pinned", lambda world, state: state)
 
 
 def grants_where_another_is_pinned(patch: pytest.MonkeyPatch) -> None:

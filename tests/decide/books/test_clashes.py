@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.decide.books.aside import clashes
+from sidecar.decide.books.clashes import clashes
 from sidecar.decide.settings import PolicyName
-from state.cause import PinnedByHand
+from state.cause import Pinned
 from state.refusal import RefusalCode
 from state.topology import uniform
 from tests.support.decide.stories import Story, cpus, where
@@ -21,7 +21,7 @@ def test_the_owner_moves_to_free_cpus() -> None:
     story.settle()
     assert (where(rt), where(pinned), where(plain)) == ("1,3", "2", "0,2,4-7")
     assert story.is_settled(rt)
-    assert story.world.state.assignments[rt.key].moves[-1].cause == PinnedByHand("pinned", cpus("2"))
+    assert story.world.state.assignments[rt.key].moves[-1].cause == Pinned(cpus("2"))
 
 
 def test_the_owner_stays_where_no_other_cpus_are_free() -> None:
@@ -46,19 +46,6 @@ def test_it_moves_by_its_own_rules() -> None:
     story.arrive("pinned", cpuset="5")
     story.settle()
     assert story.granted(rt) == "2,6"
-
-
-def test_a_stopped_pin_moves_no_container() -> None:
-    """It moves once the other runs."""
-    story = Story()
-    rt = story.arrive("rt", 2)
-    story.settle()
-    pinned = story.arrive("pinned", cpuset="2", starts=False)
-    story.settle()
-    assert story.granted(rt) == "1-2"
-    story.again(pinned)
-    story.settle()
-    assert story.granted(rt) == "1,3"
 
 
 def test_an_elastic_owner_leaves_with_notice() -> None:
