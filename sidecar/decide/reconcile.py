@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sidecar.decide.books.refit import refit
+from sidecar.decide.books.vacancies import after_refit
 from sidecar.decide.container.machine import after
 from sidecar.decide.container.news import WishRead
 from sidecar.decide.settings import Settings
@@ -19,7 +20,8 @@ def begin(state: State, topology: Topology, settings: Settings) -> World:
 
 def with_settings(world: World, settings: Settings) -> World:
     """Return the world under other settings: the State fitted (`refit`), and each container's wish read again."""
-    state, notes = refit(world.state, world.topology, settings, world.strangers)
+    fitted, notes = refit(world.state.keeping({}), world.topology, settings, world.strangers)
+    state = after_refit(world.state, fitted)
     world = replace(world, state=state, settings=settings, notes=notes)
     containers = {
         key: after(container, WishRead(wish_in(world, container))) for key, container in world.containers.items()

@@ -40,9 +40,12 @@ def needless(before: State, after: State) -> bool:
 
 
 def is_like(one: Refused, other: Refused) -> bool:
-    return (one.container, one.name, one.demand) == (other.container, other.name, other.demand) and (
-        one.refusal.is_like(other.refusal)
-    )
+    return (one.container, one.name, one.demand, one.started_at) == (
+        other.container,
+        other.name,
+        other.demand,
+        other.started_at,
+    ) and (one.refusal.is_like(other.refusal))
 
 
 CALM: Final[Law[Reality]] = Law("books are not written for somebody else's sake", lambda reality: ())
