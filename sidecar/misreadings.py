@@ -62,6 +62,12 @@ class Switched(Flaw, frozen=True):
     given: str
 
 
+class BareCount(Flaw, frozen=True):
+    """A bare number where CPUs are listed: it may be meant as a count, or as the number of a CPU."""
+
+    number: int
+
+
 class MisreadSlice(Flaw, frozen=True):
     """A slice that OCI runtimes do not look for where systemd puts it, which is `path`."""
 
@@ -170,6 +176,7 @@ TypedFlaw: TypeAlias = (
     | NotOfForm
     | AboveZero
     | Switched
+    | BareCount
     | MisreadSlice
     | Unknown
     | Superfluous

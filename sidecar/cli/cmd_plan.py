@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import shutil
 import sys
 from pathlib import Path
 from typing import Final
@@ -16,7 +14,8 @@ from sidecar.cli.arguments import typed
 from sidecar.cli.cmd_state import read_books
 from sidecar.cli.defragment_preview import drawn, rearranged
 from sidecar.cli.flags import add_config, add_json, config_of, print_json, this_machine
-from sidecar.cli.machine_drawing import LETTERS, MORE, Paint, coloured, draw, plain
+from sidecar.cli.machine_drawing import LETTERS, MORE, Paint, draw, plain
+from sidecar.cli.printout import printout, wrapped
 from sidecar.config.config import Config
 from sidecar.decide.container.labels import NAMES, PREFIX
 from sidecar.decide.settings import PolicyName, Settings
@@ -27,11 +26,12 @@ from sidecar.host.machine.machine_file import machine_in
 from sidecar.host.machine.sysfs import read_topology
 from sidecar.log import printable
 from sidecar.misreadings import Form, ListKind, NotOfForm, Unknown
+from sidecar.natural_order import natural
 from sidecar.readers import closest, kept, whole
 from sidecar.status.document import SharingStatus, Status
 from sidecar.status.machine_map import machine_of
 from sidecar.status.status_file import read_status
-from sidecar.words.counts import cut
+from sidecar.words.counts import cpus
 from sidecar.words.machine_text import lie
 from sidecar.words.refusals import harmless, sentence
 from sidecar.words.repairs import noted
@@ -140,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(plan)
     else:
-        paint, width = _terminal()
+        paint, width = printout()
         sys.stdout.write("\n".join(rendered(plan, topology, paint=paint, width=width)) + "\n")
     return 0 if all(answer.cpus for answer in plan.answers) else 1
 
@@ -160,43 +160,37 @@ def _rearrange(args: argparse.Namespace, config: Config) -> int:
     if args.json:
         print_json(made)
     else:
-        paint, width = _terminal()
+        paint, width = printout()
         sys.stdout.write("\n".join(drawn(after, made, paint=paint, width=width)) + "\n")
     return 0
 
 
-def _terminal() -> tuple[Paint, int]:
-    """Return the colouring and the width of the page."""
-    paint = coloured if sys.stdout.isatty() and "NO_COLOR" not in os.environ else plain
-    return paint, max(60, shutil.get_terminal_size((100, 24)).columns)
-
-
-def rendered(plan: Plan, topology: Topology, *, paint: Paint = plain, width: int = 100) -> list[str]:
+def rendered(plan: Plan, topology: Topology, *, paint: Paint = plain, width: int | None = 100) -> list[str]:
     """Return the answers, the picture, and what its marks mean."""
-    lines = [f"note: {printable(note)}" for note in plan.notes]
+    lines = [line for note in plan.notes for line in wrapped(f"note: {note}", width)]
     marks = dict.fromkeys(topology.online, ".")
     marks.update(dict.fromkeys(plan.reserved, "r"))
-    for cpus in plan.held.values():
-        marks.update(dict.fromkeys(cpus, "x"))
-    for cpus in plan.pinned.values():
-        marks.update(dict.fromkeys(cpus & topology.online, "#"))
+    for held in plan.held.values():
+        marks.update(dict.fromkeys(held, "x"))
+    for pinned_to in plan.pinned.values():
+        marks.update(dict.fromkeys(pinned_to & topology.online, "#"))
     for number, answer in enumerate(plan.answers):
         mark = LETTERS[number] if number < len(LETTERS) else MORE
         marks.update(dict.fromkeys(answer.cpus, mark))
         said = f"{answer.cpus} ({answer.lie})" if answer.cpus else f"none: {answer.reason}"
-        lines.append(f"{mark}  {_cpus(answer.asked)}: {printable(said)}")
-        lines += [f"   warning: {printable(warning)}" for warning in answer.warnings]
+        lines += wrapped(f"{mark}  {cpus(answer.asked)}: {said}", width)
+        lines += [line for warning in answer.warnings for line in wrapped(f"   warning: {warning}", width)]
     lines += [f"free afterwards: {len(plan.free)}{f' ({plan.free})' if plan.free else ''}", ""]
     lines += draw(machine_of(topology), marks, paint, width)
-    return [*lines, "", *_legend(plan, set(marks.values()))]
+    return [*lines, "", *_legend(plan, set(marks.values()), width)]
 
 
-def _legend(plan: Plan, marks: set[str]) -> list[str]:
-    held = ", ".join(printable(name) for name in sorted(plan.held))
-    by_hand = ", ".join(printable(name) for name in sorted(plan.pinned))
+def _legend(plan: Plan, marks: set[str], width: int | None) -> list[str]:
+    held = ", ".join(printable(name) for name in sorted(plan.held, key=natural))
+    by_hand = ", ".join(printable(name) for name in sorted(plan.pinned, key=natural))
     reserved = "r reserved" if plan.reserved.isdisjoint(plan.shared) else "r reserved, shared"
     words = {".": ". shared", "r": reserved, "x": f"x held by {held}", "#": f"# pinned by hand: {by_hand}"}
-    return [cut(words[mark], 100) for mark in ".rx#" if mark in marks]
+    return [line for mark in ".rx#" if mark in marks for line in wrapped(words[mark], width)]
 
 
 def _answer(world: World, name: str, asked: int) -> PlannedRequest:
@@ -270,7 +264,3 @@ def _label(value: object) -> tuple[str, str] | NotOfForm | Unknown:
     prefix = re.split("[._-]", label)[0]
     is_slip = PREFIX + label in NAMES or closest(prefix, (PREFIX.rstrip("."),), _LIKENESS) != ""
     return Unknown(ListKind.LABEL, NAMES) if is_slip and not label.startswith(PREFIX) else (label, text)
-
-
-def _cpus(number: int) -> str:
-    return "1 CPU" if number == 1 else f"{number} CPUs"

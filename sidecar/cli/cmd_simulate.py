@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 import sys
 import time
 from collections.abc import Iterable
@@ -12,7 +10,8 @@ from typing import Final
 
 from sidecar.cli.arguments import typed
 from sidecar.cli.flags import add_json
-from sidecar.cli.machine_drawing import Paint, coloured, draw, legend, marks_of, plain
+from sidecar.cli.machine_drawing import Paint, draw, legend, marks_of, plain
+from sidecar.cli.printout import printout
 from sidecar.cli.table import table
 from sidecar.failures import SidecarError
 from sidecar.log import printable
@@ -24,7 +23,7 @@ from sidecar.simulation.scenario_file import scenario_in
 from sidecar.simulation.summary import Summary, summary_of
 from sidecar.simulation.virtual_host import Simulation
 from sidecar.status.document import Status, status_of
-from sidecar.words.counts import cut
+from sidecar.words.counts import counted
 from state import codec
 
 _DESCRIPTION = """Replay a scenario: containers that come and go, and their load, on a described or recorded machine.
@@ -67,8 +66,7 @@ def run(args: argparse.Namespace) -> int:
     scenario = scenario_in(args.scenario, args.machine)
     trace: list[bytes] = []
     simulation = simulation_of(scenario, trace=trace.append if args.trace else None)
-    paint = coloured if sys.stdout.isatty() and "NO_COLOR" not in os.environ else plain
-    width = max(60, shutil.get_terminal_size((120, 24)).columns)
+    paint, width = printout()
     if not args.json:
         sys.stdout.write(f"{printable(scenario.title)}\n\n")
     for happening in _played(simulation, scenario.ends, args.speed):
@@ -92,18 +90,18 @@ def run(args: argparse.Namespace) -> int:
 def said(happening: Happening) -> str:
     """Return a line of the history: the time, the container, the event and its reason."""
     words = [happening.what]
-    words += [cut(str(happening.cpus), 48)] if happening.cpus else []
-    words += [f"instead of {cut(str(happening.was), 32)}"] if happening.was else []
+    words += [str(happening.cpus)] if happening.cpus else []
+    words += [f"instead of {happening.was}"] if happening.was else []
     if happening.seconds is not None:
         what = "after the decision" if happening.what == What.IN_PLACE else "of notice"
         words.append(f"{happening.seconds:g} s {what}")
     text = " ".join(words) + (f": {happening.why}" if happening.why else "")
-    return f"{happening.at:10.3f}  {cut(printable(happening.container), 16):<16}  {printable(text)}"
+    return f"{happening.at:10.3f}  {printable(happening.container):<16}  {printable(text)}"
 
 
-def summarised(figures: Summary, width: int = 120) -> list[str]:
+def summarised(figures: Summary, width: int | None = None) -> list[str]:
     """Return the figures, and a table of the containers."""
-    changes = _count(figures.moves, "change")
+    changes = counted(figures.moves, "change")
     takes = f"of takes, {figures.acknowledged} acknowledged and {figures.forced} forced"
     lines = [f"{figures.seconds:g} s: {changes} of size or place; {takes}"]
     if figures.waits_median is not None and figures.waits_most is not None:
@@ -127,7 +125,7 @@ def summarised(figures: Summary, width: int = 120) -> list[str]:
     return [*lines, "", *table(head, rows, width)]
 
 
-def mapped(status: Status, paint: Paint = plain, width: int = 120) -> list[str]:
+def mapped(status: Status, paint: Paint = plain, width: int | None = None) -> list[str]:
     """Return the map of the machine at the end."""
     return [*draw(status.machine, marks_of(status), paint, width), "", *legend(status, paint, width)]
 
@@ -153,7 +151,3 @@ def _write(file: str, content: bytes) -> None:
             opened.write(content)
     except (OSError, ValueError) as error:
         raise SidecarError(f"{file} cannot be written: {getattr(error, 'strerror', error)}") from error
-
-
-def _count(number: int, what: str) -> str:
-    return f"1 {what}" if number == 1 else f"{number} {what}s"

@@ -9,6 +9,7 @@ from typing import Final
 
 from sidecar.cli.arguments import typed
 from sidecar.cli.flags import add_config, config_of, print_json
+from sidecar.cli.printout import printout
 from sidecar.cli.table import table
 from sidecar.commit.state_lock import hold_lock
 from sidecar.kubelet import kubelet_state
@@ -16,6 +17,7 @@ from sidecar.kubelet.kubelet_state import KubeletState, exported, imported
 from sidecar.log import printable
 from sidecar.readers import word
 from sidecar.words.causes import why
+from sidecar.words.counts import counted
 from sidecar.words.refusals import sentence
 from state import files
 from state.checkpoint import LIMIT, NAME, PREVIOUS, CheckpointFile, decode_checkpoint
@@ -101,7 +103,8 @@ def _print(books: State | KubeletState, format: str) -> None:  # noqa: A002 - th
         sys.stdout.buffer.write(kubelet_state.encode(books if isinstance(books, KubeletState) else exported(books)))
         sys.stdout.buffer.flush()
     else:
-        lines = kubelets(books) if isinstance(books, KubeletState) else rendered(books)
+        width = printout().width
+        lines = kubelets(books, width) if isinstance(books, KubeletState) else rendered(books, width)
         sys.stdout.write("\n".join(lines) + "\n")
 
 
@@ -142,10 +145,10 @@ def read_books(state_dir: str) -> State:
         raise StateError(f"{name} in {state_dir} cannot be used: {error}") from error
 
 
-def rendered(state: State) -> list[str]:
+def rendered(state: State, width: int | None = None) -> list[str]:
     """Return the CPUs, then the grants, refusals and original settings."""
     lines = [
-        f"policy {state.policy}, {state.grants} grants so far",
+        f"policy {state.policy}, {counted(state.grants, 'grant')} so far",
         f"online     {state.online or 'none'}",
         f"reserved   {state.reserved or 'none'}" + (" (strict: not in the shared pool)" if state.strict else ""),
         f"exclusive  {state.exclusive or 'none'}",
@@ -156,19 +159,19 @@ def rendered(state: State) -> list[str]:
         lines.append(f"changes    {state.takes} so far; {ended}")
     grants = sorted(state.assignments.values(), key=lambda each: each.since)
     rows = [(a.name, a.container.short, str(len(a.cpus)), str(a.cpus), str(a.original)) for a in grants]
-    lines += ["", *table(("GRANTED", "ID", "CPUS", "NOW", "AT FIRST"), rows)] if rows else []
-    lines += _elastic(grants)
+    lines += ["", *table(("GRANTED", "ID", "CPUS", "NOW", "AT FIRST"), rows, width, spare=("ID",))] if rows else []
+    lines += _elastic(grants, width)
     refused = [
         (r.name, r.container.short, r.refusal.code.value, sentence(r.refusal))
         for _, r in sorted(state.refusals.items())
     ]
-    lines += ["", *table(("REFUSED", "ID", "CODE", "REASON"), refused)] if refused else []
+    lines += ["", *table(("REFUSED", "ID", "CODE", "REASON"), refused, width, spare=("ID",))] if refused else []
     before = [(key.short, _settings(originals)) for key, originals in sorted(state.originals.items())]
-    lines += ["", *table(("ID", "SETTINGS BEFORE"), before)] if before else []
+    lines += ["", *table(("ID", "SETTINGS BEFORE"), before, width)] if before else []
     return lines
 
 
-def _elastic(grants: list[Assignment]) -> list[str]:
+def _elastic(grants: list[Assignment], width: int | None) -> list[str]:
     """Sizes that may change, what is leaving, and the last changes with their reasons."""
     rows = [
         (
@@ -183,12 +186,16 @@ def _elastic(grants: list[Assignment]) -> list[str]:
         for a in grants
         if a.demand.floor < a.demand.ceiling or a.leaving
     ]
-    lines = ["", *table(("ELASTIC", "RANGE", "SCALE", "WEIGHT", "ORDERED", "FORCED", "LEAVING"), rows)] if rows else []
+    lines = (
+        ["", *table(("ELASTIC", "RANGE", "SCALE", "WEIGHT", "ORDERED", "FORCED", "LEAVING"), rows, width)]
+        if rows
+        else []
+    )
     moves = [(a.name, str(m.gained or "-"), str(m.lost or "-"), why(m.cause)) for a in grants for m in a.moves]
-    return lines + (["", *table(("CHANGED", "GAINED", "LOST", "REASON"), moves)] if moves else [])
+    return lines + (["", *table(("CHANGED", "GAINED", "LOST", "REASON"), moves, width)] if moves else [])
 
 
-def kubelets(books: KubeletState) -> list[str]:
+def kubelets(books: KubeletState, width: int | None = None) -> list[str]:
     """Return the content of a kubelet's file: its shared pool, and the CPUs of each container."""
     lines = [f"policy {printable(books.policy) or 'none told'}, of a kubelet", f"default    {books.default or 'none'}"]
     rows = [
@@ -196,9 +203,9 @@ def kubelets(books: KubeletState) -> list[str]:
         for pod, named in sorted(books.assignments.items())
         for name, cpus in sorted(named.items())
     ]
-    lines += ["", *table(("POD", "CONTAINER", "CPUS", "WHICH"), rows)] if rows else []
+    lines += ["", *table(("POD", "CONTAINER", "CPUS", "WHICH"), rows, width)] if rows else []
     pods = [(pod, str(len(cpus)), str(cpus)) for pod, cpus in sorted(books.pod_assignments.items())]
-    return lines + (["", *table(("POD AS A WHOLE", "CPUS", "WHICH"), pods)] if pods else [])
+    return lines + (["", *table(("POD AS A WHOLE", "CPUS", "WHICH"), pods, width)] if pods else [])
 
 
 def _settings(originals: Originals) -> str:

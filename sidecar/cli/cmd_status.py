@@ -1,28 +1,37 @@
-"""`status`: which container holds which CPUs, as a table and a map; `--watch` keeps it on the screen."""
+"""`status`: which container holds which CPUs: a table, the problems below it, and a map. `--watch` keeps it on the
+screen, `--problems` prints the problems alone.
+"""
 
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 import sys
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
 from sidecar.cli.live_page import follow
 from sidecar.cli.machine_drawing import Paint, coloured, draw, legend, letters_of, marks_of, plain
-from sidecar.cli.table import table
+from sidecar.cli.printout import joined, printout, wrapped
+from sidecar.cli.table import table_rows
 from sidecar.decide.facts import Phase
-from sidecar.log import printable
 from sidecar.status.document import ContainerStatus, LeavingStatus, SharingStatus, Status
+from sidecar.status.problem_list import Problem, ProblemKind, problems_of
 from sidecar.status.status_file import is_daemon_running, read_status
+from sidecar.words.counts import counted
 
 _EXAMPLES: Final = """examples:
   cpuset-sidecar status
   cpuset-sidecar status --watch
+  cpuset-sidecar status --problems || echo "look at it"
   cpuset-sidecar status --json | jq '.containers[] | select(.sharing == "exclusive")'
+
+exit codes: 0 a daemon is running, 1 none is, or there is no status; with --problems also 3: there are problems
 """
+
+PROBLEMS_CODE: Final = 3
+"""The exit code of `--problems` where there are some: neither a failure of the command nor wrong usage."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -30,11 +39,15 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "status",
         help="which container holds which CPUs: a table and a map",
-        description="Print which container holds which CPUs: a table, and a map of sockets, nodes, caches and cores.",
+        description="Print which container holds which CPUs: a table, the problems, and a map of the machine.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--watch", action="store_true", help="keep running and show every change (Ctrl-C ends)")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--watch", action="store_true", help="keep running and show every change (q or Ctrl-C ends)")
+    only.add_argument(
+        "--problems", action="store_true", help=f"print only what is wrong; exit code {PROBLEMS_CODE} if anything is"
+    )
     add_json(parser)
     add_config(parser)
     parser.set_defaults(func=run)
@@ -47,22 +60,23 @@ def run(args: argparse.Namespace) -> int:
         return follow("--watch", state_dir, _page)
     status = read_status(state_dir)
     is_running = is_daemon_running(state_dir)
+    problems = problems_of(status)
+    paint, width = printout()
     if args.json:
-        print_json(status)
+        print_json(problems if args.problems else status)
+    elif args.problems:
+        sys.stdout.write("".join(f"{line}\n" for line in problem_lines(problems, width)))
     else:
-        paint = coloured if sys.stdout.isatty() and "NO_COLOR" not in os.environ else plain
-        width = max(60, shutil.get_terminal_size((100, 24)).columns)
-        sys.stdout.write(
-            "\n".join(rendered(status, datetime.now(UTC), is_running=is_running, paint=paint, width=width)) + "\n"
-        )
+        page = rendered(status, datetime.now(UTC), is_running=is_running, paint=paint, width=width)
+        sys.stdout.write("\n".join(page) + "\n")
     if is_running is False:
         sys.stderr.write(f"cpuset-sidecar: no daemon is running on {state_dir}\n")
         return 1
-    return 0
+    return PROBLEMS_CODE if args.problems and problems else 0
 
 
 def rendered(
-    status: Status, now: datetime, *, is_running: bool | None, paint: Paint = plain, width: int = 100
+    status: Status, now: datetime, *, is_running: bool | None, paint: Paint = plain, width: int | None = 100
 ) -> list[str]:
     """Return the whole page as lines."""
     letters = letters_of(status)
@@ -77,17 +91,53 @@ def rendered(
         )
         for each in status.containers
     ]
-    lines = [headline(status), freshness(status, now, is_running=is_running)]
-    lines += [printable(f"problem: {problem}") for problem in status.problems]
-    lines += [printable(f"note: {note}") for note in status.notes]
-    lines.append("")
+    lines = [*headline(status, width), *wrapped(freshness(status, now, is_running=is_running), width), ""]
     if rows:
-        painted = table((" ", "NAME", "ID", "KIND", "CPUS", "STATE"), rows, width)
-        lines.append(painted[0])
-        lines += [paint(line, row[0]) if row[0] != " " else line for line, row in zip(painted[1:], rows, strict=True)]
+        lines += painted((" ", "NAME", "ID", "KIND", "CPUS", "STATE"), rows, paint, width)
     else:
         lines.append("no containers")
+    lines += below([*problem_lines(problems_of(status), width), *pending_lines(status, now, width)])
+    lines += below([line for note in status.notes for line in wrapped(f"note: {note}", width)])
     return [*lines, "", *draw(status.machine, marks_of(status), paint, width), "", *legend(status, paint, width)]
+
+
+def painted(head: Sequence[str], rows: Sequence[Sequence[str]], paint: Paint, width: int | None) -> list[str]:
+    """Return the lines of a table, each row in the colour of the mark in its first column; IDs go first."""
+    first, *others = table_rows(head, rows, width, spare=("ID",))
+    marked = ((row[0], line) for row, lines in zip(rows, others, strict=True) for line in lines)
+    return [*first, *(line if mark == " " else paint(line, mark) for mark, line in marked)]
+
+
+def below(lines: list[str]) -> list[str]:
+    """Return lines with an empty one above them; none for none."""
+    return ["", *lines] if lines else []
+
+
+def problem_lines(problems: Iterable[Problem], width: int | None) -> list[str]:
+    """Return each problem as a sentence of its own, whole."""
+    return [line for each in problems for line in wrapped(_problem(each), width)]
+
+
+def _problem(each: Problem) -> str:
+    match each.kind:
+        case ProblemKind.DAEMON:
+            return f"problem: {each.text}"
+        case ProblemKind.LABEL:
+            return f"warning: {each.container}: {each.text}"
+        case _:
+            return f"problem: {each.container}: {each.kind}: {each.text}"
+
+
+def pending_lines(status: Status, now: datetime, width: int | None) -> list[str]:
+    """Return what is on its way for each container, and why."""
+    lines = []
+    for each in status.containers:
+        if each.leaving:
+            take = f"{each.name} must leave {each.leaving.cpus} (take {each.leaving.number})"
+            lines += wrapped(f"{take}, {left(each.leaving, now)}: {each.leaving.reason}", width)
+        elif each.waits_for:
+            lines += wrapped(f"{each.name} waits for {each.waits_for}", width)
+    return lines
 
 
 def left(leaving: LeavingStatus, now: datetime) -> str:
@@ -101,14 +151,14 @@ def left(leaving: LeavingStatus, now: datetime) -> str:
     return f"{max(0.0, seconds):.1f} s left"
 
 
-def headline(status: Status) -> str:
-    """Return one line with the policy, the engine, and the kinds of CPUs."""
+def headline(status: Status, width: int | None) -> list[str]:
+    """Return the policy, the engine, and the kinds of CPUs: one line if the page is wide enough."""
     engine = f"{status.engine.name} {status.engine.version}" if status.engine else "no engine yet"
     options = f" ({', '.join(status.options)})" if status.options else ""
     parts = [f"policy {status.policy}{options} on {engine}"]
     for what, cpus in (("reserved", status.reserved), ("shared", status.shared), ("exclusive", status.exclusive)):
         parts.append(f"{what} {cpus or 'none'}")
-    return printable(" | ".join(parts))
+    return joined(parts, width)
 
 
 def freshness(status: Status, now: datetime, *, is_running: bool | None) -> str:
@@ -139,27 +189,26 @@ def _age(seconds: float) -> str:
 
 
 def state_of(each: ContainerStatus, now: datetime) -> str:
-    """Return the most pressing fact about a container, in a few words."""
+    """Return the most pressing fact about a container, in a few words; the sentences stand below the table."""
     words = [] if each.phase == "running" else [each.phase]
     if each.leaving:
         words.append(f"leaving {each.leaving.cpus}: {left(each.leaving, now)}")
     elif each.pending:
         words.append(f"on its way to {each.pending}")
     elif each.trouble:
-        words.append(f"failed: {each.trouble}")
+        words.append("failed")
     elif each.waits_for:
-        words.append(f"waits for {each.waits_for}")
+        words.append("waiting")
     elif each.is_settled and each.sharing is SharingStatus.EXCLUSIVE:
         words.append("settled, alone" if each.phase in ("running", "paused") else "keeps its CPUs")
     elif each.is_settled and each.sharing is SharingStatus.SHARED:
         words.append("settled")
     if each.refusal:
-        words.append(f"refused: {each.refusal}")
+        words.append("refused")
     if each.is_quota_lifted:
         words.append("quota lifted")
-    if each.warnings and not each.refusal:
-        more = f" (and {len(each.warnings) - 1} more)" if each.warnings[1:] else ""
-        words.append(f"warning: {each.warnings[0]}{more}")
+    if warnings := [said for said in each.warnings if said != each.refusal]:
+        words.append(counted(len(warnings), "warning"))
     return "; ".join(words)
 
 

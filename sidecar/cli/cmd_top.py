@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import shutil
 import sys
 import time
 from datetime import UTC, datetime
 from typing import Final
 
-from sidecar.cli.cmd_status import freshness, headline, left, state_of
+from sidecar.cli.cmd_status import below, freshness, headline, painted, pending_lines, problem_lines, state_of
 from sidecar.cli.flags import add_config, config_of, print_json
 from sidecar.cli.live_page import REFRESH_SECONDS, follow
 from sidecar.cli.machine_drawing import Paint, coloured, draw, legend, letters_of, marks_of, plain
-from sidecar.cli.table import table
-from sidecar.log import printable
+from sidecar.cli.printout import printout, wrapped
+from sidecar.cli.table import without_empty
+from sidecar.decide.settings import PolicyName
 from sidecar.status.document import ContainerStatus, SharingStatus, Status
+from sidecar.status.problem_list import problems_of
 from sidecar.status.status_file import is_daemon_running, read_status
-from sidecar.words.counts import cut
 
 _HEAD: Final = (" ", "NAME", "NOW", "SIZE", "RANGE", "SCALE", "WEIGHT", "USE", "STATE")
 
@@ -59,50 +59,45 @@ def run(args: argparse.Namespace) -> int:
 
 
 def rendered(
-    status: Status, now: datetime, *, is_running: bool | None, paint: Paint = plain, width: int = 100
+    status: Status, now: datetime, *, is_running: bool | None, paint: Paint = plain, width: int | None = 100
 ) -> list[str]:
-    """Return the whole page as lines: containers that have or ask for exclusive CPUs, and the number of the others."""
+    """Return the whole page as lines: containers that have or ask for exclusive CPUs, or have a problem, and the number
+    of the others.
+    """
     letters = letters_of(status)
-    shown = [each for each in status.containers if each.asked or each.sharing is SharingStatus.EXCLUSIVE]
-    rows = [(letters.get(each.id, " "), *_row(each, now)) for each in shown]
-    lines = [headline(status), freshness(status, now, is_running=is_running)]
-    lines.append(f"takes so far: {status.acknowledged} acknowledged, {status.forced} forced")
-    lines += [printable(f"problem: {problem}") for problem in status.problems]
+    problems = problems_of(status)
+    troubled = {problem.container for problem in problems}
+    shown = [
+        each
+        for each in status.containers
+        if each.asked or each.sharing is SharingStatus.EXCLUSIVE or each.name in troubled
+    ]
+    lines = [*headline(status, width), *wrapped(freshness(status, now, is_running=is_running), width)]
+    if status.policy == PolicyName.DYNAMIC:
+        lines.append(f"takes so far: {status.acknowledged} acknowledged, {status.forced} forced")
     lines.append("")
-    if rows:
-        head, *painted = table(_HEAD, rows, width)
-        lines.append(head)
-        lines += [paint(line, row[0]) if row[0] != " " else line for line, row in zip(painted, rows, strict=True)]
-    others = len(status.containers) - len(shown)
-    lines.append(f"containers that ask for no exclusive CPUs: {others}")
-    if pending := [cut(printable(line), width) for each in shown for line in _pending(each, now)]:
-        lines += ["", *pending]
+    if shown:
+        lines += painted(
+            *without_empty(_HEAD, [(letters.get(each.id, " "), *_row(each, now)) for each in shown]), paint, width
+        )
+    lines.append(f"containers that ask for no exclusive CPUs: {len(status.containers) - len(shown)}")
+    lines += below([*problem_lines(problems, width), *pending_lines(status, now, width)])
     return [*lines, "", *draw(status.machine, marks_of(status), paint, width), "", *legend(status, paint, width)]
 
 
 def _row(each: ContainerStatus, now: datetime) -> tuple[str, ...]:
     is_granted, is_elastic = each.sharing is SharingStatus.EXCLUSIVE, each.floor < each.ceiling
+    asked = f"0 of {each.asked}" if each.asked else "-"
     return (
         each.name,
-        str(each.cpus),
-        str(len(each.granted)) if is_granted else f"0 of {each.asked}",
-        f"{each.floor}-{each.ceiling}" if each.ceiling else str(each.asked),
+        str(each.cpus) or "-",
+        str(len(each.granted)) if is_granted else asked,
+        f"{each.floor}-{each.ceiling}" if each.ceiling else "-",
         each.scale if is_elastic else "-",
         str(each.weight) if is_elastic else "-",
         f"{each.load.use:.1f}" if each.load else "-",
         state_of(each, now),
     )
-
-
-def _pending(each: ContainerStatus, now: datetime) -> list[str]:
-    """Return what is on its way for a container, and why."""
-    lines = []
-    if each.leaving:
-        take = f"{each.name} must leave {each.leaving.cpus} (take {each.leaving.number})"
-        lines.append(f"{take}, {left(each.leaving, now)}: {each.leaving.reason}")
-    elif each.waits_for:
-        lines.append(f"{each.name} waits for {each.waits_for}")
-    return lines
 
 
 def _page(status: Status, now: datetime, is_running: bool | None, width: int) -> list[str]:
@@ -114,8 +109,9 @@ def _once(state_dir: str, *, as_json: bool) -> int:
     if as_json:
         print_json(status)
     else:
-        width = max(60, shutil.get_terminal_size((100, 24)).columns)
-        sys.stdout.write("\n".join(rendered(status, datetime.now(UTC), is_running=is_running, width=width)) + "\n")
+        paint, width = printout()
+        page = rendered(status, datetime.now(UTC), is_running=is_running, paint=paint, width=width)
+        sys.stdout.write("\n".join(page) + "\n")
     if is_running is False:
         sys.stderr.write(f"cpuset-sidecar: no daemon is running on {state_dir}\n")
         return 1

@@ -5,13 +5,13 @@ from __future__ import annotations
 from sidecar.api.documents import Defragmented, Exchange
 from sidecar.api.documents import defragmented as told
 from sidecar.cli.cmd_defragment import rendered as moves_of
-from sidecar.cli.machine_drawing import LETTERS, MORE, Paint, draw, plain
+from sidecar.cli.machine_drawing import LETTERS, MORE, Paint, draw, plain, short_name
+from sidecar.cli.printout import joined, wrapped
 from sidecar.decide.books.exchanges import best_move, defragmented
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from sidecar.log import printable
 from sidecar.status.machine_map import machine_of
-from sidecar.words.counts import cut
 
 
 def rearranged(world: World, policy: PolicyName) -> tuple[World, Defragmented]:
@@ -26,7 +26,7 @@ def rearranged(world: World, policy: PolicyName) -> tuple[World, Defragmented]:
     return after, replace(made, notes=tuple(notes))
 
 
-def drawn(after: World, made: Defragmented, *, paint: Paint = plain, width: int = 100) -> list[str]:
+def drawn(after: World, made: Defragmented, *, paint: Paint = plain, width: int | None = 100) -> list[str]:
     """Return the moves, the map afterwards, and its legend."""
     state = after.state
     marks = dict.fromkeys(after.topology.online, ".")
@@ -38,9 +38,9 @@ def drawn(after: World, made: Defragmented, *, paint: Paint = plain, width: int 
     held = [(letters[key.id], grant.name) for key, grant in state.assignments.items() if key.id in letters]
     names = [f"{letter} {printable(name)}" for letter, name in held]
     words = {".": ". shared", "r": "r reserved", "x": "x held, not moved", "#": "# pinned by hand"}
-    legend = [cut(each, 40) for each in names] + [words[mark] for mark in ".rx#" if mark in marks.values()]
-    lines = [printable(line) for line in moves_of(made)]
-    return [*lines, "", *draw(machine_of(after.topology), marks, paint, width), "", "   ".join(legend)]
+    legend = [short_name(each, width) for each in names] + [words[mark] for mark in ".rx#" if mark in marks.values()]
+    lines = [line for move in moves_of(made) for line in wrapped(move, width)]
+    return [*lines, "", *draw(machine_of(after.topology), marks, paint, width), "", *joined(legend, width, gap="   ")]
 
 
 def _last(made: Defragmented) -> list[Exchange]:

@@ -69,12 +69,12 @@ def marks_of(status: Status) -> dict[int, str]:
     return marks
 
 
-def legend(status: Status, paint: Paint = plain, width: int = WIDTH) -> list[str]:
-    """Return what the marks mean, for those that occur, in lines not wider than `width`."""
+def legend(status: Status, paint: Paint = plain, width: int | None = WIDTH) -> list[str]:
+    """Return what the marks mean, for those that occur, in lines not wider than `width`. Without one no name is cut."""
     letters = letters_of(status)
     marks = set(marks_of(status).values())
     words = [
-        (letters[each.id], cut(f"{letters[each.id]} {printable(each.name)}", 40))
+        (letters[each.id], short_name(f"{letters[each.id]} {printable(each.name)}", width))
         for each in sorted(status.containers, key=lambda each: each.since)
         if letters.get(each.id, MORE) != MORE
     ]
@@ -82,11 +82,16 @@ def legend(status: Status, paint: Paint = plain, width: int = WIDTH) -> list[str
     rest = ". shared" if status.policy != "none" else ". not managed"
     others = ((MORE, "* others"), (".", rest), ("r", reserved), ("#", "# pinned by hand"))
     words += [(mark, text) for mark, text in others if mark in marks]
-    return list(_wrapped("", [(paint(text, mark), len(text)) for mark, text in words], width, gap="   "))
+    return list(_wrapped("", [(paint(text, mark), len(text)) for mark, text in words], width or WIDTH, gap="   "))
 
 
-def draw(machine: MachineMap, marks: Mapping[int, str], paint: Paint = plain, width: int = WIDTH) -> list[str]:
-    """Return the lines of the map, none wider than `width` (colours not counted)."""
+def short_name(name: str, width: int | None) -> str:
+    """Return a name for the legend, which a long one would fill; whole where the page has no width."""
+    return name if width is None else cut(name, 40)
+
+
+def draw(machine: MachineMap, marks: Mapping[int, str], paint: Paint = plain, width: int | None = WIDTH) -> list[str]:
+    """Return the lines of the map, none wider than `width` (colours not counted); without one, than `WIDTH`."""
     lines: list[str] = []
     cell = max((len(str(cpu)) for cpu in machine.online), default=1)
     drawn = [(package, list(_rows(package))) for package in machine.packages]
@@ -98,7 +103,7 @@ def draw(machine: MachineMap, marks: Mapping[int, str], paint: Paint = plain, wi
             indent = "  " if len(machine.packages) > 1 and len(rows) > 1 else ""
             name = label if len(rows) > 1 else f"socket {package.id}"
             cells = [_core(cpus, cell, marks, paint) for cpus in cores]
-            lines += _wrapped(f"{indent}{name:<{max(9, widest)}} ", cells, width)
+            lines += _wrapped(f"{indent}{name:<{max(9, widest)}} ", cells, width or WIDTH)
     if machine.offline:
         lines.append(f"offline   {machine.offline}")
     if machine.isolated:

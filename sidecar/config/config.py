@@ -4,8 +4,8 @@ Every key is one row of `KEYS`: how its value is read, and what it sets. The sam
 (`shared_min = 1`), in the environment (`CPUSET_SIDECAR_SHARED_MIN=1`) and as flags (`--shared-min 1`). Mistakes are
 values too, and all of them are found: only `load` and `check_against` make one error of them.
 
-`reserved` is a CPU list or a count. A text is a list, so `CPUSET_SIDECAR_RESERVED=0` reserves CPU 0; a number in TOML
-is a count, so `reserved = 2` reserves two CPUs, and the text `count:2` means the same.
+`reserved` is a CPU list or a count, in the same words everywhere: `0` is CPU 0, and `count:2` is two CPUs. A bare
+number in TOML (`reserved = 2`) is a mistake, because it was a count once.
 """
 
 from __future__ import annotations

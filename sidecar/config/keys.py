@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from sidecar.decide.container.labels import MAX_GRACE
 from sidecar.decide.placement.options import NODE_OPTIONS, clashes, from_switches
 from sidecar.decide.settings import IsolatedRule, OptIn, PolicyName
-from sidecar.misreadings import Form, MisreadSlice, NotOfForm, Switched
+from sidecar.misreadings import BareCount, Form, MisreadSlice, NotOfForm, Switched
 from sidecar.readers import (
     NUMA_WORDS,
     Reader,
@@ -64,10 +64,13 @@ class Key(NamedTuple):
         return dict(zip(self.fields, values, strict=True))
 
 
-def _reserved(value: object) -> Reserved | NotOfForm | OneOf:
-    """Return a list of CPUs, from text or TOML; or a count, from TOML's number or after `count:`."""
+def _reserved(value: object) -> Reserved | NotOfForm | OneOf | BareCount:
+    """Return a list of CPUs, from text or TOML; or a count, from a text after `count:`.
+
+    A bare number of TOML was a count once, and is the number of a CPU everywhere else: it is refused.
+    """
     if type(value) is int:
-        return _counted(value)
+        return BareCount(value) if 0 <= value <= MAX_CPU else NotOfForm(Form.RESERVED)
     if isinstance(value, str) and value.strip().startswith("count:"):
         return _counted(value.strip().removeprefix("count:"))
     is_list = isinstance(value, list) and all(type(cpu) is int for cpu in value)

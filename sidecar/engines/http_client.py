@@ -63,6 +63,7 @@ _CURES: Final = {
     errno.ENOENT: "no such socket: start the engine, or set `engine` or DOCKER_HOST to its address",
     errno.EACCES: "permission denied: run as root, or as a member of the socket's group (usually `docker`)",
     errno.ECONNREFUSED: "connection refused: start the engine (systemctl start docker; systemctl start podman.socket)",
+    errno.EISDIR: "it is a directory: the path that is mounted there does not exist on the host",
 }
 
 GAP: Final = EngineEvent(container="", action="gap", time_nano=0, is_gap=True)
@@ -220,6 +221,8 @@ class Client:
 
     def unavailable(self, error: BaseException) -> EngineUnavailable:
         """Return a foreign error of the connection as ours, with the cure if the cause is known."""
+        if self._address.path is not None and os.path.isdir(self._address.path):
+            return EngineUnavailable(f"the engine at {self._address.url}: {_CURES[errno.EISDIR]}")
         cause: BaseException | None = error
         while cause is not None:
             if isinstance(cause, OSError) and cause.errno in _CURES:

@@ -20,6 +20,7 @@ from sidecar.decide.moves.settled import desired, is_left_alone, is_quota_lifted
 from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import World
+from sidecar.natural_order import natural
 from sidecar.status.machine_map import MachineMap, machine_of
 from sidecar.words.causes import why
 from sidecar.words.explanations import explanation, waits_for
@@ -167,7 +168,7 @@ def status_of(
     deadlines: Deadlines | None = None,
 ) -> Status:
     """Return the document that describes this World. Containers are in the order of their names, live ones first."""
-    containers = sorted(world.containers.values(), key=lambda each: (each.is_idle, each.view.name, each.view.id))
+    containers = sorted(world.containers.values(), key=lambda c: (c.is_idle, natural(c.view.name), c.view.id))
     return Status(
         program=program,
         updated_at=updated_at,

@@ -7,6 +7,7 @@ from typing import Final, Protocol, TypeVar
 
 from sidecar.failures import SidecarError
 from sidecar.log import printable
+from sidecar.natural_order import natural
 from sidecar.readers import closest, kept
 
 
@@ -42,7 +43,7 @@ def find(candidates: Iterable[N], wanted: str) -> N:
         return found[0]
     shown = printable(kept(wanted, _SHOWN))
     if found:
-        names = ", ".join(sorted(printable(each.name) for each in found)[:10])
+        names = ", ".join(sorted((printable(each.name) for each in found), key=natural)[:10])
         raise NotFound(f"{shown!r} is the beginning of {len(found)} ids ({names}): give more characters")
     near = closest(wanted, [each.name for each in known])
     hint = f"; did you mean {printable(near)!r}?" if near else "; `cpuset-sidecar status` lists them"

@@ -14,6 +14,7 @@ from sidecar.decide.moves.settled import is_quota_lifted, is_where_it_should_be
 from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
+from sidecar.natural_order import natural
 from sidecar.words.causes import why
 from sidecar.words.counts import cpus, exclusive_cpus, named, some
 from sidecar.words.reasons import LEFT_ALONE, NEVER_MOVED
@@ -57,7 +58,7 @@ def waits_for(world: World, container: Container, assignment: Assignment | None,
         and theirs.leaving.cpus.mask & missing.mask
     ]
     after = f", after {max(notices):g} s of notice" if notices else ""
-    names = sorted(other.view.name for other in others)
+    names = sorted((other.view.name for other in others), key=natural)
     return f"{some(names[:_SHOWN_NAMES], of=len(names))} to leave {missing}{after}"
 
 

@@ -24,6 +24,7 @@ from sidecar.contradictions import (
 from sidecar.misreadings import (
     AboveZero,
     Absent,
+    BareCount,
     Form,
     GivenTwice,
     ListKind,
@@ -65,7 +66,7 @@ from sidecar.words.mistaken import nearest, nearest_label, said
 _FORMS: Final = {
     Form.TEXT: "write it as text, between quotes",
     Form.CPU_LIST: 'write a CPU list like "3" or "0-1,8"',
-    Form.RESERVED: 'write a CPU list like "0" or "0-1,8", or a count like 2 (as text count:2)',
+    Form.RESERVED: 'write a CPU list like "0" or "0-1,8", or a count like "count:2"',
     Form.RESERVED_COUNT: 'a count of reserved CPUs is at least 1; CPU 0 is written as a list, "0"',
     Form.AMOUNT: "write a number of CPUs, like 2 or 0.5",
     Form.PATTERNS: 'write a list of name patterns (db-*) or label=value patterns, like ["a", "b"] or a,b',
@@ -103,7 +104,7 @@ _SLIPS: Final = {
 
 _NEEDS_RESERVED: Final = (
     "needs reserved CPUs, which are never given exclusively: set reserved, as a CPU list "
-    '(reserved = "0", CPUSET_SIDECAR_RESERVED=0, --reserved 0) or as a count (reserved = 1, --reserved count:1)'
+    '(reserved = "0", CPUSET_SIDECAR_RESERVED=0, --reserved 0) or as a count (reserved = "count:1", --reserved count:1)'
 )
 
 
@@ -128,6 +129,9 @@ def _body(mistake: Misreading) -> str:
             return f"{name} is {shown}: write a number above 0 and at most {most:g}, like {like}"
         case Switched(option, switch):
             return f"{name}: {option} is {switch!r}: write true or false"
+        case BareCount(number):
+            count = f'"count:{number}" for {counted_cpus(number)}, or ' if number else ""
+            return f'{name} is {shown}, a bare number: write {count}"{number}" for CPU {number} alone'
         case MisreadSlice(path):
             return (
                 f"{name} is {shown}: systemd puts it at {path}, where OCI runtimes do not look for it, since it begins "

@@ -23,7 +23,9 @@ from sidecar.status.deadlines import Deadlines
 from sidecar.status.document import Status, status_of
 from sidecar.status.status_file import write_status
 from sidecar.words.causes import why
+from state.topology import uniform
 from tests.cli.test_status_on_a_terminal import Terminal, hear_interrupts
+from tests.cli.worlds import container, world
 from tests.support.decide.stories import Story
 from tests.support.decide.workloads import acknowledge
 
@@ -69,6 +71,16 @@ def test_top_shows_sizes_within_their_ranges() -> None:
     assert "containers that ask for no exclusive CPUs: 1" in lines
     assert "takes so far: 0 acknowledged, 0 forced" in lines
     assert max(map(len, lines)) <= 120
+
+
+def test_a_container_with_a_wrong_label_is_shown_as_a_problem() -> None:
+    """It wishes for exclusive CPUs: it is none of those that ask for none. Columns that are empty are left out."""
+    views = [container("web", exclusive=2), container("odd", exclusive="two"), container("log")]
+    lines = rendered(status_of(world(uniform(cores=4), *views)), NOW, is_running=True, width=100)
+    assert lines[3].split() == ["NAME", "NOW", "SIZE", "STATE"]
+    assert any(line.startswith("problem: odd: refused: cpuset.exclusive is 'two'") for line in lines)
+    assert "containers that ask for no exclusive CPUs: 1" in lines
+    assert not any("takes so far" in line for line in lines)
 
 
 def test_a_take_counts_down_with_its_reason() -> None:

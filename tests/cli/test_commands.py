@@ -9,15 +9,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from sidecar.__main__ import DAEMON_PACKAGES, main
 from sidecar.cli import cmd_explain
-from sidecar.cli.cmd_status import rendered
-from sidecar.decide.world import World, replace
+from sidecar.decide.world import World
 from sidecar.status.document import Status, status_of
 from sidecar.status.machine_map import MachineMap
 from sidecar.status.status_file import decode_status, write_status
@@ -28,7 +26,6 @@ from state.model import State
 from state.topology import uniform
 from tests.cli.worlds import container, world
 
-NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 BUSY = world(
     uniform(cores=4),
     container("web", exclusive=2, nano_cpus=2_000_000_000),
@@ -42,61 +39,18 @@ def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     """Yield a state directory with a status, a State, and a lock that is held, as with a running daemon."""
     monkeypatch.setenv("CPUSET_SIDECAR_STATE_DIR", str(tmp_path))
     monkeypatch.setattr(cmd_explain, "read_topology", lambda: BUSY.topology)
-    _leave(tmp_path, BUSY)
+    leave(tmp_path, BUSY)
     held = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
     fcntl.flock(held, fcntl.LOCK_EX)
     yield tmp_path
     os.close(held)
 
 
-def _leave(directory: Path, made: World) -> None:
+def leave(directory: Path, made: World) -> None:
+    """Write the status and the checkpoint of a daemon in this world."""
     write_status(directory, status_of(made, updated_at="2026-03-04T05:06:02Z"))
     with CheckpointFile(directory) as checkpoint:
         checkpoint.save(made.state)
-
-
-def test_status_is_a_table_and_a_map() -> None:
-    """Plain text, exactly this."""
-    lines = rendered(status_of(BUSY, updated_at="2026-03-04T05:06:02Z"), NOW, is_running=True)
-    assert lines[4].startswith("   big   626967000000  shared     0,3   settled; refused: asked for 5 exclusive CPUs")
-    assert max(map(len, lines)) <= 100
-    assert [*lines[:4], *lines[5:]] == [
-        "policy static on docker 26.1.5 | reserved 0 | shared 0,3 | exclusive 1-2",
-        "the daemon is running; the last change was 5 s ago",
-        "",
-        "   NAME  ID            KIND       CPUS  STATE",
-        "   log   6c6f67000000  shared     0,3   settled",
-        "A  web   776562000000  exclusive  1-2   settled, alone; quota lifted",
-        "",
-        "socket 0   [0r] [1A] [2A] [3.]",
-        "",
-        "A web   . shared   r reserved, shared",
-    ]
-
-
-def test_status_says_when_the_daemon_is_gone() -> None:
-    """Its last status with its age, and its problems."""
-    status = status_of(BUSY, updated_at="2026-03-04T02:06:07+00:00", problems=("the disk is full",))
-    lines = rendered(status, NOW, is_running=False)
-    assert lines[1:3] == ["THE DAEMON IS NOT RUNNING: this is its last state, 3 h old", "problem: the disk is full"]
-    assert rendered(replace(status, is_ready=False), NOW, is_running=None)[1].startswith(
-        "the daemon was waiting for the engine 3 h"
-    )
-    assert rendered(replace(status, updated_at="?"), NOW, is_running=True)[1].endswith("some time ago")
-
-
-def test_status_says_one_warning_and_how_many_more() -> None:
-    """All of them are in `explain`."""
-    odd = container("odd", labels={"cpuset.mems": "fllw", "cpuset.numa": "singlee"})
-    status = status_of(world(uniform(cores=2), odd))
-    [line] = [line for line in rendered(status, NOW, is_running=True, width=200) if " odd " in line]
-    assert line.endswith("cpuset.numa is 'singlee'; did you mean 'single'? (and 1 more)")
-    assert len([said for said in status.containers[0].explanation if said.startswith("Warning: ")]) == 2
-
-
-def test_status_of_an_empty_host() -> None:
-    """A host without containers is lawful."""
-    assert "no containers" in rendered(status_of(world(uniform(cores=2))), NOW, is_running=True)
 
 
 def test_the_status_command(state_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,7 +69,7 @@ def test_without_a_daemon_status_fails_but_shows(
     """Exit code 1, with the reason on stderr."""
     monkeypatch.setenv("CPUSET_SIDECAR_STATE_DIR", str(tmp_path))
     monkeypatch.setattr(cmd_explain, "read_topology", lambda: BUSY.topology)
-    _leave(tmp_path, BUSY)
+    leave(tmp_path, BUSY)
     assert main(["status"]) == 1
     shown = capsys.readouterr()
     assert "THE DAEMON IS NOT RUNNING" in shown.out
@@ -175,7 +129,7 @@ def test_state_prints_the_books(state_dir: Path, capsys: pytest.CaptureFixture[s
     assert main(["state"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:5] == [
-        "policy static, 1 grants so far",
+        "policy static, 1 grant so far",
         "online     0-3",
         "reserved   0",
         "exclusive  1-2",
@@ -229,7 +183,7 @@ def test_hostile_names_are_not_printed_raw(capsys: pytest.CaptureFixture[str], t
     """A name is foreign text: it cannot control the terminal."""
     evil = "\x1b[2Jevil\x1b]0;title\x07\n\u202e"
     made = world(uniform(cores=2), container(evil, exclusive=1), container("odd", labels={"cpuset.\x1b[31m": "x"}))
-    _leave(tmp_path, made)
+    leave(tmp_path, made)
     for command in (["status"], ["explain", evil], ["explain", "odd"], ["state"]):
         main([*command, "--state-dir", str(tmp_path)])
         shown = capsys.readouterr()
@@ -348,7 +302,7 @@ def test_a_status_can_be_decoded_by_its_type() -> None:
 
 def test_an_unknown_name_is_cut_in_the_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever was pasted; 64 characters are enough to recognise it."""
-    _leave(tmp_path, world(uniform(cores=2), container("web", exclusive=1)))
+    leave(tmp_path, world(uniform(cores=2), container("web", exclusive=1)))
     assert main(["explain", "x" * 5000, "--state-dir", str(tmp_path)]) == 1
     assert f"there is no container '{'x' * 63}…';" in capsys.readouterr().err
     assert main(["resize", f"{'x' * 5000}/y", "2"]) == 1

@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -48,6 +49,14 @@ class Terminal:
                 break
         assert is_so(self.written), self.written
 
+    def press(self, keys: str) -> None:
+        """Type these keys."""
+        os.write(self._side, keys.encode())
+
+    def settings(self) -> object:
+        """Return how the terminal is set: echo, lines, signals."""
+        return termios.tcgetattr(self._side)[:4]
+
     def close(self) -> None:
         """Kill the remaining processes."""
         self.process.kill()
@@ -73,6 +82,24 @@ def test_watch_follows_the_document_until_interrupted(tmp_path: Path) -> None:
         terminal.wait_until(lambda text: "\x1b[?1049l" in text)  # back from the alternate screen
         assert terminal.process.wait(20) == 0
         assert "Traceback" not in terminal.written
+    finally:
+        terminal.close()
+
+
+def test_a_page_that_is_longer_than_the_screen_says_so_and_scrolls(tmp_path: Path) -> None:
+    """The last line has the numbers; the space bar shows the rest; `q` ends it, and the terminal echoes again."""
+    names = [f"svc-{number}" for number in range(1, 41)]
+    write_status(tmp_path, status_of(world(FOUR, *map(container, names))))
+    terminal = Terminal("status", "--watch", "--state-dir", str(tmp_path))
+    try:
+        before = terminal.settings()
+        terminal.wait_until(lambda text: "lines 1-29 of 48" in text)
+        assert "svc-40" not in terminal.written
+        terminal.press(" ")
+        terminal.wait_until(lambda text: "lines 20-48 of 48" in text and "svc-40" in text)
+        terminal.press("q")
+        assert terminal.process.wait(20) == 0
+        assert terminal.settings() == before
     finally:
         terminal.close()
 

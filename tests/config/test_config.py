@@ -78,7 +78,7 @@ def test_a_whole_file_is_read(tmp_path: Path) -> None:
 def test_flags_win_over_variables_and_those_over_the_file(tmp_path: Path) -> None:
     """Later sources win, key by key; and each key remembers its source."""
     path = tmp_path / "c.toml"
-    path.write_text('policy = "static"\nreserved = 2\nlinger = 3\n')
+    path.write_text('policy = "static"\nreserved = "count:2"\nlinger = 3\n')
     config = load(str(path), {"CPUSET_SIDECAR_RESERVED": "0", "CPUSET_SIDECAR_LINGER": "4s"}, {"linger": "5s"})
     assert (config.reserved, config.reserved_count, config.linger_seconds) == (CPUSet.of(0), 0, 5)
     assert config.origins == {
@@ -91,16 +91,13 @@ def test_flags_win_over_variables_and_those_over_the_file(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "cpus", "count"),
     [
-        ("reserved = 2", None, 2),
         ('reserved = "2"', "2", 0),
         ('reserved = "count:2"', None, 2),
         ("reserved = [0, 4]", "0,4", 0),
     ],
 )
-def test_reserved_is_a_list_as_text_and_a_count_as_number(
-    tmp_path: Path, text: str, cpus: str | None, count: int
-) -> None:
-    """`reserved = 2` is two CPUs, `reserved = "2"` is CPU 2."""
+def test_reserved_is_a_list_unless_it_says_count(tmp_path: Path, text: str, cpus: str | None, count: int) -> None:
+    """`reserved = "2"` is CPU 2, `reserved = "count:2"` is two CPUs."""
     config = from_text(tmp_path, text)
     assert config.reserved == (CPUSet.parse(cpus) if cpus else None)
     assert config.reserved_count == count

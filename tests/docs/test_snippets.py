@@ -146,7 +146,7 @@ def test_a_configuration_of_the_pages_is_read(block: Block, tmp_path: Path) -> N
     file = tmp_path / "cpuset-sidecar.toml"
     file.write_text(
         ("" if "policy" in keys else 'policy = "static"\n')
-        + ("" if "reserved" in keys else "reserved = 1\n")
+        + ("" if "reserved" in keys else 'reserved = "count:1"\n')
         + block.text
     )
     assert load(str(file), {}, {}).policy == "static"

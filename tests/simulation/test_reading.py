@@ -90,7 +90,7 @@ def test_without_an_end_it_goes_on_for_a_while() -> None:
     assert scenario_of(WHOLE.replace('ends = "2m"', "")).ends == 40.0
 
 
-HEAD = '[machine]\ncores = 4\n[settings]\npolicy = "dynamic"\nreserved = 1\n'
+HEAD = '[machine]\ncores = 4\n[settings]\npolicy = "dynamic"\nreserved = "count:1"\n'
 CONTAINER = f'{HEAD}[[container]]\nname = "web"\n'
 EVENT = f'{CONTAINER}[[event]]\nat = "1s"\n'
 

@@ -24,6 +24,7 @@ from sidecar.contradictions import (
 from sidecar.misreadings import (
     AboveZero,
     Absent,
+    BareCount,
     Form,
     GivenTwice,
     ListKind,
@@ -87,6 +88,7 @@ FLAWS: tuple[tuple[TypedFlaw, str], ...] = (
     (NoTable(is_list=True), "k is no list of tables: write each as [[k]]"),
     (Absent(("A", "B")), "A or B is missing"),
     (NoValue("FILE"), "k needs a value: write k FILE"),
+    (BareCount(2), 'k is \'yess\', a bare number: write "count:2" for 2 CPUs, or "2" for CPU 2 alone'),
     (NeedlessValue(), "k takes no value, and has 'yess'"),
     (GivenTwice(), "k is given twice: choose one"),
     (UsedTogether("--b"), "k and --b cannot be used together: choose one"),
@@ -96,7 +98,8 @@ FLAWS: tuple[tuple[TypedFlaw, str], ...] = (
         NeedsReserved("static"),
         (
             "the policy static needs reserved CPUs, which are never given exclusively: set reserved, as a CPU list "
-            '(reserved = "0", CPUSET_SIDECAR_RESERVED=0, --reserved 0) or as a count (reserved = 1, --reserved count:1)'
+            '(reserved = "0", CPUSET_SIDECAR_RESERVED=0, --reserved 0) or as a count (reserved = "count:1", '
+            "--reserved count:1)"
         ),
     ),
     (BandUpsideDown(0.5, 0.5), "load_low is 0.5 and load_high 0.5: make load_low the smaller one"),

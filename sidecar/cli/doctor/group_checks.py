@@ -12,6 +12,7 @@ from sidecar.engines.shared_group import PoolCgroup
 from sidecar.failures import SidecarError
 from sidecar.host.cgroup.confinement import parents
 from sidecar.host.install.daemon_json import value_at
+from sidecar.natural_order import natural
 from sidecar.systemd_names import exclusive_beside, misread_by_runtimes
 from state.cpuset import CPUSet
 
@@ -117,5 +118,5 @@ def _is_at_or_below(path: str, group: str) -> bool:
 
 
 def _named(names: list[str]) -> str:
-    shown = ", ".join(sorted(names)[:_SHOWN])
+    shown = ", ".join(sorted(names, key=natural)[:_SHOWN])
     return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

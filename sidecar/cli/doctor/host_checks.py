@@ -23,6 +23,7 @@ from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.settings import PolicyName
 from sidecar.failures import ConfigError
 from sidecar.host.cgroup.places import Hierarchy
+from sidecar.natural_order import natural
 from sidecar.words.refusals import warnings as warnings_of
 from state.cpuset import CPUSet
 from state.key import ContainerKey
@@ -143,7 +144,7 @@ def check_config(config: Config, topology: Topology | None) -> Iterator[Finding]
             yield Finding("reserved CPUs", Verdict.FAIL, told, "change reserved or shared_min")
         return
     for warning in warnings:
-        yield Finding("reserved CPUs", Verdict.WARN, warning, "reserve whole cores")
+        yield Finding("reserved CPUs", Verdict.WARN, warning, "see docs/how-to/reserve-cpus.md")
     if not warnings and config.policy is not PolicyName.NONE:
         reserved = config.reserved or f"{config.reserved_count} of them"
         yield Finding("reserved CPUs", Verdict.OK, f"{reserved}")
@@ -235,5 +236,5 @@ def _unwritable(path: str) -> str:
 
 
 def _names(views: list[ContainerView]) -> str:
-    names = sorted(view.name for view in views)
+    names = sorted((view.name for view in views), key=natural)
     return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

@@ -12,6 +12,7 @@ from sidecar.decide.placement.options import FULL_PCPUS_ONLY
 from sidecar.decide.placement.shortfall import with_facts
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
+from sidecar.natural_order import natural
 from state.cpuset import CPUSet
 from state.model import Demand, Refused, State
 from state.refusal import NAMES, Neighbours, NoMultiple, Refusal, RefusalCode
@@ -160,10 +161,11 @@ def ask_of(world: World, demand: Demand, count: int) -> Ask:
 
 def _neighbours(world: World, state: State, strangers: CPUSet) -> Neighbours:
     """Return which containers use the other CPUs, as facts of a refusal."""
-    holders = sorted(assignment.name for assignment in state.assignments.values())
+    holders = sorted((assignment.name for assignment in state.assignments.values()), key=natural)
     names: list[str] = []
     if strangers:
-        names = sorted(c.view.name for c in world.containers.values() if c.wish.standing is Standing.STRANGER)
+        by_hand = (c.view.name for c in world.containers.values() if c.wish.standing is Standing.STRANGER)
+        names = sorted(by_hand, key=natural)
     return Neighbours(
         reserved=state.reserved,
         held=len(state.exclusive),

@@ -131,6 +131,14 @@ async def test_no_socket_names_the_cure(tmp_path: Path) -> None:
 
 
 @pytest.mark.trio
+async def test_a_directory_in_place_of_the_socket_is_called_one(tmp_path: Path) -> None:
+    """Docker makes a directory of a mounted path that does not exist: no engine can be started there."""
+    async with open_docker(f"unix://{tmp_path}") as docker:
+        with pytest.raises(EngineUnavailable, match="it is a directory: the path that is mounted there does not exist"):
+            await docker.info()
+
+
+@pytest.mark.trio
 async def test_no_permission_names_the_cure() -> None:
     """The usual mistake of a first start."""
 

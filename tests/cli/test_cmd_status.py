@@ -1,0 +1,132 @@
+"""The page of `status`: a table, the problems below it, and a map; whole on any terminal and in a pipe."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from sidecar.__main__ import main
+from sidecar.cli.cmd_status import rendered
+from sidecar.commit.state_lock import hold_lock
+from sidecar.decide.world import replace
+from sidecar.status.document import status_of
+from sidecar.status.status_file import write_status
+from state.cpuset import CPUSet
+from state.topology import uniform
+from tests.cli.test_commands import BUSY, leave
+from tests.cli.worlds import container, world
+
+NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
+
+
+def test_status_is_a_table_and_a_map() -> None:
+    """Plain text, exactly this."""
+    lines = rendered(status_of(BUSY, updated_at="2026-03-04T05:06:02Z"), NOW, is_running=True)
+    assert max(map(len, lines)) <= 100
+    assert [*lines[:8], *lines[10:]] == [
+        "policy static on docker 26.1.5 | reserved 0 | shared 0,3 | exclusive 1-2",
+        "the daemon is running; the last change was 5 s ago",
+        "",
+        "   NAME  ID            KIND       CPUS  STATE",
+        "   big   626967000000  shared     0,3   settled; refused",
+        "   log   6c6f67000000  shared     0,3   settled",
+        "A  web   776562000000  exclusive  1-2   settled, alone; quota lifted",
+        "",
+        "",
+        "socket 0   [0r] [1A] [2A] [3.]",
+        "",
+        "A web   . shared   r reserved, shared",
+    ]
+    assert " ".join(line.strip() for line in lines[8:10]).startswith(
+        "problem: big: refused: asked for 5 exclusive CPUs, "
+    )
+    assert lines[9].startswith("    ")
+
+
+def test_a_narrow_status_has_whole_problems_and_no_ids() -> None:
+    """At 80 columns no line is longer, no word of a refusal is missing, and the header breaks between its parts."""
+    long = "a-name-of-" + "many-" * 20 + "letters"
+    views = [container(long, exclusive=1, labels={"cpuset.numa": "singlee"}), container("big", exclusive=9)]
+    status = status_of(world(uniform(cores=16), *views))
+    status = replace(status, reserved=CPUSet.parse("0,2,4,6,8,10,12"), shared=CPUSet.parse("1,3,5,7,9,11,13,15"))
+    lines = rendered(status, NOW, is_running=True, width=80)
+    assert max(map(len, lines)) <= 80
+    assert lines[:2] == [
+        "policy static on docker 26.1.5 | reserved 0,2,4,6,8,10,12",
+        f"shared 1,3,5,7,9,11,13,15 | exclusive {status.exclusive or 'none'}",
+    ]
+    assert "ID" not in lines[4].split()
+    text = "".join(line.strip() for line in lines)
+    for each in status.containers:
+        assert each.refusal.replace(" ", "") in text.replace(" ", "")
+        assert each.name in text.replace(" ", "")
+
+
+def test_nothing_is_cut_or_wrapped_in_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever COLUMNS is: a program reads whole lines."""
+    long = "x" * 150
+    leave(tmp_path, world(uniform(cores=4), container(long, exclusive=9), container("other", exclusive=9)))
+    refusals = [each.refusal for each in status_of(world(uniform(cores=4), container("other", exclusive=9))).containers]
+    for command in (["status"], ["status", "--problems"], ["top", "--once"], ["state"]):
+        main([*command, "--state-dir", str(tmp_path)])
+        lines = capsys.readouterr().out.splitlines()
+        assert any("other" in line and refusals[0] in line for line in lines), command
+        assert any(long in line for line in lines), command
+
+
+def test_containers_are_in_the_natural_order_of_their_names() -> None:
+    """`svc-2` is before `svc-10`, in the table and wherever a sentence lists names."""
+    names = [f"svc-{number}" for number in (1, 10, 11, 2, 3)]
+    status = status_of(
+        world(uniform(cores=6), *(container(name, exclusive=1) for name in names), container("z", exclusive=9))
+    )
+    assert [each.name for each in status.containers] == ["svc-1", "svc-2", "svc-3", "svc-10", "svc-11", "z"]
+    assert "held by svc-1, svc-2, svc-3" in status.containers[-1].refusal
+
+
+def test_problems_alone_have_an_exit_code_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """3 with problems and 0 without; 1 without a daemon, as always."""
+    leave(tmp_path, BUSY)
+    command = ["status", "--problems", "--state-dir", str(tmp_path)]
+    with hold_lock(str(tmp_path)):
+        assert main(command) == 3
+        [line] = capsys.readouterr().out.splitlines()
+        assert line.startswith("problem: big: refused: asked for 5 exclusive CPUs")
+        assert main([*command, "--json"]) == 3
+        [told] = json.loads(capsys.readouterr().out)
+        assert (told["kind"], told["container"]) == ("refused", "big")
+        write_status(tmp_path, status_of(world(uniform(cores=2), container("log"))))
+        assert main(command) == 0
+        assert capsys.readouterr().out == ""
+    assert main(command) == 1
+
+
+def test_status_says_when_the_daemon_is_gone() -> None:
+    """Its last status with its age, and its problems."""
+    status = status_of(BUSY, updated_at="2026-03-04T02:06:07+00:00", problems=("the disk is full",))
+    lines = rendered(status, NOW, is_running=False)
+    assert lines[1] == "THE DAEMON IS NOT RUNNING: this is its last state, 3 h old"
+    assert "problem: the disk is full" in lines
+    assert rendered(replace(status, is_ready=False), NOW, is_running=None)[1].startswith(
+        "the daemon was waiting for the engine 3 h"
+    )
+    assert rendered(replace(status, updated_at="?"), NOW, is_running=True)[1].endswith("some time ago")
+
+
+def test_status_tells_every_warning() -> None:
+    """Their number in the table, and each in a line of its own below it; all of them are in `explain`, too."""
+    odd = container("odd", labels={"cpuset.mems": "fllw", "cpuset.numa": "singlee"})
+    status = status_of(world(uniform(cores=2), odd))
+    lines = rendered(status, NOW, is_running=True, width=200)
+    assert [line for line in lines if " odd " in line and line.endswith("settled; 2 warnings")]
+    assert "warning: odd: cpuset.numa is 'singlee'; did you mean 'single'?" in lines
+    assert len([line for line in lines if line.startswith("warning: odd: ")]) == 2
+    assert len([said for said in status.containers[0].explanation if said.startswith("Warning: ")]) == 2
+
+
+def test_status_of_an_empty_host() -> None:
+    """A host without containers is lawful."""
+    assert "no containers" in rendered(status_of(world(uniform(cores=2))), NOW, is_running=True)
