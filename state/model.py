@@ -105,7 +105,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 5
     """Its place in the queue comes before those of a lower priority, 0 to 9."""
     role: str = ""
-    """What one container after the other is: a service and number of compose, or a task slot of Swarm; "" if none."""
+    """What one container after the other is, like a service and number of compose; "" if it has no such role."""
 
     @property
     def floor(self) -> int:
@@ -249,7 +249,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     `online` is what may be used at all; `reserved` is never granted, and is in the shared pool unless `strict`;
     `isolated` may be granted, and is never in the shared pool. `lifts` holds the values, in 1e-9 CPUs, to which the
     limit of a container was lifted: the sidecar set a limit of such a value, and restores the original. `vacancies` are
-    the last grants of containers that are gone: for a while their CPUs are granted to a successor only. `grants` counts
+    the last grants of containers that are gone, for their successors. `grants` counts
     all grants ever made, and numbers the next; `asks` does so for containers that first ask.
     """
 
@@ -303,8 +303,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def vacant(self) -> CPUSet:
-        """All CPUs that are kept for the successors of containers that are gone."""
-        return union(each.cpus for each in self.vacancies.values()) if self.vacancies else EMPTY
+        """All CPUs that are kept for the successors of containers that are gone: of those that had a role."""
+        return union(each.cpus for each in self.vacancies.values() if each.demand.role) if self.vacancies else EMPTY
 
     def granted(self, demand: Demand, cpus: CPUSet, original: CPUSet = EMPTY) -> State:
         """Return the State after granting `cpus`. An earlier refusal of the same container is forgotten."""

@@ -43,7 +43,7 @@ def test_a_refusal_is_told_with_its_reason() -> None:
     story.arrive("greedy", 20)
     [(level, message, fields)] = told(story, before)
     assert (level, message, fields["container"]) == (LogLevel.WARNING, "refused", "greedy")
-    assert "asked for 20 exclusive CPUs, 7 free" in str(fields["reason"])
+    assert "asked for 20 exclusive CPUs, but this machine can give 7 at most" in str(fields["reason"])
 
 
 def test_an_unknown_label_is_told_with_the_nearest_word() -> None:

@@ -54,8 +54,16 @@ def departures(world: World) -> State:
         elif key in state.refusals:
             state = _still_refused(state, container)
         elif has_ended(container):
-            state = state.vacated_by(key) if is_over(container.view) else state.released(key)
+            state = _released(state, container)
     return state
+
+
+def _released(state: State, container: Container) -> State:
+    """Return the State without the grant of a container that exists, vacant if it was for a task that is over."""
+    key = container.view.key
+    if is_over(container.view) and state.assignments[key].demand.role:
+        return state.vacated_by(key)
+    return state.released(key)
 
 
 def has_ended(container: Container) -> bool:
@@ -84,8 +92,12 @@ def misunderstood(state: State, container: Container) -> State:
 
 
 def fallen_short(state: State, container: Container, demand: Demand, refusal: Refusal) -> State:
-    """Return the State with the demand of a container refused for lack of CPUs."""
-    view = container.view
+    """Return the State with the demand of a container refused for lack of CPUs. CPUs that it lost in this run stay the
+    reason.
+    """
+    view, before = container.view, state.refusals.get(demand.container)
+    if before and before.refusal.code is RefusalCode.CPUS_LOST and before.started_at == view.started_at:
+        return state
     return state.refused(
         Refused(container=view.key, name=demand.name, refusal=refusal, demand=demand, started_at=view.started_at)
     )

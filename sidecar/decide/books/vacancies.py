@@ -1,15 +1,16 @@
 """Vacancies: what a container leaves to its successor when it is replaced.
 
 A redeploy ends one container and makes another for the same purpose: its successor. It has the same role, which is a
-service and number of compose or a task slot of Swarm, or it has the same name. It takes over the CPUs of the other one.
+service and number of compose, a task slot of Swarm or a unit of Podman; or it has the same name. It takes over the CPUs
+of the other one.
 
-1. While its predecessor holds CPUs, a successor that has not started waits for these: it would need twice as many. From
-   its start on it asks as any other container does, and waits for them only if no others fit.
+1. While its predecessor holds CPUs, a successor that has not started waits for these: else it would need twice as many.
+   From its start on it asks as any other container does, and waits for them only if no others fit.
 2. The grant of a container that is gone is vacant. A successor that exists, or comes, gets the same CPUs as far as its
    demand and rules allow. Two successors are asked in the order of the queue.
-3. A vacancy lasts for `linger`, like the grant of a stopped container. Only those wait for that which run in the shared
-   pool meanwhile: a vacancy without a successor ends when a container asks that is about to start. Then all are asked
-   in the order of the queue.
+3. A vacancy lasts for `linger`, like the grant of a stopped container. If its container had a role, no other container
+   is granted its CPUs meanwhile. Only growth and containers that run in the shared pool wait for that: a vacancy
+   without a successor ends when a container asks that is about to start. Then all are asked in the order of the queue.
 4. A vacancy ends if its successor is refused all the same.
 
 Labels and names may be chosen by other users. No container loses CPUs by them: only the grant of a container that is
@@ -140,7 +141,7 @@ def _succeeds(demand: Demand, before: Assignment) -> bool:
     was = before.demand
     if demand.container == was.container or demand.container.engine != was.container.engine:
         return False
-    return demand.name == was.name or (demand.role != "" and demand.role == was.role)
+    return demand.name == was.name or (bool(demand.role) and demand.role == was.role)
 
 
 def _has_not_started(container: Container) -> bool:
