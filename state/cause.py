@@ -50,6 +50,10 @@ class FewerToShare(Surplus, frozen=True, kw_only=True, tag=True):
     """The machine or a setting leaves fewer CPUs to share out."""
 
 
+class PinnedThere(Surplus, frozen=True, kw_only=True, tag=True):
+    """A container that is pinned by hand uses them."""
+
+
 class Spare(msgspec.Struct, frozen=True, tag=True):
     """`count` CPUs were spare, and the container may have up to its ceiling."""
 
@@ -77,5 +81,5 @@ class ForOthers(msgspec.Struct, frozen=True, tag=True):
     """It was moved to improve the placement of others."""
 
 
-Cause = Said | Resized | Used | TakenOver | SharedAnew | FewerToShare | Spare | Together | ForOthers
+Cause = Said | Resized | Used | TakenOver | SharedAnew | FewerToShare | PinnedThere | Spare | Together | ForOthers
 """Why a grant changed."""

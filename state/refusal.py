@@ -148,7 +148,7 @@ class NoMultiple(Asked, frozen=True, kw_only=True, tag=True):
 
 
 class TooFewWholeCores(Asked, frozen=True, kw_only=True, tag=True):
-    """Fewer are free on cores without a reserved CPU."""
+    """Fewer are free on cores that are free as a whole."""
 
     free: tuple[Part, ...] = ()
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from math import gcd
 
 import msgspec
 
@@ -97,6 +98,39 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def cpus_per_core(self) -> int:
         """Threads of a core, as the kubelet counts: all CPUs divided by all cores, rounded down; at least 1."""
         return max(1, len(self.online) // len(self.cores))
+
+    @cached_property
+    def full_cores(self) -> tuple[Group, ...]:
+        """The cores with all their threads online. An offline CPU is in no core, so what is known is the width: if CPUs
+        are offline, a core that is narrower than the widest of its kind may lack one.
+        """
+        if not self.offline:
+            return self.cores
+        found: list[Group] = []
+        for alike in self._alike:
+            cores = [core for core in self.cores if core.cpus <= alike]
+            widest = max((len(core.cpus) for core in cores), default=0)
+            found += [core for core in cores if len(core.cpus) == widest]
+        return tuple(sorted(found, key=lambda core: core.id))
+
+    @cached_property
+    def full_masks(self) -> tuple[int, ...]:
+        """The full cores as masks."""
+        return tuple(core.cpus.mask for core in self.full_cores)
+
+    @cached_property
+    def widths(self) -> tuple[tuple[CPUSet, int], ...]:
+        """Each kind of cores, or the whole machine: its CPUs, and the threads of a full core of it; the greatest common
+        divisor if its cores differ.
+        """
+        return tuple(
+            (alike, gcd(*(len(core.cpus) for core in self.full_cores if core.cpus <= alike)) or 1)
+            for alike in self._alike
+        )
+
+    @property
+    def _alike(self) -> tuple[CPUSet, ...]:
+        return tuple(kind.cpus for kind in self.kinds) or (self.online,)
 
     @cached_property
     def tree(self) -> Tree:

@@ -10,6 +10,7 @@ from state.cause import (
     FewerToShare,
     ForOthers,
     Level,
+    PinnedThere,
     Resized,
     SharedAnew,
     Spare,
@@ -41,6 +42,8 @@ def why(cause: Cause) -> str:
             return f"{happened}, which redistributes {_surplus(cause)}"
         case FewerToShare():
             return f"the machine or a setting leaves fewer CPUs to share, which takes {_surplus(cause)}"
+        case PinnedThere():
+            return f"a container pinned by hand uses {_surplus(cause)}"
         case Spare():
             return f"its share of the spare CPUs grew by {cause.count}, within its ceiling of {cause.ceiling}"
         case Together():

@@ -138,7 +138,7 @@ def _asked(detail: Asked) -> str:
         case NoMultiple():
             return f"{asked}, not a multiple of the {detail.width} threads per core (full-pcpus-only)"
         case TooFewWholeCores():
-            return f"{asked}, {_free(detail.free)} on cores without a reserved CPU (full-pcpus-only)"
+            return f"{asked}, {_free(detail.free)} on whole cores (full-pcpus-only)"
         case CutCore():
             return f"{asked}, but whole cores do not add up to that (full-pcpus-only), {_free(detail.free)}"
         case Scattered():

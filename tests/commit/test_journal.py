@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.commit.journal import NAME, PREVIOUS, Journal, WorldLine, read_journal
+from sidecar.commit.journal import NAME, PREVIOUS, VERSION, Journal, WorldLine, read_journal
 from sidecar.decide.facts import (
     ContainerSeen,
     ContainerView,

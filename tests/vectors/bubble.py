@@ -16,7 +16,6 @@ def allocate_pod(node: Node, pod: Pod) -> str:
         node.topology,
         node.free,
         Ask(count=milli(pod["pod_cpu"]) // 1000, options=node.options),
-        reserved=node.reserved,
     )
     if not isinstance(found, CPUSet):
         return sentence(found)

@@ -31,12 +31,18 @@ def machine_of(machine: Vector) -> Topology:
         caches=_grouped(rows, _CACHE),
         nodes=_grouped(rows, _NODE),
         packages=_grouped(rows, _SOCKET),
+        offline=CPUSet(range(len(rows))) - CPUSet(row[_CPU] for row in rows),
     )
     counts: Mapping[str, int] = machine["counts"]
     if counts["cores"]:
         # Some of the kubelet's own fixtures have counts that contradict their rows, and answers that depend on them.
         made.__dict__["cpus_per_core"] = counts["cpus"] // counts["cores"]
     return made
+
+
+def is_contradictory(machine: Topology) -> bool:
+    """Return whether the counts of a machine contradict its rows, as in some of the kubelet's fixtures."""
+    return not machine.kinds and all(machine.cpus_per_core < len(core.cpus) for core in machine.cores)
 
 
 def _grouped(rows: Iterable[list[int]], column: int) -> dict[int, CPUSet]:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sidecar.decide.books.room import Room
-from sidecar.decide.placement.choose import Ask, choose, laid_out, width_of
+from sidecar.decide.placement.choose import Ask, choose, laid_out
 from sidecar.decide.placement.numa.affinity import ANYWHERE, Affinity, hints, merged
-from sidecar.decide.placement.options import ALIGN_BY_SOCKET, FULL_PCPUS_ONLY
+from sidecar.decide.placement.options import ALIGN_BY_SOCKET
 from sidecar.decide.placement.shortfall import not_enough, not_whole_cores
+from sidecar.decide.placement.whole_cores import is_by_cores, takeable, unit_of
 from state.cpuset import EMPTY, CPUSet, union
 from state.model import NumaRule
 from state.refusal import Refusal
@@ -124,20 +125,23 @@ class Node:
         stands_for_itself = not reuse and not self.by_pod and self.fixed_hint is None
         ask = Ask(count=count, options=self.options, numa=self.rule if stands_for_itself else NumaRule.NONE)
         if stands_for_itself:
-            return choose(self.topology, self.free, ask, reserved=self.reserved, accept=self._emptied)
-        candidates = self.free | reuse
-        if FULL_PCPUS_ONLY in self.options:
-            width, physical = width_of(self.topology, candidates), self.free - self.topology.whole_cores(self.reserved)
-            if count % width or count > len(physical):
-                return not_whole_cores(self.topology, physical, count, width)
+            return choose(self.topology, self.free, ask, accept=self._emptied)
+        candidates = takeable(self.topology, self.options, self.free | reuse)
+        unit = unit_of(self.topology, self.options, candidates)
+        if is_by_cores(self.options):
+            # The kubelet does not count here what init containers left.
+            physical = self.free - self.topology.whole_cores(self.reserved)
+            if count % unit or count > min(len(candidates), len(physical)):
+                return not_whole_cores(self.topology, candidates, count, unit)
         if count > len(candidates):
             return not_enough(self.topology, candidates, count)
         found = laid_out(self.topology, candidates, ask, wanted)
         return self._emptied(found) or found
 
     def _emptied(self, cpus: CPUSet) -> Refusal | None:
-        keeps_core = self.strict and FULL_PCPUS_ONLY in self.options
-        return Room(shared=self.default, cores=self.topology.cores, keeps_core=keeps_core).objection(cpus)
+        keeps_core = self.strict and is_by_cores(self.options)
+        cores = self.topology.cores
+        return Room(shared=self.default, cores=cores, full_cores=cores, keeps_core=keeps_core).objection(cpus)
 
     def _remember(self, pod: Pod, container: Spec, cpus: CPUSet) -> None:
         name = pod["name"]

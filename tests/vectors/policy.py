@@ -21,6 +21,7 @@ from sidecar.decide.placement.options import (
     misfit,
 )
 from sidecar.decide.placement.reserve import reserve
+from sidecar.decide.placement.whole_cores import is_by_cores, takeable
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.words.refusals import sentence
 from state.cpuset import EMPTY, CPUSet, union
@@ -31,12 +32,15 @@ from state.topology import Topology
 from tests.support.keys import docker
 from tests.vectors.bubble import allocate_pod
 from tests.vectors.hints import shown
+from tests.vectors.machines import is_contradictory
 from tests.vectors.node import Node, containers_of
 from tests.vectors.switches import rule_named, withheld
 from tests.vectors.take import MORE_CORES, cores_of
 from tests.vectors.verdict import EQUAL, Vector, Verdict, wanted
 
 REPAIRED: Final = "books that no longer fit are carried over as far as lawful, and the rest reported"
+WHOLE_CORES: Final = "full-pcpus-only grants no half core, where the kubelet grants one"
+CONTRADICTORY: Final = "the machine's counts contradict its rows: whole cores by one are half cores by the other"
 NEVER_EMPTY: Final = "the shared pool is never emptied: at least one CPU stays, one core under full-pcpus-only"
 
 _CODES: Final = {
@@ -227,14 +231,36 @@ class _Run:
             raise _Differs(f"{at}: chose nodes {ours}, expected {answer['hints']}")
 
     def _refusal(self, node: Node, refused: Refusal | None, answer: Vector, at: str) -> None:
-        """Judge a refusal by only one of the two: lawful only for the sake of the shared pool."""
-        is_meant = refused is not None and refused.code is RefusalCode.POOL_WOULD_BE_EMPTY
-        empties = self._empties(node.options, CPUSet.parse(answer["state"]["default"]))
+        """Judge a refusal by only one of the two: lawful only for the sake of the shared pool, or of whole cores."""
         said = sentence(refused) if refused else "granted"
-        self._deviate(f"{at}: {said}, expected the opposite", NEVER_EMPTY if is_meant and empties else "")
+        self._deviate(f"{at}: {said}, expected the opposite", self._why_refused(node, refused, answer["state"]))
         self._adopt(node, answer["state"])
         if answer.get("admit"):
             node.active.add(self.vector["steps"][int(at.split()[1])]["pod"]["name"])
+
+    def _why_refused(self, node: Node, refused: Refusal | None, theirs: Vector) -> str:
+        """Return why only we refuse, by both answers; "" if no rule of ours is the reason."""
+        code = refused.code if refused else None
+        if code is RefusalCode.POOL_WOULD_BE_EMPTY:
+            return NEVER_EMPTY if self._empties(node.options, CPUSet.parse(theirs["default"])) else ""
+        if code is not RefusalCode.NOT_WHOLE_CORES:
+            return ""
+        if is_contradictory(self.topology):
+            return CONTRADICTORY
+        return WHOLE_CORES if self._new_halves(node, theirs) else ""
+
+    def _new_halves(self, node: Node, theirs: Vector) -> bool:
+        """Return whether the kubelet granted part of a core, or a core with an offline thread, in this step."""
+        if not is_by_cores(node.options):
+            return False
+        had = {(pod, name): cpus for pod, held in node.assignments.items() for name, cpus in held.items()}
+        new = [
+            cpus
+            for pod, held in _books(theirs)[1].items()
+            for name, cpus in held.items()
+            if had.get((pod, name)) != cpus
+        ]
+        return any(cpus != takeable(self.topology, node.options, cpus) for cpus in new)
 
     def _compare_state(self, node: Node, answer: Vector, at: str) -> None:
         if _stored(node) == _normal(answer):
@@ -250,6 +276,8 @@ class _Run:
             for name, ours in ours_of.items():
                 if ours != theirs_of[name] and not self._more_cores(node.options, ours, theirs_of[name]):
                     reason = ""
+        if not reason and self._new_halves(node, answer):
+            reason = WHOLE_CORES
         self._deviate(difference, reason)
         self._adopt(node, answer)
 

@@ -16,6 +16,7 @@ from state.cause import (
     FewerToShare,
     ForOthers,
     Level,
+    PinnedThere,
     Resized,
     SharedAnew,
     Spare,
@@ -118,7 +119,7 @@ DETAILS: tuple[tuple[Detail, str], ...] = (
     ),
     (
         TooFewWholeCores(count=2),
-        "asked for 2 exclusive CPUs, 0 free on cores without a reserved CPU (full-pcpus-only)",
+        "asked for 2 exclusive CPUs, 0 free on whole cores (full-pcpus-only)",
     ),
     (
         CutCore(count=2),
@@ -169,6 +170,10 @@ CAUSES: tuple[tuple[Cause, str], ...] = (
     (
         FewerToShare(name="web", count=2, floor=1),
         "the machine or a setting leaves fewer CPUs to share, which takes 2 CPUs above web's floor of 1",
+    ),
+    (
+        PinnedThere(name="web", count=2, floor=1),
+        "a container pinned by hand uses 2 CPUs above web's floor of 1",
     ),
     (Spare(1, 4), "its share of the spare CPUs grew by 1, within its ceiling of 4"),
     (Together(level=Level.NODE, now=1, before=2), "moved closer together: on 1 NUMA node instead of 2"),

@@ -1,9 +1,10 @@
 """The policy `dynamic`: exclusive CPUs that grow and shrink while a container runs, between its floor and its ceiling.
 
-1. Grants and refusals end as under `static`. CPUs that a container has left are no longer recorded as leaving.
+1. Grants and refusals end as under `static`. CPUs that a container has left are no longer recorded as leaving. A grant
+   gives up CPUs above its floor on which a container was pinned by hand.
 2. Each demand is granted at least its floor, in the order of the queue: from free CPUs, else from what other grants
-   have above their fair size, else, for the floor alone, from all that other grants have above their floors. No grant
-   is pushed below its floor: the demand is refused instead.
+   have above their fair size, else, for the floor alone, from all that other grants have above their floors
+   (`arrivals`). No grant is pushed below its floor: the demand is refused instead.
 3. Each grant gets its fair size (`sizes`) and keeps CPUs that it has (`gains_and_losses`). If no CPUs of the right kind
    are available, no other grant gives anything up.
 4. After a release, or on command, containers that allow it exchange CPUs for better ones (`exchanges`).
@@ -14,28 +15,27 @@ no other container enter them (`takes`). So a second call of the policy changes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
+from sidecar.decide.books.arrivals import found_for, without
 from sidecar.decide.books.exchanges import defragmented
-from sidecar.decide.books.gains_and_losses import gained, given_up, is_bound
+from sidecar.decide.books.gains_and_losses import cut_off, gained, given_up, is_bound
 from sidecar.decide.books.grants import (
     departures,
     fallen_short,
     keeps,
     misunderstood,
     never,
-    place,
+    options_of,
     unless_only_told_anew,
 )
 from sidecar.decide.books.size_causes import Events, why_gained, why_lost
-from sidecar.decide.books.sizes import sizes, unit_of
+from sidecar.decide.books.sizes import kept_of, least_for, least_of, sizes
 from sidecar.decide.books.takes import changed, held, without_ended_takes
 from sidecar.decide.books.vacancies import answered
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.placement.order.packed import packed
-from sidecar.decide.placement.shortfall import with_facts
+from sidecar.decide.placement.whole_cores import is_by_cores
 from sidecar.decide.world import World, replace
-from state.cause import TakenOver
+from state.cause import PinnedThere
 from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
 from state.model import Demand, State
@@ -51,7 +51,7 @@ class DynamicPolicy:
     def settle(self, world: World) -> State:
         """Return the State after the four rules above."""
         # 1. Departures.
-        state = without_ended_takes(world, departures(world))
+        state = _beside_strangers(world, without_ended_takes(world, departures(world)))
         was_released = any(key not in state.assignments for key in world.state.assignments)
         # 2. Arrivals.
         before = state.grants
@@ -103,33 +103,11 @@ def _answer(world: World, state: State, container: Container) -> State:
         return misunderstood(state, container)
     if keeps(world, state, container):
         return _granted(world.topology, state, demand, container.place.seen)
-    # 2. The fair size first, from grants above their fair size; then the floor, from grants above their floors.
-    fair = sizes(world, state, {}, demand)
-    wanted = fair.pop(demand.container)
-    least = min(demand.floor + -demand.floor % unit_of(world, demand), demand.cpus)
-    found: CPUSet | Refusal | None = None
-    for count, trial in _trials(world.topology, state, fair, dict.fromkeys((wanted, least))):
-        found = place(world, trial, demand, count)
-        if isinstance(found, CPUSet):
-            return _granted(world.topology, _without(state, found, demand), demand, found)
-    assert isinstance(found, Refusal)
-    if any(len(each.cpus) > each.demand.floor for each in state.assignments.values()):
-        found = with_facts(found, at_floors=True)
-    return fallen_short(state, container, demand, never(world, state, demand, least) or found)
-
-
-def _trials(
-    topology: Topology, state: State, fair: dict[ContainerKey, int], counts: Iterable[int]
-) -> Iterator[tuple[int, State]]:
-    """Yield the trials for an arrival, in order: a number of CPUs, and the State to take them from.
-
-    The last of `counts` is its floor.
-    """
-    counts = list(counts)
-    for count in counts:
-        yield count, state
-        yield count, _shrunk_to(topology, state, fair)
-    yield counts[-1], _shrunk_to(topology, state, {key: each.demand.floor for key, each in state.assignments.items()})
+    # 2. From free CPUs, or from other grants.
+    found = found_for(world, state, demand)
+    if isinstance(found, Refusal):
+        return fallen_short(state, container, demand, never(world, state, demand, least_for(world, demand)) or found)
+    return _granted(world.topology, without(world, state, found, demand), demand, found)
 
 
 def _granted(topology: Topology, state: State, demand: Demand, cpus: CPUSet) -> State:
@@ -137,20 +115,15 @@ def _granted(topology: Topology, state: State, demand: Demand, cpus: CPUSet) -> 
     return state.granted(demand, cpus, packed(topology, cpus, demand.floor) or cpus)
 
 
-def _without(state: State, cpus: CPUSet, demand: Demand) -> State:
-    """Return the State in which all grants have given up these CPUs for a demand that arrived."""
-    for key, each in sorted(state.assignments.items(), key=lambda item: item[1].since):
-        if lost := each.cpus & cpus:
-            cause = TakenOver(name=each.name, count=len(lost), floor=each.demand.floor, arrived=demand.name)
-            state = changed(state, key, cause, lost=lost)
-    return state
-
-
-def _shrunk_to(topology: Topology, state: State, targets: dict[ContainerKey, int]) -> State:
-    """Return the State with each grant above its target shrunk to it. It is a trial only: no cause is recorded."""
+def _beside_strangers(world: World, state: State) -> State:
+    """Return the State in which grants have given up the CPUs above their floors that containers pinned by hand use."""
+    strangers = world.strangers
     for key, each in state.assignments.items():
-        if (surplus := len(each.cpus) - targets[key]) > 0:
-            state = state.holding(replace(each, cpus=each.cpus - given_up(topology, each, surplus)))
+        if not (each.cpus - each.original).isdisjoint(strangers):
+            lost = cut_off(world, each, (each.cpus - kept_of(world, each)) & strangers)
+            if lost:
+                cause = PinnedThere(name=each.name, count=len(lost), floor=least_of(world, each))
+                state = changed(state, key, cause, lost=lost)
     return state
 
 
@@ -181,7 +154,12 @@ def _shared_out(world: World, state: State, events: Events) -> State:
 def _all_shrunk(world: World, state: State, targets: dict[ContainerKey, int], events: Events) -> State:
     shrinking = [each for each in state.assignments.values() if targets[each.container] < len(each.cpus)]
     for each in sorted(shrinking, key=lambda each: each.since):
-        lost = given_up(world.topology, each, len(each.cpus) - targets[each.container])
+        lost = given_up(
+            world.topology,
+            each,
+            len(each.cpus) - targets[each.container],
+            is_whole=is_by_cores(options_of(world, each.demand)),
+        )
         if lost:
             state = changed(state, each.container, why_lost(world, each, len(lost), events), lost=lost)
     return state

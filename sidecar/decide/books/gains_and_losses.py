@@ -1,7 +1,8 @@
 """Which CPUs a grant gains and loses when its size changes: it grows nearby, and shrinks in reverse order.
 
 A shrink gives up the newest layers first, and in each the CPUs farthest from the original set, whole cores together. So
-cores and caches come back whole, and the original set is never touched.
+cores and caches come back whole, and the original set is never touched. Under full-pcpus-only, cores are gained and
+lost as a whole.
 
 A growth first takes back CPUs that are still leaving the grant, which cancels the take, then the nearest by core,
 cache, die, node and socket. It prefers CPUs that are isolated as the original set is, and stays within the kinds of
@@ -14,10 +15,11 @@ from collections.abc import Iterator
 
 from sidecar.decide.books.grants import options_of
 from sidecar.decide.books.room import room_in
-from sidecar.decide.books.sizes import unit_of
+from sidecar.decide.books.sizes import unit_for
 from sidecar.decide.container.terms import Terms
 from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.tiers import around, beside
+from sidecar.decide.placement.whole_cores import is_by_cores, takeable
 from sidecar.decide.settings import IsolatedRule
 from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet, union
@@ -25,43 +27,66 @@ from state.model import Assignment, NumaRule, State
 from state.topology import Topology
 
 
-def given_up(topology: Topology, assignment: Assignment, count: int) -> CPUSet:
-    """Return `count` CPUs for a grant to give up; if it has fewer outside its original set, all of those."""
+def given_up(topology: Topology, assignment: Assignment, count: int, *, is_whole: bool = False) -> CPUSet:
+    """Return `count` CPUs for a grant to give up; if it has fewer that it may give up, all of those. It never gives up
+    CPUs of its original set, nor, if cores stay whole, of a core of that set, or part of a core.
+    """
+    original = assignment.original
+    kept = topology.whole_cores(original) if is_whole else original
     lost = EMPTY
     for layer in reversed(assignment.layers):
-        for tier in reversed(tuple(around(topology, layer, assignment.original))):
+        for tier in reversed(tuple(around(topology, layer - kept, original))):
             if amount := min(count - len(lost), len(tier)):
-                lost |= _last_of(topology, tier, amount)
+                lost |= _last_of(topology, tier, amount, is_whole=is_whole)
         if len(lost) == count:
             break
     return lost
 
 
-def _last_of(topology: Topology, cpus: CPUSet, count: int) -> CPUSet:
-    """Return `count` of these CPUs: first whole parts of cores, the largest and then the highest; then single CPUs."""
+def cut_off(world: World, assignment: Assignment, lost: CPUSet) -> CPUSet:
+    """Return all CPUs that a grant loses with these: under full-pcpus-only, the others on their cores as well, without
+    its original set.
+    """
+    if not is_by_cores(options_of(world, assignment.demand)):
+        return lost
+    return lost | ((assignment.cpus & world.topology.whole_cores(lost)) - assignment.original)
+
+
+def _last_of(topology: Topology, cpus: CPUSet, count: int, *, is_whole: bool) -> CPUSet:
+    """Return `count` of these CPUs: first whole parts of cores, the largest and then the highest; then single CPUs,
+    unless cores stay whole.
+    """
     cores = list(dict.fromkeys(topology.core_of[cpu].cpus & cpus for cpu in reversed(list(cpus))))
     chosen = EMPTY
     for part in sorted(cores, key=len, reverse=True):
         if len(part) <= count - len(chosen):
             chosen |= part
+    if is_whole:
+        return chosen
     rest = [cpu for part in sorted(cores, key=len) for cpu in part - chosen]
     return chosen | CPUSet(rest[: count - len(chosen)])
 
 
 def gained(world: World, state: State, assignment: Assignment, count: int) -> CPUSet:
     """Return up to `count` CPUs that a grant can gain; fewer, or none, if there are fewer."""
-    unit = unit_of(world, assignment.demand)
-    tiers = _in_turn(world, eligible(world, state, assignment, unit), assignment)
-    chosen = beside(world.topology, tiers, count, options_of(world, assignment.demand), unit=unit)
+    options = options_of(world, assignment.demand)
+    unit = unit_for(world, assignment.demand, assignment.cpus)
+    free = eligible(world, state, assignment)
+    # Cores that it has in part, since a CPU was offline, become whole first.
+    halves = free & world.topology.whole_cores(assignment.cpus) if is_by_cores(options) else EMPTY
+    chosen = packed(world.topology, halves, min(len(halves), count)) or EMPTY
+    chosen |= beside(
+        world.topology, _in_turn(world, free - halves, assignment), count - len(chosen), options, unit=unit
+    )
     room = room_in(world, state)
     while chosen and room.objection(chosen) is not None:
         chosen = packed(world.topology, chosen, max(0, len(chosen) - unit)) or EMPTY
     return chosen
 
 
-def eligible(world: World, state: State, assignment: Assignment, unit: int) -> CPUSet:
+def eligible(world: World, state: State, assignment: Assignment) -> CPUSet:
     """Return the free CPUs that a grant could gain: of its kinds of cores, on the nodes that its NUMA rule binds it to,
-    and if `unit` is above 1 in whole cores.
+    and if its options require it, only what makes whole cores.
     """
     topology = world.topology
     free = state.assignable - world.strangers
@@ -71,9 +96,7 @@ def eligible(world: World, state: State, assignment: Assignment, unit: int) -> C
         free &= union(kind.cpus for kind in topology.kinds if not kind.cpus.isdisjoint(assignment.cpus))
     if is_bound(world, assignment):
         free &= union(node.cpus for node in topology.nodes if not node.cpus.isdisjoint(assignment.cpus))
-    if unit > 1:
-        free = union(core.cpus for core in topology.cores if core.cpus <= free)
-    return free
+    return takeable(topology, options_of(world, assignment.demand), free | assignment.cpus) & free
 
 
 def is_bound(world: World, assignment: Assignment) -> bool:

@@ -8,8 +8,8 @@ from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.swarm_task import is_over
 from sidecar.decide.container.terms import Terms
 from sidecar.decide.placement.choose import Ask, choose
-from sidecar.decide.placement.options import FULL_PCPUS_ONLY
 from sidecar.decide.placement.shortfall import with_facts
+from sidecar.decide.placement.whole_cores import is_by_cores
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from sidecar.natural_order import natural
@@ -26,10 +26,8 @@ def may_hold(world: World, state: State, demand: Demand, cpus: CPUSet) -> bool:
     if not least <= len(cpus) <= most or not cpus <= state.assignable - world.strangers:
         return False
     accept = room_in(world, state).objection
-    found = choose(world.topology, cpus, ask_of(world, demand, len(cpus)), reserved=state.reserved, accept=accept)
-    return found == cpus and (
-        FULL_PCPUS_ONLY not in options_of(world, demand) or cpus == world.topology.whole_cores(cpus)
-    )
+    found = choose(world.topology, cpus, ask_of(world, demand, len(cpus)), accept=accept)
+    return found == cpus
 
 
 def bounds(world: World, demand: Demand) -> tuple[int, int]:
@@ -127,7 +125,6 @@ def place(world: World, state: State, demand: Demand, count: int) -> CPUSet | Re
         world.topology,
         state.assignable - strangers,
         ask_of(world, demand, count),
-        reserved=state.reserved,
         accept=room_in(world, state).objection,
     )
     if isinstance(found, CPUSet):
@@ -145,12 +142,12 @@ def never(world: World, state: State, demand: Demand, count: int) -> Refusal | N
 
     def found(number: int) -> CPUSet | Refusal:
         ask = ask_of(world, demand, number)
-        return choose(world.topology, empty.assignable, ask, reserved=empty.reserved, accept=room.objection)
+        return choose(world.topology, empty.assignable, ask, accept=room.objection)
 
     refusal = found(count)
     if isinstance(refusal, CPUSet):
         return None
-    by_cores = FULL_PCPUS_ONLY in options_of(world, demand)
+    by_cores = is_by_cores(options_of(world, demand))
     most = min(count - 1, len(room.spare(by_cores=by_cores)))
     fitting = next((number for number in range(most, 0, -1) if isinstance(found(number), CPUSet)), 0)
     # A number that is no multiple of a core's threads fails for that, whatever the most is.

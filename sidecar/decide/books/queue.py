@@ -13,21 +13,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
-
 from sidecar.decide.books.grants import keeps
+from sidecar.decide.container.askers import asks_again, has_started_anew, is_coming
 from sidecar.decide.container.container import Container, Standing
-from sidecar.decide.facts import Phase
 from sidecar.decide.world import World
 from state.key import ContainerKey
-from state.model import Assignment, Refused, Shortage, State
-from state.refusal import Asked, RefusalCode
-
-_COMING: Final = (Phase.CREATED, Phase.RESTARTING)
-
-_RECONSIDERED: Final = (RefusalCode.CPUS_LOST, RefusalCode.AWAITS_PLACE)
-"""Refusals that do not wait for another start, whatever the container chose: it had CPUs, or they are kept for it."""
+from state.model import Assignment, Refused, State
 
 
 def in_turn(world: World, state: State) -> list[Container]:
@@ -39,26 +30,21 @@ def in_turn(world: World, state: State) -> list[Container]:
         and container.wish.standing is not Standing.UNMANAGED
         and key not in state.assignments
         and is_coming(container)
-        and (key not in state.refusals or _asks_again(container, state.refusals[key]))
+        and (key not in state.refusals or asks_again(container, state.refusals[key]))
     ]
-    # Containers that keep their CPUs come first: they ran before the sidecar did.
+    # Containers that keep their CPUs come first: they ran before the sidecar did. Those that never asked come last.
     return sorted(asking, key=lambda each: (not keeps(world, state, each), *_turn(state, each)))
 
 
 def asks_anew(state: State, container: Container) -> bool:
     """Return whether it asks for the first time, or because of another start, rather than in the queue."""
     refused = state.refusals.get(container.view.key)
-    return refused is None or container.is_held or _has_started_anew(container, refused)
+    return refused is None or container.is_held or has_started_anew(container, refused)
 
 
-def is_coming(container: Container) -> bool:
-    """Return whether it runs or is about to start. A stopped container asks when it starts."""
-    return not container.is_idle or container.is_held or (container.view.phase in _COMING and not container.is_lapsed)
-
-
-def queue(world: World) -> tuple[ContainerKey, ...]:
-    """Return the containers that get CPUs as soon as these come free, in the order of their turns."""
-    return tuple(each.view.key for each in sorted(_waiting(world), key=lambda each: _turn(world.state, each)))
+def turn_of(world: World, key: ContainerKey) -> int:
+    """Return the place of a container in the queue, from 1; 0 if it is not in the queue."""
+    return world.queue.index(key) + 1 if key in world.state.refusals and key in world.queue else 0
 
 
 def overtakers(state: State, refused: Refused) -> tuple[Assignment, ...]:
@@ -69,33 +55,7 @@ def overtakers(state: State, refused: Refused) -> tuple[Assignment, ...]:
     return tuple(each for each in state.assignments.values() if each.asked > asked and each.demand.priority <= priority)
 
 
-def _waiting(world: World) -> Iterator[Container]:
-    for key, refused in world.state.refusals.items():
-        container = world.containers.get(key)
-        if container and is_coming(container) and is_hopeful(refused) and _asks_again(container, refused):
-            yield container
-
-
-def is_hopeful(refused: Refused) -> bool:
-    """Return whether the request could be served on this machine if other containers gave up their CPUs."""
-    detail = refused.refusal.detail
-    return refused.demand is not None and (
-        not detail.is_final if isinstance(detail, Asked) else refused.refusal.code is RefusalCode.CPUS_LOST
-    )
-
-
-def _asks_again(container: Container, refused: Refused) -> bool:
-    if container.is_idle or _has_started_anew(container, refused) or refused.refusal.code in _RECONSIDERED:
-        return True
-    return refused.demand is not None and refused.demand.shortage is Shortage.WAIT
-
-
-def _has_started_anew(container: Container, refused: Refused) -> bool:
-    return refused.started_at is not None and refused.started_at != container.view.started_at
-
-
 def _turn(state: State, container: Container) -> tuple[int, int, int]:
-    """Return the sort key of its turn. A container that never asked comes after all that did."""
     refused, demand = state.refusals.get(container.view.key), container.wish.demand
     asked = state.asks if refused is None or refused.asked is None else refused.asked
     return -(demand.priority if demand else 0), asked, container.arrival

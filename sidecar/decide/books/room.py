@@ -31,11 +31,12 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
 
     `shared` is the shared pool of this State; `pool` is the pool that it would have without grants. The pool keeps
     `keep` CPUs and, if `keeps_core` is set, one of the machine's `cores` whole. `givable` are all CPUs that may be
-    granted.
+    granted. `full_cores` are those that count as whole for a container with `full-pcpus-only`.
     """
 
     shared: CPUSet
     cores: tuple[Group, ...]
+    full_cores: tuple[Group, ...]
     keep: int = 1
     keeps_core: bool = False
     givable: CPUSet = EMPTY
@@ -75,8 +76,8 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
         return len(left) >= self.keep and (not self.keeps_core or any(core.cpus <= left for core in self.cores))
 
     def _whole(self, cpus: CPUSet) -> CPUSet:
-        """Return the CPUs of the cores that lie wholly within these CPUs."""
-        return union(core.cpus for core in self.cores if core.cpus <= cpus)
+        """Return the CPUs of the full cores that lie wholly within these CPUs."""
+        return union(core.cpus for core in self.full_cores if core.cpus <= cpus)
 
     def _staying(self, wanted: CPUSet) -> Iterable[CPUSet]:
         """Return the candidates for the core that stays: for each number of wanted CPUs that a core costs, the last
@@ -112,7 +113,7 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
         pool. Of cores that are alike, yield as many as would be enough alone.
         """
         regained_by: Counter[tuple[int, int]] = Counter()
-        for core in (core.cpus for core in reversed(self.cores) if core.cpus <= wanted):
+        for core in (core.cpus for core in reversed(self.full_cores) if core.cpus <= wanted):
             alike = (len(core), regained := len(core & self.shared))
             if regained and regained_by[alike] < missing:
                 regained_by[alike] += regained
@@ -126,6 +127,7 @@ def room(topology: Topology, settings: Settings, state: State, strangers: CPUSet
         # Vacant CPUs are in the shared pool for a while only: they are not what it keeps.
         shared=state.shared - state.vacant,
         cores=topology.cores,
+        full_cores=topology.full_cores,
         keep=max(1, settings.shared_min),
         keeps_core=state.strict and FULL_PCPUS_ONLY in settings.options,
         givable=givable & topology.isolated if settings.isolated is IsolatedRule.ONLY else givable,

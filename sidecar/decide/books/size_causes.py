@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from sidecar.decide.books.sizes import least_of
 from sidecar.decide.world import World
 from state.cause import Cause, FewerToShare, Resized, SharedAnew, Spare, Used
 from state.model import Assignment, Scale
@@ -28,7 +29,7 @@ def why_lost(world: World, assignment: Assignment, count: int, events: Events) -
             return Resized(assignment.ordered)
         case Scale.LOAD if (used := _used(world, assignment)) is not None and not events.arrived:
             return used
-    name, floor = assignment.name, assignment.demand.floor
+    name, floor = assignment.name, least_of(world, assignment)
     if others := events.arrived or events.grew:
         return SharedAnew(
             name=name,
@@ -44,8 +45,8 @@ def why_lost(world: World, assignment: Assignment, count: int, events: Events) -
 def why_gained(world: World, assignment: Assignment, count: int) -> Cause:
     """Return why a grant gained so many CPUs."""
     match assignment.demand.scale:
-        case Scale.MANUAL:
-            return Resized(assignment.ordered or assignment.demand.cpus)
+        case Scale.MANUAL if assignment.ordered is not None:
+            return Resized(assignment.ordered)
         case Scale.LOAD if (used := _used(world, assignment)) is not None:
             return used
     return Spare(count, assignment.demand.ceiling)

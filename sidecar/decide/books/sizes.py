@@ -1,28 +1,30 @@
 """How many CPUs each exclusive container should have: floors, ceilings, wishes, and cooling down.
 
 1. The CPUs to share out are the room: all except the reserved CPUs, those of containers pinned by hand, and those that
-   the shared pool must keep.
+   the shared pool must keep. Of these, containers with `full-pcpus-only` can have those on whole cores.
 2. Each container claims from its floor up to its wish: its ceiling (`fill`), what its load calls for (`load`), or the
    ordered size (`manual`). An idle container does not grow.
 3. A container that is cooling down keeps all its CPUs, with these exceptions:
    - a `fill` grew by spare CPUs: it keeps them against other `fill` containers, but the floors, and the fair sizes of
      `load` and `manual` containers, come first;
    - a `load` keeps them against its own smaller wish and all others, but not against a floor.
-4. A change smaller than the least change is not made, unless a floor needs it.
+4. Fewer CPUs than the least change are not taken, unless a floor or an order needs it. A growth may have any size, so
+   no CPU stays idle because it is less than that.
 
-Sizes are in units of each container: whole cores if its options require them.
+Sizes are in units of each container: whole cores if its options require them. Its floor is rounded up to them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from sidecar.decide.books.fair import Claim, fair
+from sidecar.decide.books.fair import Capacity, Claim, fair
 from sidecar.decide.books.grants import options_of
-from sidecar.decide.books.load_wish import wished
+from sidecar.decide.books.load_wish import wish_of, wished
 from sidecar.decide.books.room import room_in
-from sidecar.decide.placement.options import FULL_PCPUS_ONLY
+from sidecar.decide.placement.whole_cores import is_by_cores, rounded_up, unit_of
 from sidecar.decide.world import World, replace
+from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
 from state.model import Assignment, Demand, Scale, State
 
@@ -35,12 +37,12 @@ def sizes(
     `caps` are sizes above which some containers cannot be served. `arrival` is a demand to be granted as well: it
     claims from its floor up to the number that it asks for.
     """
-    room = room_in(world, state).most()
     grants = list(state.assignments.values())
     claims = [_claim(world, each, caps.get(each.container)) for each in grants]
     fills = {each.container for each in grants if each.demand.scale is Scale.FILL}
     if arrival:
         claims.append(_first_claim(world, state, arrival))
+    room = _capacity(world, state, claims)
     # 3. Cooling down.
     if any(each.cooling is not None for each in grants):
         claims = _calmed(state, room, claims, fills)
@@ -48,9 +50,31 @@ def sizes(
     return _without_small_changes(world, state, room, claims)
 
 
-def unit_of(world: World, demand: Demand) -> int:
-    """Return the step in CPUs by which the size of a grant of this demand changes."""
-    return world.topology.cpus_per_core if FULL_PCPUS_ONLY in options_of(world, demand) else 1
+def unit_for(world: World, demand: Demand, held: CPUSet = EMPTY) -> int:
+    """Return the step in CPUs by which the size of a grant of this demand changes, if it holds these CPUs."""
+    return unit_of(world.topology, options_of(world, demand), held)
+
+
+def least_for(world: World, demand: Demand) -> int:
+    """Return the fewest CPUs that a new grant of this demand may have: its floor, in whole units."""
+    return rounded_up(demand.floor, unit_for(world, demand), most=demand.cpus)
+
+
+def least_of(world: World, assignment: Assignment) -> int:
+    """Return the fewest CPUs that a grant can shrink to: its floor, in whole units, and all that it never gives up."""
+    demand, floor = assignment.demand, assignment.demand.floor
+    in_units = rounded_up(floor, unit_for(world, demand, assignment.cpus), most=demand.ceiling)
+    return max(len(kept_of(world, assignment)), in_units)
+
+
+def kept_of(world: World, assignment: Assignment) -> CPUSet:
+    """Return the CPUs that a grant never gives up: its original set, under full-pcpus-only with all CPUs that it has on
+    the cores of that set.
+    """
+    original = assignment.original
+    if not is_by_cores(options_of(world, assignment.demand)):
+        return original
+    return assignment.cpus & world.topology.whole_cores(original)
 
 
 def wish_for(world: World, assignment: Assignment) -> int:
@@ -62,7 +86,7 @@ def wish_for(world: World, assignment: Assignment) -> int:
         case Scale.LOAD:
             wish = wished(assignment, world.loads.get(assignment.container), world.settings.band)
             # Rounded down, one core that is not enough would never become two.
-            return min(wish + -wish % unit_of(world, demand), demand.ceiling)
+            return rounded_up(wish, unit_for(world, demand, assignment.cpus), most=demand.ceiling)
         case Scale.MANUAL:
             return demand.cpus if assignment.ordered is None else assignment.ordered
 
@@ -73,42 +97,53 @@ def _claim(world: World, assignment: Assignment, cap: int | None) -> Claim:
     container = world.containers.get(assignment.container)
     wish = wish_for(world, assignment)
     highest = min(wish, now) if container is None or container.is_idle else wish
-    claim = _in_units(world, demand, demand.floor, highest, assignment.since, most=demand.ceiling)
+    claim = _in_units(world, demand, least_of(world, assignment), highest, assignment.cpus, assignment.since)
     return claim if cap is None else replace(claim, lowest=min(claim.lowest, cap), highest=min(claim.highest, cap))
 
 
 def _first_claim(world: World, state: State, demand: Demand) -> Claim:
-    return _in_units(world, demand, demand.floor, demand.cpus, state.grants, most=demand.cpus)
+    load = world.loads.get(demand.container)
+    # What is known of its load holds for its new grant, too.
+    follows = load is not None and demand.scale is Scale.LOAD
+    wish = wish_of(load, demand.cpus, demand, world.settings.band) if load and follows else demand.cpus
+    return _in_units(world, demand, least_for(world, demand), min(wish, demand.cpus), EMPTY, state.grants)
 
 
-def _in_units(world: World, demand: Demand, lowest: int, highest: int, since: int, *, most: int) -> Claim:
-    unit = unit_of(world, demand)
-    # Round up to whole units, but not above `most`: such a claim cannot be served in whole units.
-    lowest = min(lowest + -lowest % unit, most)
+def _in_units(world: World, demand: Demand, lowest: int, highest: int, held: CPUSet, since: int) -> Claim:
+    unit = unit_for(world, demand, held)
     return Claim(
         key=demand.container,
-        floor=demand.floor,
+        floor=lowest,
         lowest=lowest,
         highest=max(lowest, highest - highest % unit),
         weight=demand.weight,
         unit=unit,
+        by_cores=is_by_cores(options_of(world, demand)),
         since=since,
         name=demand.name,
     )
 
 
-def _calmed(state: State, room: int, claims: Sequence[Claim], fills: Collection[ContainerKey]) -> list[Claim]:
+def _capacity(world: World, state: State, claims: Sequence[Claim]) -> Capacity:
+    # 1. The room.
+    room = room_in(world, state)
+    cpus = room.most()
+    return Capacity(cpus, room.most(by_cores=True) if any(claim.by_cores for claim in claims) else cpus)
+
+
+def _calmed(state: State, room: Capacity, claims: Sequence[Claim], fills: Collection[ContainerKey]) -> list[Claim]:
     """Return the claims after rule 3: grants that are cooling down keep their CPUs unless others come first."""
     kept = {claim.key: _kept(state, claim) for claim in claims}
     needs = [claim if claim.key in fills else _at_least(claim, kept[claim.key]) for claim in claims]
-    if sum(claim.lowest for claim in needs) > room:
+    if not room.holds(needs):
         # A floor needs CPUs: all grants give way.
         return [replace(claim, highest=kept[claim.key]) for claim in claims]
     # A `fill` gives way to the fair size of all others.
     plain = fair(room, needs)
     wanted = {claim.key: kept[claim.key] if claim.key in fills else plain[claim.key] for claim in claims}
-    if sum(wanted.values()) <= room:
-        return [_at_least(claim, wanted[claim.key]) for claim in claims]
+    calm = [_at_least(claim, wanted[claim.key]) for claim in claims]
+    if room.holds(calm):
+        return calm
     return [
         replace(claim, lowest=claim.lowest if claim.key in fills else wanted[claim.key], highest=wanted[claim.key])
         for claim in claims
@@ -127,21 +162,22 @@ def _kept(state: State, claim: Claim) -> int:
     return max(claim.lowest, min(len(grant.cpus), grant.demand.ceiling))
 
 
-def _without_small_changes(world: World, state: State, room: int, claims: Sequence[Claim]) -> dict[ContainerKey, int]:
+def _without_small_changes(
+    world: World, state: State, room: Capacity, claims: Sequence[Claim]
+) -> dict[ContainerKey, int]:
     found = fair(room, claims)
     pinned: set[ContainerKey] = set()
     while True:
         small = {
             key
             for key, each in state.assignments.items()
-            if 0 < abs(found[key] - len(each.cpus)) < world.settings.min_change
-            and each.demand.scale is not Scale.MANUAL
+            if 0 < len(each.cpus) - found[key] < world.settings.min_change and each.demand.scale is not Scale.MANUAL
         } - pinned
         if not small:
             return found
         pinned |= small
         claims = [_pinned(state, claim) if claim.key in small else claim for claim in claims]
-        if sum(claim.lowest for claim in claims) > room:
+        if not room.holds(claims):
             return found
         found = fair(room, claims)
 

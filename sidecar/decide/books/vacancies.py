@@ -23,8 +23,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from sidecar.decide.books.grants import ask_of, bounds, fallen_short, may_hold
-from sidecar.decide.books.queue import asks_anew, in_turn, is_coming, is_hopeful
+from sidecar.decide.books.queue import asks_anew, in_turn
 from sidecar.decide.books.room import room_in
+from sidecar.decide.container.askers import is_coming, is_hopeful
 from sidecar.decide.container.container import Container
 from sidecar.decide.facts import Phase
 from sidecar.decide.placement.choose import choose
@@ -125,7 +126,7 @@ def _taken_over(world: World, state: State, demand: Demand, left: Assignment) ->
     cpus: CPUSet | Refusal = left.cpus
     if len(left.cpus) > most:
         accept = room_in(world, state).objection
-        cpus = choose(world.topology, left.cpus, ask_of(world, demand, most), reserved=state.reserved, accept=accept)
+        cpus = choose(world.topology, left.cpus, ask_of(world, demand, most), accept=accept)
     if not isinstance(cpus, CPUSet) or not may_hold(world, state, demand, cpus):
         return None
     if world.settings.policy is not PolicyName.DYNAMIC:

@@ -11,10 +11,11 @@ from typing import Final
 import msgspec
 
 from sidecar.decide.placement.numa.affinity import Affinity, affinity
-from sidecar.decide.placement.options import ALIGN_BY_SOCKET, EFFICIENT, FULL_PCPUS_ONLY, PERFORMANCE, misfit
+from sidecar.decide.placement.options import ALIGN_BY_SOCKET, EFFICIENT, PERFORMANCE, misfit
 from sidecar.decide.placement.order.by_options import take
 from sidecar.decide.placement.shortfall import cut_core, not_aligned, not_enough, not_whole_cores, with_facts
 from sidecar.decide.placement.tiers import alternatives, tiers
+from sidecar.decide.placement.whole_cores import is_by_cores, takeable, unit_of
 from sidecar.decide.settings import IsolatedRule
 from state.cpuset import EMPTY, CPUSet, union
 from state.model import NumaRule
@@ -38,19 +39,16 @@ Accept = Callable[[CPUSet], Refusal | None]
 _ANY: Final[Accept] = lambda cpus: None  # noqa: E731, ARG005 - the shape of an Accept
 
 
-def choose(
-    topology: Topology, available: CPUSet, ask: Ask, *, reserved: CPUSet = EMPTY, accept: Accept = _ANY
-) -> CPUSet | Refusal:
+def choose(topology: Topology, available: CPUSet, ask: Ask, *, accept: Accept = _ANY) -> CPUSet | Refusal:
     """Return CPUs out of `available` (which contains no reserved CPU), or why there are none.
 
     1. Refuse options that this machine cannot serve.
     2. Use the first alternative that can serve the whole request (kinds of cores, isolated CPUs). In each:
     3. Determine the NUMA nodes that the rule allows, or prefers.
-    4. Under full-pcpus-only, require a multiple of the threads of a core, and enough CPUs outside the cores that the
-       reservation touches.
+    4. Under full-pcpus-only, only cores that are free as a whole are candidates, and the number must be a multiple of
+       their threads.
     5. Run the algorithm, first on the CPUs of those nodes, then on the others; in both, nearest to the device first.
-    6. Under full-pcpus-only, require whole cores even if step 4 uses an average of several kinds of cores, or if an
-       alternative has only one thread of a core. (In all other cases half cores are granted, as in the kubelet.)
+    6. Under full-pcpus-only, cores of several widths may not add up to the number: then a core would be cut.
     """
     # 1. Options that this machine cannot serve.
     if unfit := misfit(ask.options, ask.numa, topology):
@@ -58,10 +56,7 @@ def choose(
     # 2. The first alternative that can serve.
     refused: Refusal | None = None
     for candidates in alternatives(topology, available, ask.options, ask.isolated):
-        found = _among(topology, candidates, ask, reserved)
-        if isinstance(found, CPUSet) and (topology.kinds or candidates != available):
-            # 6. Whole cores.
-            found = _uncut(topology, candidates, ask, found)
+        found = _among(topology, candidates, ask)
         if isinstance(found, CPUSet):
             refused = accept(found)
             if refused is None:
@@ -73,43 +68,30 @@ def choose(
     return with_facts(refused, kinds=kinds, is_isolated=ask.isolated is IsolatedRule.ONLY)
 
 
-def _among(topology: Topology, candidates: CPUSet, ask: Ask, reserved: CPUSet) -> CPUSet | Refusal:
+def _among(topology: Topology, free: CPUSet, ask: Ask) -> CPUSet | Refusal:
+    candidates = takeable(topology, ask.options, free)
+    unit = unit_of(topology, ask.options, candidates)
     # 3. The nodes.
     wanted = affinity(topology, candidates, ask.count, ask.numa, by_socket=ALIGN_BY_SOCKET in ask.options)
+    # 4. Whole cores only.
+    if is_by_cores(ask.options) and (ask.count % unit or ask.count > len(candidates)):
+        return not_whole_cores(topology, candidates, ask.count, unit)
     if not wanted.is_admitted:
         return not_aligned(topology, candidates, ask.count, ask.numa)
-    # 4. Whole cores only.
-    if FULL_PCPUS_ONLY in ask.options:
-        width = width_of(topology, candidates)
-        physical = candidates - topology.whole_cores(reserved)
-        if ask.count % width or ask.count > len(physical):
-            return not_whole_cores(topology, physical, ask.count, width)
     if ask.count > len(candidates):
         return not_enough(topology, candidates, ask.count)
     # 5. The algorithm.
-    return laid_out(topology, candidates, ask, wanted)
-
-
-def _uncut(topology: Topology, candidates: CPUSet, ask: Ask, chosen: CPUSet) -> CPUSet | Refusal:
-    is_cut = FULL_PCPUS_ONLY in ask.options and chosen != topology.whole_cores(chosen)
-    return cut_core(topology, candidates, ask.count) if is_cut else chosen
+    found = laid_out(topology, candidates, ask, wanted)
+    # 6. No core is cut.
+    is_cut = is_by_cores(ask.options) and takeable(topology, ask.options, found) != found
+    return cut_core(topology, candidates, ask.count) if is_cut else found
 
 
 def laid_out(topology: Topology, candidates: CPUSet, ask: Ask, wanted: Affinity) -> CPUSet:
     """Return the CPUs for a request that can be served, those of the wanted nodes first."""
-    aligned = candidates & _inside(topology, wanted, ask)
+    aligned = takeable(topology, ask.options, candidates & _inside(topology, wanted, ask))
     chosen = _nearest(topology, aligned, min(ask.count, len(aligned)), ask)
     return chosen | _nearest(topology, candidates - chosen, ask.count - len(chosen), ask)
-
-
-def width_of(topology: Topology, candidates: CPUSet) -> int:
-    """Return the threads of a core, as full-pcpus-only counts them: the most in a kind of cores if all candidates are
-    of that kind, else the machine's average.
-    """
-    for kind in topology.kinds:
-        if candidates and candidates <= kind.cpus:
-            return max(len(core.cpus) for core in topology.cores if not core.cpus.isdisjoint(kind.cpus))
-    return topology.cpus_per_core
 
 
 def _inside(topology: Topology, wanted: Affinity, ask: Ask) -> CPUSet:
@@ -127,11 +109,11 @@ def _nearest(topology: Topology, candidates: CPUSet, count: int, ask: Ask) -> CP
     chosen = EMPTY
     in_turn = [tier for tier in tiers(topology, candidates, ask.near, ask.isolated) if tier]
     # Cores are not cut at the edge of a tier; CPUs that are then missing come from all candidates.
+    unit = unit_of(topology, ask.options, candidates)
     for tier in (*in_turn, candidates) if len(in_turn) > 1 else (candidates,):
-        free = tier - chosen
+        free = takeable(topology, ask.options, tier - chosen)
         amount = min(count - len(chosen), len(free))
-        if FULL_PCPUS_ONLY in ask.options and tier != candidates:
-            amount -= amount % width_of(topology, candidates)
+        amount -= amount % unit if tier != candidates else 0
         if amount:
             chosen |= take(topology, free, amount, ask.options) or EMPTY
     return chosen

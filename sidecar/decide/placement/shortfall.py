@@ -30,17 +30,17 @@ def not_enough(topology: Topology, free: CPUSet, count: int) -> Refusal:
     return Refusal(RefusalCode.NOT_ENOUGH, TooFew(count=count, free=where(topology, free), would_fit=would_fit))
 
 
-def not_whole_cores(topology: Topology, physical: CPUSet, count: int, width: int) -> Refusal:
-    """Return the refusal, under full-pcpus-only, of a number that is not one of whole cores, or exceeds the CPUs that
-    are free outside the reserved cores.
+def not_whole_cores(topology: Topology, free: CPUSet, count: int, width: int) -> Refusal:
+    """Return the refusal, under full-pcpus-only, of a number that is not one of whole cores, or exceeds the CPUs of the
+    cores that are free as a whole.
     """
     if count % width:
         near = (count - count % width, count - count % width + width)
-        fitting = tuple(n for n in near if 0 < n <= len(physical))
+        fitting = tuple(n for n in near if 0 < n <= len(free))
         return Refusal(RefusalCode.NOT_WHOLE_CORES, NoMultiple(count=count, width=width, would_fit=fitting))
-    fitting = tuple(n for n in (len(physical) - len(physical) % width,) if n)
-    free = where(topology, physical)
-    return Refusal(RefusalCode.NOT_WHOLE_CORES, TooFewWholeCores(count=count, free=free, would_fit=fitting))
+    fitting = (len(free),) if free else ()
+    detail = TooFewWholeCores(count=count, free=where(topology, free), would_fit=fitting)
+    return Refusal(RefusalCode.NOT_WHOLE_CORES, detail)
 
 
 def cut_core(topology: Topology, free: CPUSet, count: int) -> Refusal:

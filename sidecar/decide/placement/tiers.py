@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from sidecar.decide.placement.options import EFFICIENT, PERFORMANCE
 from sidecar.decide.placement.order.by_options import take
+from sidecar.decide.placement.whole_cores import of_asked_kinds
 from sidecar.decide.settings import IsolatedRule
 from state.cpuset import EMPTY, CPUSet, union
 from state.topology import Topology
@@ -28,7 +28,7 @@ def alternatives(
     # Requirements, as opposed to preferences.
     if isolated is IsolatedRule.ONLY:
         allowed &= topology.isolated
-    allowed &= _asked_kinds(topology, options)
+    allowed &= of_asked_kinds(topology, options)
     tried: list[CPUSet] = []
     for part in _parts(allowed, topology.isolated, isolated):
         tried += [part & kind.cpus for kind in topology.kinds]
@@ -75,17 +75,6 @@ def around(topology: Topology, available: CPUSet, held: CPUSet) -> Iterator[CPUS
         yield near
         left -= near
     yield left
-
-
-def _asked_kinds(topology: Topology, options: Collection[str]) -> CPUSet:
-    """Return the CPUs of the kinds that the options require; all online CPUs if they name none, or the machine has no
-    kinds.
-    """
-    if topology.kinds and EFFICIENT in options:
-        return topology.kinds[-1].cpus
-    if topology.kinds and PERFORMANCE in options:
-        return union(kind.cpus for kind in topology.kinds[:-1])
-    return topology.online
 
 
 def _parts(allowed: CPUSet, isolated: CPUSet, rule: IsolatedRule) -> tuple[CPUSet, ...]:

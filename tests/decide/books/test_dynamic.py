@@ -228,16 +228,25 @@ def test_a_load_that_grew_keeps_it_against_a_fair_share_until_it_has_cooled_down
     assert [len(story.grant(each).cpus) for each in (first, second)] == [3, 2]
 
 
-def test_small_changes_are_not_made_unless_a_floor_needs_them() -> None:
+def test_no_small_number_of_cpus_is_taken_unless_a_floor_needs_them() -> None:
+    """With a least change of three, a second container that fills gets no CPU that the first would have to give up."""
     story = Dynamic(min_change=3)
-    fixed = story.elastic("fixed", 5)
     batch = story.elastic("batch", 1, 1, 7)
-    assert story.layout(batch) == ["6"]
-    story.away(fixed)
-    story.settle()
     assert story.layout(batch) == ["1-7"]
-    story.elastic("tiny", 1)
-    assert len(story.grant(batch).cpus) == 6
+    story.over(Purpose.COOLDOWN, batch)
+    tiny = story.elastic("tiny", 1, 1, 2)
+    assert [len(story.grant(each).cpus) for each in (batch, tiny)] == [6, 1]
+
+
+def test_a_growth_onto_free_cpus_may_be_small() -> None:
+    """No CPU is idle because it is less than the least change."""
+    story = Dynamic(min_change=4)
+    story.elastic("first", 1, 1, 2)
+    story.elastic("second", 4, 4, 6)
+    assert len(story.world.state.assignable) == 0
+    alone = Dynamic(min_change=4)
+    ranged = alone.elastic("ranged", 2, 2, 5)
+    assert len(alone.grant(ranged).cpus) == 5
 
 
 def test_a_resize_is_obeyed_in_its_bounds_both_ways() -> None:
@@ -295,16 +304,6 @@ def test_which_cpus_come_are_the_nearest_and_go_as_they_came() -> None:
     story.resized(batch, 4)
     assert story.leaving(batch) == "8-9"
     assert story.grant(batch).original == cpus("2-3")
-
-
-def test_whole_cores_come_and_go_under_full_pcpus_only() -> None:
-    story = Dynamic(uniform(cores=4, threads=2, adjacent=True), reserved_cpus=cpus("0-1"), options=("full-pcpus-only",))
-    batch = story.elastic("batch", 2, 2, 5)
-    assert story.layout(batch) == ["2-5"]
-    story.elastic("web", 2)
-    assert story.layout(batch) == ["2-5"]
-    story.elastic("db", 2)
-    assert (story.layout(batch), story.leaving(batch)) == (["2-3"], "4-5")
 
 
 def test_a_numa_rule_keeps_a_growth_on_its_node_and_nobody_gives_up_what_it_cannot_use() -> None:

@@ -201,7 +201,8 @@ def test_cores_of_several_widths_leave_the_pool_the_narrow_ones() -> None:
 )
 def test_an_objection_says_what_would_fit_and_that_would(keep: int, keeps_core: bool, asked: str, said: str) -> None:
     """Of the requested CPUs, as many as may be granted."""
-    room = Room(shared=cpus("0-7"), cores=uniform(cores=4, threads=2).cores, keep=keep, keeps_core=keeps_core)
+    cores = uniform(cores=4, threads=2).cores
+    room = Room(shared=cpus("0-7"), cores=cores, full_cores=cores, keep=keep, keeps_core=keeps_core)
     objection = room.objection(cpus(asked))
     assert told(objection) == (RefusalCode.POOL_WOULD_BE_EMPTY, said)
 

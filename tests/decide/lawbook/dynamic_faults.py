@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.decide import step
-from sidecar.decide.books import dynamic, fair, gains_and_losses, grants, load_wish, refit, sizes, takes
+from sidecar.decide.books import arrivals, dynamic, fair, gains_and_losses, grants, load_wish, refit, sizes, takes
 from sidecar.decide.books.room import Room
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
@@ -106,7 +106,7 @@ def never_ends_a_take(patch: pytest.MonkeyPatch) -> None:
 def gives_up_the_original_set(patch: pytest.MonkeyPatch) -> None:
     """Take the lowest CPUs in a shrink, originals included."""
 
-    def given_up(topology: Topology, assignment: Assignment, count: int) -> CPUSet:
+    def given_up(topology: Topology, assignment: Assignment, count: int, *, is_whole: bool = False) -> CPUSet:
         return CPUSet(list(assignment.cpus)[:count])
 
     patch.setattr(dynamic, "given_up", given_up)
@@ -115,7 +115,7 @@ def gives_up_the_original_set(patch: pytest.MonkeyPatch) -> None:
 def grants_less_than_the_floor(patch: pytest.MonkeyPatch) -> None:
     """Grant a newcomer what is available."""
     honest = grants.place
-    patch.setattr(dynamic, "place", lambda world, state, demand, count: honest(world, state, demand, 1))
+    patch.setattr(arrivals, "place", lambda world, state, demand, count: honest(world, state, demand, 1))
 
 
 def grows_above_the_ceiling(patch: pytest.MonkeyPatch) -> None:
@@ -127,8 +127,8 @@ def grows_onto_granted_cpus(patch: pytest.MonkeyPatch) -> None:
     """Take CPUs of other containers for free ones."""
     honest = gains_and_losses.eligible
 
-    def eligible(world: World, state: State, assignment: Assignment, unit: int) -> CPUSet:
-        return honest(world, state, assignment, unit) | (state.exclusive - assignment.cpus)
+    def eligible(world: World, state: State, assignment: Assignment) -> CPUSet:
+        return honest(world, state, assignment) | (state.exclusive - assignment.cpus)
 
     patch.setattr(gains_and_losses, "eligible", eligible)
 
@@ -136,9 +136,9 @@ def grows_onto_granted_cpus(patch: pytest.MonkeyPatch) -> None:
 def shares_out_by_arrival(patch: pytest.MonkeyPatch) -> None:
     """Share out in the order of arrival, in place of fair shares."""
 
-    def greedy(capacity: int, claims: list[fair.Claim]) -> dict[ContainerKey, int]:
+    def greedy(capacity: fair.Capacity, claims: list[fair.Claim]) -> dict[ContainerKey, int]:
         found = {claim.key: claim.lowest for claim in claims}
-        left = capacity - sum(found.values())
+        left = capacity.cpus - sum(found.values())
         for claim in sorted(claims, key=lambda each: each.since):
             more = max(0, min(left, claim.highest - claim.lowest))
             more -= more % claim.unit
@@ -151,7 +151,7 @@ def shares_out_by_arrival(patch: pytest.MonkeyPatch) -> None:
 
 def empties_the_pool(patch: pytest.MonkeyPatch) -> None:
     """Let a growth leave no CPU for the shared pool."""
-    patch.setattr(Room, "most", lambda self: len(self.pool) + len(self.givable))
+    patch.setattr(Room, "most", lambda self, **_: len(self.pool) + len(self.givable))
     patch.setattr(Room, "objection", lambda self, cpus: None)
     patch.setattr(State, "shared", property(lambda self: self.online - self.exclusive - self.isolated))
 

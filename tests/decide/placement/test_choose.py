@@ -5,20 +5,18 @@ from __future__ import annotations
 import pytest
 
 from sidecar.decide.placement.choose import Ask, choose
-from sidecar.decide.placement.options import FULL_PCPUS_ONLY
+from sidecar.decide.placement.options import ACROSS_NUMA, FULL_PCPUS_ONLY
 from state.cpuset import EMPTY, CPUSet
 from state.refusal import Refusal, RefusalCode
-from state.topology import Topology, topology, uniform
+from state.topology import Topology, topology, uniform, with_online
 from tests.support.decide.stories import told
 
 SMT = uniform(cores=4, threads=2)
 """Cores 0,4 1,5 2,6 3,7."""
 
 
-def chosen(
-    count: int, available: CPUSet, *options: str, reserved: CPUSet = EMPTY, machine: Topology = SMT
-) -> CPUSet | Refusal:
-    return choose(machine, available, Ask(count=count, options=options), reserved=reserved)
+def chosen(count: int, available: CPUSet, *options: str, machine: Topology = SMT) -> CPUSet | Refusal:
+    return choose(machine, available, Ask(count=count, options=options))
 
 
 def test_without_options_it_is_packed() -> None:
@@ -46,14 +44,21 @@ def test_whole_cores_only() -> None:
     assert told(found) == (RefusalCode.NOT_WHOLE_CORES, f"{reason}; 2 or 4 would fit")
 
 
-def test_the_other_half_of_a_reserved_core_does_not_count() -> None:
-    """CPU 4 is free, but its core is touched by the reservation."""
-    available, reserved = SMT.online - CPUSet.of(0), CPUSet.of(0)
-    assert chosen(6, available, FULL_PCPUS_ONLY, reserved=reserved) == available - CPUSet.of(4)
-    found = chosen(8, available, FULL_PCPUS_ONLY, reserved=reserved)
-    reason = "asked for 8 exclusive CPUs, 6 free: 1-3,5-7 on cores without a reserved CPU (full-pcpus-only)"
-    assert told(found) == (RefusalCode.NOT_WHOLE_CORES, f"{reason}; 6 would fit")
-    assert chosen(7, available, reserved=reserved) == available
+def test_a_core_that_is_not_free_as_a_whole_does_not_count() -> None:
+    """CPUs 4 and 6 are free; 0 is reserved, and 2 another container's."""
+    available = SMT.online - CPUSet.of(0, 2)
+    assert chosen(4, available, FULL_PCPUS_ONLY) == CPUSet.of(1, 3, 5, 7)
+    found = chosen(6, available, FULL_PCPUS_ONLY)
+    reason = "asked for 6 exclusive CPUs, 4 free: 1,3,5,7 on whole cores (full-pcpus-only)"
+    assert told(found) == (RefusalCode.NOT_WHOLE_CORES, f"{reason}; 4 would fit")
+    assert chosen(6, available) == available
+
+
+def test_half_cores_do_not_count_when_cpus_are_spread_over_nodes() -> None:
+    """Four whole cores beside the other threads of two reserved CPUs."""
+    machine = uniform(nodes=2, cores=3, threads=2)
+    available = machine.online - CPUSet.of(0, 1)
+    assert chosen(8, available, FULL_PCPUS_ONLY, ACROSS_NUMA, machine=machine) == available - CPUSet.of(6, 7)
 
 
 def test_without_smt_every_cpu_is_a_core() -> None:
@@ -61,11 +66,20 @@ def test_without_smt_every_cpu_is_a_core() -> None:
     assert chosen(3, machine.online, FULL_PCPUS_ONLY, machine=machine) == CPUSet.of(0, 1, 2)
 
 
-def test_the_width_of_a_core_is_an_average() -> None:
-    """One core with a thread offline: 7 CPUs on 4 cores are 1 each, as the kubelet counts."""
+def test_a_core_with_an_offline_thread_is_no_whole_core() -> None:
+    """Seven CPUs on four cores: a core has two threads, whatever the average is."""
+    machine = with_online(SMT, SMT.online - CPUSet.of(5))
+    found = chosen(1, machine.online, FULL_PCPUS_ONLY, machine=machine)
+    reason = "asked for 1 exclusive CPU, not a multiple of the 2 threads per core (full-pcpus-only)"
+    assert told(found) == (RefusalCode.NOT_WHOLE_CORES, f"{reason}; 2 would fit")
+    assert chosen(6, machine.online, FULL_PCPUS_ONLY, machine=machine) == machine.online - CPUSet.of(1)
+
+
+def test_without_an_offline_cpu_a_narrow_core_is_whole() -> None:
+    """A machine whose cores differ, and that does not tell their kinds."""
     machine = topology(cores=[CPUSet.of(0, 4), CPUSet.of(1), CPUSet.of(2, 6), CPUSet.of(3, 7)])
-    assert machine.cpus_per_core == 1
     assert chosen(1, machine.online, FULL_PCPUS_ONLY, machine=machine) == CPUSet.of(1)
+    assert chosen(3, machine.online, FULL_PCPUS_ONLY, machine=machine) == CPUSet.of(0, 1, 4)
 
 
 def test_another_option_changes_nothing_here() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from sidecar.decide.placement.numa.distributed import distributed
-from sidecar.decide.placement.options import ACROSS_CORES, ACROSS_NUMA, ALONG_CACHES, FULL_PCPUS_ONLY
+from sidecar.decide.placement.options import ACROSS_CORES, ACROSS_NUMA, ALONG_CACHES
 from sidecar.decide.placement.order.along_caches import along_caches
 from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.order.spread import spread
+from sidecar.decide.placement.whole_cores import unit_of
 from state.cpuset import CPUSet
 from state.topology import Topology
 
@@ -16,8 +17,7 @@ from state.topology import Topology
 def take(topology: Topology, available: CPUSet, count: int, options: Collection[str]) -> CPUSet | None:
     """Return `count` CPUs out of `available`; None if there are fewer. Deterministic."""
     if ACROSS_NUMA in options:
-        group_size = topology.cpus_per_core if FULL_PCPUS_ONLY in options else 1
-        return distributed(topology, available, count, group_size)
+        return distributed(topology, available, count, unit_of(topology, options, available))
     if ACROSS_CORES in options:
         return spread(topology, available, count)
     if ALONG_CACHES in options:

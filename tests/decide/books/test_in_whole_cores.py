@@ -1,0 +1,115 @@
+"""A container with `full-pcpus-only` holds, gains and loses whole cores, whatever comes beside it."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.decide.facts import Purpose
+from sidecar.decide.settings import PolicyName
+from state.refusal import RefusalCode
+from state.topology import uniform
+from tests.support.decide.dynamic import Dynamic
+from tests.support.decide.stories import Story, cpus
+
+WHOLE = {"cpuset.options": "full-pcpus-only"}
+
+
+def on_four_cores(**settings: object) -> Dynamic:
+    """Return a host of cores 0,4 1,5 2,6 3,7 of which the first is reserved."""
+    return Dynamic(uniform(cores=4, threads=2), reserved_cpus=cpus("0,4"), **settings)
+
+
+def test_whole_cores_come_and_go_under_full_pcpus_only() -> None:
+    story = Dynamic(uniform(cores=4, threads=2, adjacent=True), reserved_cpus=cpus("0-1"), options=("full-pcpus-only",))
+    batch = story.elastic("batch", 2, 2, 5)
+    assert story.layout(batch) == ["2-5"]
+    story.elastic("web", 2)
+    assert story.layout(batch) == ["2-5"]
+    story.elastic("db", 2)
+    assert (story.layout(batch), story.leaving(batch)) == (["2-3"], "4-5")
+
+
+def test_half_cores_beside_single_cpus_are_not_free_for_whole_cores() -> None:
+    story = Story(uniform(cores=4, threads=2), policy=PolicyName.STATIC, reserved_cpus=cpus("0,4"))
+    single = story.arrive("single", 1)
+    assert story.granted(single) == "1"
+    whole = story.arrive("whole", 6, labels=WHOLE)
+    assert story.refusal(whole).code is RefusalCode.NOT_WHOLE_CORES
+    assert "4 free: 2-3,6-7 on whole cores" in story.why_refused(whole)
+    assert story.granted(story.arrive("smaller", 4, labels=WHOLE)) == "2-3,6-7"
+
+
+def test_half_cores_beside_a_pin_by_hand_are_not_free_for_whole_cores() -> None:
+    story = Story(uniform(cores=4, threads=2), policy=PolicyName.STATIC, reserved_cpus=cpus("0"))
+    story.arrive("pinned", cpuset="1,6")
+    whole = story.arrive("whole", 4, labels=WHOLE)
+    assert "2 free: 3,7 on whole cores" in story.why_refused(whole)
+    assert "2 would fit" in story.why_refused(whole)
+
+
+def test_one_thread_that_an_arrival_takes_is_left_with_the_other_at_once() -> None:
+    story = on_four_cores()
+    batch = story.elastic("batch", 2, 2, 6, options="full-pcpus-only")
+    single = story.elastic("single", 1)
+    assert (story.layout(batch), story.leaving(batch)) == (["1-2,5-6"], "3,7")
+    assert story.layout(single) == ["3"]
+
+
+@pytest.mark.parametrize("least_change", [1, 2, 4])
+def test_a_core_comes_back_as_a_whole_when_the_arrival_has_left(least_change: int) -> None:
+    """Nothing is announced as leaving in between that returns in the same moment."""
+    story = on_four_cores(min_change=least_change)
+    batch = story.elastic("batch", 2, 2, 6, options="full-pcpus-only")
+    single = story.elastic("single", 1)
+    story.over(Purpose.GRACE, batch)
+    story.settle()
+    story.away(single)
+    story.settle()
+    assert (story.layout(batch), story.leaving(batch)) == (["1-3,5-7"], "")
+    assert [move.lost for move in story.grant(batch).moves if move.lost] == [cpus("3,7")]
+
+
+def test_a_floor_of_one_thread_is_a_core() -> None:
+    story = on_four_cores()
+    whole = story.elastic("whole", 2, 1, 2, options="full-pcpus-only")
+    crowd = story.elastic("crowd", 5)
+    assert story.refusal(crowd).code is RefusalCode.NOT_ENOUGH
+    assert story.layout(whole) == ["1,5"]
+
+
+def test_a_floor_of_one_thread_counts_as_a_core_in_what_the_pool_keeps() -> None:
+    story = Dynamic(uniform(cores=2, threads=2), reserved_cpus=cpus("0"), shared_min=2)
+    whole = story.elastic("whole", 2, 1, 2, options="full-pcpus-only")
+    single = story.elastic("single", 1)
+    assert story.layout(whole) == ["1,3"]
+    assert story.refusal(single).code is RefusalCode.POOL_WOULD_BE_EMPTY
+    assert len(story.world.state.shared) == 2
+
+
+def test_an_arrival_takes_one_core_where_others_are_free() -> None:
+    """Beside a core that lacks a thread, and one that must stay shared."""
+    options = ("full-pcpus-only", "strict-cpu-reservation")
+    machine = uniform(cores=6, threads=2)
+    story = Dynamic(machine, reserved_cpus=cpus("0,6"), options=options)
+    batch = story.elastic("batch", 2, 2, 6)
+    assert story.layout(batch) == ["1-3,7-9"]
+    story.elastic("web", 4)
+    assert (story.layout(batch), story.leaving(batch)) == (["1-2,7-8"], "3,9")
+
+
+def test_an_elastic_container_gives_up_what_a_container_is_pinned_to_by_hand() -> None:
+    """Above its floor, with notice, and whole cores together."""
+    story = on_four_cores()
+    batch = story.elastic("batch", 2, 2, 6, options="full-pcpus-only")
+    story.arrive("pinned", cpuset="6")
+    story.settle()
+    assert (story.layout(batch), story.leaving(batch)) == (["1,3,5,7"], "2,6")
+    assert story.why(batch) == "a container pinned by hand uses 2 CPUs above batch's floor of 2"
+
+
+def test_original_cpus_stay_beside_a_container_that_is_pinned_by_hand() -> None:
+    story = on_four_cores()
+    batch = story.elastic("batch", 2, 2, 6)
+    story.arrive("pinned", cpuset=str(story.grant(batch).original))
+    story.settle()
+    assert len(story.grant(batch).cpus) == 6
