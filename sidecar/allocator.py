@@ -60,12 +60,18 @@ class Allocator:
         self._start_order = start_order
         self._log = log
         self._saved: State | None = None
+        self._rounds = 0
+
+    def sign(self) -> int | None:
+        """Return how many bursts were decided, as a sign of life; None if it waits for one."""
+        return None if self._inbox.statistics().tasks_waiting_receive else self._rounds
 
     async def run(self) -> None:
         """Decide until the inbox is closed and empty."""
         async for first in self._inbox:
             # 1. Receive.
             await self._take([first, *self._waiting()])
+            self._rounds += 1
 
     def _waiting(self) -> list[Fact]:
         burst: list[Fact] = []

@@ -19,7 +19,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from types import ModuleType
 from typing import Final
 
@@ -36,13 +36,16 @@ from sidecar.commit.fallback_books import SPARE, SparedCheckpoint
 from sidecar.commit.journal import Journal
 from sidecar.commit.state_lock import Lock, hold_lock
 from sidecar.config.config import Config, load_again
+from sidecar.config.running_settings import after_reload, changed_in_vain, write_settings
 from sidecar.decide.container.wish import label_keys
-from sidecar.decide.facts import EngineConnected, EngineInfo, Fact, ReleaseRequested, SettingsChanged, TopologyRead
+from sidecar.decide.facts import EngineConnected, EngineInfo, Fact, SettingsChanged, TopologyRead
 from sidecar.decide.reconcile import begin
+from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.engines import open_engine as open_engine_module
 from sidecar.failures import SidecarError, StateUnwritable
 from sidecar.held_starts import Desk
+from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel
 from sidecar.host.cgroup.usage import HostUsages
 from sidecar.log import Log, LogLevel, now
@@ -54,6 +57,8 @@ from sidecar.observe.looks import Looker
 from sidecar.ports import Engine, Kernel, StartOrder, Usages
 from sidecar.projection.projections import Projections
 from sidecar.projection.teller import Teller
+from sidecar.projection.voucher import Voucher
+from sidecar.restoring import Restoring
 from sidecar.status.deadlines import Deadlines
 from sidecar.status.narrator import STATUS_PAUSE, Narrator
 from sidecar.words.repairs import noted
@@ -67,12 +72,6 @@ INBOX: Final = 1024
 SWITCH_SECONDS: Final = 0.0005
 """How long one thread keeps the interpreter while the other wants it: Python's 5 ms are longer than a whole pinning."""
 
-RESTART_KEYS: Final = (
-    *("engine", "state_dir", "projections", "cgroup", "shared_slice", "listen", "reconcile_seconds"),
-    *("load_period_seconds", "load_half_life_seconds", "log_level", "log_format"),
-)
-"""Fields of the configuration that take effect only after a restart."""
-
 SILENT_SECONDS: Final = 1.0
 """How long an engine may be silent at the start before the daemon treats it as lost and waits for it."""
 
@@ -81,9 +80,6 @@ LOCK_SECONDS: Final = 5.0
 
 READY_SECONDS: Final = 2.0
 """How long the API waits for the first looks before it serves anyway, and reports that they are not done."""
-
-RELEASE_SECONDS: Final = 60.0
-"""How long a release tries to reach every container before it reports the ones that it could not reach."""
 
 
 @asynccontextmanager
@@ -102,7 +98,11 @@ def run(config: Config) -> int:
 
 
 def release(config: Config) -> int:
-    """Restore everything: original cpusets and quotas, no grants, no projections. Return the exit code."""
+    """Restore everything: original cpusets and quotas, no grants, no projections. Return the exit code.
+
+    No policy decides anything meanwhile, whatever the configuration has.
+    """
+    config = msgspec.structs.replace(config, policy=PolicyName.NONE)
     return _trio_run(config, lambda log: serve(config, log, is_release=True))
 
 
@@ -136,6 +136,7 @@ async def serve(
         path_in(config.state_dir)
     with (
         hold_lock(config.state_dir) as lock,
+        closing(EngineLock(config.cgroup)) as engine_lock,
         SparedCheckpoint(config.state_dir, f"{config.projections}/{SPARE}") as checkpoints,
         Journal(config.state_dir) as journal,
         listening_on("" if is_release else config.listen) as tcp,
@@ -145,7 +146,9 @@ async def serve(
         # Decisions iterate over containers in this order, so a replay must do the same.
         journal.start_with(lambda: encode(board.latest, keeps_order=True))
         counters, ended = usages or HostUsages(cgroup=config.cgroup), trio.Event() if stop is None else stop
-        daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended, tcp, lock)
+        if not is_release:
+            _record(config, log)
+        daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended, tcp, lock, engine_lock)
         if engine is not None:
             return await daemon.run(engine, is_release=is_release)
         async with open_engine(config.engine, label_keys(config.unmanaged)) as real:
@@ -166,6 +169,14 @@ def _first_world(config: Config, checkpoints: SparedCheckpoint, kernel: Kernel, 
     return world
 
 
+def _record(config: Config, log: Log) -> None:
+    """Keep the settings for the commands that answer for this daemon; they manage without."""
+    try:
+        write_settings(config.state_dir, config)
+    except StateError as error:
+        log.warning("the settings cannot be recorded for other commands", reason=error)
+
+
 class _Daemon:
     """Joins the parts around one board."""
 
@@ -181,9 +192,11 @@ class _Daemon:
         stop: trio.Event,
         tcp: TcpListener | None,
         lock: Lock,
+        engine_lock: EngineLock,
     ) -> None:
         self._tcp = tcp
         self._lock = lock
+        self._engine_lock = engine_lock
         self._config = config
         self._log = log
         self._board = board
@@ -205,6 +218,7 @@ class _Daemon:
         info = None
         with trio.move_on_after(math.inf if is_release else SILENT_SECONDS):
             info = await engine.info()
+            self._see_that_alone(info)
         outbox, inbox = trio.open_memory_channel[Fact](INBOX)
         async with trio.open_nursery() as owner, outbox, trio.open_nursery() as orders:
             async with trio.open_nursery() as sources:
@@ -229,15 +243,16 @@ class _Daemon:
                     rng=self._rng,
                     log=self._log,
                 )
-                owner.start_soon(self._allocate, inbox, executor.start)
-                code = await self._run_sources(sources, engine, info, looker, outbox, is_release=is_release)
+                allocator = self._allocator(inbox, executor.start)
+                owner.start_soon(allocator.run)
+                code = await self._run_sources(sources, engine, info, looker, outbox, allocator, is_release=is_release)
                 sources.cancel_scope.cancel()
             executor.stop()
         self._narrator.write_status()
         return code
 
-    async def _allocate(self, inbox: trio.MemoryReceiveChannel[Fact], start: StartOrder) -> None:
-        await Allocator(
+    def _allocator(self, inbox: trio.MemoryReceiveChannel[Fact], start: StartOrder) -> Allocator:
+        return Allocator(
             self._board,
             inbox,
             checkpoints=self._checkpoints,
@@ -245,7 +260,7 @@ class _Daemon:
             projections=self._projections,
             start_order=start,
             log=self._log,
-        ).run()
+        )
 
     async def _run_sources(
         self,
@@ -254,6 +269,7 @@ class _Daemon:
         info: EngineInfo | None,
         looker: Looker,
         outbox: trio.MemorySendChannel[Fact],
+        allocator: Allocator,
         *,
         is_release: bool,
     ) -> int:
@@ -263,9 +279,14 @@ class _Daemon:
         if is_release and info is not None:
             await outbox.send(EngineConnected(info, self._tickets()))
             looker.look_at_everything()
-            return await self._release(outbox)
+            state_dir, stop = self._config.state_dir, self._stop
+            restoring = Restoring(self._board, engine, self._projections, state_dir, stop=stop, log=self._log)
+            return await restoring.run(outbox)
         sources.start_soon(self._follow, engine, looker, outbox)
-        sources.start_soon(Teller(self._board, self._projections, self._narrator.report).run)
+        teller = Teller(self._board, self._projections, self._narrator.report)
+        sources.start_soon(teller.run)
+        signs = (allocator.sign, teller.sign)
+        sources.start_soon(Voucher(self._board, self._projections, signs, self._narrator.report).run)
         sources.start_soon(AckReader(self._board, self._projections, outbox, log=self._log).run)
         sources.start_soon(self._measure, outbox)
         sources.start_soon(self._watch_cpus, looker, outbox)
@@ -290,7 +311,19 @@ class _Daemon:
         )
 
     async def _follow(self, engine: Engine, looker: Looker, outbox: trio.MemorySendChannel[Fact]) -> None:
-        await follow_events(engine, self._board, looker, outbox, tickets=self._tickets, rng=self._rng, log=self._log)
+        await follow_events(
+            engine,
+            self._board,
+            looker,
+            outbox,
+            tickets=self._tickets,
+            rng=self._rng,
+            log=self._log,
+            see_that_alone=self._see_that_alone,
+        )
+
+    def _see_that_alone(self, info: EngineInfo) -> None:
+        self._engine_lock.hold(info.home)
 
     async def _watch_cpus(self, looker: Looker, outbox: trio.MemorySendChannel[Fact]) -> None:
         look = looker.look_at_everything
@@ -326,25 +359,6 @@ class _Daemon:
             api = http.Api(self._board, outbox, self._deadlines, clock=now, starts=starts)
             await http.serve_api(listener, api, self._log, self._tcp)
 
-    async def _release(self, outbox: trio.MemorySendChannel[Fact]) -> int:
-        """Request the release of everything, and wait until it is done. Return the exit code."""
-        remembered = self._board.latest.state.originals
-        with trio.move_on_after(RELEASE_SECONDS):
-            async for world in self._board.worlds():
-                if world.is_ready and not world.is_releasing:
-                    self._log.info("releasing every container", containers=len(remembered))
-                    await outbox.send(ReleaseRequested())
-                elif world.is_releasing and not world.state.originals:
-                    break
-                if self._stop.is_set():
-                    break
-        self._projections.retain(())
-        for key in self._board.latest.state.originals:
-            known = self._board.latest.containers.get(key)
-            reason = known.fault.text if known and known.fault else "no answer in time"
-            self._log.error("not released", container=known.view.name if known else key.short, reason=reason)
-        return 1 if self._board.latest.state.originals else 0
-
     async def _hear_signals(self, outbox: trio.MemorySendChannel[Fact]) -> None:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async for number in signals:
@@ -367,13 +381,13 @@ class _Daemon:
             for reason in error.sentences if isinstance(error, SidecarError) else (str(error),):
                 self._log.error("the running configuration stays in force", reason=reason)
             return
-        for key in RESTART_KEYS:
-            if getattr(config, key) != getattr(self._config, key):
-                self._log.warning(f"{key} takes effect only after a restart")
+        for key in changed_in_vain(config, self._config):
+            self._log.warning(f"{key} takes effect only after a restart")
         if label_keys(config.unmanaged) - label_keys(self._config.unmanaged):
             self._log.warning("labels added to unmanaged take effect only after a restart")
         self._log.info("configuration reloaded", policy=config.policy)
         await outbox.send(TopologyRead(topology))
+        _record(after_reload(config, self._config), self._log)
         settings = msgspec.structs.replace(config.settings(), shared_slice=self._config.shared_slice)
         await outbox.send(SettingsChanged(to_builtins(settings)))
 

@@ -9,6 +9,8 @@ The rules of such a directory, which `ProjectionDirectory` keeps and readers may
    `status.json` is "".
 3. A file whose content is already right is not written again: a change of status alone is one event.
 4. `generation` only grows. A slow reader sees the newest one, not every one.
+5. The files are true while the lease of the directory counts (`state.lease`). After that the daemon is stopped or
+   stalled, and they are what was last true.
 """
 
 from __future__ import annotations
@@ -16,11 +18,12 @@ from __future__ import annotations
 import enum
 import os
 import re
+import time
 from typing import Final
 
 import msgspec
 
-from state import codec, files
+from state import codec, files, lease
 from state.cpuset import EMPTY, CPUSet
 from state.errors import FileUnreadable, FileUnwritable, ProjectionError, ProjectionMissing
 
@@ -59,8 +62,11 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
     `cpus` are in force now, `desired` is where the container is heading, `original` is what it was first granted.
     `leaving` are about to be taken, in `deadline_seconds` from `updated_at`; `arriving` are about to be given.
     `settled` is true once what was decided is in force. `alone` is true if, in addition, it has CPUs of its own and no
-    other container that the sidecar can see may run on them. `reason` is a sentence for people. The writer fills in
-    `generation` and `updated_at` (RFC 3339, UTC), and counts `deadline_seconds` down from one write to the next.
+    other container that the sidecar can see may run on them. `reason` is a sentence for people.
+
+    The writer fills in `generation` and `updated_at` (RFC 3339, UTC), and counts `deadline_seconds` down from one write
+    to the next. It fills in `lease_seconds`, for how long a renewal of the lease counts; None if the daemon vouches for
+    nothing here.
     """
 
     version: int = VERSION
@@ -80,6 +86,7 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
     shared_pool: CPUSet = EMPTY
     mems: str = ""
     reason: str = ""
+    lease_seconds: float | None = None
     updated_at: str = ""
 
     def says_the_same_as(self, other: Projection) -> bool:
@@ -108,12 +115,28 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self.stamped(0, ""), deadline_seconds=None)
 
 
+class Reading(Projection, frozen=True, kw_only=True):
+    """What a reader finds: a projection, and whether the daemon vouches for it. If not, it is what was last true."""
+
+    vouched: bool = False
+
+    @classmethod
+    def of(cls, projection: Projection, *, vouched: bool) -> Reading:
+        """Return a reading of this projection."""
+        return cls(**{name: getattr(projection, name) for name in Projection.__struct_fields__}, vouched=vouched)
+
+    @property
+    def projection(self) -> Projection:
+        """What stood in the files, without the reader's part."""
+        return Projection(**{name: getattr(self, name) for name in Projection.__struct_fields__})
+
+
 class ProjectionDirectory:
     """Writes the files of one projection directory, which the caller holds open, by way of `staging`."""
 
     def __init__(self, at: int, staging: int) -> None:
         """Take two descriptors of directories in one file system; the caller still closes both."""
-        self._at = at
+        self.at: Final = at
         self._staging = staging
 
     def told(self) -> Projection | None:
@@ -143,7 +166,7 @@ class ProjectionDirectory:
 
     def _remove(self, name: str) -> None:
         try:
-            files.remove(self._at, name)
+            files.remove(self.at, name)
         except FileUnwritable as error:
             raise ProjectionError(str(error)) from error
 
@@ -151,23 +174,28 @@ class ProjectionDirectory:
         if self._content(name) == content:
             return
         try:
-            files.replace(self._at, name, content, staging=self._staging)
+            files.replace(self.at, name, content, staging=self._staging)
         except FileUnwritable as error:
             raise ProjectionError(str(error)) from error
 
     def _content(self, name: str) -> bytes | None:
         try:
-            return files.read_bounded(self._at, name, LIMIT)
+            return files.read_bounded(self.at, name, LIMIT)
         except FileUnreadable:
             # It was planted. Writing replaces it, or reports why it cannot.
             return None
 
 
-def read(directory: str | os.PathLike[str]) -> Projection:
+def read(directory: str | os.PathLike[str]) -> Reading:
     """Return what the projection directory holds now.
 
     Raise ProjectionMissing if there is none, and ProjectionError if it is broken. Fields of later versions are ignored.
     """
+    return read_with_lease(directory, time.time())[0]
+
+
+def read_with_lease(directory: str | os.PathLike[str], now: float) -> tuple[Reading, float]:
+    """Return what `read` does, and for how many seconds from `now` its lease counts: 0 if it does not."""
     where = os.fspath(directory)
     try:
         opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -176,6 +204,8 @@ def read(directory: str | os.PathLike[str]) -> Projection:
     except OSError as error:
         raise ProjectionError(f"cannot open the projection directory {where}: {files.reason(error)}") from error
     try:
+        # The lease first: what is read after it is at least as new.
+        renewed_at = lease.renewed_at(opened)
         content = files.read_bounded(opened, STATUS, LIMIT)
     except FileUnreadable as error:
         raise ProjectionError(f"in {where}: {error}") from error
@@ -184,9 +214,11 @@ def read(directory: str | os.PathLike[str]) -> Projection:
     if content is None:
         raise ProjectionMissing(f"there is no {STATUS} in {where}")
     try:
-        return codec.decode(content, Projection)
+        found = codec.decode(content, Projection)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ProjectionError(f"{where}/{STATUS} is not a projection: {error}") from error
+    left = lease.seconds_left(renewed_at, found.lease_seconds, now)
+    return Reading.of(found, vouched=left > 0), left
 
 
 def _contents(projection: Projection) -> list[tuple[str, bytes]]:

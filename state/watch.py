@@ -14,7 +14,9 @@ The rules:
 6. In addition, look every `poll_seconds`: some file systems drop events (gVisor, Kata, shares of desktop virtual
    machines), and a rename further up the path makes none here.
 7. A projection without CPUs means that nothing can be stated just now: wait for the next one.
-8. A woken reader looks first and drains the events later, since draining costs more than the look. Draining may hide a
+8. A lease that runs out makes no event, so a look is due when it would; `vouched` then becomes false, which is another
+   state.
+9. A woken reader looks first and drains the events later, since draining costs more than the look. Draining may hide a
    change after that look, so every draining is followed by another look before the next pause.
 """
 
@@ -33,7 +35,7 @@ import anyio.lowlevel
 from state import projection as projections
 from state.errors import ProjectionError, ProjectionMissing
 from state.inotify import Deaf, Ear, Inotify, nearest_directory
-from state.projection import Projection
+from state.projection import Reading
 
 ROOT: Final = "/run/cpuset-sidecar"
 """Where the volume is mounted by convention."""
@@ -44,6 +46,9 @@ SHORT_POLL_SECONDS: Final = 1.0
 """How often to look if there is no inotify, or if there is no projection yet. The latter because the removal of a
 directory makes no event while a process holds it open, so its successor could be missed.
 """
+
+_AFTER_SECONDS: Final = 0.01
+"""From the end of a lease to the look that finds it over."""
 
 
 def default_directory(environment: Mapping[str, str], root: str = ROOT) -> str:
@@ -67,13 +72,19 @@ class ProjectionWatch:
         *,
         poll_seconds: float = POLL_SECONDS,
         ear: Callable[[], Ear] = Inotify,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """Watch `directory`, which may still be missing. Without inotify, it looks every second instead."""
+        """Watch `directory`, which may still be missing. Without inotify, it looks every second instead.
+
+        `clock` gives seconds since 1970, by which leases count.
+        """
         self.directory: Final = os.path.abspath(default_directory(os.environ) if directory is None else directory)
         self.trouble: ProjectionError | None = None
         """Why there was nothing to report at the last look; None if there was something."""
         self._poll_seconds = poll_seconds
-        self._last: Projection | None = None
+        self._clock = clock
+        self._lease_left = 0.0
+        self._last: Reading | None = None
         self._is_armed = False
         self._is_drained = True
         self._hears = True
@@ -83,7 +94,7 @@ class ProjectionWatch:
         except Deaf:
             self._hears = False
 
-    def wait(self, timeout: float | None = None) -> Projection | None:
+    def wait(self, timeout: float | None = None) -> Reading | None:
         """Return the next unreported state: at once, or when it comes. None after `timeout` seconds."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
@@ -97,7 +108,7 @@ class ProjectionWatch:
             if (found := self._hear(self._wait_readable(pause))) is not None:
                 return found
 
-    async def await_change(self) -> Projection:
+    async def await_change(self) -> Reading:
         """Return the next unreported state, on trio or asyncio. Cancelling loses nothing."""
         while True:
             # Before looking, so that a state that was taken is always delivered.
@@ -114,14 +125,14 @@ class ProjectionWatch:
             if (found := self._hear(heard)) is not None:
                 return found
 
-    def changes(self) -> Iterator[Projection]:
+    def changes(self) -> Iterator[Reading]:
         """Yield every state from now on, beginning with the present one."""
         while True:
             found = self.wait()
             if found is not None:
                 yield found
 
-    def achanges(self) -> AsyncIterator[Projection]:
+    def achanges(self) -> AsyncIterator[Reading]:
         """Return an iterator of every state from now on, beginning with the present one, on trio or asyncio."""
         return _Changes(self)
 
@@ -137,7 +148,7 @@ class ProjectionWatch:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
 
-    def _look(self) -> Projection | None:
+    def _look(self) -> Reading | None:
         """Return a state to report, before each pause; nothing is left undrained."""
         if not self._is_drained and self._ear is not None:
             self._is_drained = True
@@ -145,8 +156,8 @@ class ProjectionWatch:
                 self._is_armed = False
         return self._read()
 
-    def _hear(self, heard: bool) -> Projection | None:
-        """Apply rule 8 after a pause with an event, or rule 6 after one without: look at everything again, the path
+    def _hear(self, heard: bool) -> Reading | None:
+        """Apply rule 9 after a pause with an event, or rule 6 after one without: look at everything again, the path
         included.
         """
         if heard:
@@ -155,12 +166,12 @@ class ProjectionWatch:
         self._is_armed = False
         return None
 
-    def _read(self) -> Projection | None:
+    def _read(self) -> Reading | None:
         """Return the content of the files if it was not reported yet (rules 2 and 3)."""
         if not self._is_armed:
             self._arm()
         try:
-            found = projections.read(self.directory)
+            found, self._lease_left = projections.read_with_lease(self.directory, self._clock())
         except ProjectionError as error:
             self.trouble = error
             return None
@@ -185,9 +196,11 @@ class ProjectionWatch:
         self._is_armed = listens and chosen == self.directory
 
     def _pause(self) -> float:
-        """Return the pause of rule 6, in seconds."""
+        """Return the pause of rules 6 and 8, in seconds."""
         if not self._hears or isinstance(self.trouble, ProjectionMissing):
             return min(self._poll_seconds, SHORT_POLL_SECONDS)
+        if self._lease_left > 0:
+            return min(self._poll_seconds, self._lease_left + _AFTER_SECONDS)
         return self._poll_seconds
 
     def _wait_readable(self, seconds: float) -> bool:
@@ -205,8 +218,8 @@ class _Changes:
     def __init__(self, watch: ProjectionWatch) -> None:
         self._watch = watch
 
-    def __aiter__(self) -> AsyncIterator[Projection]:
+    def __aiter__(self) -> AsyncIterator[Reading]:
         return self
 
-    async def __anext__(self) -> Projection:
+    async def __anext__(self) -> Reading:
         return await self._watch.await_change()

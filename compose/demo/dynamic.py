@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from compose.demo.evidence import Finding
 from compose.demo.project import Project, machine_size
-from compose.demo.screen import News, Screen
+from compose.demo.screen import News, Screen, others_note
 from compose.demo.simulated import retell
 from compose.demo.takes import judge, judge_small
 from compose.demo.timeline import Words
 from compose.host.commands import HostLacks, attempt, output
+from sidecar.words.counts import cpus
 
 SETTLE_SECONDS = 30.0
 QUIET_NS = 1_000_000_000  # this long without news: no container grows any more
@@ -85,9 +86,7 @@ class Tale:
         """Start the sidecar alone."""
         self.screen.headline("The sidecar starts, with the policy dynamic. CPU 0 is reserved for the host.")
         if others := len(output("docker", "ps", "--quiet").split()):
-            self.screen.note(
-                f"{others} other containers run here: they join the shared pool, and are restored at the end."
-            )
+            self.screen.note(others_note(others))
         self.project.up("sidecar")
         self.screen.until(self.project.is_ready, "the sidecar is ready", SETTLE_SECONDS)
 
@@ -134,7 +133,7 @@ def whole(tale: Tale, size: Sizes) -> list[Finding]:
     tale.project.up("batch")
     tale.until(lambda: has("batch") == size.room, "the batch job has all spare CPUs")
 
-    tale.screen.headline(f"A server arrives: 1 to {size.server} CPUs, and three times the weight of the batch job.")
+    tale.screen.headline(f"A server arrives: 1 to {cpus(size.server)}, and three times the weight of the batch job.")
     tale.project.up("server")
     tale.until(lambda: has("server") > 0 and has("server") + has("batch") == size.room, "both have their share")
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
+from sidecar.words.counts import counted
+
 Line = dict[str, Any]
 
 LATE_NS = 500_000_000
@@ -186,7 +188,7 @@ def judge(
 
     where = ",".join(map(str, sorted(granted)))
     findings = [
-        Finding(bool(seconds), f"it was settled on CPU {where} for {len(seconds)} whole seconds"),
+        Finding(bool(seconds), f"it was settled on CPU {where} for {counted(len(seconds), 'whole second')}"),
         Finding(
             all(cpus_of(line["allowed"]) in {span.cpus for span in spans} for line in seconds),
             "its own /proc/self/status said so in each of them, and listed no other CPU",
@@ -197,7 +199,9 @@ def judge(
         ),
     ]
     if seen:
-        findings.append(Finding(not unexcused, f"nor by the host's /proc: {len(unexcused)} of {len(seen)} samples"))
+        findings.append(
+            Finding(not unexcused, f"nor by the host's /proc: {len(unexcused)} of {counted(len(seen), 'sample')}")
+        )
     if own and beside:
         better = own.share > beside.share
         findings.append(Finding(better, "it got more of its CPU than the plain workload of the shared ones"))

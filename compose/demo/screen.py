@@ -13,11 +13,18 @@ from rich.text import Text
 
 from compose.demo.evidence import Figures
 from compose.host.commands import HostLacks
+from sidecar.words.counts import agree, counted
 
 LOOK_SECONDS = 0.2
 REDRAW_SECONDS = 1.0  # each look at the status is a process in the sidecar's container
 
 News = tuple[int, str, str]
+
+
+def others_note(count: int) -> str:
+    """Return the note on the containers that were here before the demo."""
+    run, they = agree(count, "runs", "run"), agree(count, "it joins", "they join")
+    return f"{counted(count, 'other container')} {run} here: {they} the shared pool until the end of the demo."
 
 
 class Screen:

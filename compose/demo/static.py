@@ -8,7 +8,7 @@ import time
 
 from compose.demo.evidence import Line, Span, Verdict, cpus_of, judge, settled_spans, whole_seconds
 from compose.demo.project import Project, machine_size
-from compose.demo.screen import Screen
+from compose.demo.screen import Screen, others_note
 from compose.demo.witness import Witness
 from compose.host.commands import HostLacks, output
 
@@ -26,7 +26,7 @@ def play(project: Project) -> int:
 
     screen.headline("The sidecar starts. CPU 0 is reserved for the host; the others can be granted.")
     if others := len(output("docker", "ps", "--quiet").split()):
-        screen.note(f"{others} other containers run here: they join the shared pool, and are restored at the end.")
+        screen.note(others_note(others))
     project.up("sidecar")
     screen.until(project.is_ready, "the sidecar is ready", SETTLE_SECONDS)
 

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from compose.demo.evidence import LATE_NS, Finding, Intrusion, Line, Span, cpus_of
+from sidecar.words.counts import counted
 
 Words = Mapping[str, Sequence[Line]]
 """The lines of each workload, by its name."""
@@ -180,7 +181,7 @@ def judge(words: Words, deaf: str, forced: Mapping[str, int], until: int) -> lis
     return [
         Finding(
             bool(every) and not unannounced,
-            f"all {count} CPUs taken in {len(every)} takes had been announced as leaving",
+            f"all CPUs taken ({count}, in {counted(len(every), 'take')}) had been announced as leaving",
         ),
         *_of_the_polite(words, said, polite.keys(), forced, until),
         _of_the_deaf(deaf, by_name.get(deaf, []), forced),
@@ -196,23 +197,23 @@ def judge(words: Words, deaf: str, forced: Mapping[str, int], until: int) -> lis
 def _of_the_polite(
     words: Words, said: Sequence[Take], names: Iterable[str], forced: Mapping[str, int], until: int
 ) -> Iterator[Finding]:
-    counted = sum(forced.get(name, 0) for name in names)
+    beyond = sum(forced.get(name, 0) for name in names)
     slowest = max((take.seconds for take in said), default=0.0)
     yield Finding(
-        bool(said) and counted == 0 and all(take.said is not None for take in said),
-        f"acknowledged in time: {len(said)} takes, {counted} forced, the longest {slowest * 1000:.0f} ms",
+        bool(said) and beyond == 0 and all(take.said is not None for take in said),
+        f"acknowledged in time: {counted(len(said), 'take')}, {beyond} forced, the longest {slowest * 1000:.0f} ms",
     )
     back = [each for name in names for each in intruders(words[name], away_spans(words[name], until))]
-    yield Finding(not back, f"each had left the CPUs that it acknowledged: {len(back)} records say otherwise")
+    yield Finding(not back, f"each had left the CPUs it acknowledged: {counted(len(back), 'record')} of the contrary")
 
 
 def _of_the_deaf(deaf: str, found: Sequence[Take], forced: Mapping[str, int]) -> Finding:
     kept = [take for take in found if take.said is None and take.seconds >= take.notice - LATE_NS / 1e9]
-    counted = forced.get(deaf, 0)
+    beyond = forced.get(deaf, 0)
     times = ", ".join(f"{take.seconds:.1f} s of {take.notice:.1f}" for take in found)
     return Finding(
-        bool(found) and len(kept) == len(found) == counted,
-        f"{deaf} never acknowledged, and kept its CPUs until the notice was over ({times or 'none'}): {counted} forced",
+        bool(found) and len(kept) == len(found) == beyond,
+        f"{deaf} never acknowledged, and kept its CPUs until the notice was over ({times or 'none'}): {beyond} forced",
     )
 
 
@@ -244,7 +245,7 @@ def judge_small(words: Words, holder: str, waiter: str, forced: Mapping[str, int
     has = [line for line in told if owned(line) and line["settled"]]
     ends = [line["at"] for line in words[holder] if line["kind"] == "ended"]
     lost = [take for lines in words.values() for take in takes(lines)]
-    counted = sum(forced.values())
+    beyond = sum(forced.values())
     return [
         Finding(bool(waits), f"{waiter} was told that it waits, and for what"),
         Finding(
@@ -252,5 +253,5 @@ def judge_small(words: Words, holder: str, waiter: str, forced: Mapping[str, int
             f"{waiter} was given its CPU after {holder} had ended, and not before",
         ),
         *of_all(words, until),
-        Finding(not lost and counted == 0, f"none lost a CPU that it had: {len(lost)} takes, {counted} forced"),
+        Finding(not lost and beyond == 0, f"none lost its CPUs: {counted(len(lost), 'take')}, {beyond} forced"),
     ]

@@ -81,7 +81,7 @@ def unpack(folder: Path, python: str) -> None:
     apt = ["apt-get", "-qq", "-y", "--no-install-recommends", "--download-only", "-o", f"Dir::State::status={nothing}"]
     apt += ["-o", f"Dir::Cache::archives={archives}/", "-o", "Debug::NoLocking=1", "-o", "APT::Sandbox::User=root"]
     quietly("fetch the distribution's packages", [*apt, "install", python, "busybox-static"])
-    say(f"unpacking {len(list(archives.glob('*.deb')))} packages")
+    say(f"unpacking packages: {len(list(archives.glob('*.deb')))}")
     for package in sorted(archives.glob("*.deb")):
         contents = subprocess.run(
             ["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE, check=True

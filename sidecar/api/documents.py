@@ -14,6 +14,7 @@ from sidecar.status.document import ContainerStatus, Deadlines, LeavingStatus, c
 from sidecar.status.find_container import NotFound, find
 from sidecar.words.causes import why
 from sidecar.words.changes import Line, new_moves
+from sidecar.words.counts import agree, cpus
 from sidecar.words.refusals import sentence
 from state import codec
 from state.cpuset import CPUSet
@@ -112,8 +113,9 @@ def sizing(world: World, key: ContainerKey, deadlines: Deadlines) -> Sizing:
     told = container_status(world, container, deadlines)
     short = ""
     if grant.ordered is not None and len(grant.cpus) < grant.ordered:
+        are = agree(len(grant.cpus), "is", "are")
         short = (
-            f"{len(grant.cpus)} of {grant.ordered} CPUs are available now; it gets the others when they become spare"
+            f"{len(grant.cpus)} of {cpus(grant.ordered)} {are} available now; it gets the rest when CPUs become spare"
         )
     return Sizing(
         container=key.id,

@@ -47,6 +47,7 @@ from sidecar.decide.orders import (
 from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineLacks, EngineRefused, EngineUnavailable
 from sidecar.log import Log
 from sidecar.ports import Engine, Kernel, Tickets
+from sidecar.words.counts import named
 from sidecar.words.refusals import sentence
 from state.cpuset import CPUSet
 from state.errors import StateError
@@ -162,7 +163,7 @@ class Executor:
         effective = self._effective(order) if order.live else None
         if effective is not None and effective != order.update.cpus:
             reason = (
-                f"the engine accepted CPUs {order.update.cpus}, but the kernel shows {effective}{self._above(order)}"
+                f"the engine accepted {named(order.update.cpus)}, but the kernel shows {effective}{self._above(order)}"
             )
             return CpusetFailed(order.container, order.number, Failure.INEFFECTIVE, reason, self._tickets(), effective)
         return CpusetApplied(order.container, order.number, effective, self._tickets())

@@ -8,6 +8,7 @@ import sys
 from sidecar.api.documents import Defragmented
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
 from sidecar.log import printable
+from sidecar.words.counts import named
 
 _DESCRIPTION = """Exchange the CPUs of containers with the label cpuset.move=true for better placed ones, if fewer
 containers then span NUMA nodes, or caches, or have a core in part. A round makes a few moves at most; ask again for
@@ -43,5 +44,5 @@ def run(args: argparse.Namespace) -> int:
 
 def rendered(made: Defragmented) -> list[str]:
     """Return a line a move, or why there was none."""
-    moves = [f"{each.name}: CPUs {each.lost} for {each.gained}: {each.reason}" for each in made.moves]
+    moves = [f"{each.name}: {named(each.lost)} for {each.gained}: {each.reason}" for each in made.moves]
     return [*moves, *made.notes]

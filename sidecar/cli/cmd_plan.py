@@ -13,7 +13,7 @@ import msgspec
 from sidecar.cli.arguments import typed
 from sidecar.cli.cmd_state import read_books
 from sidecar.cli.defragment_preview import drawn, rearranged
-from sidecar.cli.flags import add_config, add_json, config_of, print_json, this_machine
+from sidecar.cli.flags import add_config, add_json, config_of, daemons_config, print_json, this_machine
 from sidecar.cli.machine_drawing import LETTERS, MORE, Paint, draw, plain
 from sidecar.cli.printout import printout, wrapped
 from sidecar.config.config import Config
@@ -35,6 +35,7 @@ from sidecar.words.counts import cpus
 from sidecar.words.machine_text import lie
 from sidecar.words.refusals import harmless, sentence
 from sidecar.words.repairs import noted
+from sidecar.words.settings_text import settings_of
 from state.checkpoint import NAME, PREVIOUS
 from state.cpuset import EMPTY, MAX_CPU, CPUSet
 from state.errors import StateError
@@ -115,9 +116,15 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Print the plan. Return 1 if a request would be refused."""
     if args.defragment:
-        return _rearrange(args, config_of(args, this_machine))
+        return _rearrange(args)
     _check_requests(args)
-    config = _granting(config_of(args, lambda: this_machine(args.machine or "")))
+    # A recorded machine is another one than the daemon's, whose reservation need not fit it.
+    found, whose = (
+        (config_of(args, lambda: this_machine(args.machine)), "")
+        if args.machine
+        else daemons_config(args, this_machine)
+    )
+    config = _granting(found)
     topology = machine_in(args.machine) if args.machine else read_topology()
     warnings = config.check_against(topology)
     settings, assumed = _settings(config)
@@ -135,7 +142,7 @@ def run(args: argparse.Namespace) -> int:
         held={grant.name: grant.cpus for grant in before.state.assignments.values()},
         pinned=by_hand,
         answers=tuple(_answer(after, name, cpus) for name, cpus in zip(names, args.cpus, strict=True)),
-        notes=(*assumed, *warnings, *map(noted, before.notes)),
+        notes=(*([settings_of(whose)] if whose else []), *assumed, *warnings, *map(noted, before.notes)),
     )
     if args.json:
         print_json(plan)
@@ -145,8 +152,9 @@ def run(args: argparse.Namespace) -> int:
     return 0 if all(answer.cpus for answer in plan.answers) else 1
 
 
-def _rearrange(args: argparse.Namespace, config: Config) -> int:
+def _rearrange(args: argparse.Namespace) -> int:
     """Print the moves. No move is not a failure."""
+    config, whose = daemons_config(args, this_machine)
     if args.machine or args.empty or args.near or args.label:
         raise SidecarError(
             "--defragment plans for the containers that hold CPUs here: leave out --machine, --empty, --near, --label"
@@ -161,7 +169,8 @@ def _rearrange(args: argparse.Namespace, config: Config) -> int:
         print_json(made)
     else:
         paint, width = printout()
-        sys.stdout.write("\n".join(drawn(after, made, paint=paint, width=width)) + "\n")
+        said = [f"note: {printable(settings_of(whose))}"] if whose else []
+        sys.stdout.write("\n".join([*said, *drawn(after, made, paint=paint, width=width)]) + "\n")
     return 0
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from sidecar.cli.flags import add_config, config_of
+from sidecar.cli.flags import add_config, last_daemons_config
+from sidecar.config.keys import KEYS
 
 _DESCRIPTION = """Release everything: every container that the sidecar changed gets back its original cpuset and
 quota, and the recorded state is emptied. The daemon must not be running. An engine cannot clear a cpuset, so a
@@ -20,13 +21,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog="example:\n  cpuset-sidecar release\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_config(parser, ("engine", "state_dir", "projections", "cgroup", "shared_slice", "log_level", "log_format"))
+    add_config(parser, KEYS)
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Release every container. Return 1 if one could not be released."""
-    config = config_of(args)
+    config = last_daemons_config(args)
     # Only here: other commands do not pay for the daemon's imports.
     from sidecar import daemon
 

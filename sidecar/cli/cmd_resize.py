@@ -10,6 +10,7 @@ from sidecar.cli.arguments import typed
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
 from sidecar.log import printable
 from sidecar.readers import whole
+from sidecar.words.counts import agree, cpus, named
 from state.cpuset import MAX_CPU
 
 _DESCRIPTION = """Set the number of CPUs of a container. Its label must be cpuset.scale=manual, and the size between its
@@ -49,10 +50,10 @@ def run(args: argparse.Namespace) -> int:
 
 def rendered(made: Sizing) -> list[str]:
     """Return what it has, what it will have, what is leaving and until when."""
-    count = len(made.granted)
-    lines = [f"{made.name}: {count} CPU{'s' if count != 1 else ''}, {made.granted}; it runs on {made.cpus} now"]
+    lines = [f"{made.name} has {cpus(len(made.granted))} ({made.granted}); it runs on {named(made.cpus)} now"]
     if made.leaving:
-        taken = f"  CPUs {made.leaving.cpus} are leaving it (take {made.leaving.number})"
+        are = agree(len(made.leaving.cpus), "is", "are")
+        taken = f"  {named(made.leaving.cpus)} {are} leaving it (take {made.leaving.number})"
         if made.leaving.is_due:
             lines.append(f"{taken} now")
         else:

@@ -7,11 +7,16 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 
+import msgspec
+
 from sidecar.cli.arguments import given_flags
-from sidecar.config.config import DEFAULT_FILE, Config, load
+from sidecar.config.config import DEFAULT_FILE, Config, load, load_over
 from sidecar.config.keys import KEYS
+from sidecar.config.running_settings import overridden, read_settings
 from sidecar.host.machine.machine_file import machine_in
 from sidecar.host.machine.sysfs import read_topology
+from sidecar.status.status_file import is_daemon_running
+from sidecar.words.settings_text import daemon_on
 from state import codec
 from state.errors import StateError
 from state.topology import Topology
@@ -37,6 +42,44 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def config_of(args: argparse.Namespace, machine: Callable[[], Topology | None] = lambda: None) -> Config:
     """Return the configuration under these flags. ConfigError, also with what does not fit the `machine`."""
     return load(args.config, os.environ, given_flags(args), machine)
+
+
+def daemons_config(
+    args: argparse.Namespace, machine: Callable[[], Topology | None] = lambda: None
+) -> tuple[Config, str]:
+    """Return the configuration of the daemon that runs on the state directory, with what the flags override, and whose
+    it is, in words.
+
+    Without a running daemon, or with `--config`, it is the command's own: "". Raise ConfigError.
+    """
+    state_dir = _state_dir(args)
+    running = None if args.config or not is_daemon_running(state_dir) else read_settings(state_dir)
+    if running is None:
+        return config_of(args, machine), ""
+    config = _over(running, args, state_dir, machine)
+    return config, daemon_on(config.state_dir, overridden(config))
+
+
+def last_daemons_config(args: argparse.Namespace) -> Config:
+    """Return the configuration of the last daemon of the state directory, with what the flags override.
+
+    If none is recorded, or with `--config`, it is the command's own. Raise ConfigError.
+    """
+    state_dir = _state_dir(args)
+    last = None if args.config else read_settings(state_dir)
+    return config_of(args) if last is None else _over(last, args, state_dir)
+
+
+def _state_dir(args: argparse.Namespace) -> str:
+    """Return the state directory that is asked about."""
+    return load(args.config, os.environ, {"state_dir": given_flags(args)["state_dir"]}).state_dir
+
+
+def _over(
+    running: Config, args: argparse.Namespace, state_dir: str, machine: Callable[[], Topology | None] = lambda: None
+) -> Config:
+    """Return a daemon's configuration, with what the flags set. Its directory may have another name here than there."""
+    return load_over(msgspec.structs.replace(running, state_dir=state_dir), given_flags(args), machine)
 
 
 def this_machine(recorded: str = "") -> Topology | None:

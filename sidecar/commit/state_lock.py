@@ -56,9 +56,7 @@ def hold_lock(state_dir: str) -> Iterator[Lock]:
     try:
         if not _locked(opened):
             holder = os.read(opened, 32).decode("ascii", "replace").strip() or "unknown"
-            raise AlreadyRunning(
-                f"another sidecar (process {holder}) runs on {state_dir}: stop it, or give this one another state_dir"
-            )
+            raise AlreadyRunning(f"another sidecar (process {holder}) runs on {state_dir}: stop it first")
         try:
             os.ftruncate(opened, 0)
             os.write(opened, f"{os.getpid()}\n".encode())

@@ -155,8 +155,21 @@ def read_config(
     return msgspec.structs.replace(read, file=file, flags=kept)
 
 
-def configured(given: Iterable[Given], machine: Callable[[], Topology | None] = lambda: None) -> Config | Mistakes:
-    """Return the configuration that these values make, the later ones winning; or all mistakes.
+def load_over(
+    running: Config, flags: Mapping[str, str | None], machine: Callable[[], Topology | None] = lambda: None
+) -> Config:
+    """Return the configuration `running` with what these flags set. Raise ConfigError as `load` does."""
+    read = configured(_in_flags(flags), machine, running)
+    if not isinstance(read, Config):
+        raise ConfigError(*sentences(read))
+    return msgspec.structs.replace(read, flags={key: value for key, value in flags.items() if value is not None})
+
+
+def configured(
+    given: Iterable[Given], machine: Callable[[], Topology | None] = lambda: None, below: Config | None = None
+) -> Config | Mistakes:
+    """Return the configuration that these values make, the later ones winning, on top of the one `below`; or all
+    mistakes.
 
     Contradictions are looked for between the values that could be read. If there is any mistake, the values are
     checked against the `machine` as well, if it is known.
@@ -165,7 +178,9 @@ def configured(given: Iterable[Given], machine: Callable[[], Topology | None] = 
     values, mistakes = read_all(given, _READERS, _SECTIONS)
     unread = {each.name for each in mistakes}
     fields = {field: found for key, value in values.items() for field, found in KEYS[key].set_by(value).items()}
-    config = Config(**fields, origins={each.name: each.where for each in given})
+    below = below or Config()
+    origins = {**below.origins, **{each.name: each.where for each in given}}
+    config = msgspec.structs.replace(below, **fields, origins=origins)
     mistakes += contradictions(config, unread)
     if mistakes and (topology := machine()):
         mistakes += misfits(config, topology, unread)

@@ -109,7 +109,8 @@ class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
     `keeps_updates` is false if an update is lost at the next start of the container (Podman before 5.1).
     `in_swarm`: it is a node of a swarm; `advertised` is how many exclusive CPUs it offers to a swarm's scheduler as a
     generic resource, None if it advertises no number. `notes` are sentences for people: features that it lacks, and
-    containers that it cannot confine.
+    containers that it cannot confine. `home` identifies it among all engines of the host: where it keeps its
+    containers, and its permanent id; "" if it is not known.
     """
 
     name: str
@@ -126,6 +127,7 @@ class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
     in_swarm: bool = False
     advertised: int | None = None
     notes: tuple[str, ...] = ()
+    home: str = ""
 
 
 class EngineConnected(msgspec.Struct, frozen=True, tag=True):

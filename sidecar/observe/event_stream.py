@@ -15,13 +15,14 @@ A silent stream may be that of a hanging engine: it is given up when an inventor
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Final
 
 import trio
 
 from sidecar.backoff import Backoff
 from sidecar.board import Board
-from sidecar.decide.facts import EngineConnected, EngineDisconnected, Fact
+from sidecar.decide.facts import EngineConnected, EngineDisconnected, EngineInfo, Fact
 from sidecar.failures import EngineError
 from sidecar.log import Log
 from sidecar.observe.looks import Looker
@@ -40,12 +41,17 @@ async def follow_events(
     tickets: Tickets,
     rng: random.Random,
     log: Log,
+    see_that_alone: Callable[[EngineInfo], None] = lambda _: None,
 ) -> None:
-    """Follow the stream until cancelled. A lost connection is a fact, not a death."""
+    """Follow the stream until cancelled. A lost connection is a fact, not a death.
+
+    `see_that_alone` raises AlreadyRunning if another sidecar manages the engine that answers.
+    """
     backoff = Backoff(rng, first=0.1, most=10.0)
     while True:
         try:
             info = await engine.info()
+            see_that_alone(info)
             async with engine.events() as events:
                 log.info("connected", engine=info.name, version=info.version, api=info.api_version)
                 await outbox.send(EngineConnected(info, tickets()))

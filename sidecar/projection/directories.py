@@ -1,7 +1,9 @@
 """The root of projection directories, held open: every step goes from an open directory to the next, and not by a link.
 
-Beside the directories there is one private record for each container with leaving CPUs, in `.staging`, where no
-workload can write: `since-<12 hex>`, with the first generation that announced them, and the CPUs.
+Beside the directories there are private files in `.staging`, where no workload can write:
+
+- `since-<12 hex>`, for each container with leaving CPUs: the first generation that announced them, and the CPUs.
+- `lease@<the directory's path, with @ for />`, a second name of the file `lease` of a directory.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Final
 
-from state import ack, files
+from state import ack, files, lease
 from state.cpuset import CPUSet
 from state.errors import CPUSetError, FileUnreadable, FileUnwritable, ProjectionError
 from state.projection import CPUSET, STATUS, Projection, ProjectionDirectory, checked_name
@@ -21,6 +23,8 @@ _SHORT_ID: Final = re.compile(r"[0-9a-f]{12}")
 
 _RECORD_BYTES: Final = 32 * 1024
 """Bytes of a set of 8192 CPUs, written in the worst way, and a number."""
+
+_LINK: Final = f"{lease.NAME}@"
 
 
 @contextmanager
@@ -76,7 +80,7 @@ class ProjectionTree:
         with suppress(FileUnreadable), self._walked(path, create=False) as above:
             try:
                 with files.directory(short, at=above) as at:
-                    for name in (CPUSET, STATUS, ack.NAME):
+                    for name in (CPUSET, STATUS, ack.NAME, lease.NAME):
                         with suppress(FileUnwritable):
                             files.remove(at, name)
             except FileUnreadable:
@@ -107,6 +111,57 @@ class ProjectionTree:
         """Remove the record, if there is one. Raise FileUnwritable."""
         files.remove(self._staging, f"since-{short}")
 
+    def put_lease(self, path: tuple[str, ...], at: int, seconds: float) -> None:
+        """Move a fresh lease with this time into the directory that is open as `at`, and keep its second name.
+
+        Raise FileUnwritable.
+        """
+        link = _link(path)
+        with _dated(self._staging, seconds) as fresh:
+            files.remove(self._staging, link)
+            os.link(fresh, link, src_dir_fd=self._staging, dst_dir_fd=self._staging, follow_symlinks=False)
+            os.rename(fresh, lease.NAME, src_dir_fd=self._staging, dst_dir_fd=at)
+
+    def put_ended_lease(self, at: int) -> None:
+        """Move a lease that never counts into the directory that is open as `at`. Raise FileUnwritable."""
+        with _dated(self._staging, 0.0) as fresh:
+            os.rename(fresh, lease.NAME, src_dir_fd=self._staging, dst_dir_fd=at)
+
+    def renew_lease(self, path: tuple[str, ...], seconds: float) -> bool:
+        """Set the time of a lease by its second name. Return False if that is not possible."""
+        try:
+            os.utime(_link(path), times=(seconds, seconds), dir_fd=self._staging, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
+
+    def has_lease(self, path: tuple[str, ...], at: int) -> bool:
+        """Return whether the lease in the directory that is open as `at` is the file with the second name."""
+        try:
+            told = os.stat(lease.NAME, dir_fd=at, follow_symlinks=False)
+            kept = os.stat(_link(path), dir_fd=self._staging, follow_symlinks=False)
+        except OSError:
+            return False
+        return os.path.samestat(told, kept)
+
+    def has_both_names(self, path: tuple[str, ...]) -> bool:
+        """Return whether a lease still has two names, without a look into its directory, which would be an event."""
+        try:
+            return os.stat(_link(path), dir_fd=self._staging, follow_symlinks=False).st_nlink == 2
+        except OSError:
+            return False
+
+    def drop_lease(self, path: tuple[str, ...]) -> None:
+        """Remove the second name of a lease. Raise FileUnwritable."""
+        files.remove(self._staging, _link(path))
+
+    def drop_leases(self) -> None:
+        """Remove the second names that an earlier run left."""
+        for name in os.listdir(self._staging):
+            if name.startswith(_LINK):
+                with suppress(FileUnwritable):
+                    files.remove(self._staging, name)
+
     def opened(self, path: tuple[str, ...]) -> AbstractContextManager[int]:
         """Yield the descriptor of an existing directory."""
         return self._walked(path, create=False)
@@ -123,3 +178,16 @@ class ProjectionTree:
         with suppress(FileUnreadable), self._walked(path, create=False) as at:
             return sorted(os.listdir(at))
         return []
+
+
+def _link(path: tuple[str, ...]) -> str:
+    """Return the second name of the lease of a directory. No name in a path contains `@`."""
+    return _LINK + "@".join(path)
+
+
+@contextmanager
+def _dated(at: int, seconds: float) -> Iterator[str]:
+    """Write an empty file with this time, and yield its name; the block moves it into place. Raise FileUnwritable."""
+    with files.write_beside(at, lease.NAME, b"", sync=False, mode=0o644) as fresh:
+        os.utime(fresh, times=(seconds, seconds), dir_fd=at, follow_symlinks=False)
+        yield fresh

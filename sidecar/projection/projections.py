@@ -19,7 +19,9 @@ Rules:
    teller asks which are `lost`, so that this is soon.
 6. The rest of a grace period is counted from its `announce`, on a steady clock, and written with each update in the
    meantime; of several, the one that ends first. The passing of time alone is not written.
-7. A generation acknowledges CPUs if it and all later ones announced that they leave: the first such is `since`. It
+7. Each directory has a lease, which the daemon renews while the files hold what it last wrote (`leases.py`). It begins
+   with `write`, after the files, and ends as soon as a file cannot be written, since the old one is out of date.
+8. A generation acknowledges CPUs if it and all later ones announced that they leave: the first such is `since`. It
    stays the same while all leaving CPUs were already leaving in the previous files. A record that no workload can write
    keeps it across a restart of the daemon.
 """
@@ -38,8 +40,10 @@ from typing import Final
 import msgspec
 
 from sidecar.projection.directories import ProjectionTree, opened_root
+from sidecar.projection.leases import Leases, Place
 from state.cpuset import CPUSet
 from state.errors import ProjectionError, StateError
+from state.lease import LEASE_SECONDS
 from state.projection import Projection, ProjectionDirectory, Sharing, checked_name
 
 _FULL_ID: Final = re.compile(r"[0-9a-f]{12,64}")
@@ -72,10 +76,12 @@ class Projections:
         self._root = os.fspath(root)
         self._clock = clock
         self._steady = steady
+        self._leases = Leases(clock)
         self._told: dict[str, _Told] = {}
         self._ends: dict[str, tuple[float, ...]] = {}
         """When the graces of a container's leaving CPUs are over, by the steady clock."""
         with opened_root(self._root) as tree:
+            tree.drop_leases()
             for short in tree.ids():
                 self._told[short] = _Told(None, frozenset())
             for name in tree.names():
@@ -83,11 +89,12 @@ class Projections:
                     self._told[short] = _Told(None, self._names(short) | {name})
 
     def write(self, container: str, names: Iterable[str], projection: Projection) -> None:
-        """Write a container's projection, by id and by each name. Nothing is written if nothing changed.
+        """Write a container's projection, by id and by each name, and vouch for it. Nothing is written if nothing
+        changed.
 
         A directory in error does not keep others from being written; ProjectionError then names all that are in error.
         """
-        self._write(_short(container), names, projection)
+        self._write(_short(container), names, projection, vouches=True)
 
     def announce(
         self, container: str, names: Iterable[str], projection: Projection, *, begins_grace: bool = False
@@ -102,11 +109,13 @@ class Projections:
             self._ends[short] = (*self._ends.get(short, ()), end)
         self._write(short, names, projection, anew=begins_grace)
 
-    def _write(self, short: str, names: Iterable[str], projection: Projection, *, anew: bool = False) -> None:
+    def _write(
+        self, short: str, names: Iterable[str], projection: Projection, *, anew: bool = False, vouches: bool = False
+    ) -> None:
         wanted = frozenset(checked_name(name) for name in names)
         former = self._names(short) - wanted
         with opened_root(self._root) as tree:
-            errors = self._tell(tree, short, wanted, projection, anew=anew)
+            errors = self._tell(tree, short, wanted, projection, anew=anew, vouches=vouches)
             for name in sorted(former):
                 errors += _attempt(partial(self._leave, tree, short, name))
         _raise(errors)
@@ -158,6 +167,20 @@ class Projections:
             narrowed = present if present.cpus <= cpus else present.within(cpus)
             _raise(self._tell(tree, short, told.names, narrowed, or_withhold=True))
 
+    def vouched(self) -> list[Place]:
+        """Begin a round of renewals, and return the directories whose leases are held."""
+        return self._leases.places()
+
+    def renew(self, places: Iterable[Place]) -> None:
+        """Renew the leases of these directories. Raise ProjectionError for those that could not be."""
+        with opened_root(self._root) as tree:
+            _raise(self._leases.renew(tree, places))
+
+    def end_leases(self) -> None:
+        """Vouch for nothing any more. The files stay as they are."""
+        with opened_root(self._root) as tree:
+            self._leases.end_all(tree)
+
     def lost(self, containers: Iterable[str]) -> list[str]:
         """Return the containers with a projection whose directory by ID or name is gone: `write` creates it again."""
         with opened_root(self._root) as tree:
@@ -204,25 +227,30 @@ class Projections:
         *,
         or_withhold: bool = False,
         anew: bool = False,
+        vouches: bool = False,
     ) -> list[str]:
+        projection = msgspec.structs.replace(projection, lease_seconds=LEASE_SECONDS)
         errors: list[str] = []
         with ExitStack() as stack:
-            opened: dict[str, ProjectionDirectory] = {}
+            opened: dict[Place, ProjectionDirectory] = {}
             for path in self._paths(short, names):
-                place = "/".join(path)
                 try:
-                    opened[place] = stack.enter_context(tree.projection(path))
+                    opened[path] = stack.enter_context(tree.projection(path))
                 except StateError as error:
-                    errors.append(f"{place}: {error}")
+                    self._leases.end(tree, path)
+                    errors.append(f"{'/'.join(path)}: {error}")
             stamped, since = self._stamped(tree, short, projection, list(opened.values()), anew=anew)
             errors += self._record(tree, short, since, stamped.leaving)
             # Remembered before it is written: whatever happens then, the next number is higher.
             self._told[short] = _Told(stamped, names, since=since)
-            for place, directory in opened.items():
+            for path, directory in opened.items():
                 if failed := _attempt(partial(directory.write, stamped)):
+                    self._leases.end(tree, path)
                     if or_withhold:
                         failed += _attempt(partial(directory.withhold_all_but, stamped))
-                    errors += [f"{place}: {error}" for error in failed]
+                elif vouches:
+                    failed = _attempt(partial(self._leases.hold, tree, path, directory.at))
+                errors += [f"{'/'.join(path)}: {error}" for error in failed]
         if not errors:
             self._told[short] = _Told(stamped, names, is_everywhere=True, since=since)
         return errors
@@ -230,7 +258,7 @@ class Projections:
     def _stamped(
         self, tree: ProjectionTree, short: str, projection: Projection, opened: list[ProjectionDirectory], *, anew: bool
     ) -> tuple[Projection, int | None]:
-        """Return the last projection if it is the same (rule 1), else with the next number; and since when (rule 7)."""
+        """Return the last projection if it is the same (rule 1), else with the next number; and since when (rule 8)."""
         found = [told for directory in opened if (told := directory.told())]
         known = self._told.get(short)
         last, since = (known.projection, known.since) if known else (None, None)
@@ -257,7 +285,7 @@ class Projections:
         return stamped, highest + 1 if since is None else since
 
     def _record(self, tree: ProjectionTree, short: str, since: int | None, leaving: CPUSet) -> list[str]:
-        """Write the record before the files (rule 7): a missed acknowledgement is better than a false one."""
+        """Write the record before the files (rule 8): a missed acknowledgement is better than a false one."""
         known = self._told.get(short)
         if known and known.since == since and known.projection and known.projection.leaving == leaving:
             return []
@@ -287,6 +315,7 @@ class Projections:
         with opened_root(self._root) as tree:
             for name in sorted(self._names(short)):
                 errors += _attempt(partial(self._leave, tree, short, name))
+            self._leases.forget(tree, ("by-id", short))
             errors += _attempt(partial(tree.remove, ("by-id",), short))
             errors += _attempt(partial(tree.remove_since, short))
         self._told.pop(short, None)
@@ -297,14 +326,16 @@ class Projections:
         was = self._told[short]
         if name in was.names:
             self._told[short] = msgspec.structs.replace(was, names=was.names - {name})
+        self._leases.forget(tree, ("by-name", name, "by-id", short))
         tree.remove(("by-name", name, "by-id"), short)
         if others := self._users(name):
             if short < (heir := min(others)):
                 told = self._told[heir]
                 projection = told.projection or tree.told(heir)
                 if projection:
-                    _raise(self._tell(tree, heir, told.names, projection))
+                    _raise(self._tell(tree, heir, told.names, projection, vouches=told.projection is not None))
             return
+        self._leases.end(tree, ("by-name", name))
         with tree.projection(("by-name", name)) as directory:
             before = directory.told()
             gone = Projection(

@@ -47,22 +47,33 @@ class Teller:
         directories.
         """
         self._has_swept = False
+        self._rounds = 0
+        self._told: World | None = None
+        """The world that was last told in full."""
+
+    def sign(self) -> int | None:
+        """Return how many worlds were told, as a sign of life; None if the latest one is."""
+        return None if self._told is self._board.latest else self._rounds
 
     async def run(self) -> None:
         """Write projections until cancelled."""
         async for _ in self._board.worlds():
             await trio.sleep(PAUSE)
             world = self._board.latest
-            if not world.is_ready:
-                continue
-            if world.settings.policy is not PolicyName.NONE:
-                await self.tell(world)
-            elif self._known:
-                # The projections are no longer kept current.
-                self._known.clear()
-                errors: list[str] = []
-                self._attempt(errors, partial(self._projections.retain, ()))
-                self._report("projections", "; ".join(errors) or None)
+            if world.is_ready:
+                await self._tell_or_withdraw(world)
+            self._told = world
+            self._rounds += 1
+
+    async def _tell_or_withdraw(self, world: World) -> None:
+        if world.settings.policy is not PolicyName.NONE:
+            await self.tell(world)
+        elif self._known:
+            # The projections are no longer kept current.
+            self._known.clear()
+            errors: list[str] = []
+            self._attempt(errors, partial(self._projections.retain, ()))
+            self._report("projections", "; ".join(errors) or None)
 
     async def tell(self, world: World) -> None:
         """Write the projections of this world."""

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from sidecar.simulation.happenings import Frame, Happening, What
 from sidecar.status.machine_map import machine_of
-from state.cpuset import CPUSet
+from sidecar.words.counts import named
 from state.topology import Topology
 
 _COLOURS: Final = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c6bb1", "#66a61e")
@@ -181,7 +181,7 @@ def _marks(log: Sequence[Happening], begins: float, ends: float) -> Iterator[tup
         words = _MARKED.get(What(each.what)) if each.what in set(What) else None
         if words is None or not begins <= each.at < ends or (each.at == 0 and each.what == What.SIDECAR_STARTED):
             continue
-        said = words.format(each.container or _cpus(each.cpus), each.why)
+        said = words.format(each.container or named(each.cpus), each.why)
         left = (each.at - begins) / max(ends - begins, 1e-9) * _PLOT
         row = next((number for number, until in enumerate(taken) if until <= left), len(taken))
         taken[row : row + 1] = [left + 6 * len(said) + 8]
@@ -251,10 +251,6 @@ def _line(x: float, top: float, bottom: float) -> str:
         f'<line x1="{_n(x)}" x2="{_n(x)}" y1="{_n(top)}" y2="{_n(bottom)}" stroke="#222222" stroke-width="0.7" '
         'stroke-dasharray="2,2"/>'
     )
-
-
-def _cpus(cpus: CPUSet) -> str:
-    return f"CPU {cpus}" if len(cpus) == 1 else f"CPUs {cpus}"
 
 
 def _n(number: float) -> str:

@@ -26,6 +26,7 @@ from sidecar.simulation.busy_host import BusyHost, Pace, ScenarioError
 from sidecar.simulation.happenings import Frame, Happening, Holding, What
 from sidecar.simulation.model_limits import Limits
 from sidecar.simulation.model_sidecar import ModelSidecar
+from sidecar.words.counts import counted
 from sidecar.words.refusals import sentence
 from state.cpuset import EMPTY, CPUSet
 from state.invariants import violations
@@ -152,7 +153,7 @@ class Simulation:
         real.advance(self.now)
         real.use.wanted = cpus
         if is_said:
-            self._say(What.DEMAND, name, why=f"{cpus:g} CPUs")
+            self._say(What.DEMAND, name, why=counted(cpus, "CPU"))
 
     def resize(self, name: str, cpus: int) -> None:
         """Order a size, as `cpuset-sidecar resize` does; the log reports an impossible one. Raise ScenarioError."""
@@ -160,7 +161,7 @@ class Simulation:
         why = "" if self._sidecar.is_running else "the sidecar does not run"
         if not why and (refusal := objection(self.world, key, cpus)):
             why = sentence(refusal)
-        self._say(What.RESIZE, name, why=f"not done: {why}" if why else f"to {cpus} CPUs")
+        self._say(What.RESIZE, name, why=f"not done: {why}" if why else f"to {counted(cpus, 'CPU')}")
         if not why:
             self._sidecar.hear(ResizeRequested(key, cpus))
 
@@ -240,7 +241,7 @@ class Simulation:
             real.begin(self.now)
             self._say(What.STARTED, real.name, cpus=real.effective or EMPTY)
         else:
-            self._say(What.NOT_STARTED, real.name, why=f"not all of its CPUs {real.cpuset} are online")
+            self._say(What.NOT_STARTED, real.name, why=f"it is pinned to {real.cpuset}, and not all of that is online")
 
     def _stopped(self, real: BusyContainer) -> None:
         if real.phase.is_live:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from state.cpuset import CPUSet
 
 
-def cpus(count: int) -> str:
-    """Return `1 CPU`, or `2 CPUs`."""
+def cpus(count: float) -> str:
+    """Return `1 CPU`, `2 CPUs` or `0.5 CPUs`."""
     return counted(count, "CPU")
 
 
@@ -22,9 +22,15 @@ def named(cpus: CPUSet) -> str:
     return f"CPU {cpus}" if len(cpus) == 1 else f"CPUs {cpus}"
 
 
-def counted(count: int, what: str) -> str:
+def counted(count: float, what: str) -> str:
     """Return `1 core`, or `2 cores`."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    number = str(int(count)) if count == int(count) else f"{count:g}"
+    return f"{number} {what}" if count == 1 else f"{number} {what}s"
+
+
+def agree(count: float, one: str, several: str) -> str:
+    """Return the word that agrees with a count: `agree(1, "is", "are")` is `is`."""
+    return one if count == 1 else several
 
 
 def ordinal(number: int) -> str:

@@ -18,7 +18,7 @@ from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.natural_order import natural
 from sidecar.words.causes import why
-from sidecar.words.counts import cpus, exclusive_cpus, named, ordinal, some
+from sidecar.words.counts import agree, cpus, exclusive_cpus, named, ordinal, some
 from sidecar.words.reasons import LEFT_ALONE, NEVER_MOVED
 from sidecar.words.refusals import harmless, sentence, warnings
 from state.cpuset import CPUSet
@@ -88,7 +88,7 @@ def explanation(
     if assignment and is_quota_lifted(world, container, assignment):
         limit = cpu_limit(world.state.originals[container.view.key])
         said.append(
-            f"Its limit of {limit:g} CPUs is lifted while it has exclusive CPUs, and restored when it gives them up."
+            f"Its limit of {cpus(limit)} is lifted while it has exclusive CPUs, and restored when it gives them up."
         )
     if container.fault:
         said.append(f"The last order failed: {container.fault.text}")
@@ -173,7 +173,7 @@ def _is_elastic(world: World, assignment: Assignment) -> bool:
 def _size(world: World, container: Container, assignment: Assignment) -> str:
     """Return what decides its size, and what that amounts to now."""
     demand = assignment.demand
-    head = f"It may have {demand.floor} to {demand.ceiling} CPUs"
+    head = f"It may have {demand.floor} to {cpus(demand.ceiling)}"
     match demand.scale:
         case Scale.FILL:
             return f"{head}: it gets a share of the spare CPUs, by its weight of {demand.weight}."
@@ -202,7 +202,7 @@ def _changes(assignment: Assignment) -> Iterator[str]:
     """Yield why CPUs moved, the last change first."""
     yield from (change(move) for move in reversed(assignment.moves))
     if assignment.forced:
-        times = "once" if assignment.forced == 1 else f"{assignment.forced} times"
+        times = agree(assignment.forced, "once", f"{assignment.forced} times")
         yield f"CPUs were taken from it {times} before it acknowledged."
 
 

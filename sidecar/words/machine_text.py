@@ -84,7 +84,7 @@ def _nodes(topology: Topology) -> list[str]:
     if len(rows) < 2:
         return lines
     if len(rows) > _MAX_NODES:
-        return [*lines, f"distances: of {len(rows)} nodes, with --json"]
+        return [*lines, f"distances: of {counted(len(rows), 'node')}, with --json"]
     columns = sorted({to for row in rows.values() for to in row})
     cells = {id: [str(rows[id].get(to, "-")) for to in columns] for id in sorted(rows)}
     width = max(len(cell) for row in ([*map(str, columns)], *cells.values()) for cell in row)

@@ -59,8 +59,8 @@ from sidecar.scenario_flaws import (
     Unrecorded,
 )
 from sidecar.words import refusals
+from sidecar.words.counts import counted, named
 from sidecar.words.counts import cpus as counted_cpus
-from sidecar.words.counts import named
 from sidecar.words.mistaken import nearest, nearest_label, said
 
 _FORMS: Final = {
@@ -188,9 +188,9 @@ def _contradiction(flaw: Contradiction) -> str:
             there = "offline" if is_offline else "not on this machine"
             return f"reserved is {reserved}, but {missing} is {there}: it has {online}"
         case AllReserved(count, size):
-            return f"reserved takes {count} of this machine's {size} CPUs: leave some to be given exclusively"
+            return f"reserved takes {count} of this machine's {counted_cpus(size)}: leave some to be given exclusively"
         case PoolTooLarge(keep, size):
-            return f"shared_min is {keep}, and this machine has {size} CPUs: make it smaller"
+            return f"shared_min is {keep}, and this machine has {counted_cpus(size)}: make it smaller"
         case Unfit(refusal):
             return refusals.sentence(refusal)
         case BareNumber(cpu):
@@ -210,7 +210,7 @@ def _contradiction(flaw: Contradiction) -> str:
         case NothingIsolated(rule):
             return f"isolated is {rule}, and the kernel isolates no CPUs here (isolcpus= at boot)"
         case IsolatedReserved(cpus):
-            return f"reserved has the isolated CPUs {cpus}: several threads there would all sit on one"
+            return f"reserved has isolated CPUs ({cpus}): several threads there would all sit on one"
     assert_never(flaw)
 
 
@@ -226,9 +226,9 @@ def _unplayable(name: str, shown: str, flaw: ScenarioFlaw) -> str:
         case Unrecorded(reason):
             return reason
         case MachineTooLarge(cpus, most):
-            return f"this machine has {cpus} CPUs: {most} is the most"
+            return f"this machine has {counted_cpus(cpus)}: {most} is the most"
         case UnevenCaches(cores, caches):
-            return f"{cores} cores of a node cannot share {caches} caches evenly"
+            return f"{counted(cores, 'core')} of a node cannot share {counted(caches, 'cache')} evenly"
         case Twice():
             return f"there are two containers {shown}"
         case IsThere():

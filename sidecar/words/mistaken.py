@@ -8,6 +8,8 @@ from typing import Final, TypeAlias, assert_never
 from sidecar.decide.container.labels import NAMES, PREFIX, SIGNALS
 from sidecar.decide.container.swarm_task import KIND
 from sidecar.readers import closest
+from sidecar.words.counts import cpus as counted_cpus
+from sidecar.words.counts import exclusive_cpus
 from state.mistakes import (
     AllOf,
     AnyFlaw,
@@ -70,11 +72,11 @@ def said(name: str, given: str, shown: str, flaw: AnyFlaw) -> str:
         case NoLimit():
             return f"{name} is {shown}, but no CPU limit says how many: set cpus, or give the number"
         case FractionalLimit(limit):
-            return f"a limit of {limit:g} CPUs is a fraction: only whole CPUs can be exclusive, at least 1"
+            return f"a limit of {counted_cpus(limit)} is a fraction: only whole CPUs can be exclusive, at least 1"
         case OtherLimit(limit):
-            return f"{name} asks for {given} CPUs, but the limit is {limit:g}: make them equal, or drop the limit"
+            return f"{name} asks for {_asked(given)}, but the limit is {limit:g}: make them equal, or drop the limit"
         case OtherPin(count, cpuset):
-            return f"it asks for {count} exclusive CPUs and is pinned by hand to {cpuset}: drop one of the two"
+            return f"it asks for {exclusive_cpus(count)} and is pinned by hand to {cpuset}: drop one of the two"
         case BornInGroup(group, instead):
             inside = f"it lives in {group}, which confines the shared pool, and can have no CPUs outside it"
             return f"{inside}: create it with cgroup_parent: {instead}"
@@ -124,6 +126,10 @@ def _right(flaw: Unreadable) -> str:
         case DirectoryName():
             return "use letters, digits, _ . - and at most 64 of them"
     assert_never(flaw)
+
+
+def _asked(given: str) -> str:
+    return counted_cpus(int(given)) if given.isdecimal() else given
 
 
 def _time(seconds: float) -> str:

@@ -6,7 +6,7 @@ from typing import Final, assert_never
 
 from sidecar.decide.container.container import Wish
 from sidecar.words import mistaken
-from sidecar.words.counts import counted, cpus, exclusive_cpus, named, some
+from sidecar.words.counts import agree, counted, cpus, exclusive_cpus, named, some
 from state.cpuset import union
 from state.model import NumaRule
 from state.refusal import (
@@ -66,7 +66,8 @@ def cure(refusal: Refusal) -> str:
         return fitting
     said = [f"{fitting} on one node"] if fitting else []
     if detail.nodes:
-        said.append(f"cpuset.numa=best-effort would take them from nodes {', '.join(map(str, detail.nodes))}")
+        nodes = agree(len(detail.nodes), "node", "nodes")
+        said.append(f"cpuset.numa=best-effort would take them from {nodes} {', '.join(map(str, detail.nodes))}")
     return "; ".join(said)
 
 
@@ -107,7 +108,7 @@ def _told(detail: Detail) -> str:
         case Lost():
             return f"it held {named(detail.cpus)}, but the machine no longer has {cpus(detail.wanted)} for it"
         case Replaces():
-            return f"it replaces {detail.name}, and gets its CPUs {detail.cpus} when that is gone"
+            return f"it replaces {detail.name}, and gets {named(detail.cpus)} when that is gone"
         case Taken():
             were = "was" if len(detail.cpus) == 1 else "were"
             return f"{named(detail.cpus)} {were} granted to it, but a container pinned by hand is there now"
@@ -120,7 +121,7 @@ def _told(detail: Detail) -> str:
         case Scaled():
             return f"the size of {detail.name} is decided by {detail.scale}: set its label cpuset.scale=manual"
         case Range():
-            head = f"{detail.name} may have {detail.floor} to {detail.ceiling} CPUs"
+            head = f"{detail.name} may have {detail.floor} to {cpus(detail.ceiling)}"
             return f"{head} (cpuset.min, cpuset.max), not {detail.asked}"
         case TooFew() | NoMultiple() | TooFewWholeCores() | CutCore() | Scattered() | PoolEmptied():
             return _asked(detail)

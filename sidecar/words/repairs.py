@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sidecar.decide.world import Note
+from sidecar.words.counts import named
 from sidecar.words.refusals import sentence
 
 
@@ -10,4 +11,4 @@ def noted(note: Note) -> str:
     """Return what became of a grant, as a clause without a full stop."""
     if note.refusal is not None:
         return f"{note.name} lost its exclusive CPUs: {sentence(note.refusal)}"
-    return f"{note.name} moved from CPUs {note.held} to {note.holds}"
+    return f"{note.name} moved from {named(note.held)} to {note.holds}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from sidecar.astray import Astray, AstrayKind
+from sidecar.words.counts import agree, named
 
 _CURE: Final = "mount /sys/fs/cgroup writable into the sidecar and run it with the host's PID namespace (pid: host)"
 
@@ -13,8 +14,9 @@ def told(astray: Astray) -> str:
     """Return what is astray and what to do about it, as a clause without a full stop."""
     match astray.kind:
         case AstrayKind.NARROWED:
+            it = agree(len(astray.lost), "it", "them")
             return (
-                f"{astray.cgroup} lost CPUs {astray.lost} when they went offline and did not get them back "
+                f"{astray.cgroup} lost {named(astray.lost)}, which went offline, and did not get {it} back "
                 f"({astray.error}), so no container in it can use them: {_CURE}, or write {astray.wanted} to its "
                 "cpuset.cpus"
             )

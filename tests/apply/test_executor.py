@@ -162,7 +162,7 @@ async def test_an_order_without_effect(autojump_clock: MockClock, bench: Bench) 
     assert isinstance(fact, CpusetFailed)
     assert (fact.failure, fact.effective) == (Failure.INEFFECTIVE, TWO)
     above = "the cgroup above it has CPUs 2 only"
-    assert fact.reason == f"the engine accepted CPUs 1, but the kernel shows 2: {above}"
+    assert fact.reason == f"the engine accepted CPU 1, but the kernel shows 2: {above}"
 
 
 async def test_pauses_grow_with_every_failure_and_restart_after_a_success(

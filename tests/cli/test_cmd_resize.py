@@ -49,14 +49,15 @@ async def test_a_size_is_ordered_and_the_decision_is_printed(rig: Rig, capsys: p
         [taken] = [each.leaving.cpus for each in rig.story.world.state.assignments.values() if each.leaving]
         grown = taken | cpus("7")
         assert capsys.readouterr().out == (
-            f"man: 3 CPUs, {grown}; it runs on 7 now\n  it waits for batch to leave {grown}, after 1.5 s of notice\n"
+            f"man has 3 CPUs ({grown}); it runs on CPU 7 now\n"
+            f"  it waits for batch to leave {grown}, after 1.5 s of notice\n"
         )
         acknowledge(rig.story, 0)
         rig.story.settle()
         rig.tell()
         assert await typed(rig, "resize", "/man", "1") == 0
         assert capsys.readouterr().out == (
-            f"man: 1 CPU, 7; it runs on {grown} now\n"
+            f"man has 1 CPU (7); it runs on CPUs {grown} now\n"
             f"  CPUs {taken} are leaving it (take 3): until it acknowledges, or 2 s from now\n"
         )
         assert await typed(rig, "resize", "man", "1", "--json") == 0
@@ -71,7 +72,7 @@ async def test_less_than_ordered_is_said(rig: Rig, capsys: pytest.CaptureFixture
     rig.story.settle()
     async with rig.serving():
         assert await typed(rig, "resize", "man", "3") == 0
-    assert "  1 of 3 CPUs are available now; it gets the others when they become spare" in capsys.readouterr().out
+    assert "  1 of 3 CPUs is available now; it gets the rest when CPUs become spare" in capsys.readouterr().out
 
 
 @pytest.mark.trio

@@ -191,7 +191,7 @@ def test_cores_of_different_widths_are_worth_a_warning_under_full_pcpus_only() -
         ({"policy": "none"}, "2-3", ""),
         ({"isolated": "prefer"}, "2-3", ""),
         ({"isolated": "only"}, "", "isolated is only, and the kernel isolates no CPUs here"),
-        ({"isolated": "prefer"}, "0,3", "reserved has the isolated CPUs 0: several threads there would all sit on one"),
+        ({"isolated": "prefer"}, "0,3", "reserved has isolated CPUs (0): several threads there would all sit on one"),
     ],
 )
 def test_what_is_lawful_about_isolated_cpus_and_perhaps_not_meant_is_a_warning(

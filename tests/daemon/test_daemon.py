@@ -14,7 +14,9 @@ from trio.testing import MockClock
 
 from sidecar import daemon
 from sidecar.config.config import Config, load
+from sidecar.decide.facts import ContainerView
 from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import replace
 from sidecar.failures import AlreadyRunning
 from sidecar.simulation.model_limits import Limits
 from sidecar.status.status_file import read_status
@@ -175,6 +177,50 @@ async def test_release_restores_the_originals(autojump_clock: MockClock, make_ho
     assert host.docker.container(rt).limits.nano_cpus == 2 * GIGA
     assert host.books().originals == {}
     assert list((host.path / "cpus" / "by-id").iterdir()) == []
+
+
+async def test_a_release_names_the_containers_that_it_restored(
+    autojump_clock: MockClock, make_host: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An engine cannot clear a cpuset, so it names the containers that have one written out now."""
+    host = make_host()
+    await host.docker.run("plain")
+    await host.docker.run("theirs", Limits(cpuset="5"))
+    async with host.running():
+        rt = await host.docker.run("rt", labels=TWO)
+        await host.settled(rt)
+    assert await host.serve(is_release=True) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "restored: plain, rt",
+        "2 had no cpuset before, and have 0-7 written out until they are recreated: plain, rt",
+        "not the sidecar's, and unchanged: the cpuset of theirs (5)",
+    ]
+
+
+async def test_a_release_from_the_wrong_directory_fails(autojump_clock: MockClock, make_host: Any) -> None:
+    """The recorded state knows of no container, while containers are confined."""
+    host = make_host()
+    rt = await host.docker.run("rt", Limits(cpuset="1-2"))
+    assert await host.serve(is_release=True) == 1
+    assert "knows of no container, but 1 container has a cpuset: rt (1-2)" in host.lines.getvalue()
+    assert host.where(rt) == "1-2"
+
+
+async def test_a_release_that_finds_what_another_set_meanwhile_fails(autojump_clock: MockClock, make_host: Any) -> None:
+    """It looks at each container once more at the end."""
+    host = make_host()
+    async with host.running():
+        rt = await host.docker.run("rt", labels=TWO)
+        await host.settled(rt)
+    inspect = host.engine.inspect
+
+    async def afterwards(container: str) -> ContainerView:
+        view: ContainerView = await inspect(container)
+        return replace(view, cpuset="3") if host.books().originals == {} else view
+
+    host.engine.inspect = afterwards
+    assert await host.serve(is_release=True) == 1
+    assert 'not released container=rt reason="the engine shows the cpuset 3"' in host.lines.getvalue()
 
 
 async def test_a_release_that_cannot_be_done_names_the_container(autojump_clock: MockClock, make_host: Any) -> None:

@@ -12,8 +12,8 @@ from tests.live.churn import Churn
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView
 from tests.live.sidecarfixtures import Ground
-from tests.live.sidecarprocess import LAST, REST, SidecarProcess
-from tests.live.waiting import PATIENCE, eventually, stays
+from tests.live.sidecarprocess import LAST, SidecarProcess
+from tests.live.waiting import PATIENCE, stays
 from tests.live.watching import ONE, WAITING, given_back, until_alone, until_shared, watched
 
 pytestmark = pytest.mark.live
@@ -90,30 +90,19 @@ def test_a_second_sidecar_is_refused_while_the_first_is_frozen(
     until_alone(running, owner)
 
 
-def test_two_sidecars_on_one_engine_lose_no_container(
+def test_a_second_sidecar_with_another_directory_is_refused(
     running: SidecarProcess, ground: Ground, workloads: Containers, kernel: KernelView, tmp_path: Path
 ) -> None:
-    """With separate States no lock keeps them apart; do not do this. The second takes containers that the first has
-    pinned for pinned by hand, and leaves them alone; when it releases its own, the first repairs the rest.
-    """
-    owner, neighbour = workloads.run("owner", labels=ONE), workloads.run("neighbour")
+    """Its lock is the engine's: it reads where the first is, and so does `release`. A killed one holds nothing."""
+    owner = workloads.run("owner", labels=ONE)
     until_alone(running, owner)
-    until_shared(running, neighbour)
     second = SidecarProcess(tmp_path / "second", ground.api.socket_path)
-    try:
-        second.start()
-        eventually(lambda: second.container(owner), "the second sees it")
-        late = workloads.run("late")
-        for each in (running, second):
-            eventually(lambda each=each: each.container(late), "both see a newcomer")  # type: ignore[misc]
-        eventually(lambda: kernel.allowed(late) == REST, "it is confined")
-        assert second.terminate() == 0
-        released = second.command("release")
-        assert released.returncode == 0, released.stderr
-    finally:
-        second.kill()
+    for command in ("run", "release"):
+        refused = second.command(command)
+        assert refused.returncode == 1
+        assert f"another sidecar manages this engine (process {running.pid}" in refused.stderr
+    assert kernel.allowed(owner) == LAST
+    running.kill()
+    running.start()
     until_alone(running, owner)
-    for id in (neighbour, late):
-        until_shared(running, id)
-    assert (kernel.allowed(owner), kernel.allowed(neighbour), kernel.allowed(late)) == (LAST, REST, REST)
-    given_back(running, workloads, {owner: {}, neighbour: {}, late: {}})
+    given_back(running, workloads, {owner: {}})

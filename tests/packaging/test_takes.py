@@ -99,7 +99,7 @@ def without(lines: Sequence[Line], is_left_out: Callable[[Line], bool]) -> list[
     [
         ({"batch": without(BATCH, lambda line: line.get("leaving") == "2-3")}, "had been announced"),
         ({"batch": without(BATCH, lambda line: line["kind"] == "acknowledged")}, "acknowledged in time"),
-        ({"batch": [*BATCH, ran(3, 3 * S, 3 * S + 3 * MS)]}, "that it acknowledged"),
+        ({"batch": [*BATCH, ran(3, 3 * S, 3 * S + 3 * MS)]}, "the CPUs it acknowledged"),
         ({"batch": [*BATCH, ran(2, 4 * S, 4 * S + 1)]}, "of another"),
         ({"deaf": [*DEAF, ran(3, 13 * S, 14 * S)]}, "of another"),
         ({"deaf": [*DEAF[:3], told(10 * S + 900 * MS, "1-2")]}, "never acknowledged"),

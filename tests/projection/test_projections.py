@@ -9,11 +9,13 @@ import shutil
 import stat
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from sidecar.projection.projections import Projections
 from state.cpuset import EMPTY, CPUSet
 from state.errors import ProjectionError, ProjectionMissing
+from state.lease import LEASE_SECONDS
 from state.projection import Projection, Sharing, read
 from tests.state.raw_inotify import RawInotify
 
@@ -51,7 +53,7 @@ def test_a_container_finds_itself_by_id_and_by_name(projections: Projections, ro
     projections.write(A, ["voice"], told(A, "2-3"))
     for place in (f"by-id/{a}", "by-name/voice", f"by-name/voice/by-id/{a}"):
         found = read(root / place)
-        assert found.says_the_same_as(told(A, "2-3"))
+        assert found.projection.says_the_same_as(msgspec.structs.replace(told(A, "2-3"), lease_seconds=LEASE_SECONDS))
         assert found.generation == 1
         assert found.updated_at == "2026-01-02T03:04:05.678Z"
         assert (root / place / "cpuset").read_text() == "2-3\n"
@@ -68,7 +70,7 @@ def test_the_modes_are_right_whatever_the_umask(tmp_path: Path) -> None:
     }
     assert modes.pop("root/.staging") == 0o700
     for path, mode in modes.items():
-        assert mode == (0o644 if path.endswith(("cpuset", "status.json")) else 0o755), path
+        assert mode == (0o644 if path.endswith(("cpuset", "status.json")) or "lease" in path else 0o755), path
 
 
 def test_a_watcher_sees_one_event_a_file_and_nothing_when_nothing_changed(projections: Projections, root: Path) -> None:
@@ -85,14 +87,14 @@ def test_a_watcher_sees_one_event_a_file_and_nothing_when_nothing_changed(projec
             assert watcher.events() == ["MOVED_TO status.json", "MOVED_TO cpuset"]
 
 
-def test_the_number_goes_on_after_a_restart_and_nothing_is_written_again(root: Path) -> None:
+def test_the_number_goes_on_after_a_restart_and_only_the_lease_is_new(root: Path) -> None:
     first = opened(root)
     for cpus in ("2", "2-3", "2-4"):
         first.write(A, ["voice"], told(A, cpus))
     second = opened(root)
     with RawInotify(root / "by-id" / a) as watcher:
         second.write(A, ["voice"], told(A, "2-4"))
-        assert watcher.events() == []
+        assert watcher.events() == ["MOVED_TO lease"]
     second.write(A, ["voice"], told(A, "2-5"))
     assert read(root / "by-id" / a).generation == 4
 

@@ -19,24 +19,24 @@ from state import files
 from state.cpuset import CPUSet
 from state.errors import ProjectionError, ProjectionMissing
 from state.inotify import Deaf, Inotify
-from state.projection import Projection, ProjectionDirectory
+from state.projection import Projection, ProjectionDirectory, Reading
 from state.watch import ProjectionWatch, default_directory
 
 # Seconds. Only a failing test waits this long.
 PATIENCE = 20.0
 
-Way = Callable[[ProjectionWatch], Projection]
+Way = Callable[[ProjectionWatch], Reading]
 
 
-def in_plain_python(watch: ProjectionWatch) -> Projection:
+def in_plain_python(watch: ProjectionWatch) -> Reading:
     found = watch.wait(PATIENCE)
     assert found is not None
     return found
 
 
 def _in_a_loop(backend: str) -> Way:
-    def told(watch: ProjectionWatch) -> Projection:
-        async def wait() -> Projection:
+    def told(watch: ProjectionWatch) -> Reading:
+        async def wait() -> Reading:
             with anyio.fail_after(PATIENCE):
                 return await watch.await_change()
 
@@ -63,14 +63,14 @@ def watch(here: Path) -> Iterator[ProjectionWatch]:
         yield opened
 
 
-def say(here: Path, generation: int, cpus: str) -> Projection:
-    """Write as the daemon does; make the directory and its parents if needed."""
+def say(here: Path, generation: int, cpus: str) -> Reading:
+    """Write as the daemon does; make the directory and its parents if needed. Return what is read of it."""
     said = Projection(generation=generation, cpus=CPUSet.parse(cpus))
     here.mkdir(parents=True, exist_ok=True)
     staging = here.parent / ".staging"
     with files.directory(here) as at, files.directory(staging, create=True, mode=0o700) as beside:
         ProjectionDirectory(at, beside).write(said)
-    return said
+    return Reading.of(said, vouched=False)
 
 
 def test_the_present_state_is_told_at_once_and_only_once(here: Path, watch: ProjectionWatch, told: Way) -> None:
@@ -122,7 +122,7 @@ def test_everything_that_appears_at_once_is_found(here: Path, watch: ProjectionW
     assert told_after(watch, told, lambda: say(here, 2, "3")).generation == 2
 
 
-def told_after(watch: ProjectionWatch, told: Way, change: Callable[[], object]) -> Projection:
+def told_after(watch: ProjectionWatch, told: Way, change: Callable[[], object]) -> Reading:
     change()
     return told(watch)
 
@@ -152,7 +152,7 @@ def test_a_directory_that_goes_and_comes_back_is_followed(
             shutil.rmtree(here.parent)
     assert watch.wait(0.001) is None
     assert isinstance(watch.trouble, ProjectionMissing)
-    assert told_after(watch, told, lambda: say(here, 1, "4")) == Projection(generation=1, cpus=CPUSet.of(4))
+    assert told_after(watch, told, lambda: say(here, 1, "4")).projection == Projection(generation=1, cpus=CPUSet.of(4))
     check_it_hears(watch, here, 2)
     assert told(watch).generation == 2
 

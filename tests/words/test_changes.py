@@ -66,7 +66,7 @@ def test_what_a_new_configuration_did_to_the_books_is_told() -> None:
     story.change_settings(reserved_cpus=cpus("1"))
     lines = told(story, before)
     assert (LogLevel.INFO, "moved", {"container": "voice", "from": cpus("1"), "to": cpus("0")}) in lines
-    assert any("voice moved from CPUs 1 to 0" in str(fields.get("note")) for _, _, fields in lines)
+    assert any("voice moved from CPU 1 to 0" in str(fields.get("note")) for _, _, fields in lines)
 
 
 def test_a_replacement_is_never_taken_from_a_container_pinned_by_hand() -> None:

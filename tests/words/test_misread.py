@@ -145,7 +145,7 @@ FLAWS: tuple[tuple[TypedFlaw, str], ...] = (
         ),
     ),
     (NothingIsolated("only"), "isolated is only, and the kernel isolates no CPUs here (isolcpus= at boot)"),
-    (IsolatedReserved(ONE), "reserved has the isolated CPUs 1: several threads there would all sit on one"),
+    (IsolatedReserved(ONE), "reserved has isolated CPUs (1): several threads there would all sit on one"),
 )
 
 

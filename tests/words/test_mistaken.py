@@ -55,7 +55,7 @@ FLAWS: tuple[tuple[AnyFlaw, str], ...] = (
     ),
     (NoLimit(), "cpuset.x is 'y', but no CPU limit says how many: set cpus, or give the number"),
     (FractionalLimit(1.5), "a limit of 1.5 CPUs is a fraction: only whole CPUs can be exclusive, at least 1"),
-    (OtherLimit(3.0), "cpuset.x asks for y CPUs, but the limit is 3: make them equal, or drop the limit"),
+    (OtherLimit(3.0), "cpuset.x asks for y, but the limit is 3: make them equal, or drop the limit"),
     (OtherPin(2, "4"), "it asks for 2 exclusive CPUs and is pinned by hand to 4: drop one of the two"),
     (
         BornInGroup("pool.slice", "own.slice"),

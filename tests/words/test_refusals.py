@@ -111,7 +111,7 @@ DETAILS: tuple[tuple[Detail, str], ...] = (
     ),
     (
         Replaces("shop-web-1", CPUSet.parse("1-3")),
-        "it replaces shop-web-1, and gets its CPUs 1-3 when that is gone",
+        "it replaces shop-web-1, and gets CPUs 1-3 when that is gone",
     ),
     (
         NoMultiple(count=3, width=2, would_fit=(2, 4)),

@@ -123,3 +123,54 @@ def test_every_docstring_keeps_to_plain_words() -> None:
 def test_a_docstring_with_such_a_turn_is_found(code: str, found: list[str]) -> None:
     """Modules, functions and constants are searched, over the ends of lines; names of the code are left alone."""
     assert [turn for text in docstrings(ast.parse(code)) for turn in turns(text)] == found
+
+
+COUNTED = re.compile(
+    r"\0 (?:(?:exclusive|running|whole|other|more|NUMA) )?(?:CPUs|cores|nodes|sockets|caches|threads|containers|checks"
+    r"|grants|packages|samples|records|changes)\b|\0 takes\b(?! (?:no|effect|CPUs)\b)|\b(?:CPUs|nodes) \0"
+    r"|\0 (?:have|mount|ask|are|were)\b"
+)
+"""A number before a noun in the plural, a list of CPUs behind one, or names before a verb in the plural."""
+
+NO_COUNT = (
+    r"\0: CPUs \0",
+    r"^CPUs \0$",
+    r"the policy \0 needs reserved CPUs",
+    r"CPUs are numbered 0 to \0",
+    r"cores have \0 threads here",
+    r"the \0 threads per core",
+    r"^\0 cores(?: only \(cpuset\.options\))?$",
+    r"\0 CPUs: \0",
+    r"\0 CPUs are no multiple of",
+    r"\0 CPUs share a core",
+    r"only \0 CPUs available",
+    r"Requested \0 are not available",
+)
+"""Texts in which the number is never 1, or is none: a kind of core, widths, an engine's words, a heading."""
+
+
+def uncounted(text: str) -> list[str]:
+    """Return what has a fixed plural in a message where the number may be 1."""
+    if any(re.search(each, text) for each in NO_COUNT):
+        return []
+    return [match.group().replace("\0", "_") for match in COUNTED.finditer(text)]
+
+
+def test_every_number_agrees_with_its_noun() -> None:
+    """No message says `1 CPUs`, `CPUs 3` of one CPU, or `web have`: words/counts.py makes these. Examples
+    of workloads print what they read.
+    """
+    programs = [path for path in files("sidecar", "compose") if not {"workloads", "counts.py"} & set(path.parts)]
+    said = [(shown(path), text) for path in programs for text in texts(ast.parse(path.read_text()))]
+    wrong = {
+        (path, " ".join(text.replace("\0", "_").split())): found for path, text in said if (found := uncounted(text))
+    }
+    assert not wrong, "\n".join(map(str, wrong.items()))
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["it has \0 CPUs", "\0 NUMA nodes", "CPUs \0 are gone", "\0 have a cpuset of their own", "\0 grants so far"],
+)
+def test_a_number_that_does_not_agree_is_found(message: str) -> None:
+    assert uncounted(message)

@@ -6,14 +6,14 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from sidecar.cli.cmd_state import read_books
-from sidecar.cli.doctor.engine_checks import check_notes, check_others, other_places
+from sidecar.cli.doctor.engine_checks import check_notes, check_others, check_sidecars, other_places
 from sidecar.cli.doctor.group_checks import check_parents, check_shared_group
 from sidecar.cli.doctor.host_checks import (
     EngineReport,
@@ -27,16 +27,19 @@ from sidecar.cli.doctor.host_checks import (
     check_projections,
     check_state_dir,
 )
-from sidecar.cli.flags import add_config, add_json, config_of, print_json, this_machine
+from sidecar.cli.flags import add_config, add_json, daemons_config, print_json, this_machine
 from sidecar.cli.setup.cmd_swarm import check_swarm, node_capacity
 from sidecar.config.config import Config
 from sidecar.config.keys import KEYS
 from sidecar.failures import ConfigError, ContainerGone, EngineLacks, SidecarError
+from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel, find_hierarchy
 from sidecar.host.install.daemon_json import DAEMON_JSON, read_daemon_json
 from sidecar.log import printable
 from sidecar.ports import Engine, Kernel
 from sidecar.status.status_file import is_daemon_running
+from sidecar.words.counts import counted
+from sidecar.words.settings_text import settings_of
 from state.claim import claimed
 from state.cpuset import EMPTY, CPUSet
 from state.errors import StateError
@@ -68,7 +71,8 @@ def run(args: argparse.Namespace) -> int:
     """Print the findings. Return 1 if one of them is a failure."""
     findings: list[Finding] = []
     try:
-        config = config_of(args, this_machine)
+        config, whose = daemons_config(args, this_machine)
+        findings += [Finding("settings", Verdict.OK, settings_of(whose))] if whose else []
     except ConfigError as error:
         findings += [
             Finding("configuration", Verdict.FAIL, told, "correct it; the other checks run without it")
@@ -83,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write("\n".join(rendered(findings, is_coloured=is_coloured)) + "\n")
     failures = sum(finding.verdict is Verdict.FAIL for finding in findings)
     if failures:
-        sys.stderr.write(f"cpuset-sidecar: {failures} of {len(findings)} checks failed\n")
+        sys.stderr.write(f"cpuset-sidecar: {failures} of {counted(len(findings), 'check')} failed\n")
     return 1 if failures else 0
 
 
@@ -113,8 +117,11 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
     if report.engine:
         books = claimed(books, report.engine.name)
     is_running = is_daemon_running(config.state_dir)
+    with closing(EngineLock(config.cgroup)) as lock:
+        holder = lock.holder(report.engine.home) if report.engine else None
     return [
         *findings,
+        *check_sidecars(holder, is_running=is_running is True),
         *check_config(config, topology),
         *check_state_dir(config.state_dir, mountinfo, is_running=is_running),
         *check_projections(config.projections, mountinfo),

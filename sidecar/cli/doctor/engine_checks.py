@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from sidecar.cli.doctor.host_checks import EngineReport, Finding, Verdict
 from sidecar.engines.address import choose, usual_places
 from sidecar.failures import EngineUnavailable
+from sidecar.host.cgroup.engine_lock import LockHolder, whereabouts
+from sidecar.words.counts import agree, counted
 
 
 def check_notes(report: EngineReport) -> Iterator[Finding]:
@@ -28,11 +30,24 @@ def check_others(report: EngineReport, others: Iterable[tuple[str, EngineReport]
         if other.engine is None or not foreign:
             continue
         says = (
-            f"{other.engine.name} {other.engine.version} at {place} has {len(foreign)} more containers: they are "
-            "not confined, and also run on exclusive CPUs"
+            f"{other.engine.name} {other.engine.version} at {place} has {counted(len(foreign), 'more container')}, "
+            f"which {agree(len(foreign), 'is', 'are')} not confined, and may also run on exclusive CPUs"
         )
         cure = "run the containers of one engine only on this host, or pin those of the other to the reserved CPUs"
         yield Finding("second engine", Verdict.WARN, says, cure)
+
+
+def check_sidecars(holder: LockHolder | None, *, is_running: bool) -> Iterator[Finding]:
+    """Check whether a sidecar of another state directory manages this engine. `holder` has the lock on it; a daemon
+    `is_running` on the directory that was asked about.
+    """
+    if holder is None:
+        return
+    if is_running:
+        yield Finding("one sidecar", Verdict.OK, "no other sidecar manages this engine")
+    else:
+        says = f"a sidecar of another state directory manages this engine{whereabouts(holder)}: no second one starts"
+        yield Finding("one sidecar", Verdict.WARN, says, "ask about that one with --state-dir, or stop it first")
 
 
 def other_places(configured: str, environ: Mapping[str, str], exists: Callable[[str], bool]) -> tuple[str, ...]:

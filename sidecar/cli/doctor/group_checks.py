@@ -14,6 +14,8 @@ from sidecar.host.cgroup.confinement import parents
 from sidecar.host.install.daemon_json import value_at
 from sidecar.natural_order import natural
 from sidecar.systemd_names import exclusive_beside, misread_by_runtimes
+from sidecar.words.counts import agree, named, some
+from sidecar.words.counts import cpus as counted_cpus
 from state.cpuset import CPUSet
 
 _SHOWN: Final = 5
@@ -25,7 +27,9 @@ def check_parents(
 ) -> Iterator[Finding]:
     """Check for cgroups above containers that keep them off CPUs; `shared` is the path of the intended one."""
     if report.engine and 0 < report.engine.ncpu < len(online):
-        says = f"the engine knows {report.engine.ncpu} of {len(online)} CPUs: it refuses updates with the others"
+        says = (
+            f"the engine knows {report.engine.ncpu} of {counted_cpus(len(online))}: it refuses updates with the others"
+        )
         cure = (
             "widen its service (AllowedCPUs=, CPUAffinity=), and restart it; a restart alone is enough if CPUs came "
             "online after it started"
@@ -38,16 +42,15 @@ def check_parents(
                 narrow.setdefault(path, (cpus, []))[1].append(view.name)
                 break
     for path, (cpus, names) in sorted(narrow.items()):
-        says = (
-            f"the cgroup {path} has only CPUs {cpus}, and confines {_named(names)}: updates with others have no effect"
-        )
+        says = f"the cgroup {path} has only {named(cpus)} for {_named(names)}: updates with others have no effect"
         cure = (
             "widen it (systemctl set-property NAME AllowedCPUs=..., or its cpuset.cpus), or use another cgroup_parent"
         )
         yield Finding("cgroup parents", Verdict.WARN, says, cure)
     odd = sorted({view.cgroup_parent for view in report.views if _is_misread(view)})
     if odd:
-        says = f"{_named(odd)} begins with a cgroup controller's name: systemd escapes it, but OCI runtimes do not"
+        begin = agree(len(odd), "begins", "begin")
+        says = f"{_named(odd)} {begin} with a cgroup controller's name: systemd escapes it, but OCI runtimes do not"
         cure = "use another name: pause, stats and limits may not work for its containers"
         yield Finding("cgroup parents", Verdict.WARN, says, cure)
 
@@ -79,15 +82,16 @@ def check_shared_group(
     plain = [view for view in report.views if view.phase.is_live and not view.cgroup_parent]
     outside = [view.name for view in plain if not group.whereabouts(view).startswith(f"{group.path}/")]
     if outside and engine.name != "podman":
-        says = f"{_named(outside)} of {len(plain)} without a cgroup parent are not in {group.name}"
+        are = agree(len(outside), "is", "are")
+        says = f"{_named(outside)} of {len(plain)} without a cgroup parent {are} not in {group.name}"
         cure = "restart dockerd if you have not yet, then these containers: each joins at its next start"
         yield Finding("shared group", Verdict.WARN, says, cure)
     wrong = [view.name for view in report.views if _is_labelled(view) and _would_be_inside(view, group, engine.name)]
     if wrong:
-        says = (
-            f"{_named(wrong)} ask for exclusive CPUs, but are in {group.name}, which confines them to the shared pool"
-        )
-        cure = f"recreate them with cgroup_parent: {exclusive_beside(group.name)}"
+        ask, are = agree(len(wrong), "asks", "ask"), agree(len(wrong), "is", "are")
+        inside = f"{are} in {group.name}, which confines containers to the shared pool"
+        says = f"{_named(wrong)} {ask} for exclusive CPUs, but {inside}"
+        cure = f"recreate {agree(len(wrong), 'it', 'them')} with cgroup_parent: {exclusive_beside(group.name)}"
         yield Finding("shared group", Verdict.FAIL, says, cure)
     if not outside and not wrong:
         says = f"{group.name} confines the shared pool{'' if group.exists() else ', but is not used yet'}"
@@ -118,5 +122,5 @@ def _is_at_or_below(path: str, group: str) -> bool:
 
 
 def _named(names: list[str]) -> str:
-    shown = ", ".join(sorted(names, key=natural)[:_SHOWN])
-    return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    shown = sorted(names, key=natural)[:_SHOWN]
+    return some(shown, of=len(names))

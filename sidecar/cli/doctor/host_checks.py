@@ -24,6 +24,7 @@ from sidecar.decide.settings import PolicyName
 from sidecar.failures import ConfigError
 from sidecar.host.cgroup.places import Hierarchy
 from sidecar.natural_order import natural
+from sidecar.words.counts import agree, counted, cpus, named
 from sidecar.words.refusals import warnings as warnings_of
 from state.cpuset import CPUSet
 from state.key import ContainerKey
@@ -74,7 +75,7 @@ def check_engine(report: EngineReport) -> Iterator[Finding]:
         return
     engine = report.engine
     yield Finding(
-        "engine", Verdict.OK, f"{engine.name} {engine.version} answers (API {engine.api_version}, {engine.ncpu} CPUs)"
+        "engine", Verdict.OK, f"{engine.name} {engine.version} answers (API {engine.api_version}, {cpus(engine.ncpu)})"
     )
     if not engine.has_cpuset:
         cure = (
@@ -108,12 +109,17 @@ def check_cgroups(hierarchy: Hierarchy | None, root: str, report: EngineReport) 
         says = f"the effective CPUs of {_names(blind)} cannot be read"
         yield Finding("effective CPUs", Verdict.WARN, says, cure)
     elif live:
-        yield Finding("effective CPUs", Verdict.OK, f"readable for all {len(live)} running containers")
+        yield Finding("effective CPUs", Verdict.OK, f"readable for all that run ({counted(len(live), 'container')})")
 
 
 def check_machine(topology: Topology) -> Iterator[Finding]:
     """Check that the machine has enough CPUs, and that its topology is complete."""
-    says = f"{len(topology.online)} CPUs in {len(topology.cores)} cores, {len(topology.nodes)} NUMA nodes"
+    says = ", ".join(
+        (
+            f"{cpus(len(topology.online))} in {counted(len(topology.cores), 'core')}",
+            counted(len(topology.nodes), "NUMA node"),
+        )
+    )
     if len(topology.online) < 2:
         cure = "use a machine with two CPUs or more: one must stay reserved"
         yield Finding("machine", Verdict.FAIL, f"{says}: no CPU can be exclusive", cure)
@@ -122,7 +128,7 @@ def check_machine(topology: Topology) -> Iterator[Finding]:
     else:
         yield Finding("machine", Verdict.OK, says)
     if topology.isolated:
-        says = f"the kernel isolates CPUs {topology.isolated} (isolcpus): it does not balance load on them"
+        says = f"the kernel isolates {named(topology.isolated)} (isolcpus): it balances no load there"
         cure = "boot without isolcpus: shared containers may all end up on one of these CPUs"
         yield Finding("isolated CPUs", Verdict.WARN, says, cure)
 
@@ -166,9 +172,14 @@ def check_containers(
     ]
     if pinned := [view for view, wish in wishes if wish.standing is Standing.STRANGER]:
         cure = "to have them managed, recreate them without a cpuset; until then their CPUs are never granted"
-        yield Finding("pinned by hand", Verdict.WARN, f"{_names(pinned)} have a cpuset of their own", cure)
+        yield Finding(
+            "pinned by hand",
+            Verdict.WARN,
+            f"{_names(pinned)} {agree(len(pinned), 'has a cpuset of its', 'have a cpuset of their')} own",
+            cure,
+        )
     if stale := [view for view in report.views if is_single_file_mount(view, settings)]:
-        says = f"{_names(stale)} mount a single projected file, which stays stale"
+        says = f"{_names(stale)} {agree(len(stale), 'mounts', 'mount')} a single projected file, which stays stale"
         yield Finding("mounts", Verdict.FAIL, says, "mount the directory instead, and read the file in it")
     if odd := [(view, "; ".join(said)) for view, wish in wishes if (said := warnings_of(wish))]:
         says = "; ".join(f"{view.name}: {told}" for view, told in odd[:_SHOWN])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import stat
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +12,7 @@ from sidecar.api.unix_socket import NAME
 from sidecar.cli.arguments import typed
 from sidecar.cli.flags import add_config, config_of
 from sidecar.cli.setup import dockerd_process
-from sidecar.cli.setup.install_arguments import Done, add_installing, print_done, root_of
+from sidecar.cli.setup.install_arguments import Done, add_installing, print_done, root_of, stays
 from sidecar.decide.container.start import STRICT_RUNTIME
 from sidecar.engines.address import AUTO, address
 from sidecar.failures import ConfigError, EngineUnavailable, SidecarError
@@ -21,8 +20,8 @@ from sidecar.host.install import runtime_files
 from sidecar.host.install.daemon_json import (
     DAEMON_JSON,
     DaemonJson,
-    encode_settings,
     read_daemon_json,
+    take_back,
     value_at,
     with_value,
     without,
@@ -30,7 +29,6 @@ from sidecar.host.install.daemon_json import (
 )
 from sidecar.host.install.runtime_files import Installation, Places
 from sidecar.readers import duration, word
-from state import files
 
 _KEYS = ("runtimes", STRICT_RUNTIME)
 
@@ -179,16 +177,12 @@ def _forgotten(args: argparse.Namespace, root: str, file: DaemonJson) -> list[st
     A missing table changes nothing at a reload, but an empty one does: so dockerd is given an empty one first.
     """
     settings = without(file.settings, _KEYS)
-    kept = write_daemon_json(file, {_KEYS[0]: {}, **settings})
-    notes = [f"the previous {kept.path} is kept in {kept.backup}", *_reloaded(args, root, wanted=False)]
-    if _KEYS[0] not in settings:
-        folder, name = os.path.split(kept.path)
-        with files.directory(folder) as at:
-            if settings:
-                mode = stat.S_IMODE(os.stat(kept.path).st_mode)
-                files.replace(at, name, encode_settings(settings, file.content), sync=True, mode=mode)
-            else:
-                files.remove(at, name)
+    notes: list[str] = []
+    for step, kept in enumerate(take_back(file, settings, {_KEYS[0]: {}, **settings})):
+        if not step:
+            notes += _reloaded(args, root, wanted=False)
+        elif kept.backup:
+            notes.append(stays(kept))
     return notes
 
 

@@ -11,13 +11,14 @@ from sidecar.cli.doctor.cmd_doctor import ask_engine
 from sidecar.cli.doctor.host_checks import EngineReport
 from sidecar.cli.flags import add_config, config_of
 from sidecar.cli.setup import dockerd_process
-from sidecar.cli.setup.install_arguments import Done, add_installing, print_done, root_of
+from sidecar.cli.setup.install_arguments import Done, add_installing, print_done, root_of, stays
 from sidecar.failures import ConfigError, EngineLacks, EngineUnavailable
 from sidecar.host.install import runtime_files
 from sidecar.host.install.daemon_json import (
     DAEMON_JSON,
     DaemonJson,
     read_daemon_json,
+    take_back,
     value_at,
     with_value,
     without,
@@ -82,12 +83,12 @@ def unit_files(shared: str) -> Iterator[Planned]:
     if shared.startswith("/"):
         return
     for name, title in zip((shared, exclusive_beside(shared)), TITLES, strict=True):
-        text = f"# Written by `cpuset-sidecar install-slice`.\n[Unit]\nDescription={title}\nBefore=slices.target\n"
+        text = f"{runtime_files.WRITTEN} install-slice`.\n[Unit]\nDescription={title}\nBefore=slices.target\n"
         yield Planned(f"{UNITS}/{name}", text.encode())
 
 
 def _install(root: str, shared: str, file: DaemonJson | None, *, is_dry: bool) -> Done:
-    planned = runtime_files.changes(root, unit_files(shared))
+    planned, foreign = _ours(root, unit_files(shared))
     present = value_at(file.settings, KEYS) if file else shared
     if file and present not in (None, shared):
         raise ConfigError(
@@ -95,7 +96,7 @@ def _install(root: str, shared: str, file: DaemonJson | None, *, is_dry: bool) -
             f"--shared-slice {present}"
         )
     written = tuple(each.path for each in planned) + ((file.path,) if file and present is None else ())
-    notes = list(_next(shared, planned, file))
+    notes = [*foreign, *_next(shared, planned, file)]
     if is_dry:
         return Done(written=written, notes=tuple(notes), is_dry=True)
     runtime_files.carry_out(root, planned)
@@ -123,12 +124,12 @@ def _next(shared: str, planned: list[Planned], file: DaemonJson | None) -> Itera
 
 
 def _remove(root: str, shared: str, file: DaemonJson | None, *, is_dry: bool) -> Done:
-    gone = (Planned(each.path, None) for each in unit_files(shared))
-    planned = runtime_files.changes(root, gone)
+    planned, foreign = _ours(root, (Planned(each.path, None) for each in unit_files(shared)))
     ours = file is not None and value_at(file.settings, KEYS) == shared
     removed, written = tuple(each.path for each in planned), (file.path,) if file and ours else ()
     reload = "run `systemctl daemon-reload`, and " if planned else ""
     notes = [
+        *foreign,
         "before that: run `cpuset-sidecar release`, which gives the group all CPUs again; then leave shared_slice out",
         f"next: {reload}restart dockerd; containers leave the group at their next start",
         f"containers with cgroup_parent: {exclusive_beside(shared)} start as before: it is created when needed",
@@ -137,10 +138,18 @@ def _remove(root: str, shared: str, file: DaemonJson | None, *, is_dry: bool) ->
         notes.insert(0, f"cgroup-parent in {file.path} was not set by this command, and stays")
     if is_dry:
         return Done(written=written, removed=removed, notes=tuple(notes), is_dry=True)
-    if file and ours and (kept := write_daemon_json(file, without(file.settings, KEYS)).backup):
-        notes.insert(0, f"the previous {file.path} is kept in {kept}")
+    if file and ours:
+        notes[:0] = [stays(kept) for kept in take_back(file, without(file.settings, KEYS)) if kept.backup]
     runtime_files.carry_out(root, planned)
     return Done(written=written, removed=removed, notes=tuple(notes))
+
+
+def _ours(root: str, wanted: Iterator[Planned]) -> tuple[list[Planned], list[str]]:
+    """Return the units that differ from what is planned, and notes about those of another author, which stay."""
+    planned = runtime_files.changes(root, wanted)
+    foreign = [each.path for each in planned if runtime_files.is_foreign(root, each.path)]
+    notes = [f"{path} was not written by this command, and stays as it is" for path in foreign]
+    return [each for each in planned if each.path not in foreign], notes
 
 
 def _shared(configured: str, driver: str) -> str:

@@ -17,10 +17,11 @@ import msgspec
 
 from sidecar.cli.arguments import typed
 from sidecar.cli.doctor.host_checks import Finding, Verdict
-from sidecar.cli.flags import add_config, config_of, print_json
+from sidecar.cli.flags import add_config, daemons_config, print_json
 from sidecar.cli.setup.install_arguments import add_installing, root_of
 from sidecar.config.config import Config
 from sidecar.config.keys import KEYS
+from sidecar.config.running_settings import overridden
 from sidecar.decide.books.room import capacity
 from sidecar.decide.container.swarm_task import KIND
 from sidecar.decide.facts import ContainerView, EngineInfo
@@ -33,6 +34,7 @@ from sidecar.host.install.daemon_json import (
     DAEMON_JSON,
     DaemonJson,
     read_daemon_json,
+    take_back,
     value_at,
     with_value,
     without,
@@ -47,6 +49,9 @@ from state.model import State
 from state.topology import Topology
 
 _KEY: Final = "node-generic-resources"
+
+_PLACES: Final = {"engine", "projections", "cgroup", "log_level", "log_format", "listen"}
+"""Keys that do not change how many CPUs can be granted."""
 
 _EXAMPLES: Final = """examples:
   cpuset-sidecar swarm advertise --dry-run
@@ -107,14 +112,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Write it, and say what is to be done next."""
-    config = config_of(args)
-    told = _told_by_the_daemon(config)
+    config, whose = daemons_config(args)
+    told = None if set(overridden(config)) - _PLACES else _told_by_the_daemon(config)
     path = args.daemon_json or os.path.join(root_of(args), DAEMON_JSON.lstrip("/"))
     found = read_daemon_json(path)
     if args.remove:
         source, count = "", None
     else:
-        source, count = _number(config, told)
+        source, count = _number(config, told, whose)
     made = advertise(found, args.kind, count, is_dry_run=args.dry_run, engine=told.engine if told else None)
     made = msgspec.structs.replace(made, source=source)
     if args.json:
@@ -137,7 +142,8 @@ def advertise(
         _check_flags(_words_of_dockerd(), found.path)
         made = msgspec.structs.replace(made, changed=True)
         if not is_dry_run:
-            made = msgspec.structs.replace(made, backup=write_daemon_json(found, settings).backup)
+            written = [write_daemon_json(found, settings)] if count is not None else take_back(found, settings)
+            made = msgspec.structs.replace(made, backup="".join(each.backup for each in written))
     is_behind = engine is not None and kind == KIND and engine.advertised != count
     return msgspec.structs.replace(made, needs_restart=made.changed or is_behind)
 
@@ -171,7 +177,7 @@ def rendered(made: Advertised) -> list[str]:
         done = f"{'would advertise' if made.is_dry_run else 'advertises'} {made.kind}={made.cpus} now"
     lines.append(f"it {done}" if made.changed else "it is unchanged")
     if made.backup:
-        lines.append(f"the previous file is kept: {made.backup}")
+        lines.append(f"the previous file {'is kept' if made.cpus is not None else 'stays'}: {made.backup}")
     if made.needs_restart and not made.is_dry_run:
         lines += _RESTART.splitlines()
     return lines
@@ -213,13 +219,13 @@ def _told_by_the_daemon(config: Config) -> Status | None:
     return status if status.is_ready else None
 
 
-def _number(config: Config, told: Status | None) -> tuple[str, int]:
+def _number(config: Config, told: Status | None, whose: str) -> tuple[str, int]:
     if told is not None:
         source, policy, count = f"the daemon on {config.state_dir}", told.policy, told.capacity
     else:
         topology = HostKernel(cgroup=config.cgroup).topology()
         config.check_against(topology)
-        source, policy = f"the configuration ({config.file or 'no file'})", config.policy.value
+        source, policy = whose or f"the configuration ({config.file or 'no file'})", config.policy.value
         count = node_capacity(config, topology, State())
     if policy == PolicyName.NONE:
         raise ConfigError(f"{source} has the policy none, which grants nothing: set policy and reserved first")

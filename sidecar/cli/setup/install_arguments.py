@@ -10,6 +10,7 @@ import msgspec
 
 from sidecar.cli.flags import add_json, print_json
 from sidecar.failures import ConfigError
+from sidecar.host.install.daemon_json import Written
 from sidecar.log import printable
 
 
@@ -44,6 +45,11 @@ def root_of(args: argparse.Namespace) -> str:
     if not os.path.isdir(root):
         raise ConfigError(f"--root {root} is not a directory")
     return root
+
+
+def stays(written: Written) -> str:
+    """Return the note about a copy that a removal leaves behind."""
+    return f"{written.path} was changed by another program since: the content of before stays in {written.backup}"
 
 
 def print_done(args: argparse.Namespace, done: Done) -> None:

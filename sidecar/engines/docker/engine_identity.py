@@ -92,6 +92,7 @@ def engine_info_of(info: bytes | bytearray, version: bytes | bytearray) -> Engin
         in_swarm=about.swarm is not None and about.swarm.local_node_state == "active",
         advertised=_advertised(about.generic_resources or []),
         notes=(ROOTLESS_NOTE,) if is_rootless else (),
+        home=home_of(info),
     )
 
 

@@ -226,6 +226,7 @@ def engine_info_of(info: bytes | bytearray, version: str) -> EngineInfo:
         keeps_updates=number >= KEEPS_UPDATES,
         has_default_parent=False,
         notes=tuple(_notes(number, is_rootless=is_rootless)),
+        home=home_of(info),
     )
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.host.cgroup.places import CGROUP, find_directory, read, v1_hierarchy, v2_hierarchy
+from sidecar.words.counts import named
 from state.cpuset import EMPTY, CPUSet
 from state.errors import CPUSetError
 
@@ -50,7 +51,7 @@ def parents(view: ContainerView, *, cgroup: str | Path = CGROUP, proc: str | Pat
 
 def reason(found: Confinement | None) -> str:
     """Return the same as the end of a sentence; "" if nothing confines."""
-    return f": the cgroup {found.path} above it has only CPUs {found.cpus}" if found else ""
+    return f": the cgroup {found.path} above it has only {named(found.cpus)}" if found else ""
 
 
 def _effective(directory: str, version: int) -> CPUSet:

@@ -14,18 +14,17 @@ import json
 import os
 import re
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from sidecar.failures import ConfigError, StateUnwritable
+from sidecar.host.install.kept_copy import KeptCopy, keep_copy, newest_copy, put_back
 from state import files
 
 DAEMON_JSON: Final = "/etc/docker/daemon.json"
-BACKUP_SUFFIX: Final = ".before-cpuset-sidecar"
-"""The content before our last change is kept beside it with this ending."""
-
 _LIMIT: Final = 1024 * 1024
 """Bytes of a daemon.json: a larger one is something else."""
 
@@ -43,7 +42,9 @@ class DaemonJson(msgspec.Struct, frozen=True):
 
 
 class Written(NamedTuple):
-    """The result of writing: the file, whether it changed, and where the old content is kept ("" if there was none)."""
+    """The result of writing: the file, whether it changed, and the copy of the old content that was made, or that stays
+    after a removal; "" for none.
+    """
 
     path: str
     changed: bool
@@ -123,12 +124,12 @@ def encode_settings(settings: Mapping[str, Any], like: bytes | None = None) -> b
 
 
 def write_daemon_json(found: DaemonJson, settings: Mapping[str, Any]) -> Written:
-    """Replace the file, in one step and synced; the old content is kept beside it.
+    """Replace the file, in one step and synced, for a key that is set; what was there before is kept beside it.
 
     1. Nothing is done if the settings are the same.
     2. A file that changed since it was read is left alone: ConfigError.
-    3. The old content goes into the backup, with the old file's mode.
-    4. The new content takes its place; without any settings left, the file is removed.
+    3. The old content is kept, with the old file's mode, unless it is ours and a copy is there.
+    4. The new content takes its place.
 
     Raise StateError or StateUnwritable if it cannot be written: the old content stands.
     """
@@ -137,18 +138,69 @@ def write_daemon_json(found: DaemonJson, settings: Mapping[str, Any]) -> Written
     folder, name = os.path.split(found.path)
     if found.content is None:
         _make_above(folder)
-    with files.directory(folder, create=True) as at:
-        if files.read_bounded(at, name, _LIMIT) != found.content:  # (2)
-            raise ConfigError(f"{found.path} was changed in the meantime: nothing was written; run the command again")
-        mode = _mode(found.path)
-        if found.content is not None:
-            files.replace(at, name + BACKUP_SUFFIX, found.content, sync=True, mode=mode)  # (3)
-        if settings:
-            files.replace(at, name, encode_settings(settings, found.content), sync=True, mode=mode)  # (4)
+    with _unchanged(found) as at:  # (2)
+        mode, copy = _mode(found.path), newest_copy(at, name)
+        kept = "" if copy and _is_ours(found, copy) else keep_copy(at, name, found.content, mode)  # (3)
+        files.replace(at, name, encode_settings(settings, found.content), sync=True, mode=mode)  # (4)
+    backup = os.path.join(folder, kept) if kept and found.content is not None else ""
+    return Written(found.path, changed=True, backup=backup)
+
+
+def take_back(
+    found: DaemonJson, settings: Mapping[str, Any], meanwhile: Mapping[str, Any] | None = None
+) -> Iterator[Written]:
+    """Replace the file for a key that is removed: by the content of before, unless another program changed it.
+
+    With `meanwhile`, first write these settings, and yield, so that the caller can have them read. Then write the final
+    content and yield: `backup` names a copy that stays, because another program changed the file since.
+    Raise as `write_daemon_json` does.
+    """
+    folder, name = os.path.split(found.path)
+    with files.directory(folder) as at:
+        copy = newest_copy(at, name)
+    is_returning = copy is not None and _is_ours(found, copy) and _same(_settings_in(copy, found.path), settings)
+    if meanwhile is not None:
+        content = encode_settings(meanwhile, found.content)
+        with _unchanged(found) as at:
+            files.replace(at, name, content, sync=True, mode=_mode(found.path))
+        yield Written(found.path, changed=True, backup="")
+        found = DaemonJson(found.path, content, meanwhile)
+    with _unchanged(found) as at:
+        if copy and is_returning:
+            put_back(at, name, copy, _mode(found.path))
+        elif settings:
+            files.replace(at, name, encode_settings(settings, found.content), sync=True, mode=_mode(found.path))
         else:
             files.remove(at, name)
-    backup = "" if found.content is None else found.path + BACKUP_SUFFIX
-    return Written(found.path, changed=True, backup=backup)
+    stays = os.path.join(folder, copy.name) if copy and not is_returning else ""
+    yield Written(found.path, changed=True, backup=stays)
+
+
+def _is_ours(found: DaemonJson, copy: KeptCopy) -> bool:
+    """Return whether the content is as we write it on top of this copy."""
+    return found.content == encode_settings(found.settings, copy.content)
+
+
+def _settings_in(copy: KeptCopy, path: str) -> Mapping[str, Any]:
+    try:
+        return decode_settings(copy.content or b"", path)
+    except ConfigError:
+        return {"": "an unreadable copy"}
+
+
+def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether two files have the same settings, in the same order."""
+    return encode_settings(one) == encode_settings(other)
+
+
+@contextmanager
+def _unchanged(found: DaemonJson) -> Iterator[int]:
+    """Open the directory of a file. Raise ConfigError if the file is not as it was found."""
+    folder, name = os.path.split(found.path)
+    with files.directory(folder, create=True) as at:
+        if files.read_bounded(at, name, _LIMIT) != found.content:
+            raise ConfigError(f"{found.path} was changed in the meantime: nothing was written; run the command again")
+        yield at
 
 
 def _make_above(folder: str) -> None:

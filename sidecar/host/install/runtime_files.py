@@ -29,6 +29,9 @@ _MODULES: Final = ("__init__.py", "bundle.py", "front.py")
 _FOUND_IN: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _LIMIT: Final = 1024 * 1024
 
+WRITTEN: Final = "# Written by `cpuset-sidecar"
+"""The first words of a file whose name another program might choose too."""
+
 SUPPORTS_JSON: Final = ("crun", "runc", "kata", "runsc", "youki", "krun", STRICT_RUNTIME)
 """Runtimes whose errors Podman reads in its log: its own list, and this one."""
 
@@ -128,6 +131,17 @@ def all_gone(places: Places) -> Iterator[Planned]:
 def changes(root: str, wanted: Iterator[Planned]) -> list[Planned]:
     """Return the files that differ from what is planned. Raise StateError if one cannot be read."""
     return [each for each in wanted if not _is_so(root, each)]
+
+
+def is_foreign(root: str, path: str) -> bool:
+    """Return whether there is such a file, and its first line does not say that this program wrote it. StateError."""
+    folder, name = os.path.split(_below(root, path))
+    try:
+        with files.directory(folder) as at:
+            content = files.read_bounded(at, name, _LIMIT)
+    except FileUnreadable:
+        return os.path.lexists(os.path.join(folder, name))
+    return content is not None and not content.startswith(WRITTEN.encode())
 
 
 def carry_out(root: str, planned: list[Planned]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from sidecar.host.machine.values import MachineFiles
+from sidecar.words.counts import named
 from state.cpuset import EMPTY, CPUSet, union
 from state.topology import Kind
 
@@ -29,7 +30,7 @@ def kinds(told: MachineFiles, cpu_dir: str, online: CPUSet, cores: list[CPUSet])
     if len(found) < 2:
         return ()
     if untold := online - union(cpus for _, cpus in found):
-        told.note(f"the kind of CPUs {untold} is unknown: counted with the slowest")
+        told.note(f"the kind of {named(untold)} is unknown: counted with the slowest")
         found[-1] = (found[-1][0], found[-1][1] | untold)
     fastest = max(1, found[0][0])
     names = ["performance", *["middle"] * (len(found) - 2), "efficient"]

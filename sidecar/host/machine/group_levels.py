@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from sidecar.words.counts import agree, named
 from state.cpuset import EMPTY, CPUSet, union
 from state.topology import CacheLevel, Group
 
@@ -34,7 +35,7 @@ def completed(told: Iterable[Told], online: CPUSet, level: str, notes: list[str]
         return {}
     if untold := online - union(found.values()):
         lowest = min(found)
-        notes.append(f"CPUs {untold} are in no {level}: counted in {level} {lowest}")
+        notes.append(f"{named(untold)} {agree(len(untold), 'is', 'are')} in no {level}: counted in {level} {lowest}")
         found[lowest] |= untold
     return found
 
@@ -90,7 +91,7 @@ def last_level(
         left -= union(group.cpus for group in level.groups)
     has_ids = not left and len(found) == len(highest.groups)
     if left:
-        note(f"caches are unknown for CPUs {left}: those of one package count as one")
+        note(f"caches are unknown for {named(left)}: those of one package count as one")
         parts = (package & left for package in (packages or {0: online}).values())
         found += (Group(part.lowest(), part) for part in parts if part)
     return {group.id if has_ids else group.cpus.lowest(): group.cpus for group in found}
@@ -122,5 +123,7 @@ def _apart(told: Iterable[Told], online: CPUSet, level: str, notes: list[str]) -
             kept.append((id, own))
         taken |= cpus
     if disputed:
-        notes.append(f"CPUs {disputed} are in more than one {level}: the smallest that names them gets them")
+        notes.append(
+            f"{named(disputed)} {agree(len(disputed), 'is', 'are')} in more than one {level}: the smallest one counts"
+        )
     return sorted(kept, key=lambda each: each[1].lowest())

@@ -20,6 +20,7 @@ from xml.parsers import expat
 import msgspec
 
 from sidecar.host.machine.group_levels import Told, between, completed, last_level, levels_of
+from sidecar.words.counts import named
 from state.cpuset import EMPTY, MAX_CPU, CPUSet, union
 from state.errors import CPUSetError, StateError
 from state.topology import Kind, Topology, topology
@@ -93,7 +94,7 @@ def read_hwloc(text: str) -> Topology:
         raise StateError("hwloc's XML names no CPU that is online and allowed")
     offline = EMPTY if every == _ALL else every - online
     if offline and machine.cpus("online_cpuset") is None:
-        notes.append(f"CPUs {offline} are offline, or were not allowed to the program that looked")
+        notes.append(f"offline, or not allowed to the program that looked: {named(offline)}")
     levels = levels_of(seen.caches, online, notes)
     packages = completed(seen.told("Package", "Socket"), online, "package", notes)
     nodes = completed(seen.told("NUMANode"), online, "node", notes)
@@ -166,7 +167,7 @@ class _Seen:
 def _cores(seen: _Seen, online: CPUSet, notes: list[str]) -> list[CPUSet]:
     cores = [core for _, cpus in seen.objects.get("Core", ()) if (core := cpus & online)]
     if lone := online - union(cores):
-        notes.append(f"cores are unknown for CPUs {lone}: each of them counts as a core")
+        notes.append(f"cores are unknown for {named(lone)}: each CPU counts as a core")
     return cores + [CPUSet.of(cpu) for cpu in lone]
 
 

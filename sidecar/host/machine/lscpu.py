@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from sidecar.host.machine.group_levels import Told, between, completed, last_level, levels_of
+from sidecar.words.counts import counted, named
 from state.cpuset import EMPTY, MAX_CPU, CPUSet, union
 from state.errors import CPUSetError, StateError
 from state.topology import Topology, topology
@@ -117,7 +118,7 @@ def _cores(rows: Mapping[int, Row], notes: list[str]) -> list[CPUSet]:
         key = (*place, level2, core) if core is not None else cpu
         found[key] = found.get(key, 0) | 1 << cpu
     if lone := CPUSet(cpu for cpu in found if isinstance(cpu, int)):
-        notes.append(f"cores are unknown for CPUs {lone}: each of them counts as a core")
+        notes.append(f"cores are unknown for {named(lone)}: each CPU counts as a core")
     return [CPUSet.from_mask(mask) for mask in found.values()]
 
 
@@ -225,7 +226,9 @@ def _guessed_cores(
     cores = len(cpus) // threads
     if threads == 1 or len(cpus) % threads:
         if threads > 1:
-            notes.append(f"{len(cpus)} CPUs are no multiple of {threads} threads per core: each counts as a core")
+            notes.append(
+                f"{len(cpus)} CPUs are no multiple of {counted(threads, 'thread')} per core: each counts as a core"
+            )
         return [CPUSet.of(cpu) for cpu in online]
     apart = [CPUSet(cpus[core::cores]) for core in range(cores)]
     adjacent = [CPUSet(cpus[core * threads : (core + 1) * threads]) for core in range(cores)]
@@ -251,7 +254,8 @@ def _guessed_packages(
     node_of = {cpu: id for id, node in nodes.items() for cpu in node}
     parts = _cut(sorted(cores, key=lambda core: (node_of.get(core.lowest(), 0), core.lowest())), count)
     if not parts:
-        notes.append(f"{len(cores)} cores cannot be split evenly among {count} sockets: one package is assumed")
+        cores_there = counted(len(cores), "core")
+        notes.append(f"{cores_there} cannot be split evenly among {counted(count, 'socket')}: one package is assumed")
         return {}
     if any(node & part and not (node <= part or part <= node) for node in nodes.values() for part in parts):
         notes.append("nodes do not fit into sockets of equal size: one package is assumed")

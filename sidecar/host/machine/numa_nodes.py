@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from sidecar.host.machine.sources import numbered
 from sidecar.host.machine.values import MachineFiles, completed
+from sidecar.words.counts import counted, named
 from state.cpuset import EMPTY, CPUSet
 
 NODE_DIR: Final = "devices/system/node"
@@ -37,14 +38,14 @@ def nodes(told: MachineFiles, online: CPUSet, packages: dict[int, CPUSet] | None
     for id in ids:
         at = f"{NODE_DIR}/node{id}"
         listed = told.cpus(f"{at}/cpulist")
-        named = (listed or told.mask(f"{at}/cpumap") or EMPTY) & online
-        if listed is not None or named:
+        these = (listed or told.mask(f"{at}/cpumap") or EMPTY) & online
+        if listed is not None or these:
             known.append(id)
-        if both := named & taken:
-            told.note(f"node {id} names CPUs {both}, which a lower node has")
-        if own := named - taken:
+        if both := these & taken:
+            told.note(f"node {id} names {named(both)}, which a lower node has")
+        if own := these - taken:
             found[id] = own
-        taken |= named
+        taken |= these
     missing = f"nodes are missing: {'each package is one' if packages else 'one node'}"
     groups = completed(told, found, online, "node", missing)
     return Nodes(groups, _distances(told, ids), _memory(told, ids, known))
@@ -69,7 +70,7 @@ def _distances(told: MachineFiles, ids: list[int]) -> dict[int, dict[int, int]]:
             continue
         row = text.split()
         if len(row) != len(ids) or not all(word.isdigit() and len(word) <= _MAX_DIGITS for word in row):
-            told.note_ignored(path, f"{text[:40]!r} is not a distance to each of {len(ids)} nodes")
+            told.note_ignored(path, f"{text[:40]!r} is not a distance to each of {counted(len(ids), 'node')}")
             continue
         found[id] = dict(zip(ids, map(int, row), strict=True))
     return found

@@ -30,6 +30,7 @@ from sidecar.host.machine.group_levels import last_level
 from sidecar.host.machine.numa_nodes import nodes
 from sidecar.host.machine.sources import Files, Live, Recorded, numbered
 from sidecar.host.machine.values import MachineFiles, completed, grouped, say_disputed
+from sidecar.words.counts import named
 from state.cpuset import EMPTY, MAX_CPU, CPUSet
 from state.errors import StateError
 from state.topology import Group, Topology, topology
@@ -99,7 +100,7 @@ def _online(told: MachineFiles) -> tuple[CPUSet, CPUSet]:
 def _cores(told: MachineFiles, online: CPUSet) -> list[CPUSet]:
     found = grouped(online, lambda cpu: _fellows(told, cpu, _CORE_LISTS, _CORE_MASKS))
     if found.alone:
-        told.note(f"thread siblings are unknown for CPUs {found.alone}: each of them counts as a core")
+        told.note(f"thread siblings are unknown for {named(found.alone)}: each CPU counts as a core")
     say_disputed(told, "core", found.disputed)
     return found.groups
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from sidecar.host.machine.sources import Files
+from sidecar.words.counts import agree, counted, named
 from state.cpuset import CPUSet, union
 from state.errors import CPUSetError
 
@@ -42,7 +43,7 @@ class MachineFiles:
         """All notes: first the single files, then the levels."""
         shown = [f"{path} is ignored: {why}" for path, why in self._nonsense.items()]
         if more := shown[_MAX_NONSENSE:]:
-            shown[_MAX_NONSENSE:] = [f"{len(more)} more files are ignored"]
+            shown[_MAX_NONSENSE:] = [f"{counted(len(more), 'more file')} {agree(len(more), 'is', 'are')} ignored"]
         return (*shown, *self._notes)
 
     def number(self, path: str) -> int | None:
@@ -129,7 +130,9 @@ def grouped(cpus: CPUSet, fellows: Callable[[int], CPUSet | None]) -> Grouped:
 def say_disputed(told: MachineFiles, level: str, disputed: CPUSet) -> None:
     """Note the CPUs that two groups name."""
     if disputed:
-        told.note(f"CPUs {disputed} are named in more than one {level}: the one with the lowest CPU gets them")
+        told.note(
+            f"{named(disputed)} {agree(len(disputed), 'is', 'are')} named in more than one {level}: the lowest counts"
+        )
 
 
 def completed(
@@ -143,6 +146,6 @@ def completed(
         return None
     if untold := online - union(found.values()):
         lowest = min(found)
-        told.note(f"CPUs {untold} are in no {level}: counted in {level} {lowest}")
+        told.note(f"{named(untold)} {agree(len(untold), 'is', 'are')} in no {level}: counted in {level} {lowest}")
         found[lowest] |= untold
     return found

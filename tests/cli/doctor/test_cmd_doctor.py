@@ -70,7 +70,7 @@ def test_the_kernels_word_on_containers() -> None:
     hierarchy = Hierarchy(2, "/sys/fs/cgroup", "cpuset")
     assert told(check_cgroups(hierarchy, "/sys/fs/cgroup", seen))[1][1:] == (
         "ok",
-        "readable for all 2 running containers",
+        "readable for all that run (2 containers)",
     )
     assert told(check_cgroups(hierarchy, "/sys/fs/cgroup", blind))[1][1:] == (
         "warn",
@@ -84,13 +84,13 @@ def test_the_kernels_word_on_containers() -> None:
 def test_machines_that_are_too_small_isolated_or_silent() -> None:
     """One CPU is too few; isolcpus and missing levels are worth knowing."""
     assert told(check_machine(uniform(cores=1)))[0][1] == "fail"
-    assert told(check_machine(uniform(cores=4)))[0] == ("machine", "ok", "4 CPUs in 4 cores, 1 NUMA nodes")
+    assert told(check_machine(uniform(cores=4)))[0] == ("machine", "ok", "4 CPUs in 4 cores, 1 NUMA node")
     isolated = topology(
         cores=[CPUSet.of(0), CPUSet.of(1)], isolated=CPUSet.of(1), notes=("nodes are missing: one node",)
     )
     found = told(check_machine(isolated))
-    assert found[0][1:] == ("warn", "2 CPUs in 2 cores, 1 NUMA nodes; nodes are missing: one node")
-    assert found[1][1:] == ("warn", "the kernel isolates CPUs 1 (isolcpus): it does not balance load on them")
+    assert found[0][1:] == ("warn", "2 CPUs in 2 cores, 1 NUMA node; nodes are missing: one node")
+    assert found[1][1:] == ("warn", "the kernel isolates CPU 1 (isolcpus): it balances no load there")
 
 
 def test_a_configuration_that_does_nothing_or_does_not_fit() -> None:
@@ -127,8 +127,8 @@ def test_containers_that_are_pinned_mounted_or_labelled_wrongly() -> None:
     report = EngineReport(views=(ours, pinned, stale, odd))
     found = told(check_containers(Config(), report, {ours.key: Originals()}, ALL))
     assert found == [
-        ("pinned by hand", "warn", "pinned have a cpuset of their own"),
-        ("mounts", "fail", "stale mount a single projected file, which stays stale"),
+        ("pinned by hand", "warn", "pinned has a cpuset of its own"),
+        ("mounts", "fail", "stale mounts a single projected file, which stays stale"),
         (
             "labels",
             "warn",

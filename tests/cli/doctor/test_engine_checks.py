@@ -33,7 +33,7 @@ def test_a_second_engine_with_containers_is_told() -> None:
     ours = EngineReport(engine=DOCKER, views=(view("a"),))
     [finding] = check_others(ours, [(SYSTEM, EngineReport(engine=PODMAN, views=(view("b"), view("c"))))])
     assert finding.verdict is Verdict.WARN
-    assert "podman 4.3.1 at /run/podman/podman.sock has 2 more containers: they are not confined" in finding.says
+    assert "podman 4.3.1 at /run/podman/podman.sock has 2 more containers, which are not confined" in finding.says
     quiet = [
         EngineReport(engine=PODMAN),
         EngineReport(error="permission denied"),

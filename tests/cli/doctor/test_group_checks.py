@@ -64,7 +64,7 @@ def test_a_narrow_parent_is_named_once_with_what_it_confines(config: Config) -> 
         placed(config, one, one.cgroup_parent, cpus)
     found = only(list(check_parents(config, report(*views), ONLINE)))
     assert found.verdict is Verdict.WARN
-    assert "the cgroup /x.slice has only CPUs 0-1, and confines a, b" in found.says
+    assert "the cgroup /x.slice has only CPUs 0-1 for a, b" in found.says
     assert list(check_parents(config, report(*views), ONLINE, shared="/x.slice")) == []
 
 
@@ -112,7 +112,7 @@ def test_containers_of_before_are_named_until_they_are_restarted(group: FakeGrou
     group.homes = {inside.id: "/pool.slice/x", outside.id: "/system.slice/x"}
     found = only(list(check_shared_group(report(inside, outside, view("far", parent="b.slice")), group, None)))
     assert found.verdict is Verdict.WARN
-    assert "outside of 2 without a cgroup parent are not in pool.slice" in found.says
+    assert "outside of 2 without a cgroup parent is not in pool.slice" in found.says
     assert only(list(check_shared_group(report(inside), group, OURS))).says == ("pool.slice confines the shared pool")
 
 

@@ -96,15 +96,13 @@ def test_both_engines_learn_of_it_and_nothing_else_changes(host: Host) -> None:
 
 
 def test_what_was_installed_is_removed_without_a_trace(host: Host) -> None:
-    """Except the backup of dockerd's configuration."""
-    host.daemon_json.write_text('{\n    "debug": true\n}\n')
+    """dockerd's configuration is what it was, byte for byte."""
+    host.daemon_json.write_text('{"debug":true }')
     before = host.files()
     folders = {path for path in host.root.rglob("*") if path.is_dir()}
     assert host.install("--hook") == 0
     assert host.install("--remove") == 0
-    after = host.files()
-    assert after.pop("etc/docker/daemon.json.before-cpuset-sidecar") != b""
-    assert after == before
+    assert host.files() == before
     left = {path for path in host.root.rglob("*") if path.is_dir()} - folders
     assert {path.name for path in left} <= {"local", "bin", "lib", "containers", "containers.conf.d", "oci", "hooks.d"}
 
@@ -114,7 +112,19 @@ def test_a_file_that_was_not_there_goes_again(host: Host) -> None:
     assert host.install("--for", "docker") == 0
     assert host.daemon_json.exists()
     assert host.install("--remove") == 0
-    assert not host.daemon_json.exists()
+    assert list(host.daemon_json.parent.iterdir()) == []
+
+
+def test_what_somebody_else_changed_since_stays(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    """Then only our entry goes, and the copy of before is named."""
+    host.daemon_json.write_text('{"debug":true }')
+    assert host.install() == 0
+    host.daemon_json.write_text(json.dumps({**host.settings(), "log-level": "warn"}))
+    assert host.install("--remove") == 0
+    assert host.settings() == {"debug": True, "log-level": "warn"}
+    copy = Path(f"{host.daemon_json}.before-cpuset-sidecar")
+    assert copy.read_text() == '{"debug":true }'
+    assert f"the content of before stays in {copy}" in capsys.readouterr().out
 
 
 def test_a_second_time_changes_nothing(host: Host, capsys: pytest.CaptureFixture[str]) -> None:

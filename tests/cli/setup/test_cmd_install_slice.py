@@ -82,7 +82,19 @@ def test_two_units_and_a_key_are_written_and_taken_away(host: Host) -> None:
     assert host.run("--remove") == 0
     assert "cpuset-sidecar release" in host.said()
     assert host.settings() == {"live-restore": True}
-    assert host.files() == ["etc/docker/daemon.json", "etc/docker/daemon.json.before-cpuset-sidecar"]
+    assert host.files() == ["etc/docker/daemon.json"]
+
+
+def test_a_unit_that_somebody_else_wrote_stays(host: Host) -> None:
+    """Neither replaced nor removed: the slice may have been theirs before it was the shared group."""
+    theirs = host.root / UNITS / "sidecar-shared.slice"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("[Slice]\nMemoryMax=8G\n")
+    assert host.run() == 0
+    assert "/sidecar-shared.slice was not written by this command, and stays as it is" in host.said()
+    assert host.run("--remove") == 0
+    assert theirs.read_text() == "[Slice]\nMemoryMax=8G\n"
+    assert host.files() == [f"{UNITS}/sidecar-shared.slice"]
 
 
 def test_under_cgroupfs_it_is_the_key_alone(host: Host) -> None:
@@ -93,10 +105,10 @@ def test_under_cgroupfs_it_is_the_key_alone(host: Host) -> None:
     assert "daemon-reload" not in said
     assert "dbus" not in said
     assert host.settings() == {"cgroup-parent": "/sidecar-shared"}
-    assert host.files() == ["etc/docker/daemon.json"]
+    assert host.files() == ["etc/docker/daemon.json", "etc/docker/daemon.json.before-cpuset-sidecar"]
     assert host.run("--remove", driver="cgroupfs") == 0
     assert "daemon-reload" not in host.said()
-    assert host.files() == ["etc/docker/daemon.json.before-cpuset-sidecar"]
+    assert host.files() == []
 
 
 def test_a_dry_run_says_and_changes_nothing(host: Host) -> None:

@@ -80,7 +80,8 @@ def test_one_resource_changes_and_all_else_stays(
     assert written(path) == after
     assert made.changed
     assert made.needs_restart
-    assert json.loads(Path(made.backup).read_text()) == before
+    if count is not None:
+        assert json.loads(Path(made.backup).read_text()) == before
 
 
 def test_a_second_time_nothing_is_written(path: Path) -> None:

@@ -13,15 +13,16 @@ from hypothesis import strategies as st
 
 from sidecar.failures import ConfigError
 from sidecar.host.install.daemon_json import (
-    BACKUP_SUFFIX,
     decode_settings,
     encode_settings,
     read_daemon_json,
+    take_back,
     value_at,
     with_value,
     without,
     write_daemon_json,
 )
+from sidecar.host.install.kept_copy import ABSENT, SUFFIX
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
@@ -93,7 +94,7 @@ def test_all_else_stays_with_its_indentation_and_mode_and_a_backup_is_kept(tmp_p
     path.chmod(0o600)
     found = read_daemon_json(str(path))
     written = write_daemon_json(found, with_value(found.settings, ("cgroup-parent",), "pool.slice"))
-    assert written == (str(path), True, f"{path}{BACKUP_SUFFIX}")
+    assert written == (str(path), True, f"{path}{SUFFIX}")
     assert Path(written.backup).read_bytes() == before
     assert path.stat().st_mode & 0o777 == 0o600
     expected = '{\n    "log-driver": "journald",\n    "insecure": [\n        "naïve"\n    ],\n    "cgroup-parent": '
@@ -106,9 +107,50 @@ def test_a_file_that_is_not_there_is_made_and_goes_again(tmp_path: Path) -> None
     written = write_daemon_json(read_daemon_json(str(path)), {"cgroup-parent": "pool.slice"})
     assert written == (str(path), True, "")
     assert json.loads(path.read_text()) == {"cgroup-parent": "pool.slice"}
+    assert Path(f"{path}{SUFFIX}").read_bytes() == ABSENT
+    removed(path, "cgroup-parent")
+    assert os.listdir(path.parent) == []
+
+
+def with_key(path: Path, key: str, value: str) -> str:
+    """Set a key, and return the copy that was made."""
     found = read_daemon_json(str(path))
-    assert write_daemon_json(found, without(found.settings, ("cgroup-parent",))).changed
-    assert not path.exists()
+    return write_daemon_json(found, with_value(found.settings, (key,), value)).backup
+
+
+def removed(path: Path, key: str) -> str:
+    """Remove a key, and return the copy that stays."""
+    found = read_daemon_json(str(path))
+    return "".join(each.backup for each in take_back(found, without(found.settings, (key,))))
+
+
+@pytest.mark.parametrize("before", ['{"debug":  true}', "{}", "", '{\n\t"a": 1\n}'])
+@pytest.mark.parametrize("order", [("one", "two"), ("two", "one")])
+def test_what_was_there_before_is_put_back_byte_for_byte(tmp_path: Path, before: str, order: tuple[str, str]) -> None:
+    """The first copy is never overwritten, and goes with the last key of ours, in whatever order they go."""
+    path = tmp_path / "daemon.json"
+    path.write_text(before)
+    assert with_key(path, "one", "1") == f"{path}{SUFFIX}"
+    assert with_key(path, "two", "2") == ""
+    for key in order:
+        removed(path, key)
+    assert path.read_text() == before
+    assert os.listdir(tmp_path) == ["daemon.json"]
+
+
+def test_what_somebody_changed_between_two_of_our_changes_is_kept_too(tmp_path: Path) -> None:
+    """Under the next number; each copy goes when the file returns to it."""
+    path = tmp_path / "daemon.json"
+    path.write_text('{"debug":  true}')
+    with_key(path, "one", "1")
+    by_hand = '{"debug": true,   "one": "1", "theirs": 1}'
+    path.write_text(by_hand)
+    assert with_key(path, "two", "2") == f"{path}{SUFFIX}.2"
+    assert removed(path, "two") == ""
+    assert path.read_text() == by_hand
+    assert removed(path, "one") == f"{path}{SUFFIX}"
+    assert json.loads(path.read_text()) == {"debug": True, "theirs": 1}
+    assert Path(f"{path}{SUFFIX}").read_text() == '{"debug":  true}'
 
 
 def test_nothing_is_written_where_nothing_changes(tmp_path: Path) -> None:

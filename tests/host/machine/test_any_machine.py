@@ -84,7 +84,7 @@ def test_a_level_that_is_gone_is_a_note(machine: Topology, data: st.DataObject) 
         text = "".join(line for line in text.splitlines(keepends=True) if "package_cpus_list" not in line)
     read = read_record(text)
     words = {
-        "topology/core_cpus_list": "thread siblings are unknown for CPUs",
+        "topology/core_cpus_list": "thread siblings are unknown for CPU",
         "physical_package_id": "packages are missing",
         "node/": "nodes are missing",
         "cache/": "caches are missing",

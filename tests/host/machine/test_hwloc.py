@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.host.machine.hwloc import DEPTH, LIMIT, read_hwloc
+from sidecar.words.counts import named
 from state.cpuset import MAX_CPU, CPUSet, union
 from state.errors import StateError
 from state.topology import Group, Kind, Topology, topology, uniform
@@ -56,7 +57,7 @@ def test_format_2_there_and_back(machine: Topology) -> None:
         assert getattr(read, level) == getattr(machine, level), level
     assert read.memory == tuple(group.id for group in machine.nodes)
     assert [level.level for level in read.cache_levels] == [1, 3]
-    away = f"CPUs {machine.offline} are offline, or were not allowed to the program that looked"
+    away = f"offline, or not allowed to the program that looked: {named(machine.offline)}"
     assert read.notes == ((away,) if machine.offline else ())
 
 
@@ -158,7 +159,7 @@ def test_old_and_odd_levels() -> None:
     pus = [thing("PU", CPUSet.of(cpu), os_index=cpu) for cpu in range(4)]
     read = read_hwloc(document(element("object", *pus, type="Machine")))
     assert members(read, "cores") == ["0", "1", "2", "3"]
-    assert "cores are unknown for CPUs 0-3: each of them counts as a core" in read.notes
+    assert "cores are unknown for CPUs 0-3: each CPU counts as a core" in read.notes
     for index in ({"os_index": 0}, {}, {"os_index": 4294967295}, {"os_index": -1}):
         halves = [thing("Socket", CPUSet.of(a, a + 1), *pus[a : a + 2], **index) for a in (0, 2)]
         read = read_hwloc(document(element("object", *halves, type="System"), format=1))

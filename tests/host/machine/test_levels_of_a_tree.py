@@ -167,7 +167,7 @@ def test_capacities_make_kinds_by_gaps() -> None:
     ]
     partly = read("online: 0-2\ncpu0/cpu_capacity: 500\ncpu2/cpu_capacity: 1024\ncpu1/:")
     assert [str(kind.cpus) for kind in partly.kinds] == ["2", "0-1"]
-    assert "the kind of CPUs 1 is unknown: counted with the slowest" in partly.notes
+    assert "the kind of CPU 1 is unknown: counted with the slowest" in partly.notes
     assert read("online: 0-1\n" + each(2, "cpu_capacity", "1024")).kinds == ()
     assert read("online: 0-1\n" + each(2, "cpu_capacity", "0")).kinds == ()
 

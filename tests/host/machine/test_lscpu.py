@@ -95,7 +95,7 @@ def test_the_least_that_rows_can_tell() -> None:
     """A column of CPUs: each is a core. A cache column without its title has the usual order."""
     read = read_lscpu('{"cpus": [{"cpu": "7"}, {"cpu": "2"}]}')
     assert (members(read, "cores"), members(read, "packages")) == (["2", "7"], ["2,7"])
-    assert "cores are unknown for CPUs 2,7: each of them counts as a core" in read.notes
+    assert "cores are unknown for CPUs 2,7: each CPU counts as a core" in read.notes
     rows = [
         {"CPU": cpu, "CORE": cpu, "CACHE": f"{cpu}:{cpu}:{cpu}:{cpu // 2}", "CLUSTER": cpu // 2} for cpu in range(4)
     ]

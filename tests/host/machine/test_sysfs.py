@@ -89,7 +89,7 @@ def test_a_sandbox_that_tells_only_what_is_online(tmp_path: Path) -> None:
     assert members(machine, "cores") == ["0", "1"]
     assert members(machine, "packages") == members(machine, "nodes") == members(machine, "caches") == ["0-1"]
     assert machine.notes == (
-        "thread siblings are unknown for CPUs 0-1: each of them counts as a core",
+        "thread siblings are unknown for CPUs 0-1: each CPU counts as a core",
         "packages are missing: one package is assumed",
         "nodes are missing: one node",
         "caches are missing: the machine counts as one",
@@ -118,8 +118,8 @@ def test_nodes_may_be_empty_offline_overlapping_or_incomplete() -> None:
         }
     )
     assert [(node.id, str(node.cpus)) for node in machine.nodes] == [(1, "0-1,5"), (2, "2"), (5, "3-4")]
-    assert "node 2 names CPUs 1, which a lower node has" in machine.notes
-    assert "CPUs 5 are in no node: counted in node 1" in machine.notes
+    assert "node 2 names CPU 1, which a lower node has" in machine.notes
+    assert "CPU 5 is in no node: counted in node 1" in machine.notes
 
 
 def test_a_list_that_does_not_name_its_own_cpu_is_passed_over() -> None:

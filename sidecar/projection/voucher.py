@@ -1,0 +1,80 @@
+"""The task that vouches for the projections: it renews their leases, as long as what they say is looked after.
+
+It vouches that the daemon runs, hears its engine, decides, and has written what it decided. So it renews only if
+
+1. the engine is reached, and all containers were looked at since;
+2. each task on which the files depend shows a *sign* of life: it has nothing to do, or has done something since the
+   last round;
+3. the round comes in time: after a stall, nothing is known of what happened meanwhile before all had a turn.
+
+Otherwise the leases run out, and begin again once all is well. At the end they are ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+import trio
+
+from sidecar.board import Board
+from sidecar.projection.projections import Projections
+from state.errors import ProjectionError
+from state.lease import RENEW_SECONDS
+
+Sign = Callable[[], int | None]
+"""Returns how many rounds a task has done; None if it has nothing to do."""
+
+_TURN: Final = 64
+"""Leases that are renewed between two turns of other tasks: a quarter of a millisecond."""
+
+_LATE_SECONDS: Final = RENEW_SECONDS
+"""A round that is later than this comes after a stall."""
+
+
+class Voucher:
+    """Renews the leases while the signs of life are there."""
+
+    def __init__(
+        self,
+        board: Board,
+        projections: Projections,
+        signs: Sequence[Sign],
+        report: Callable[[str, str | None], None],
+    ) -> None:
+        self._board = board
+        self._projections = projections
+        self._signs = signs
+        self._report = report
+        self._shown: list[int | None] = [None] * len(signs)
+        """What the signs were in the last round."""
+
+    async def run(self) -> None:
+        """Renew until cancelled; then end all leases."""
+        due = trio.current_time()
+        try:
+            while True:
+                in_time = trio.current_time() - due <= _LATE_SECONDS
+                if self._all_live() and in_time and self._board.latest.is_ready:
+                    await self._renew()
+                due = trio.current_time() + RENEW_SECONDS
+                await trio.sleep_until(due)
+        finally:
+            with suppress(ProjectionError):
+                self._projections.end_leases()
+
+    def _all_live(self) -> bool:
+        before, self._shown = self._shown, [sign() for sign in self._signs]
+        return all(now is None or now != was for now, was in zip(self._shown, before, strict=True))
+
+    async def _renew(self) -> None:
+        errors: list[str] = []
+        places = self._projections.vouched()
+        for first in range(0, len(places), _TURN):
+            try:
+                self._projections.renew(places[first : first + _TURN])
+            except ProjectionError as error:
+                errors.append(str(error))
+            await trio.lowlevel.checkpoint()
+        self._report("leases", "; ".join(errors[:5]) or None)

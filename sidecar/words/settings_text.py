@@ -1,0 +1,16 @@
+"""Sentences about whose settings a command goes by. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def daemon_on(state_dir: str, overridden: Sequence[str] = ()) -> str:
+    """Return whose settings these are, and which of them were given to the command itself."""
+    flags = " and ".join(f"--{key.replace('_', '-')}" for key in overridden)
+    return f"the daemon on {state_dir}{f', except {flags}' if flags else ''}"
+
+
+def settings_of(whose: str) -> str:
+    """Return the same as a sentence; "" if they are the command's own."""
+    return f"the settings are those of {whose}" if whose else ""

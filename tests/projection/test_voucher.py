@@ -1,0 +1,158 @@
+"""The task that vouches for the projections: what it demands before it renews, and what it does at its end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from sidecar.board import Board
+from sidecar.projection.projections import Projections
+from sidecar.projection.voucher import Voucher
+from state.errors import ProjectionError
+from state.lease import LEASE_SECONDS, RENEW_SECONDS
+from state.projection import read_with_lease
+from tests.projection.test_leases import OURS, A, told
+from tests.support.decide.stories import Story
+
+pytestmark = pytest.mark.trio
+
+RUN_OUT = LEASE_SECONDS + 2 * RENEW_SECONDS
+"""From the last proof until no reader believes it any more."""
+
+
+class Bench:
+    """A voucher with one sign of life, on a wall clock that goes with the virtual one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.story = Story()
+        self.board = Board(self.story.world)
+        self.shift = 1_800_000_000.0
+        self.projections = Projections(path, clock=self.wall)
+        self.rounds: int | None = None
+        self.problems: list[str | None] = []
+        self.voucher = Voucher(
+            self.board, self.projections, [lambda: self.rounds], lambda where, problem: self.problems.append(problem)
+        )
+
+    def wall(self) -> float:
+        return trio.current_time() + self.shift
+
+    def counts(self) -> bool:
+        return read_with_lease(self.path / OURS, self.wall())[0].vouched
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        self.projections.write(A, ["voice"], told("2"))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.voucher.run)
+            yield
+            nursery.cancel_scope.cancel()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+async def test_it_renews_as_long_as_it_runs(bench: Bench, autojump_clock: MockClock) -> None:
+    async with bench.running():
+        for _ in range(100):
+            await trio.sleep(1)
+            assert bench.counts()
+    assert set(bench.problems) == {None}
+
+
+async def test_its_end_is_the_end_of_all_leases(bench: Bench, autojump_clock: MockClock) -> None:
+    async with bench.running():
+        await trio.sleep(1)
+    assert not bench.counts()
+
+
+async def test_an_error_of_another_task_is_the_end_too(bench: Bench, autojump_clock: MockClock) -> None:
+    """A daemon that ends by a fault vouches for nothing."""
+
+    async def fail() -> None:
+        async with bench.running():
+            await trio.sleep(1)
+            raise ValueError
+
+    with pytest.raises(ExceptionGroup):
+        await fail()
+    assert not bench.counts()
+
+
+async def test_a_task_that_is_idle_or_goes_on_is_alive(bench: Bench, autojump_clock: MockClock) -> None:
+    async with bench.running():
+        for number in range(100):
+            bench.rounds = number // 3 if number > 50 else None
+            await trio.sleep(1)
+            assert bench.counts()
+
+
+async def test_for_a_task_that_is_stuck_nothing_is_renewed(bench: Bench, autojump_clock: MockClock) -> None:
+    """And it begins again once the task goes on."""
+    async with bench.running():
+        bench.rounds = 7
+        await trio.sleep(RUN_OUT)
+        assert not bench.counts()
+        bench.rounds = 8
+        await trio.sleep(RENEW_SECONDS + 1)
+        assert bench.counts()
+
+
+async def test_without_the_engine_nothing_is_renewed(bench: Bench, autojump_clock: MockClock) -> None:
+    """Who comes then is not seen."""
+    async with bench.running():
+        bench.story.disconnect()
+        bench.board.post(bench.story.world)
+        await trio.sleep(RUN_OUT)
+        assert not bench.counts()
+
+
+async def test_the_first_round_after_a_stall_proves_nothing(bench: Bench, mock_clock: MockClock) -> None:
+    """The machine was suspended, or the process stopped: the events of that time are not read yet."""
+    async with bench.running():
+        await wait_all_tasks_blocked()
+        mock_clock.jump(1000)
+        await wait_all_tasks_blocked()
+        assert not bench.counts()
+        mock_clock.jump(RENEW_SECONDS)
+        await wait_all_tasks_blocked()
+        assert bench.counts()
+
+
+async def test_what_cannot_be_renewed_is_a_problem_until_it_can(bench: Bench, autojump_clock: MockClock) -> None:
+    async with bench.running():
+        lease = bench.path / OURS / "lease"
+        lease.unlink()
+        (lease / "planted").mkdir(parents=True)
+        await trio.sleep(70)
+        assert "by-id" in str(bench.problems[-1])
+        os.rmdir(lease / "planted")
+        os.rmdir(lease)
+        await trio.sleep(RENEW_SECONDS + 1)
+        assert bench.problems[-1] is None
+        assert bench.counts()
+
+
+async def test_a_root_that_is_gone_is_a_problem_and_no_end(
+    bench: Bench, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with bench.running():
+
+        def fails(*_: object) -> None:
+            raise ProjectionError("below /run: it is on a read-only file system")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(bench.projections, "renew", fails)
+            await trio.sleep(RENEW_SECONDS + 1)
+            assert bench.problems[-1] == "below /run: it is on a read-only file system"
+        await trio.sleep(RENEW_SECONDS + 1)
+        assert bench.problems[-1] is None
