@@ -8,10 +8,10 @@ import time
 from collections.abc import Sequence
 
 from sidecar.decide.settings import Settings
-from tests.support.decide.histories import MACHINES, SETTINGS, Broken, play, random_history
+from tests.support.decide.histories import BEGUN_WITH, MACHINES, Broken, play, random_history
 
 
-def history(seed: int, length: int = 60, settings: Sequence[Settings] = SETTINGS) -> None:
+def history(seed: int, length: int = 60, settings: Sequence[Settings] = BEGUN_WITH) -> None:
     """Play the history of one seed, under one of these settings."""
     rng = random.Random(seed)
     play(rng.choice(MACHINES), rng.choice(settings), random_history(rng, length))

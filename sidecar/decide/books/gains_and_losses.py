@@ -15,11 +15,10 @@ from collections.abc import Iterator
 
 from sidecar.decide.books.grants import options_of
 from sidecar.decide.books.room import room_in
-from sidecar.decide.books.sizes import unit_for
 from sidecar.decide.container.terms import Terms
 from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.tiers import around, beside
-from sidecar.decide.placement.whole_cores import is_by_cores, takeable
+from sidecar.decide.placement.whole_cores import is_by_cores, takeable, unit_of
 from sidecar.decide.settings import IsolatedRule
 from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet, union
@@ -70,7 +69,7 @@ def _last_of(topology: Topology, cpus: CPUSet, count: int, *, is_whole: bool) ->
 def gained(world: World, state: State, assignment: Assignment, count: int) -> CPUSet:
     """Return up to `count` CPUs that a grant can gain; fewer, or none, if there are fewer."""
     options = options_of(world, assignment.demand)
-    unit = unit_for(world, assignment.demand, assignment.cpus)
+    unit = unit_of(world.topology, options, assignment.cpus)
     free = eligible(world, state, assignment)
     # Cores that it has in part, since a CPU was offline, become whole first.
     halves = free & world.topology.whole_cores(assignment.cpus) if is_by_cores(options) else EMPTY

@@ -22,7 +22,7 @@ from sidecar.decide.books.fair import Capacity, Claim, fair
 from sidecar.decide.books.grants import options_of
 from sidecar.decide.books.load_wish import wish_of, wished
 from sidecar.decide.books.room import room_in
-from sidecar.decide.placement.whole_cores import is_by_cores, rounded_up, unit_of
+from sidecar.decide.placement.whole_cores import is_by_cores, rounded_up, takeable, unit_of
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
@@ -51,8 +51,10 @@ def sizes(
 
 
 def unit_for(world: World, demand: Demand, held: CPUSet = EMPTY) -> int:
-    """Return the step in CPUs by which the size of a grant of this demand changes, if it holds these CPUs."""
-    return unit_of(world.topology, options_of(world, demand), held)
+    """Return the step in CPUs by which the size of a grant of this demand changes, if it holds these CPUs. A grant that
+    has cores in part, since CPUs went offline, may gain or lose single CPUs.
+    """
+    return 1 if _halves(world, demand, held) else unit_of(world.topology, options_of(world, demand), held)
 
 
 def least_for(world: World, demand: Demand) -> int:
@@ -128,7 +130,15 @@ def _capacity(world: World, state: State, claims: Sequence[Claim]) -> Capacity:
     # 1. The room.
     room = room_in(world, state)
     cpus = room.most()
-    return Capacity(cpus, room.most(by_cores=True) if any(claim.by_cores for claim in claims) else cpus)
+    if not any(claim.by_cores for claim in claims):
+        return Capacity(cpus, cpus)
+    halves = sum(len(_halves(world, each.demand, each.cpus)) for each in state.assignments.values())
+    return Capacity(cpus, min(cpus, room.most(by_cores=True) + halves))
+
+
+def _halves(world: World, demand: Demand, held: CPUSet) -> CPUSet:
+    """Return those of the CPUs held that are no whole cores, if its options require these."""
+    return held - takeable(world.topology, options_of(world, demand), held)
 
 
 def _calmed(state: State, room: Capacity, claims: Sequence[Claim], fills: Collection[ContainerKey]) -> list[Claim]:

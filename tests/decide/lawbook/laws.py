@@ -18,7 +18,7 @@ from sidecar.projection.projection_of import projection_of
 from state.cpuset import EMPTY, CPUSet
 from state.invariants import violations
 from state.key import ContainerKey
-from tests.decide.lawbook import grantlaws, restlaws, takelaws, waitlaws
+from tests.decide.lawbook import corelaws, grantlaws, restlaws, takelaws, waitlaws
 from tests.decide.lawbook.roomlaws import held_without_room
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
@@ -297,6 +297,10 @@ OWN = Law("what a container is leaving is its own", grantlaws.sent_where_another
 AS_ASKED = Law("a new grant is as it was asked for", grantlaws.granted_otherwise)
 NEVER_HAD = Law("a new grant leaves nothing", grantlaws.leaving_at_once)
 
+WHOLE = Law("whole cores stay whole", corelaws.cut_cores)
+NEEDLESS = Law("nothing is taken in vain", corelaws.taken_in_vain)
+SPARE = Law("no CPU is idle that could be used", corelaws.idle_though_wanted, When.REST)
+
 GONE = Law("what is gone is not ordered", waitlaws.ordered_though_gone)
 PAUSES = Law("a failed order is not repeated before its pause is over", waitlaws.ordered_in_a_pause)
 MEMORY_AGAIN = Law("CPUs do not fail again for memory", waitlaws.memory_again)
@@ -332,6 +336,8 @@ LAWS: tuple[Law[Reality], ...] = (
         OWN,
         AS_ASKED,
         NEVER_HAD,
+        WHOLE,
+        NEEDLESS,
         GONE,
         PAUSES,
         MEMORY_AGAIN,
@@ -351,6 +357,7 @@ LAWS: tuple[Law[Reality], ...] = (
         MEMORY,
         RELEASED,
         FAIR,
+        SPARE,
         NO_TIMERS,
     ),
     # These look once more.

@@ -18,7 +18,7 @@ from state.topology import Kind, Topology, uniform
 from tests.decide.lawbook.laws import LAWS
 from tests.support.churn import Mix, Verb
 from tests.support.decide import strictstarts
-from tests.support.decide.history_users import DYNAMIC_MIX, STATIC_MIX, use
+from tests.support.decide.history_users import DYNAMIC_MIX, MIXED, STATIC_MIX, use
 from tests.support.decide.reality import Reality
 from tests.support.decide.workloads import measure_all
 from tests.support.laws import Breach, Law, When, breaches
@@ -83,6 +83,9 @@ GROUPED = (
 
 SETTINGS = (*STATIC, *DYNAMIC, *GROUPED)
 """What the sidecar may be told, one of each kind."""
+
+BEGUN_WITH = (*SETTINGS, *MIXED)
+"""What a history may begin with."""
 
 _ASTRAY = ("ineffective", "overwritten")
 """What an order comes to that the engine takes, and the kernel does not."""

@@ -9,7 +9,8 @@ import msgspec
 
 from sidecar.decide.container.swarm_task import TASK_LABEL
 from sidecar.decide.facts import DefragmentRequested, Phase, ResizeRequested
-from sidecar.decide.settings import PolicyName
+from sidecar.decide.settings import PolicyName, Settings
+from state.cpuset import CPUSet
 from state.key import ContainerKey
 from tests.support.churn import Act, Mix, Scene, Verb, act
 from tests.support.decide import strictstarts
@@ -47,9 +48,43 @@ DYNAMIC_MIX: Final = Mix(
     verbs={**STATIC_MIX.verbs, Verb.LOAD: 2, Verb.ACKNOWLEDGE: 2, Verb.RESIZE: 1, Verb.DEFRAGMENT: 1},
 )
 
+MIXED: Final = (
+    Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0), shared_min=1),
+    Settings(policy=PolicyName.DYNAMIC, reserved_cpus=CPUSet.of(0), shared_min=1),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=2, shared_min=3),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=2, shared_min=1, min_change=2),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, shared_min=1, options=("strict-cpu-reservation",)),
+)
+"""Settings under which containers that require whole cores run beside others."""
+
+_OPTIONS: Final = (
+    *("", "full-pcpus-only", "full-pcpus-only"),
+    *("full-pcpus-only,distribute-cpus-across-numa", "distribute-cpus-across-cores"),
+)
+
+_OF_CORES: Final = tuple(
+    msgspec.structs.replace(kind, labels={"cpuset.options": _OPTIONS, **kind.labels}) if kind.is_exclusive else kind
+    for kind in (*FIXED, *ODD)
+)
+
+_MIXES: Final = {
+    PolicyName.STATIC: msgspec.structs.replace(STATIC_MIX, kinds=_OF_CORES),
+    PolicyName.DYNAMIC: msgspec.structs.replace(
+        DYNAMIC_MIX,
+        kinds=(
+            *_OF_CORES,
+            msgspec.structs.replace(
+                _SOMETIMES_ALIGNED, labels={**_SOMETIMES_ALIGNED.labels, "cpuset.options": _OPTIONS}
+            ),
+        ),
+    ),
+}
+
 
 def mix_of(reality: Reality) -> Mix:
     """Return the probabilities of users' actions under the present policy."""
+    if reality.settings in MIXED:
+        return _MIXES[reality.settings.policy]
     return DYNAMIC_MIX if reality.settings.policy is PolicyName.DYNAMIC else STATIC_MIX
 
 

@@ -1,0 +1,124 @@
+"""Faults of whole cores and of sharing out, each a rule that is broken in one place: the histories catch each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+import pytest
+
+from sidecar.decide.books import arrivals, dynamic, gains_and_losses, sizes
+from sidecar.decide.books.fair import Capacity, Claim, fair
+from sidecar.decide.placement import choose
+from sidecar.decide.placement.whole_cores import takeable
+from sidecar.decide.world import World, replace
+from state.cpuset import CPUSet
+from state.key import ContainerKey
+from state.model import Assignment, Demand, State
+from state.topology import Topology
+from tests.decide.lawbook import laws
+from tests.decide.lawbook.faults import Fault
+
+
+def takes_half_free_cores(patch: pytest.MonkeyPatch) -> None:
+    """Place whole cores on any free CPUs, with the other threads reserved or another container's."""
+
+    def any_free(topology: Topology, options: Collection[str], free: CPUSet) -> CPUSet:
+        return free
+
+    patch.setattr(choose, "takeable", any_free)
+
+
+def grows_by_single_threads(patch: pytest.MonkeyPatch) -> None:
+    for module in (gains_and_losses, sizes):
+        patch.setattr(module, "unit_of", lambda topology, options, held=None: 1)
+    patch.setattr(gains_and_losses, "takeable", lambda topology, options, free: free)
+
+
+def leaves_the_other_thread(patch: pytest.MonkeyPatch) -> None:
+    """Take only the CPUs that an arrival gets, and leave their siblings where they are."""
+    for module in (arrivals, dynamic):
+        patch.setattr(module, "cut_off", lambda world, assignment, lost: lost)
+
+
+def counts_floors_in_cpus(patch: pytest.MonkeyPatch) -> None:
+    """Shrink a container of whole cores to its floor, in the middle of a core."""
+
+    def least(world: World, assignment: Assignment) -> int:
+        return assignment.demand.floor
+
+    def given_up(topology: Topology, assignment: Assignment, count: int, *, is_whole: bool = False) -> CPUSet:
+        return CPUSet(list(assignment.cpus - assignment.original)[-count:])
+
+    for module in (arrivals, sizes):
+        patch.setattr(module, "least_of", least)
+    patch.setattr(arrivals, "given_up", given_up)
+    patch.setattr(arrivals, "cut_off", lambda world, assignment, lost: lost)
+
+
+def shrinks_others_as_far_as_is_fair(patch: pytest.MonkeyPatch) -> None:
+    """Choose an arrival's CPUs among all that others have above their floors, though fewer suffice."""
+
+    def trials(world: World, state: State, demand: Demand) -> Iterator[tuple[int, Mapping[ContainerKey, int]]]:
+        floors = {key: each.demand.floor for key, each in state.assignments.items()}
+        yield sizes.least_for(world, demand), floors
+
+    patch.setattr(arrivals, "_trials", trials)
+    patch.setattr(arrivals, "_with_the_fewest", lambda *_: None)
+
+
+def lets_no_growth_be_small(patch: pytest.MonkeyPatch) -> None:
+    """Make no change smaller than the least change, not even onto CPUs that are idle."""
+    honest = sizes._without_small_changes
+
+    def without(world: World, state: State, room: Capacity, claims: list[Claim]) -> dict[ContainerKey, int]:
+        found = honest(world, state, room, claims)
+        now = {key: len(each.cpus) for key, each in state.assignments.items()}
+        least = world.settings.min_change
+        return {key: now[key] if key in now and 0 < size - now[key] < least else size for key, size in found.items()}
+
+    patch.setattr(sizes, "_without_small_changes", without)
+
+
+def shares_out_less_than_there_is(patch: pytest.MonkeyPatch) -> None:
+    """Keep two CPUs back for nothing."""
+
+    def less(capacity: Capacity, claims: list[Claim]) -> dict[ContainerKey, int]:
+        return fair(Capacity(capacity.cpus - 2, capacity.in_cores - 2), claims)
+
+    patch.setattr(sizes, "fair", less)
+
+
+def lets_whole_cores_undershoot_the_pool(patch: pytest.MonkeyPatch) -> None:
+    """Admit by floors in CPUs, and let the containers of whole cores keep their cores."""
+    honest = arrivals.shrunk_to
+
+    def shrunk(world: World, state: State, targets: Mapping[ContainerKey, int]) -> State:
+        made = honest(world, state, targets)
+        for each in made.assignments.values():
+            whole = takeable(world.topology, each.demand.options or (), each.cpus)
+            if each.demand.options and whole == each.cpus and len(whole) > each.demand.floor:
+                made = made.holding(_with_cpus(each, CPUSet(list(each.cpus)[: each.demand.floor])))
+        return made
+
+    patch.setattr(arrivals, "shrunk_to", shrunk)
+    patch.setattr(arrivals, "without", lambda world, state, cpus, demand: state)
+    patch.setattr(dynamic, "without", lambda world, state, cpus, demand: state)
+
+
+def _with_cpus(assignment: Assignment, cpus: CPUSet) -> Assignment:
+    return replace(assignment, cpus=cpus)
+
+
+FAULTS = (
+    Fault(takes_half_free_cores, laws.WHOLE),
+    Fault(grows_by_single_threads, laws.WHOLE, first=190),
+    Fault(leaves_the_other_thread, laws.WHOLE, first=4410),
+    Fault(counts_floors_in_cpus, laws.WHOLE, first=660),
+    Fault(lets_no_growth_be_small, laws.SPARE, first=270),
+    Fault(shares_out_less_than_there_is, laws.SPARE),
+    Fault(lets_whole_cores_undershoot_the_pool, laws.POOL, first=660),
+)
+"""Among containers of which some require whole cores."""
+
+PLAIN_FAULTS = (Fault(shrinks_others_as_far_as_is_fair, laws.NEEDLESS, first=650),)
+"""Among containers that can use any CPU."""

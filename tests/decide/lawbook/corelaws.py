@@ -1,0 +1,122 @@
+"""The laws of whole cores and of idle CPUs: halves that a decision makes, CPUs that it leaves idle or takes in vain.
+
+What a change of the machine or of the settings does to grants is not judged here: that is the refit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sidecar.decide.books.room import room_in
+from sidecar.decide.books.sizes import wish_for
+from sidecar.decide.container.terms import Terms
+from sidecar.decide.facts import SettingsChanged, TopologyRead
+from sidecar.decide.placement.options import FULL_PCPUS_ONLY
+from sidecar.decide.settings import IsolatedRule, PolicyName
+from sidecar.decide.world import World
+from state.cpuset import EMPTY, CPUSet, union
+from state.model import Assignment, NumaRule
+from tests.support.decide.reality import Reality
+
+
+def cut_cores(reality: Reality) -> list[str]:
+    """Return grants of whole cores that hold part of a core since the last burst, as sentences. Of a new grant, each
+    core counts with its offline threads.
+    """
+    before, world = reality.planned_from, reality.world
+    was_refitted = _was_refitted(reality)
+    found = []
+    for key, granted in world.state.assignments.items():
+        was = before.state.assignments.get(key)
+        is_new = was is None or was.since != granted.since
+        if key not in world.containers or not _is_by_cores(world, granted) or (was_refitted and not is_new):
+            continue
+        had = EMPTY if is_new or was is None else was.cpus
+        halves = _halves(reality, granted.cpus) - _halves(reality, had)
+        if halves:
+            found.append(f"{granted.name} requires whole cores, has {granted.cpus}, and {halves} in part")
+    return found
+
+
+def idle_though_wanted(reality: Reality) -> list[str]:
+    """Return CPUs that no container holds, and that a container which could grow wants, as sentences."""
+    world = reality.world
+    if world.settings.policy is not PolicyName.DYNAMIC or world.is_releasing:
+        return []
+    return [
+        f"{grant.name} has {grant.cpus} and could gain {unit}"
+        for key, grant in world.state.assignments.items()
+        if key in world.containers and not world.containers[key].is_idle
+        for unit in _units(world, grant)
+        if len(grant.cpus | unit) <= wish_for(world, grant) and room_in(world, world.state).objection(unit) is None
+    ]
+
+
+def taken_in_vain(reality: Reality) -> list[str]:
+    """Return grants that lost CPUs and gained others in the last burst, as sentences, unless a demand that cannot use
+    any CPUs came, or CPUs were exchanged.
+    """
+    before, world = reality.planned_from, reality.world
+    if world.settings.policy is not PolicyName.DYNAMIC or _was_refitted(reality):
+        return []
+    new = [grant for key, grant in world.state.assignments.items() if key not in before.state.assignments]
+    if any(_is_choosy(world, grant) for grant in new):
+        return []
+    found = []
+    for key, grant in world.state.assignments.items():
+        was = before.state.assignments.get(key)
+        if was is None or was.since != grant.since or grant.demand.move:
+            continue
+        if (lost := was.cpus - grant.cpus) and (gained := grant.cpus - was.cpus):
+            found.append(f"{grant.name} lost {lost} and gained {gained} in one decision")
+    return found
+
+
+def _was_refitted(reality: Reality) -> bool:
+    facts = reality.bursts[-1] if reality.bursts else ()
+    return any(isinstance(fact, TopologyRead | SettingsChanged) for fact in facts)
+
+
+def _is_by_cores(world: World, grant: Assignment) -> bool:
+    return FULL_PCPUS_ONLY in Terms(world.settings, grant.demand).options
+
+
+def _is_choosy(world: World, grant: Assignment) -> bool:
+    """Return whether not every free CPU would do for it."""
+    terms = Terms(world.settings, grant.demand)
+    settings, machine = world.settings, world.topology
+    is_anywhere = terms.numa is NumaRule.NONE and not terms.options and not machine.kinds
+    return not is_anywhere or settings.isolated is not IsolatedRule.IGNORE
+
+
+def _halves(reality: Reality, cpus: CPUSet) -> CPUSet:
+    """Return those of the CPUs whose core, as the machine was built, is not wholly among them. Of a kind of cores all
+    of which lack threads, nothing shows that.
+    """
+    online = reality.world.topology.online
+    kinds = [kind.cpus for kind in reality.machine.kinds] or [reality.machine.online]
+    found = EMPTY
+    for kind in kinds:
+        cores = [core.cpus for core in reality.machine.cores if core.cpus <= kind]
+        if any(core <= online for core in cores):
+            found |= union(core & cpus for core in cores if not core.isdisjoint(cpus) and not core <= cpus)
+    return found
+
+
+def _units(world: World, grant: Assignment) -> Iterator[CPUSet]:
+    """Yield what the grant could gain at a time, regardless of the pool: a CPU, or what completes a core."""
+    machine, settings = world.topology, world.settings
+    free = world.state.assignable - world.strangers
+    if settings.isolated is IsolatedRule.ONLY:
+        free &= machine.isolated
+    if machine.kinds:
+        free &= union(kind.cpus for kind in machine.kinds if not kind.cpus.isdisjoint(grant.cpus))
+    if Terms(settings, grant.demand).numa in (NumaRule.SINGLE, NumaRule.RESTRICTED):
+        free &= union(node.cpus for node in machine.nodes if not node.cpus.isdisjoint(grant.cpus))
+    if not _is_by_cores(world, grant):
+        yield from (CPUSet.of(cpu) for cpu in free)
+        return
+    for core in machine.full_cores:
+        lacking = core.cpus - grant.cpus
+        if lacking and lacking <= free:
+            yield lacking
