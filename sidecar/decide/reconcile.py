@@ -20,7 +20,7 @@ def begin(state: State, topology: Topology, settings: Settings) -> World:
 
 def with_settings(world: World, settings: Settings) -> World:
     """Return the world under other settings: the State fitted (`refit`), and each container's wish read again."""
-    fitted, notes = refit(world.state.keeping({}), world.topology, settings, world.strangers)
+    fitted, notes = refit(replace(world, settings=settings, state=world.state.keeping({})))
     state = after_refit(world.state, fitted)
     world = replace(world, state=state, settings=settings, notes=notes)
     containers = {

@@ -129,8 +129,8 @@ def _told(detail: Detail) -> str:
 
 
 def _asked(detail: Asked) -> str:
-    asked = f"it held {named(detail.had)}; " if detail.had else ""
-    asked += f"asked for {exclusive_cpus(detail.count)}"
+    asked = f"it held {named(detail.had)}, and needs" if detail.had else "asked for"
+    asked += f" {exclusive_cpus(detail.count)}"
     if detail.is_final and not isinstance(detail, NoMultiple | CutCore):
         return f"{asked}{_one_node(detail)}, {_most(detail)}"
     match detail:

@@ -27,6 +27,7 @@ from sidecar.decide.books.grants import (
     options_of,
     unless_only_told_anew,
 )
+from sidecar.decide.books.pinned import off_the_pinned
 from sidecar.decide.books.size_causes import Events, why_gained, why_lost
 from sidecar.decide.books.sizes import kept_of, least_for, least_of, sizes
 from sidecar.decide.books.takes import changed, held, without_ended_takes
@@ -53,6 +54,7 @@ class DynamicPolicy:
         # 1. Departures.
         state = _beside_strangers(world, without_ended_takes(world, departures(world)))
         was_released = any(key not in state.assignments for key in world.state.assignments)
+        state = off_the_pinned(world, state)
         # 2. Arrivals.
         before = state.grants
         state = answered(world, state, _answer)

@@ -90,12 +90,11 @@ def misunderstood(state: State, container: Container) -> State:
 
 
 def fallen_short(state: State, container: Container, demand: Demand, refusal: Refusal) -> State:
-    """Return the State with the demand of a container refused for lack of CPUs. CPUs that it lost in this run stay the
-    reason.
+    """Return the State with the demand of a container refused for lack of CPUs. A container that lost its CPUs keeps
+    that reason, with what is missing now.
     """
     view, before = container.view, state.refusals.get(demand.container)
-    if before and before.refusal.code is RefusalCode.CPUS_LOST and before.started_at == view.started_at:
-        return state
+    refusal = refusal.after(before.refusal) if before else refusal
     return state.refused(
         Refused(container=view.key, name=demand.name, refusal=refusal, demand=demand, started_at=view.started_at)
     )
