@@ -181,9 +181,10 @@ def check_containers(
     if stale := [view for view in report.views if is_single_file_mount(view, settings)]:
         says = f"{_names(stale)} {agree(len(stale), 'mounts', 'mount')} a single projected file, which stays stale"
         yield Finding("mounts", Verdict.FAIL, says, "mount the directory instead, and read the file in it")
-    if odd := [(view, "; ".join(said)) for view, wish in wishes if (said := warnings_of(wish))]:
-        says = "; ".join(f"{view.name}: {told}" for view, told in odd[:_SHOWN])
-        yield Finding("labels", Verdict.WARN, says, "correct the labels, and recreate the containers")
+    for view, wish in sorted(wishes, key=lambda each: natural(each[0].name)):
+        if said := warnings_of(wish):
+            says = f"{view.name}: {'; '.join(said)}"
+            yield Finding("labels", Verdict.WARN, says, "correct the labels, and recreate the container")
 
 
 def check_state_dir(path: str, mountinfo: str, *, is_running: bool | None) -> Iterator[Finding]:

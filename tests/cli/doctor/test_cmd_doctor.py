@@ -250,6 +250,22 @@ def test_findings_are_lines_with_their_cures() -> None:
     assert "\x1b[31mfail\x1b[0m" in rendered(findings, is_coloured=True)[1]
 
 
+def test_long_findings_are_wrapped_on_a_terminal() -> None:
+    """Below their beginning; in a pipe each is one line."""
+    long = Finding("engine", Verdict.WARN, "word " * 30, "cure " * 30)
+    lines = rendered([long], width=60)
+    assert max(map(len, lines)) <= 60
+    assert all(line.startswith(" " * 14) for line in lines[1:])
+    assert len(rendered([long])) == 2
+
+
+def test_the_labels_of_every_container_are_told() -> None:
+    """In a finding each, however many they are."""
+    views = tuple(container(f"svc-{number}", exclusive="two") for number in range(12))
+    found = told(check_containers(Config(), EngineReport(views=views), {}, ALL))
+    assert [says.partition(":")[0] for _, _, says in found] == [f"svc-{number}" for number in range(12)]
+
+
 def test_doctor_fails_with_a_reason_and_goes_on_after_a_wrong_configuration(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
