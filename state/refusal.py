@@ -33,7 +33,9 @@ class RefusalCode(enum.StrEnum):
     BORN_IN_GROUP = "born-in-group"
     """It asks for exclusive CPUs, and lives in the cgroup that confines the shared pool."""
     TAKEN_BY_STRANGER = "taken-by-stranger"
-    """Its start is held, and a container pinned by hand is on the CPUs that were granted to it."""
+    """A container pinned by hand is on the CPUs that were granted to it, and its start is held, or they were a
+    replacement at the start of the sidecar.
+    """
     UNKNOWN_CONTAINER = "unknown-container"
     WRONG_POLICY = "wrong-policy"
     NOT_GRANTED = "not-granted"

@@ -9,13 +9,16 @@ from sidecar.decide.container.news import WishRead
 from sidecar.decide.settings import Settings
 from sidecar.decide.sightings import wish_in
 from sidecar.decide.world import World, replace
+from state.cpuset import union
 from state.model import State
 from state.topology import Topology
 
 
 def begin(state: State, topology: Topology, settings: Settings) -> World:
     """Return the world at the start of the daemon: the State of the checkpoint, fitted to this machine and settings."""
-    return with_settings(World(state=state, topology=topology, settings=settings), settings)
+    world = with_settings(World(state=state, topology=topology, settings=settings), settings)
+    gained = union(now.cpus - state.assignments[key].cpus for key, now in world.state.assignments.items())
+    return replace(world, unlooked=gained)
 
 
 def with_settings(world: World, settings: Settings) -> World:

@@ -94,6 +94,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     numbers: int = 0
     horizon: int = 0
     """The newest ticket of a removal or an inventory: an older look at an unknown container proves nothing."""
+    unlooked: CPUSet = EMPTY
+    """The CPUs that grants gained at the start, before any container was looked at: another may be pinned there."""
     notes: tuple[Note, ...] = ()
     """The changes that the last refit made to grants, for people."""
 
@@ -180,15 +182,14 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def reach(self) -> Reach:
-        """Where containers may be running. Unmanaged containers do not count, like the host's processes; members of the
-        shared group are represented by the group.
+        """Where containers that the sidecar places may be running. Nothing waits for the others: they never leave.
+        Members of the shared group are represented by the group.
         """
         assignments = self.state.assignments
-        apart = (Standing.UNMANAGED, Standing.MEMBER)
         return reach_of(
             (container.footprint, key in assignments)
             for key, container in self.containers.items()
-            if container.wish.standing not in apart
+            if container.wish.standing is Standing.MANAGED
         )
 
     def may_run(self, container: Container) -> int:

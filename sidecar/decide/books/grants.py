@@ -189,8 +189,9 @@ def keeps(world: World, state: State, container: Container) -> bool:
 
     If the sidecar changed its cpuset, it has none of its own: without a grant, the sidecar put it into the shared pool.
     """
-    demand, key = container.wish.demand, container.view.key
-    if demand is None or not container.view.cpuset or key in world.state.originals:
+    demand, cpuset = container.wish.demand, container.view.cpuset
+    before = world.state.originals.get(container.view.key)
+    if demand is None or not cpuset or (before is not None and before.cpuset != cpuset):
         return False
     return may_hold(world, state, demand, container.place.seen)
 

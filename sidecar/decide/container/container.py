@@ -124,6 +124,9 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.view.phase is Phase.DEAD:
             # Half removed: it can neither be started nor updated, so its configured CPUs do not count.
             return 0
+        if self.is_idle and self.wish.standing is Standing.STRANGER:
+            # It starts where it is pinned. If these CPUs are offline, the engine does not start it.
+            return self.coming | self.place.configured.mask
         if not self.is_strict:
             return self.coming | self.place.seen.mask | self.place.configured.mask
         return self.coming if self.is_idle else self.coming | self.place.seen.mask

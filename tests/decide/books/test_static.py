@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.decide.facts import InventoryTaken, Phase, Purpose
+from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.orders import StartTimer
 from state.cpuset import CPUSet
 from state.refusal import RefusalCode
@@ -274,16 +275,17 @@ def test_an_owner_leaves_the_cpus_of_a_stranger_that_comes_later() -> None:
 
 
 def test_an_owner_stays_beside_a_stranger_where_no_cpu_is_free() -> None:
-    """It is not settled as long as the stranger is there."""
+    """It is settled, since nothing more can be done, and alone once the stranger is gone."""
     story = Story(uniform(cores=3))
     rt = story.arrive("rt", 2)
     story.settle()
     stranger = story.arrive("stranger", cpuset="1")
     story.settle()
     assert (where(rt), where(stranger)) == ("1-2", "1")
-    assert not story.is_settled(rt)
-    story.away(stranger)
     assert story.is_settled(rt)
+    assert not is_alone(story.world, story.known(rt))
+    story.away(stranger)
+    assert is_alone(story.world, story.known(rt))
 
 
 def test_an_unmanaged_container_is_never_touched() -> None:
