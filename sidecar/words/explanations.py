@@ -79,6 +79,8 @@ def explanation(
 ) -> tuple[str, ...]:
     """Return all sentences about a container, the most important first."""
     said = [*_why(world, container, assignment, refused)]
+    if rule := container.wish.rule:
+        said.append(f"Its labels are completed by a rule of the configuration: {rule}.")
     if assignment and _is_elastic(world, assignment):
         said.append(_size(world, container, assignment))
     if wanted is not None:

@@ -123,6 +123,7 @@ class _HostConfig(msgspec.Struct, rename="pascal"):
 class _Config(msgspec.Struct, rename="pascal"):
     labels: dict[str, msgspec.Raw] | None = None
     """Values stay raw, views into the answer, until one is needed: a label of 40 MB is not copied."""
+    image: str | None = None
     stop_signal: str | int | None = None
     env: list[msgspec.Raw] | None = None
     """Raw as well, and read only for tasks of Swarm."""
@@ -231,6 +232,7 @@ def view_of(body: bytes | bytearray, keep: frozenset[str] = frozenset()) -> Cont
         runtime=(read.oci_runtime or limits.runtime or "")[:PATH_LENGTH],
         created_at=(read.created or "")[:STAMP_LENGTH],
         started_at=(state.started_at or "")[:STAMP_LENGTH],
+        image=(read.config.image or "")[:_NAME_LENGTH],
         mounts=tuple(_mounts(read)),
         set_aside=_set_aside(read.config),
     )
