@@ -12,10 +12,13 @@ from sidecar.words.causes import why
 from sidecar.words.refusals import cure, sentence
 from sidecar.words.strays import told
 from state.cause import (
+    ByItsRules,
     Cause,
     FewerToShare,
     ForOthers,
+    Gone,
     Level,
+    Pinned,
     PinnedThere,
     Resized,
     SharedAnew,
@@ -44,6 +47,7 @@ from state.refusal import (
     Range,
     Refusal,
     RefusalCode,
+    Replaces,
     Said,
     Scaled,
     Scattered,
@@ -82,6 +86,37 @@ DETAILS: tuple[tuple[Detail, str], ...] = (
         "asked for 1 exclusive CPU, 2 free: 1 on cache 0 (1), 1 on node 3, cache 4 (2)",
     ),
     (
+        TooFew(count=9, would_fit=(7,), is_final=True),
+        "asked for 9 exclusive CPUs, but this machine can give 7 at most",
+    ),
+    (TooFew(count=1, is_final=True), "asked for 1 exclusive CPU, but this machine can give none"),
+    (
+        TooFewWholeCores(count=8, would_fit=(6,), is_final=True),
+        (
+            "asked for 8 exclusive CPUs, but this machine can give 6 at most on cores without a reserved CPU "
+            "(full-pcpus-only)"
+        ),
+    ),
+    (
+        NoMultiple(count=3, width=2, would_fit=(2, 4), is_final=True),
+        "asked for 3 exclusive CPUs, not a multiple of the 2 threads per core (full-pcpus-only); 2 or 4 would fit",
+    ),
+    (
+        Scattered(count=3, numa="single", nodes=(0, 1), would_fit=(2,), is_final=True),
+        (
+            "asked for 3 exclusive CPUs on one NUMA node (cpuset.numa single), but this machine can give 2 at most; "
+            "cpuset.numa=best-effort would take them from nodes 0, 1"
+        ),
+    ),
+    (
+        PoolEmptied(count=8, shared=8, keep=2, would_fit=(6,), is_final=True),
+        "asked for 8 exclusive CPUs, but this machine can give 6 at most: 2 must stay shared",
+    ),
+    (
+        Replaces("shop-web-1", CPUSet.parse("1-3")),
+        "it replaces shop-web-1, and gets CPUs 1-3 when that is gone",
+    ),
+    (
         NoMultiple(count=3, width=2, would_fit=(2, 4)),
         "asked for 3 exclusive CPUs, not a multiple of the 2 threads per core (full-pcpus-only); 2 or 4 would fit",
     ),
@@ -103,7 +138,7 @@ DETAILS: tuple[tuple[Detail, str], ...] = (
     (
         PoolEmptied(count=2, shared=2, keep=1, by_cores=True, had=CPUSet.of(3), at_floors=True),
         (
-            "it held CPU 3; asked for 2 exclusive CPUs; 2 CPUs are shared, and a whole core must stay shared; "
+            "it held CPU 3, and needs 2 exclusive CPUs; 2 CPUs are shared, and a whole core must stay shared; "
             "this counts every elastic container at its floor"
         ),
     ),
@@ -139,6 +174,9 @@ CAUSES: tuple[tuple[Cause, str], ...] = (
         FewerToShare(name="web", count=2, floor=1),
         "the machine or a setting leaves fewer CPUs to share, which takes 2 CPUs above web's floor of 1",
     ),
+    (Gone(CPUSet.of(1)), "CPU 1 went offline or became reserved"),
+    (ByItsRules(), "it lies on whole cores and NUMA nodes again as its rules require"),
+    (Pinned(CPUSet.of(1, 2)), "a container was pinned by hand to CPUs 1-2"),
     (
         PinnedThere(name="web", count=2, floor=1),
         "a container pinned by hand uses 2 CPUs above web's floor of 1",

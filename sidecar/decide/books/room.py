@@ -44,9 +44,11 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
     pool: CPUSet = EMPTY
 
     def objection(self, cpus: CPUSet) -> Refusal | None:
-        """Return why these CPUs may not be granted in addition to those held; None if they may."""
+        """Return why these CPUs may not be granted in addition to those held; None if they may. CPUs outside the pool,
+        such as isolated ones, take nothing from it.
+        """
         left = self.shared - cpus
-        if self._suffices(left):
+        if left == self.shared or self._suffices(left):
             return None
         by_cores = self.keeps_core and cpus == self._whole(cpus)
         part = len(replace(self, givable=cpus).spare(by_cores=by_cores))
@@ -67,7 +69,8 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
         would lie.
         """
         if not self._suffices(self.shared):
-            return EMPTY
+            outside = self.givable - self.shared
+            return self._whole(outside) if by_cores else outside
         wanted = self._whole(self.givable) if by_cores else self.givable
         return max((self._cut(wanted - core, by_cores=by_cores) for core in self._staying(wanted)), key=len)
 
@@ -124,14 +127,15 @@ def room(topology: Topology, settings: Settings, state: State, strangers: CPUSet
     """Return the room in this State. The CPUs of `strangers` may not be granted."""
     givable = state.assignable - strangers
     return Room(
-        shared=state.shared,
+        # Vacant CPUs are in the shared pool for a while only: they are not what it keeps.
+        shared=state.shared - state.vacant,
         cores=topology.cores,
         full_cores=topology.full_cores,
         keep=max(1, settings.shared_min),
         keeps_core=state.strict and FULL_PCPUS_ONLY in settings.options,
         givable=givable & topology.isolated if settings.isolated is IsolatedRule.ONLY else givable,
         held=state.exclusive,
-        pool=replace(state, assignments={}).shared if state.assignments else state.shared,
+        pool=(replace(state, assignments={}).shared if state.assignments else state.shared) - state.vacant,
     )
 
 
@@ -144,7 +148,7 @@ def capacity(world: World) -> int:
     """Return how many CPUs containers with the node's own options could hold at once if none were granted yet; 0 under
     the policy `none`. A node may advertise this number to a scheduler that only counts.
     """
-    return _spare_in(world, replace(world.state, assignments={}))
+    return _spare_in(world, replace(world.state, assignments={}, vacancies={}))
 
 
 def free(world: World) -> int:
