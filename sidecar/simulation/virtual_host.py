@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Final
 
 from sidecar.config.config import Config
 from sidecar.decide.books.resize import objection
@@ -33,6 +34,9 @@ from state.invariants import violations
 from state.key import ContainerKey
 from state.model import State
 from state.topology import Topology
+
+_LEFT_WHERE_THEY_ARE: Final = (Standing.UNMANAGED, Standing.STRANGER)
+"""What runs on another container's CPUs if its owner put it there."""
 
 
 class Simulation:
@@ -297,7 +301,7 @@ class Simulation:
                 found.append(f"{real.name} is settled on {own} and runs on {real.effective}")
             for other_key, other in seen.items():
                 known = world.containers.get(other_key)
-                if other is real or known is None or known.wish.standing is Standing.UNMANAGED:
+                if other is real or known is None or known.wish.standing in _LEFT_WHERE_THEY_ARE:
                     continue
                 if both := (other.effective or EMPTY) & own:
                     found.append(f"{real.name} is settled on {own}, and {other.name} runs on {both}")

@@ -1,4 +1,4 @@
-"""What a scenario describes, read by the words of the pages: the machine's cores and nodes, and what containers ask for."""
+"""What a scenario describes, by the words of the pages: the machine's cores and nodes, and what containers ask for."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ def _asked(container: Table, settings: Table, plan: Plan) -> Asked:
         options = list(filter(None, labels["cpuset.options"].split(",")))
     whole_cores, threads = "full-pcpus-only" in options, len(plan.cores[0])
     is_dynamic = settings["policy"] == "dynamic"
-    if not 1 <= least <= number <= most or (whole_cores and number % threads):
+    is_range = is_dynamic and least < number
+    if not 1 <= least <= number <= most or (whole_cores and number % threads and not is_range):
         number = 0
     pin = numbers(container.get("cpuset", ""))
     pin = frozenset() if pin >= plan.all else pin
@@ -114,11 +115,8 @@ def _asked(container: Table, settings: Table, plan: Plan) -> Asked:
         grace=seconds(labels.get("cpuset.grace", settings.get("grace", "2s"))) if is_dynamic else 0.0,
         whole_cores=whole_cores,
         is_plain=not whole_cores and not [each for each in options if each != "strict-cpu-reservation"],
-        numa={"single-numa-node": "single"}.get(
-            labels.get("cpuset.numa", settings.get("numa", "best-effort")),
-            labels.get("cpuset.numa", settings.get("numa", "best-effort")),
-        ),
-        shortage=labels.get("cpuset.on-shortage", settings.get("shortage", "share")),
+        numa=str(labels.get("cpuset.numa", settings.get("numa", "none"))),
+        shortage=str(labels.get("cpuset.on-shortage", settings.get("shortage", "share"))),
         may_move=labels.get("cpuset.move") == "true",
         pin=pin,
         is_managed=labels.get("cpuset.manage") != "off",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
-
-import dataclasses
 
 from tests.blackbox.asked import Asked, CPUs, Plan, asked_of, joined, plan_of
 from tests.blackbox.player import Printed
@@ -42,7 +41,7 @@ NOWHERE = Place(frozenset(), None, frozenset())
 
 
 class Stage(NamedTuple):
-    """The host from `at` to `until`. `is_watched` says whether the sidecar runs, `since` since when it does or does not.
+    """The host from `at` to `until`. `is_watched` says whether the sidecar runs, `since` from when on it does or not.
 
     `there` are all containers that exist, `running` those that run. `said` is what was printed when it began.
     """
@@ -180,9 +179,8 @@ def chronicle_of(scenario: Scenario, printed: Printed) -> Chronicle:
         )
         pending = len(lines)
     if made and pending < len(lines):
-        at, said = lines[-1].at, tuple(lines[pending:])
-        now = {"there": frozenset(there), "running": frozenset(running), "is_watched": is_watched, "since": since}
-        made.append(made[-1]._replace(at=at, said=said, **now))
+        now = made[-1]._replace(at=lines[-1].at, said=tuple(lines[pending:]), is_watched=is_watched, since=since)
+        made.append(now._replace(there=frozenset(there), running=frozenset(running)))
     ends = max((event["at"] for event in scenario["event"]), default=0.0) + REST
     return Chronicle(scenario, tuple(lines), tuple(_timed(made, ends)), printed.code, printed.complaint)
 

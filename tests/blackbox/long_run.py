@@ -1,6 +1,7 @@
-"""Many random scenarios, judged: `python -m tests.blackbox.long_run COUNT [FIRST_SEED] [--workers N] [--whole]`.
+"""Many random scenarios, judged: `python -m tests.blackbox.long_run COUNT [FIRST] [--workers N] [--whole]`.
 
-Each broken promise is printed with its seed, and a scenario cut down to what breaks it (with `--whole`, as it was drawn).
+Each broken promise is printed with its seed, and a scenario cut down to what breaks it (with `--whole`, as it was
+drawn).
 """
 
 from __future__ import annotations

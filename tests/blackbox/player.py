@@ -30,7 +30,7 @@ def printed(scenario: Scenario) -> Printed:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
                 code = main(["simulate", str(file), "--json"])
-            except Exception as error:  # noqa: BLE001 -- whatever the program does is a finding
+            except Exception as error:  # whatever the program does is a finding
                 return Printed(3, _objects(out), f"{type(error).__name__}: {error}")
     return Printed(code, _objects(out), err.getvalue())
 

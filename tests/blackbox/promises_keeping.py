@@ -55,9 +55,8 @@ def _is_announced(chronicle: Chronicle, takes: list[Said], name: str, cpu: int, 
 def notice_is_as_long_as_promised(chronicle: Chronicle) -> Iterator[Finding]:
     """`cpuset.grace`, or the key `grace`: "notice before CPUs are taken from it" (labels)."""
     for each in chronicle.said:
-        if each.what == "take started" and each.seconds is not None and each.container in chronicle.asked:
-            if each.seconds < chronicle.asked[each.container].grace - 1e-6:
-                yield Finding("notice_is_as_long_as_promised", each.at, each.container, f"{each.seconds:g} s")
+        if each.what == "take started" and (each.seconds or 0.0) < chronicle.asked[each.container].grace - 1e-6:
+            yield Finding("notice_is_as_long_as_promised", each.at, each.container, f"{each.seconds} s")
 
 
 def grants_are_held_while_it_runs(chronicle: Chronicle) -> Iterator[Finding]:
@@ -84,21 +83,24 @@ def _last_crash(chronicle: Chronicle, at: float) -> float:
 
 def grants_linger(chronicle: Chronicle) -> Iterator[Finding]:
     """CPUs are held "for `linger` after it stopped ... A `created` container that is not started holds them for
-    `linger`, too" (labels).
+    `linger`, and for 10 s at least" (labels).
     """
     linger = seconds(chronicle.settings.get("linger", "10s"))
+    least: dict[str, float] = {}
     idle_since: dict[str, float] = {}
     for before, after in chronicle.pairs():
         for each in after.said:
             if each.what in ("created", "stopped", "granted"):
                 idle_since[each.container] = each.at
+                least[each.container] = max(linger, 10.0) if each.what != "stopped" else linger
         for name, place in before.places.items():
             is_over = place.granted is not None and after.place(name).granted is None
+            is_calm = chronicle.is_quiet(after.at - 31, after.at)
             is_gone = name not in after.there or any(e.what == "removed" and e.container == name for e in after.said)
             if not is_over or name in after.running | before.running or is_gone:
                 continue
-            if after.at < idle_since.get(name, -linger) + linger - 1e-6 and chronicle.is_quiet(after.at - 31, after.at):
-                yield Finding("grants_linger", after.at, name, f"its grant ended, linger is {linger:g} s")
+            if after.at < idle_since.get(name, -99.0) + least.get(name, linger) - 1e-6 and is_calm:
+                yield Finding("grants_linger", after.at, name, f"its grant ended, {least[name]:g} s are promised")
 
 
 def lines_tell_the_grants(chronicle: Chronicle) -> Iterator[Finding]:
@@ -118,7 +120,8 @@ def lines_tell_the_grants(chronicle: Chronicle) -> Iterator[Finding]:
             # The lines of a container and of its namesake before cannot be told from each other.
             is_noted |= name in namesakes
             if known.get(name, frozenset()) != granted and not is_noted and name in stage.there:
-                text = f"by the lines it has {listed(known.get(name, frozenset())) or 'none'}, and it has {listed(granted) or 'none'}"
+                told = listed(known.get(name, frozenset()))
+                text = f"by the lines it has {told or 'none'}, and it has {listed(granted) or 'none'}"
                 yield Finding("lines_tell_the_grants", stage.at, name, text)
             known[name] = granted
         namesakes -= {each.container for each in stage.said if each.what == "released"}
@@ -160,8 +163,8 @@ def lines_tell_the_places(chronicle: Chronicle) -> Iterator[Finding]:
 
 
 def a_take_is_needed(chronicle: Chronicle) -> Iterator[Finding]:
-    """ "If R is no longer needed before step 4, it stays: a growth cancels the take" (dynamic): what left with notice does
-    not come back at once.
+    """ "If R is no longer needed before step 4, it stays: a growth cancels the take" (dynamic): what left with notice
+    does not come back at once.
     """
     left: dict[tuple[str, int], float] = {}
     for each in chronicle.said:

@@ -21,8 +21,8 @@ def it_comes_to_rest(chronicle: Chronicle) -> Iterator[Finding]:
 
 
 def at_rest_all_are_in_place(chronicle: Chronicle) -> Iterator[Finding]:
-    """An exclusive container runs on its grant, "no container above"; others in the shared pool, "what is online and not
-    granted" (files, checkpoint); one pinned by hand where its owner put it.
+    """An exclusive container runs on its grant; others in the shared pool, "what is online and not granted" (files);
+    one that is pinned by hand where its owner put it.
     """
     last = chronicle.last
     if not chronicle.has_rested or last.until - last.at < ORDERS:
@@ -30,7 +30,7 @@ def at_rest_all_are_in_place(chronicle: Chronicle) -> Iterator[Finding]:
     pool = chronicle.pool(last)
     for name in sorted(last.running):
         asked, place = chronicle.asked[name], last.place(name)
-        if not asked.is_managed or asked.is_in_doubt and place.granted is None:
+        if not asked.is_managed or (asked.is_in_doubt and place.granted is None):
             continue
         if place.leaving:
             continue
@@ -90,8 +90,8 @@ def _nodes(chronicle: Chronicle, cpus: CPUs) -> CPUs:
 
 
 def sizes_are_fair(chronicle: Chronicle) -> Iterator[Finding]:
-    """ "CPUs are dealt one at a time, each to the container that has the least above its floor for its `cpuset.weight`";
-    "Sizes are fair within one CPU" (dynamic). On machines where no rule stands against it.
+    """ "CPUs are dealt one at a time, each to the container that has the least above its floor for its
+    `cpuset.weight`"; "Sizes are fair within one CPU" (dynamic). On machines where no rule stands against it.
     """
     last = chronicle.last
     asked = chronicle.asked
@@ -101,7 +101,7 @@ def sizes_are_fair(chronicle: Chronicle) -> Iterator[Finding]:
     )
     if not _is_still(chronicle) or not is_plain or chronicle.settings.get("min_change", 1) > 1:
         return
-    if any(each.is_stranger for each in ()) or any(asked[n].pin for n in asked):
+    if any(each.pin for each in asked.values()):
         return
     for one, other in permutations(growing, 2):
         more, less = asked[one], asked[other]
@@ -129,7 +129,7 @@ def waiters_are_granted_what_is_free(chronicle: Chronicle) -> Iterator[Finding]:
 
 
 def a_start_asks_again(chronicle: Chronicle) -> Iterator[Finding]:
-    """ "A request is decided when the container is created, and again each time it starts after being refused" (labels)."""
+    """ "A request is decided when the container is created, and again at each start after it was refused" (labels)."""
     for line in chronicle.said:
         asked = chronicle.asked.get(line.container)
         if line.what != "started" or asked is None or not asked.number:

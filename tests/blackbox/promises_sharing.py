@@ -15,7 +15,7 @@ def owners_are_alone(chronicle: Chronicle) -> Iterator[Finding]:
     """
 
     def seen(stage: Stage) -> dict[tuple[str, ...], CPUs]:
-        found = {}
+        found: dict[tuple[str, ...], CPUs] = {}
         for name in stage.running:
             own = stage.place(name).own
             for other in stage.running if own else ():
@@ -139,8 +139,8 @@ def the_pool_keeps_its_minimum(chronicle: Chronicle) -> Iterator[Finding]:
 
 
 def what_is_left_alone_is_never_moved(chronicle: Chronicle) -> Iterator[Finding]:
-    """ "The sidecar never moves it" (run-beside-hand-pinned-containers); "left alone entirely: the sidecar never sends an
-    order for it" (labels, `cpuset.manage`).
+    """ "The sidecar never moves it" (run-beside-hand-pinned-containers); "left alone entirely: the sidecar never sends
+    an order for it" (labels, `cpuset.manage`).
     """
     for each in chronicle.said:
         if each.what == "runs on" and each.container in chronicle.asked:

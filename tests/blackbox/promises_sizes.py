@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.blackbox.asked import CPUs
+from tests.blackbox.asked import Asked, CPUs
 from tests.blackbox.chronicle import Chronicle, Stage
 from tests.blackbox.finding import ORDERS, Finding, lasting, listed
 
@@ -80,7 +80,7 @@ def cores_have_no_stranger(chronicle: Chronicle) -> Iterator[Finding]:
 
 
 def single_is_one_node(chronicle: Chronicle) -> Iterator[Finding]:
-    """ "`single`: one node, or a refusal"; "`restricted`: as few nodes as on an empty machine, or a refusal" (labels)."""
+    """ "`single`: one node, or a refusal"; "`restricted`: as few nodes as on an empty machine" (labels)."""
     for stage in chronicle.stages:
         for name, place in stage.places.items():
             asked = chronicle.asked[name]
@@ -104,7 +104,8 @@ def growth_stays_on_its_nodes(chronicle: Chronicle) -> Iterator[Finding]:
             asked, had = chronicle.asked.get(line.container), before.place(line.container).granted
             if asked is None or line.what != "grew" or asked.numa not in ("restricted", "single") or not had:
                 continue
-            if new := _touched(chronicle, line.cpus) - _touched(chronicle, had):
+            is_evicted = had & chronicle.pinned(after, but=line.container)
+            if not is_evicted and (new := _touched(chronicle, line.cpus) - _touched(chronicle, had)):
                 text = f"grew onto {listed(line.cpus)}, of {len(new)} other nodes"
                 yield Finding("growth_stays_on_its_nodes", line.at, line.container, text)
 
@@ -113,9 +114,13 @@ def _touched(chronicle: Chronicle, cpus: CPUs) -> frozenset[int]:
     return frozenset(number for number, node in enumerate(chronicle.plan.nodes) if node & cpus)
 
 
+def _has_a_rule(asked: Asked) -> bool:
+    return asked.whole_cores or asked.numa in ("single", "restricted")
+
+
 def originals_stay(chronicle: Chronicle) -> Iterator[Finding]:
-    """ "The original CPUs, as many as the floor, are chosen once, best packed, and never leave" (dynamic). But for those
-    that went offline, and for a container that may be moved.
+    """ "The original CPUs, as many as the floor, are chosen once, best packed, and never leave" (dynamic). But for
+    those that went offline, or that a container is pinned to by hand, and for a container that may be moved.
     """
     always: dict[str, CPUs] = {}
     lost: dict[str, int] = {}
@@ -131,6 +136,7 @@ def originals_stay(chronicle: Chronicle) -> Iterator[Finding]:
                 always[name], lost[name] = place.granted, 0
                 continue
             gone = (before.place(name).granted or frozenset()) - after.online
+            gone |= (before.place(name).granted or frozenset()) & chronicle.pinned(after, but=name)
             lost[name] += len(gone & always[name])
             always[name] &= place.granted
             if lost[name] == 0 and not gone and len(always[name]) < asked.floor:
@@ -140,7 +146,10 @@ def originals_stay(chronicle: Chronicle) -> Iterator[Finding]:
 
 
 def static_sizes_stay(chronicle: Chronicle) -> Iterator[Finding]:
-    """ "Under `static` a container keeps its CPUs until it ends" (dynamic). But for CPUs that went offline."""
+    """ "Under `static` a container keeps its CPUs until it ends" (dynamic). But for CPUs that went offline, or that a
+    container is pinned to by hand: where a rule cannot be met beside what is left, it "is placed as a new request would
+    be" (cpu-hotplug).
+    """
     if chronicle.settings["policy"] != "static":
         return
     for before, after in chronicle.pairs():
@@ -152,10 +161,10 @@ def static_sizes_stay(chronicle: Chronicle) -> Iterator[Finding]:
                 or any(e.container == name and e.what == "granted" for e in after.said)
             ):
                 continue
-            if gone := (had - place.granted) & after.online:
-                is_known = all(cpu in before.online for cpu in had) and chronicle.is_quiet(after.since, after.at)
-                if is_known or had <= after.online:
-                    yield Finding("static_sizes_stay", after.at, name, f"lost {listed(gone)}")
+            gone = ((had - place.granted) & after.online) - chronicle.pinned(after, but=name)
+            is_new = bool(had & chronicle.pinned(after, but=name)) and _has_a_rule(chronicle.asked[name])
+            if gone and had <= after.online and not is_new:
+                yield Finding("static_sizes_stay", after.at, name, f"lost {listed(gone)}")
 
 
 PROMISES = (
