@@ -151,6 +151,7 @@ def chronicle_of(scenario: Scenario, printed: Printed) -> Chronicle:
             _follow(line, there, running)
             if line.what in ("the sidecar starts", "the sidecar is killed"):
                 is_watched, since = line.what == "the sidecar starts", line.at
+                made += [made[-1]._replace(at=line.at, said=(), is_watched=is_watched, since=since)] if made else []
             continue
         if made and made[-1].at == each["at"]:
             # Several decisions of one instant: between them nothing was in force.

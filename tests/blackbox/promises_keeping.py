@@ -8,6 +8,9 @@ from tests.blackbox.asked import CPUs, seconds
 from tests.blackbox.chronicle import Chronicle, Said, Stage
 from tests.blackbox.finding import ORDERS, Finding, listed
 
+Held = tuple[str, int]
+"""A container, and a CPU."""
+
 ENDS = ("started", "stopped", "removed")
 """Lines after which a container runs anew, or not at all."""
 
@@ -17,22 +20,43 @@ def notice_is_given(chronicle: Chronicle) -> Iterator[Finding]:
     acknowledgement shortens it" (labels); "No CPU changes hands before the take was acknowledged or its grace was over"
     (dynamic). But for CPUs that go offline, and for a grant that ends since there is no replacement.
     """
-    had_since: dict[tuple[str, int], float] = {}
-    takes: list[Said] = []
+    is_dynamic = chronicle.settings["policy"] == "dynamic"
+    had_since: dict[Held, float] = {}
+    leaving_since: dict[Held, float] = {}
+    told: list[Said] = []
     for before, after in chronicle.pairs():
-        takes += [each for each in after.said if each.what in ("take started", "acknowledges")]
+        told += [each for each in after.said if each.what == "acknowledges"]
+        for each in after.said:
+            if each.what == "take started":
+                leaving_since |= {(each.container, cpu): each.at for cpu in each.cpus} | leaving_since
         ended = {each.container for each in after.said if each.what in ENDS}
         for name in before.running & after.running - ended:
-            lost = {cpu for cpu in before.place(name).own - after.place(name).cpus if cpu in after.online}
-            long_had = {cpu for cpu in lost if after.at - had_since.get((name, cpu), after.at) > ORDERS}
-            if after.place(name).granted is None and not chronicle.is_quiet(after.at - 31, after.at):
-                continue
-            if short := frozenset(cpu for cpu in long_had if not _is_announced(chronicle, takes, name, cpu, after.at)):
-                yield Finding("notice_is_given", after.at, name, f"{listed(short)} gone before its notice was over")
+            short = set()
+            for cpu in (before.place(name).own - after.place(name).cpus) & after.online:
+                since = leaving_since.get((name, cpu), after.at)
+                is_over = is_dynamic and after.at - since >= chronicle.asked[name].grace - 1e-6
+                is_told = any(each.container == name and each.at >= since and cpu in each.cpus for each in told)
+                is_new = after.at - had_since.get((name, cpu), after.at) <= ORDERS
+                short |= set() if is_over or is_told or is_new else {cpu}
+            may_end = after.place(name).granted is None or not is_dynamic
+            is_excused = may_end and not chronicle.is_quiet(after.at - 31, after.at)
+            is_excused |= not is_dynamic and bool((before.place(name).own) & chronicle.pinned(after, but=name))
+            if short and not is_excused:
+                text = f"{listed(frozenset(short))} gone before its notice was over"
+                yield Finding("notice_is_given", after.at, name, text)
         had_since = _in_force(after, had_since, ended)
+        leaving_since |= {
+            (name, cpu): leaving_since.get((name, cpu), after.at)
+            for name, place in after.places.items()
+            for cpu in place.leaving
+        }
+        for name, cpu in list(leaving_since):
+            is_kept = cpu in (after.place(name).granted or ())
+            if is_kept or any(e.what == "take finished" and e.container == name and cpu in e.cpus for e in after.said):
+                del leaving_since[name, cpu]
 
 
-def _in_force(stage: Stage, had_since: dict[tuple[str, int], float], ended: set[str]) -> dict[tuple[str, int], float]:
+def _in_force(stage: Stage, had_since: dict[Held, float], ended: set[str]) -> dict[Held, float]:
     """Return since when each CPU has been its container's own, in a container that ran on nothing else."""
     found = {}
     for name in stage.running:
@@ -41,15 +65,6 @@ def _in_force(stage: Stage, had_since: dict[tuple[str, int], float], ended: set[
             known = None if name in ended else had_since.get((name, cpu))
             found[name, cpu] = stage.at if known is None else known
     return found
-
-
-def _is_announced(chronicle: Chronicle, takes: list[Said], name: str, cpu: int, at: float) -> bool:
-    asked = chronicle.asked[name]
-    begun = [each.at for each in takes if each.what == "take started" and each.container == name and cpu in each.cpus]
-    if not begun:
-        return asked.grace == 0 and chronicle.settings["policy"] == "dynamic"
-    told = [each.at for each in takes if each.what == "acknowledges" and each.container == name and each.at >= begun[0]]
-    return bool(told) or at - max(begun) >= asked.grace - 1e-6 or at - begun[0] >= asked.grace - 1e-6
 
 
 def notice_is_as_long_as_promised(chronicle: Chronicle) -> Iterator[Finding]:
@@ -83,15 +98,24 @@ def _last_crash(chronicle: Chronicle, at: float) -> float:
 
 def grants_linger(chronicle: Chronicle) -> Iterator[Finding]:
     """CPUs are held "for `linger` after it stopped ... A `created` container that is not started holds them for
-    `linger`, and for 10 s at least" (labels).
+    `linger`, and for 10 s at least" (labels). A run that is shorter than orders take is not seen, and counts for
+    nothing.
     """
     linger = seconds(chronicle.settings.get("linger", "10s"))
     least: dict[str, float] = {}
     idle_since: dict[str, float] = {}
+    began: dict[str, float] = {}
     for before, after in chronicle.pairs():
         for each in after.said:
+            if each.what == "started":
+                began[each.container] = each.at
+            is_short = (
+                each.container in idle_since
+                and each.what == "stopped"
+                and each.at - began.get(each.container, -9.0) < ORDERS
+            )
             if each.what in ("created", "stopped", "granted"):
-                idle_since[each.container] = each.at
+                idle_since[each.container] = idle_since[each.container] if is_short else each.at
                 least[each.container] = max(linger, 10.0) if each.what != "stopped" else linger
         for name, place in before.places.items():
             is_over = place.granted is not None and after.place(name).granted is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.blackbox.asked import CPUs
+from tests.blackbox.asked import CPUs, joined
 from tests.blackbox.chronicle import Chronicle, Stage
 from tests.blackbox.finding import LONGEST_NOTICE, ORDERS, Finding, lasting, listed
 
@@ -63,16 +63,16 @@ def offline_cpus_leave_a_grant(chronicle: Chronicle) -> Iterator[Finding]:
 
 def pinned_cpus_are_granted_to_nobody(chronicle: Chronicle) -> Iterator[Finding]:
     """ "Its CPUs are granted to no other container, for as long as it exists, running or not"
-    (run-beside-hand-pinned-containers): none that comes new into a grant.
+    (run-beside-hand-pinned-containers): none that comes new into a grant, once it was looked at.
     """
-    known: CPUs = frozenset()
+    created = {each.container: each.at for each in chronicle.said if each.what == "created"}
     for before, after in chronicle.pairs():
         if not before.is_watched or after.at - before.since < ORDERS:
             continue
         for name, place in after.places.items():
-            known = chronicle.pinned(before, but=name)
             gained = (place.granted or frozenset()) - (before.place(name).granted or frozenset())
-            if both := gained & known & chronicle.pinned(after, but=name):
+            seen = [each for each in before.there & after.there if after.at - created[each] > ORDERS and each != name]
+            if both := gained & joined(chronicle.asked[each].pin for each in seen):
                 yield Finding("pinned_cpus_are_granted_to_nobody", after.at, name, f"gained {listed(both)}")
 
 

@@ -17,12 +17,10 @@ def sizes_are_in_range(chronicle: Chronicle) -> Iterator[Finding]:
     for stage in chronicle.stages:
         for name, place in stage.places.items():
             asked, size = chronicle.asked[name], len((place.granted or frozenset()) & stage.online)
-            if (
-                place.granted is None
-                or not stage.is_watched
-                or not asked.number
-                or asked.floor <= size <= asked.ceiling
-            ):
+            is_right = asked.floor <= size <= asked.ceiling
+            # Where no core has all its threads, a core is what is left of it.
+            is_right |= asked.whole_cores and not any(core <= stage.online for core in chronicle.plan.cores)
+            if place.granted is None or not stage.is_watched or not asked.number or is_right:
                 since.pop(name, None)
                 continue
             since.setdefault(name, stage.at)
@@ -36,7 +34,8 @@ def invalid_demands_are_granted_nothing(chronicle: Chronicle) -> Iterator[Findin
     """ "An invalid value refuses them, with the reason, and the container runs in the shared pool" (labels)."""
     for stage in chronicle.stages:
         for name, place in stage.places.items():
-            if place.granted and not chronicle.asked[name].number:
+            is_narrow = chronicle.asked[name].whole_cores and stage.online != chronicle.plan.all
+            if place.granted and not chronicle.asked[name].number and not is_narrow:
                 text = f"granted {listed(place.granted)}"
                 yield Finding("invalid_demands_are_granted_nothing", stage.at, name, text)
 
