@@ -6,14 +6,14 @@ import pytest
 
 from tests.blackbox.judge import broken_in, cut_down
 from tests.blackbox.scenarios import Scenario, scenario_of, toml_of
-from tests.support.soaking import IS_SOAK
 
-A_LOT = 10_000 if IS_SOAK else 60
+SOME = 60
+"""How many are played here; `python -m tests.blackbox.long_run` plays more."""
 
 
 def test_the_promises_hold_in_random_scenarios() -> None:
     """A failure names the seed, and has a scenario that is cut down to what breaks the promise."""
-    for seed in range(A_LOT):
+    for seed in range(SOME):
         scenario = scenario_of(seed)
         if found := broken_in(scenario):
             pytest.fail(f"seed {seed}: {found[0]}\n{toml_of(cut_down(scenario, found[0].promise))}")
