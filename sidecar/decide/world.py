@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from sidecar.decide.container.askers import is_waiting
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.footprint import Reach, reach_of
 from sidecar.decide.container.place import cpus_of
@@ -143,6 +144,16 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             if container.wish.standing is Standing.STRANGER:
                 mask |= container.footprint
         return CPUSet.from_mask(mask)
+
+    @cached_property
+    def queue(self) -> tuple[ContainerKey, ...]:
+        """The containers that are granted CPUs as soon as these come free, in their turns (`books/queue`)."""
+        waiting = [
+            (-refused.demand.priority, refused.asked or 0, key)
+            for key, refused in self.state.refusals.items()
+            if refused.demand and (container := self.containers.get(key)) and is_waiting(container, refused)
+        ]
+        return tuple(key for *_, key in sorted(waiting))
 
     @cached_property
     def group(self) -> Container | None:

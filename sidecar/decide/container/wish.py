@@ -18,6 +18,7 @@ from sidecar.decide.container.container import Standing, Wish
 from sidecar.decide.container.labels import FROM_LIMIT, SIZED, Labels, Values, mistake, read_labels, unheeded
 from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.container.place import cpus_of
+from sidecar.decide.container.role import role_of
 from sidecar.decide.container.rules import ruled
 from sidecar.decide.container.start import is_strict_runtime
 from sidecar.decide.container.swarm_task import mismatch
@@ -234,6 +235,8 @@ def _demand(view: ContainerView, settings: Settings, said: Values, count: int) -
         grace_seconds=said.grace,
         signal=said.signal,
         move=said.move,
+        priority=said.priority,
+        role=role_of(view),
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from sidecar.decide.container import labels as container_labels
-from sidecar.decide.container import swarm_task
+from sidecar.decide.container import role, swarm_task
 from sidecar.decide.facts import ContainerView, Mount, Phase
 from sidecar.decide.orders import Update
 from sidecar.engines.answer_errors import shown
@@ -39,7 +39,7 @@ WATCHED_ACTIONS: Final = (
 )
 """The requested events: all that may change a container's CPUs, name or phase, without exec and health noise."""
 
-_LABELS: Final = frozenset({"com.docker.compose.project", "com.docker.compose.service", *swarm_task.LABELS})
+_LABELS: Final = frozenset((*role.LABELS, *swarm_task.LABELS))
 _OUR_LABELS: Final = "cpuset."
 _LIKE_OURS: Final = re.compile(r"[cC].?[pPsS]")
 _LABEL_LENGTH: Final = 256
