@@ -40,6 +40,8 @@ class RefusalCode(enum.StrEnum):
     WRONG_POLICY = "wrong-policy"
     NOT_GRANTED = "not-granted"
     """It has no exclusive CPUs, and their number was to be changed."""
+    GIVEN_UP = "given-up"
+    """People released its CPUs; it asks again at its next start."""
     NOT_ELASTIC = "not-elastic"
     """Its labels fix the number of its CPUs, or do not allow `resize`."""
     OUT_OF_RANGE = "out-of-range"
