@@ -17,7 +17,7 @@ def test_the_shipped_machine_has_every_level() -> None:
     """64 CPUs in 32 cores, 8 last-level caches and 4 nodes, and nothing that had to be guessed."""
     machine = machine_in(str(EPYC))
     levels = (machine.online, machine.cores, machine.caches, machine.nodes, machine.packages)
-    assert list(map(len, levels)) == [64, 32, 8, 4, 1]
+    assert [len(level) for level in levels] == [64, 32, 8, 4, 1]
     assert machine.notes == ()
 
 
