@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from sidecar.status.document import Status
 from sidecar.status.status_file import is_daemon_running
 from state import files, lease
 from state.errors import StateError
@@ -31,10 +30,10 @@ def renew_status_lease(state_dir: str | Path, seconds: float) -> None:
                 os.rename(fresh, lease.NAME, src_dir_fd=at, dst_dir_fd=at)
 
 
-def why_outdated(state_dir: str | Path, status: Status, now: float) -> str:
+def why_outdated(state_dir: str | Path, now: float, *, is_ready: bool) -> str:
     """Return why the document may be out of date, as a sentence for people; "" if it is not, or nothing shows it.
 
-    A document that says itself that the engine is not reached is not out of date. `now` is in seconds since 1970.
+    It is not if it says itself that the daemon is not ready. `now` is in seconds since 1970.
     """
     if (is_running := is_daemon_running(state_dir)) is False:
         return f"no daemon is running on {state_dir}"
@@ -42,7 +41,7 @@ def why_outdated(state_dir: str | Path, status: Status, now: float) -> str:
     with suppress(OSError):
         found = os.lstat(Path(state_dir) / lease.NAME)
         renewed = found.st_mtime if stat.S_ISREG(found.st_mode) else None
-    if not is_running or not status.is_ready or renewed is None or _counts(renewed, now):
+    if not is_running or not is_ready or renewed is None or _counts(renewed, now):
         return ""
     return (
         f"the daemon on {state_dir} runs, but does not vouch for this: it is stopped, stalled or stuck; this is its "
