@@ -18,6 +18,7 @@ from sidecar.decide.books.grants import (
     place,
     unless_only_told_anew,
 )
+from sidecar.decide.books.would_fit import with_what_fits
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.world import World
 from state.cpuset import CPUSet
@@ -54,4 +55,6 @@ def _answer(world: World, state: State, container: Container) -> State:
     if keeps(world, state, container):
         return state.granted(demand, container.place.seen)
     found = place(world, state, demand, demand.cpus)
-    return state.granted(demand, found) if isinstance(found, CPUSet) else fallen_short(state, demand, found)
+    if isinstance(found, CPUSet):
+        return state.granted(demand, found)
+    return fallen_short(state, demand, with_what_fits(world, state, demand, found))
