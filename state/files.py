@@ -42,7 +42,19 @@ _SENTENCES: Final = {
 
 def reason(error: OSError) -> str:
     """Return what went wrong, in words for people."""
-    return _SENTENCES.get(error.errno or 0) or error.strerror or str(error)
+    said = _SENTENCES.get(error.errno or 0) or error.strerror or str(error)
+    return f"{said} (try it as root)" if error.errno in (errno.EACCES, errno.EPERM) and os.geteuid() else said
+
+
+def is_there(path: str | os.PathLike[str]) -> bool:
+    """Return whether anything has this path. Raise FileUnreadable where this user may not know that."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise FileUnreadable(f"cannot look for {os.fspath(path)}: {reason(error)}") from error
+    return True
 
 
 def open_directory(

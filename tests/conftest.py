@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
 import hypothesis
 import pytest
 
@@ -9,6 +16,12 @@ from tests.live.lanes import lane_of, lanes_here
 
 EXIT_SECONDS = 30
 """How long an interrupted worker may take to end; pytest-xdist's ten are few to end an engine and its containers."""
+
+MEMORY = "/dev/shm"
+"""Where files are in memory."""
+
+ROOM_BYTES = 1 << 30
+"""How much must be free there: all tests together write less than a tenth."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -19,6 +32,17 @@ def pytest_configure(config: pytest.Config) -> None:
         from xdist.workermanage import NodeManager
 
         NodeManager.EXIT_TIMEOUT = EXIT_SECONDS
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Leave what is collected out of garbage collection: it stays to the end, and looking through it takes seconds."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -37,6 +61,33 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if "benchmark" in getattr(item, "fixturenames", ()):
                 item.add_marker(pytest.mark.skip(reason="a benchmark: `make bench` runs it"), append=False)
+
+
+@pytest.fixture(scope="session")
+def memory() -> Iterator[Path | None]:
+    """Make a folder in memory, and remove it at the end; None where there is none that is large and runs programs."""
+    try:
+        there = os.statvfs(MEMORY)
+    except OSError:
+        there = None
+    if there is None or there.f_flag & os.ST_NOEXEC or there.f_bavail * there.f_frsize < ROOM_BYTES:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="cpuset-sidecar-tests-", dir=MEMORY, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, memory: Path | None) -> Path:
+    """Return a fresh folder: in memory for a test that needs no engine, since a disk costs it half of its time.
+
+    With `-n 0 --basetemp=FOLDER` all folders are in that one, and stay.
+    """
+    is_given = bool(request.config.option.basetemp) and not hasattr(request.config, "workerinput")
+    if memory is None or is_given or request.node.get_closest_marker("live"):
+        ordinary: Path = request.getfixturevalue("tmp_path")
+        return ordinary
+    return Path(tempfile.mkdtemp(prefix=re.sub(r"\W", "_", request.node.name)[:30] + "-", dir=memory))
 
 
 def _lane(item: pytest.Item) -> str:

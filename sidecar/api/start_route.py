@@ -22,6 +22,7 @@ import trio
 
 from sidecar.api.documents import Declined, declined
 from sidecar.board import Board
+from sidecar.decide.container.labels import meant
 from sidecar.decide.container.start import STRICT_RUNTIME
 from sidecar.decide.facts import ContainerView, Fact, Phase, StartHeld, StartLetGo
 from sidecar.decide.moves.starts_from_books import from_books
@@ -202,7 +203,7 @@ def _named(asked: StartBody, key: ContainerKey) -> ContainerView:
 
 
 def _ours(asked: StartBody) -> dict[str, str]:
-    return {key: value for key, value in asked.annotations.items() if key.startswith(_OURS)}
+    return {key: value for key, value in asked.annotations.items() if key.startswith(_OURS) or meant(key)}
 
 
 def _with_limits(view: ContainerView, asked: StartBody) -> ContainerView:

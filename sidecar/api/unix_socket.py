@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from sidecar.failures import ConfigError, StateUnwritable
+from state import files
 
 NAME: Final = "api.sock"
 
@@ -44,7 +45,7 @@ def listening(state_dir: str) -> Iterator[socket.socket]:
             os.chmod(path, 0o600)
             made.listen(_BACKLOG)
         except OSError as error:
-            raise StateUnwritable(f"the socket {path} cannot be made: {error.strerror}") from error
+            raise StateUnwritable(f"the socket {path} cannot be made: {files.reason(error)}") from error
         try:
             yield made
         finally:

@@ -1,4 +1,4 @@
-"""`explain`: why a container has its CPUs, and what it waits for."""
+"""`explain`: why a container has its CPUs, and what it waits for; or which container has a CPU."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from sidecar.decide.whatif import imagined, placed_anew
 from sidecar.decide.world import replace
 from sidecar.host.machine.sysfs import read_topology
 from sidecar.log import printable
+from sidecar.status.cpu_view import CPUView, cpu_view
 from sidecar.status.document import ContainerStatus, SharingStatus, Status
 from sidecar.status.find_container import find
 from sidecar.status.status_file import is_daemon_running, read_status
 from sidecar.words.machine_text import lie
 from sidecar.words.refusals import sentence
-from state.cpuset import CPUSet
+from state.cpuset import MAX_CPU, CPUSet
 from state.errors import StateError
 from state.model import State
 from state.refusal import Refusal
@@ -30,12 +31,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "explain",
-        help="why a container has its CPUs, and what it waits for",
-        description="Print why a container has its CPUs, and what it waits for.",
-        epilog="examples:\n  cpuset-sidecar explain web\n  cpuset-sidecar explain 3f2a9c\n",
+        help="why a container has its CPUs, and what it waits for; or which one has a CPU",
+        description="Print why a container has its CPUs, and what it waits for; or what a CPU is for, the container\n"
+        "that it is granted to, and those that may run there.",
+        epilog="examples:\n  cpuset-sidecar explain web\n  cpuset-sidecar explain 3f2a9c\n  cpuset-sidecar explain 7\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("container", help="its name, or the beginning of its ID")
+    parser.add_argument("container", help="its name, or the beginning of its ID; or the number of a CPU")
     add_json(parser)
     add_config(parser)
     parser.set_defaults(func=run)
@@ -45,19 +47,37 @@ def run(args: argparse.Namespace) -> int:
     """Print the sentences. SidecarError, with the nearest name, if there is no such container."""
     state_dir = config_of(args).state_dir
     status = read_status(state_dir)
-    found = find(status.containers, args.container)
+    told: CPUView | ContainerStatus
+    if view := _cpu(status, args.container):
+        told, lines = view, rendered_cpu(view)
+    else:
+        told = _container(status, state_dir, args.container)
+        lines = rendered(told)
+    if args.json:
+        print_json(told)
+    else:
+        sys.stdout.write("\n".join(lines) + "\n")
+    if is_daemon_running(state_dir) is False:
+        sys.stderr.write(f"cpuset-sidecar: no daemon is running on {state_dir}: this is its last state\n")
+    return 0
+
+
+def _cpu(status: Status, wanted: str) -> CPUView | None:
+    """Return the CPU of this number; None if that is no CPU of the machine, or a container has that very name."""
+    if not wanted.isascii() or not wanted.isdigit() or len(wanted) > len(str(MAX_CPU)):
+        return None
+    return None if any(each.name == wanted for each in status.containers) else cpu_view(status, int(wanted))
+
+
+def _container(status: Status, state_dir: str, wanted: str) -> ContainerStatus:
+    """Return the container, with sentences on where its CPUs are."""
+    found = find(status.containers, wanted)
     if found.sharing is SharingStatus.EXCLUSIVE:
         # Nothing is printed about a state or a machine that cannot be read here.
         with contextlib.suppress(StateError):
             placed = placement(found, status, read_books(state_dir), read_topology())
             found = replace(found, explanation=(*found.explanation, *placed))
-    if args.json:
-        print_json(found)
-    else:
-        sys.stdout.write("\n".join(rendered(found)) + "\n")
-    if is_daemon_running(state_dir) is False:
-        sys.stderr.write(f"cpuset-sidecar: no daemon is running on {state_dir}: this is its last state\n")
-    return 0
+    return found
 
 
 def placement(found: ContainerStatus, status: Status, state: State, topology: Topology) -> tuple[str, ...]:
@@ -88,3 +108,9 @@ def rendered(each: ContainerStatus) -> list[str]:
     """Return the sentences below the container's name."""
     head = f"{each.name} ({each.id[:12]}): {each.sharing}, {each.phase}, on {each.cpus or 'no CPUs'}"
     return [printable(head), *(f"  {printable(sentence)}" for sentence in each.explanation)]
+
+
+def rendered_cpu(view: CPUView) -> list[str]:
+    """Return the sentences below the CPU's number and its use."""
+    use = f"{view.kind}, of {view.owner}" if view.owner else view.kind.value
+    return [printable(f"CPU {view.cpu}: {use}"), *(f"  {printable(sentence)}" for sentence in view.explanation)]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -36,6 +36,7 @@ from sidecar.words.machine_text import lie
 from sidecar.words.refusals import harmless, sentence
 from sidecar.words.repairs import noted
 from sidecar.words.settings_text import settings_of
+from state import files
 from state.checkpoint import NAME, PREVIOUS
 from state.cpuset import EMPTY, MAX_CPU, CPUSet
 from state.errors import StateError
@@ -247,9 +248,9 @@ def _settings(config: Config) -> tuple[Settings, tuple[str, ...]]:
 
 def _running(state_dir: str) -> tuple[State, dict[str, CPUSet]]:
     """Return the recorded state of this host and its pinned containers; empty if no daemon has ever run."""
-    if not any((Path(state_dir) / name).exists() for name in (NAME, PREVIOUS)):
-        return State(), {}
     try:
+        if not any(files.is_there(os.path.join(state_dir, name)) for name in (NAME, PREVIOUS)):
+            return State(), {}
         state, status = read_books(state_dir), read_status(state_dir)
     except StateError as error:
         raise SidecarError(f"{error}; --empty plans plan as if nothing were running") from error

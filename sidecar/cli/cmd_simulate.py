@@ -24,7 +24,7 @@ from sidecar.simulation.summary import Summary, summary_of
 from sidecar.simulation.virtual_host import Simulation
 from sidecar.status.document import Status, status_of
 from sidecar.words.counts import counted
-from state import codec
+from state import codec, files
 
 _DESCRIPTION = """Replay a scenario: containers that come and go, and their load, on a described or recorded machine.
 The decisions are the daemon's own; the engine, the kernel and the workloads are models, and time is virtual.
@@ -150,4 +150,6 @@ def _write(file: str, content: bytes) -> None:
         with open(file, "wb") as opened:
             opened.write(content)
     except (OSError, ValueError) as error:
-        raise SidecarError(f"{file} cannot be written: {getattr(error, 'strerror', error)}") from error
+        raise SidecarError(
+            f"{file} cannot be written: {files.reason(error) if isinstance(error, OSError) else error}"
+        ) from error

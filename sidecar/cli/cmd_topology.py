@@ -14,6 +14,7 @@ from sidecar.host.machine.sysfs import read_topology
 from sidecar.status.machine_levels import whole_machine_of
 from sidecar.status.machine_map import MachineMap
 from sidecar.words.machine_text import described
+from state import files
 from state.errors import StateError
 from state.topology import Topology
 
@@ -73,4 +74,4 @@ def _record(root: str, target: str) -> None:
     try:
         Path(target).write_text(text, encoding="ascii")
     except OSError as error:
-        raise StateError(f"the record cannot be written to {target}: {error.strerror}") from error
+        raise StateError(f"the record cannot be written to {target}: {files.reason(error)}") from error

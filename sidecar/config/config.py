@@ -10,8 +10,8 @@ number in TOML (`reserved = 2`) is a mistake, because it was a count once.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Final, TypeAlias
 
 import msgspec
@@ -142,7 +142,7 @@ def read_config(
     and flags are read nonetheless.
     """
     asked = path or environ.get(PREFIX + "CONFIG")
-    file = asked or (DEFAULT_FILE if Path(DEFAULT_FILE).exists() else "")
+    file = asked or (DEFAULT_FILE if os.path.exists(DEFAULT_FILE) else "")
     in_file = _in_file(file) if file else []
     elsewhere = [*_in_environ(environ), *_in_flags(flags)]
     if isinstance(in_file, Misreading):

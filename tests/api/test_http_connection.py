@@ -310,6 +310,7 @@ def streams(draw: st.DrawFn) -> list[bytes]:
     return [bytes(text[a:b]) for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(streams(), st.booleans(), st.booleans())
 @example(chunks=[b"GET / HTTP/1.1\r\nhost: x\r\n", b"\r\n"], half_closed=True, waits=True)

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.sources import ROOT, SOURCES_GROUP, files, parsed, shown, source
+
+pytestmark = pytest.mark.xdist_group(SOURCES_GROUP)
+
 CODE = ("state", "sidecar")
 ALL = ("state", "sidecar", "tests", "compose")
 
@@ -20,6 +23,9 @@ MOST_LINES = 400
 
 EMPTY_NAMES = re.compile(r"utils?|helpers?|common|managers?|handlers?|data|info|misc")
 """Names of modules and packages that say nothing. (`tests/data` holds data, and no code.)"""
+
+FIRST = re.compile(r'(?:#.*\n|\n)*"""(.*?)"""', re.DOTALL)
+"""The docstring of a module, below comments. Parsing every file for it takes a second."""
 
 # Joined here, so that this file does not match itself.
 INDEX_ADDRESSES = re.compile(
@@ -38,17 +44,8 @@ INDEX_ADDRESSES = re.compile(
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-def files(*folders: str) -> list[Path]:
-    """Return the Python files below these folders of the project."""
-    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
-
-
-def shown(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
 def test_a_file_is_short_enough_to_be_read_at_once() -> None:
-    sizes = {shown(path): len(path.read_text().splitlines()) for path in files(*ALL)}
+    sizes = {shown(path): len(source(path).splitlines()) for path in files(*ALL)}
     assert {path: size for path, size in sizes.items() if size > MOST_LINES} == {}
 
 
@@ -65,16 +62,20 @@ def test_a_file_has_a_name_that_says_something() -> None:
 
 def test_a_file_says_what_it_holds() -> None:
     """The first statement of each module is a sentence."""
-    texts = {shown(path): text for path in files(*ALL) if (text := path.read_text())}
-    first = {path: (ast.get_docstring(ast.parse(text)) or "").split("\n\n")[0] for path, text in texts.items()}
-    assert [path for path, sentence in first.items() if not sentence.endswith((".", ":", "!"))] == []
+    texts = {shown(path): text for path in files(*ALL) if (text := source(path))}
+    first = {
+        path: found and found[1].split("\n\n")[0].rstrip()
+        for path, text in texts.items()
+        for found in [FIRST.match(text)]
+    }
+    assert [path for path, sentence in first.items() if not sentence or not sentence.endswith((".", ":", "!"))] == []
 
 
 def test_everything_public_says_what_it_promises() -> None:
     silent = [
         f"{shown(path)}: {name}"
         for path in files(*CODE)
-        for name, node in public(ast.parse(path.read_text()).body)
+        for name, node in public(parsed(path).body)
         if not ast.get_docstring(node)
     ]
     assert silent == []
@@ -93,7 +94,7 @@ def public(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, Defini
 
 
 def test_no_name_says_get() -> None:
-    names = [name for path in files(*CODE) for name, _ in public(ast.parse(path.read_text()).body)]
+    names = [name for path in files(*CODE) for name, _ in public(parsed(path).body)]
     assert [name for name in names if name.split(".")[-1].startswith("get_")] == []
 
 

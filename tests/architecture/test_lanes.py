@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.test_budget import ROOT
 from tests.live.lanes import HOST, LANES, ONLY, lane_of, lanes_here, room_on_host
+from tests.support.sources import ROOT
 
 MODULES = sorted(path.stem for path in (ROOT / "tests" / "live").glob("test_*.py"))
 

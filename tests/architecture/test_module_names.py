@@ -6,7 +6,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).parents[2]
+from tests.support.sources import files, shown
 
 SAY_NOTHING: Final = frozenset(
     {
@@ -19,12 +19,7 @@ SAY_NOTHING: Final = frozenset(
 
 def modules() -> list[Path]:
     """Return the modules of `state` and `sidecar`; packages are named by their folders."""
-    found = [path for folder in ("state", "sidecar") for path in (ROOT / folder).rglob("*.py")]
-    return sorted(path for path in found if path.name != "__init__.py")
-
-
-def shown(path: Path) -> str:
-    return str(path.relative_to(ROOT))
+    return [path for path in files("state", "sidecar") if path.name != "__init__.py"]
 
 
 def test_no_two_modules_have_one_name() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 
-from tests.architecture.test_budget import ROOT, files, shown
+from tests.support.sources import ROOT, SOURCES_GROUP, files, nodes, shown
+
+pytestmark = pytest.mark.xdist_group(SOURCES_GROUP)
 
 DECIDING = files("sidecar/decide", "sidecar/observe", "sidecar/apply")
 
@@ -76,9 +78,9 @@ def is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
-def readings(tree: ast.AST) -> Iterator[ast.AST]:
+def readings(of: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """Yield every comparison with a text, and every search in one or for one."""
-    for node in ast.walk(tree):
+    for node in of:
         texts: list[ast.expr] = []
         if isinstance(node, ast.Compare) and not all(isinstance(op, OTHERS) for op in node.ops):
             texts = [node.left, *node.comparators]
@@ -88,11 +90,11 @@ def readings(tree: ast.AST) -> Iterator[ast.AST]:
             yield node
 
 
-def sentences(tree: ast.AST) -> Iterator[str]:
+def sentences(of: Sequence[ast.AST]) -> Iterator[str]:
     """Yield every text of several words, except docstrings and assertion messages."""
-    passed = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
-    passed += [node.msg for node in ast.walk(tree) if isinstance(node, ast.Assert) and node.msg]
-    texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    passed = {node.value for node in of if isinstance(node, ast.Expr)}
+    passed |= {node.msg for node in of if isinstance(node, ast.Assert) and node.msg}
+    texts = (node for node in of if isinstance(node, ast.Constant) and isinstance(node.value, str))
     yield from (str(node.value) for node in texts if node not in passed and SENTENCE.search(str(node.value)))
 
 
@@ -102,7 +104,7 @@ def test_no_text_is_compared_or_searched_where_things_are_decided_observed_or_do
         f"{shown(path)}: {reading}"
         for path in DECIDING
         if path.stem not in READS_TEXT
-        for node in readings(ast.parse(path.read_text()))
+        for node in readings(nodes(path))
         if (reading := ast.unparse(node)) not in READ
     ]
     assert found == []
@@ -110,13 +112,13 @@ def test_no_text_is_compared_or_searched_where_things_are_decided_observed_or_do
 
 def test_no_sentence_is_made_where_things_are_decided() -> None:
     """`words` makes what people read, from the decided values."""
-    made = {shown(path): list(sentences(ast.parse(path.read_text()))) for path in files("sidecar/decide")}
+    made = {shown(path): list(sentences(nodes(path))) for path in files("sidecar/decide")}
     assert {path: found for path, found in made.items() if found} == {}
 
 
 def test_what_is_allowed_to_be_read_is_there() -> None:
     """An unused exception would hide the next reading."""
-    found = {ast.unparse(node) for path in DECIDING for node in readings(ast.parse(path.read_text()))}
+    found = {ast.unparse(node) for path in DECIDING for node in readings(nodes(path))}
     assert sorted(set(READ) - found) == []
 
 
@@ -131,7 +133,7 @@ def test_what_is_allowed_to_be_read_is_there() -> None:
     ],
 )
 def test_prose_that_decides_is_found(text: str) -> None:
-    assert len(list(readings(ast.parse(text)))) == 1
+    assert len(list(readings(ast.walk(ast.parse(text))))) == 1
 
 
 def test_there_is_one_type_of_refusal() -> None:
@@ -140,7 +142,7 @@ def test_there_is_one_type_of_refusal() -> None:
     found = {
         node.name
         for path in files("state", "sidecar")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.ClassDef) and name.search(node.name)
     }
     assert sorted(found - set(REFUSALS)) == []

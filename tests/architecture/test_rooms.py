@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.test_budget import ROOT, files
+from tests.support.sources import ROOT, files
 
 TESTS = ROOT / "tests"
 

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.architecture.test_budget import files, shown
+from tests.support.sources import SOURCES_GROUP, files, nodes, shown
+
+pytestmark = pytest.mark.xdist_group(SOURCES_GROUP)
 
 MACHINE = "sidecar/decide/container/machine.py"
 WORLD = "sidecar/decide/world.py"
@@ -26,7 +28,7 @@ WRITERS = {
 def calls(*folders: str) -> Iterator[tuple[str, str, frozenset[str]]]:
     """Yield every call: its place, its function, and its keywords."""
     for path in files(*folders):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.Call):
                 name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
                 yield shown(path), name, frozenset(keyword.arg or "" for keyword in node.keywords)

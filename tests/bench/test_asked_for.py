@@ -7,11 +7,12 @@ import sys
 
 import pytest
 
-from tests.architecture.test_budget import ROOT
+from tests.support.sources import ROOT
 
 ONE = "tests/bench/test_placement.py::test_placement[packed-2 CPUs-idle-0.02]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("flags", "outcome"), [(["--benchmark-only"], "1 passed"), ([], "1 skipped")])
 def test_a_benchmark_runs_where_it_is_asked_for(flags: list[str], outcome: str) -> None:
     """By the flag of `make bench`; `make test` and `make check` leave it out."""

@@ -23,6 +23,9 @@ from tests.bench.benefit.sharing import CACHE, batch_speed, own_speed, own_speed
 from tests.bench.benefit.study import chosen, history, study
 from tests.bench.benefit.tables import quartiles, tables
 
+# Most of them share the cases that were played: one worker plays them.
+pytestmark = pytest.mark.xdist_group("benefit")
+
 BY_NAME = {case.name: case for case in CASES}
 
 
@@ -169,16 +172,19 @@ def outcomes() -> dict[str, Outcome]:
     return {case.name: play(case, Shape.WAVES, SEED, 12.0) for case in CASES}
 
 
+@pytest.mark.slow
 def test_every_policy_is_given_the_same_load(outcomes: dict[str, Outcome]) -> None:
     """The same number of requests is measured in each case: all that arrived after the warm-up."""
     load = requests(Shape.WAVES, SEED, WARM_UP + 12.0)
     assert {found.requests for found in outcomes.values()} == {sum(1 for at in load.at if at >= WARM_UP)}
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_outcome(outcomes: dict[str, Outcome]) -> None:
     assert play(BY_NAME["dynamic"], Shape.WAVES, SEED, 12.0) == outcomes["dynamic"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_each_case_is_what_its_name_says(outcomes: dict[str, Outcome], case: Case) -> None:
     """A sharing container has all CPUs; static sizes stay; dynamic ones move, and only takes from a deaf container are
@@ -197,6 +203,7 @@ def test_each_case_is_what_its_name_says(outcomes: dict[str, Outcome], case: Cas
         assert (max(found.given_back) < 2.0) is case.follows
 
 
+@pytest.mark.slow
 def test_a_server_that_cannot_keep_up_is_seen_to_wait(outcomes: dict[str, Outcome]) -> None:
     """Sized for the mean it has a line at a crest; sized for the peak it has none, and the batch job has less."""
     mean, peak = outcomes["static, mean"], outcomes["static, peak"]
@@ -204,6 +211,7 @@ def test_a_server_that_cannot_keep_up_is_seen_to_wait(outcomes: dict[str, Outcom
     assert peak.batch < mean.batch
 
 
+@pytest.mark.slow
 def test_a_study_is_of_every_case_shape_and_seed() -> None:
     """In order, each as if it were played alone; and its tables and pictures can be made."""
     few = (BY_NAME["none"], BY_NAME["dynamic"])
@@ -249,6 +257,7 @@ def test_a_history_shows_what_each_container_had() -> None:
     assert sum(each.asked for each in moments) * 0.25 == pytest.approx(sum(load.work))
 
 
+@pytest.mark.slow
 def test_the_figures_are_the_same_bytes_each_time(outcomes: dict[str, Outcome], tmp_path: Path) -> None:
     """Drawn twice they are equal, carry no date, name every case, and support light and dark."""
     pytest.importorskip("matplotlib", reason="needs matplotlib: `make benefit` installs it, and draws")

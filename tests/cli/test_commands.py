@@ -104,6 +104,21 @@ def test_explain_tells_by_name_and_by_id(capsys: pytest.CaptureFixture[str]) -> 
     assert json.loads(capsys.readouterr().out)["asked"] == 5
 
 
+@pytest.mark.usefixtures("state_dir")
+def test_explain_of_a_number_tells_which_container_has_that_cpu(capsys: pytest.CaptureFixture[str]) -> None:
+    """The purpose, the owner, and those that may run there; as a document for programs."""
+    assert main(["explain", "2"]) == 0
+    assert capsys.readouterr().out == (
+        "CPU 2: exclusive, of web\n"
+        "  It is granted to web.\n"
+        "  Containers that may run there: web.\n"
+        "  Processes outside containers may run there too: the sidecar does not see them.\n"
+    )
+    assert main(["explain", "0", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["kind"], [each["name"] for each in told["residents"]]) == ("reserved", ["big", "log"])
+
+
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [

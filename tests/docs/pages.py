@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -88,16 +89,7 @@ def section(page: Path, heading: str) -> str:
 
 def rows(text: str) -> list[list[str]]:
     """Return the cells of all tables in a text, without their heads."""
-    found: list[list[str]] = []
-    in_body = False
-    for token in _READER.parse(text):
-        if token.type in ("tbody_open", "tbody_close"):
-            in_body = token.type == "tbody_open"
-        elif token.type == "tr_open" and in_body:
-            found.append([])
-        elif token.type == "inline" and in_body:
-            found[-1].append(token.content)
-    return found
+    return [list(cells) for cells in _cells(text)]
 
 
 def names(cell: str) -> list[str]:
@@ -110,5 +102,20 @@ def present(page: Path) -> str:
     return re.sub(r"^## Not yet$.*?(?=^## |\Z)", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
-def _tokens(page: Path) -> list[Token]:
-    return _READER.parse(page.read_text())
+@functools.cache
+def _cells(text: str) -> tuple[tuple[str, ...], ...]:
+    found: list[list[str]] = []
+    in_body = False
+    for token in _READER.parse(text):
+        if token.type in ("tbody_open", "tbody_close"):
+            in_body = token.type == "tbody_open"
+        elif token.type == "tr_open" and in_body:
+            found.append([])
+        elif token.type == "inline" and in_body:
+            found[-1].append(token.content)
+    return tuple(map(tuple, found))
+
+
+@functools.cache
+def _tokens(page: Path) -> tuple[Token, ...]:
+    return tuple(_READER.parse(page.read_text()))

@@ -7,10 +7,11 @@ import re
 import pytest
 
 from tests.docs.pages import ROOT, names, rows
+from tests.support.sources import files, source
 
 PAGE = ROOT / "docs/reference/faults.md"
 ROWS = [row for row in rows(PAGE.read_text()) if row[0] != "fault"]
-SOURCES = "".join(path.read_text() for folder in ("sidecar", "state") for path in (ROOT / folder).rglob("*.py"))
+SOURCES = "".join(map(source, files("sidecar", "state")))
 # A sentence in the source may be split over lines, and contain fields.
 SAID = re.sub(r'"\s*(?:\+\s*)?f?"', "", SOURCES)
 

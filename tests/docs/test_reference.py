@@ -23,6 +23,7 @@ from state.model import Assignment, Originals, Refused, State
 from state.projection import Projection
 from state.refusal import Refusal, RefusalCode
 from tests.docs.pages import PAGES, ROOT, headings, names, present, rows, section, shown
+from tests.support.sources import SOURCES_GROUP, files, nodes
 
 REFERENCE = ROOT / "docs" / "reference"
 OTHER_CPUSET_WORDS = {
@@ -151,17 +152,15 @@ def test_every_field_of_the_checkpoint_is_documented() -> None:
 @pytest.fixture(scope="module")
 def words() -> str:
     """Return every text in the code, one per line, without its fields."""
-    found = []
-    for folder in ("sidecar", "state"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            found += [
-                node.value
-                for node in ast.walk(ast.parse(path.read_text()))
-                if isinstance(node, ast.Constant) and isinstance(node.value, str)
-            ]
-    return "\n".join(found)
+    return "\n".join(
+        node.value
+        for path in files("sidecar", "state")
+        for node in nodes(path)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
 
 
+@pytest.mark.xdist_group(SOURCES_GROUP)
 def test_every_message_that_is_explained_is_one_that_the_code_says(words: str) -> None:
     """The first column of the tables of troubleshooting is found in the code's texts."""
     page = ROOT / "docs" / "troubleshooting.md"
@@ -175,6 +174,7 @@ def test_every_message_that_is_explained_is_one_that_the_code_says(words: str) -
     assert [message for message in messages if message not in words] == []
 
 
+@pytest.mark.xdist_group(SOURCES_GROUP)
 def test_every_log_line_that_is_explained_is_one_that_the_code_writes(words: str) -> None:
     """The table of log lines quotes the code."""
     lines = [names(row[1])[0] for row in rows(section(REFERENCE / "files.md", "Log lines"))]

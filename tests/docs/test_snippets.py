@@ -22,13 +22,13 @@ from pathlib import Path
 
 import pytest
 
-from compose.host.composer import find
 from sidecar.__main__ import parser
 from sidecar.config.config import load
 from sidecar.projection.projections import Projections
 from state.cpuset import CPUSet
 from state.projection import Projection, Sharing
 from tests.docs.pages import ROOT, Block, blocks_in
+from tests.support.composed import composer
 
 CONTAINER = "ab" * 32
 PATIENCE_SECONDS = 20.0
@@ -167,7 +167,7 @@ def test_the_systemd_unit_starts_a_command_that_there_is(block: Block) -> None:
 @pytest.mark.parametrize("block", [b for b in blocks_in("yaml") if COMPOSE_HEAD.search(b.text)], ids=str)
 def test_a_compose_file_of_the_pages_is_one(block: Block, tmp_path: Path) -> None:
     """Docker Compose reads it, in a folder where the project's own compose file is."""
-    words = find()
+    words = composer()
     if words is None:
         pytest.skip("Docker Compose is missing")
     file = tmp_path / "compose.yaml"

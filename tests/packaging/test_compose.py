@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from compose.demo.dynamic import FOLDER, settings
-from compose.host.composer import find
 from sidecar.config.config import Config
 from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.settings import PolicyName
 from state.cpuset import CPUSet
 from state.model import Originals
+from tests.support.composed import composer
 
 ROOT = Path(__file__).parents[2]
 STATIC, DYNAMIC, STRICT = (ROOT / "compose" / name for name in ("compose.yaml", "dynamic.yaml", "strict.yaml"))
@@ -39,7 +39,7 @@ def elastic() -> Services:
 
 def read(file: Path, variables: dict[str, str]) -> Services:
     """Return the services as Docker Compose itself reads them."""
-    words = find()
+    words = composer()
     if words is None:
         pytest.skip("Docker Compose is missing")
     as_json = ["--format", "json"] if words == ("docker", "compose") else []

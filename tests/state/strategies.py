@@ -24,25 +24,37 @@ ENGINES = ("docker", "podman")
 keys = st.integers(0, 40).map(lambda number: ContainerKey(ENGINES[number % 2], f"{number:064x}"))
 
 
+GROUP_COUNTS = st.integers(1, 4)
+"""In how many groups a machine's CPUs are, on each level."""
+
+ONLINE = st.frozensets(st.integers(0, 40), min_size=1, max_size=24).map(CPUSet)
+"""The CPUs of a machine, with gaps."""
+
+
 @st.composite
 def partitions(draw: st.DrawFn, cpus: CPUSet) -> list[CPUSet]:
     """Draw the CPUs in groups, each CPU in one."""
-    count = draw(st.integers(1, 4))
+    count = draw(GROUP_COUNTS)
     groups: list[list[int]] = [[] for _ in range(count)]
-    for cpu in cpus:
-        groups[draw(st.integers(0, count - 1))].append(cpu)
+    # One draw for all CPUs, a byte for each: a draw for each CPU took most of the time of these tests.
+    for cpu, byte in zip(cpus, draw(st.binary(min_size=len(cpus), max_size=len(cpus))), strict=True):
+        groups[byte % count].append(cpu)
     return [CPUSet(group) for group in groups if group]
 
 
 @st.composite
 def topologies(draw: st.DrawFn) -> Topology:
     """Draw machines that need not be regular; any level above the cores may be missing."""
-    online = draw(st.frozensets(st.integers(0, 40), min_size=1, max_size=24).map(CPUSet))
+    online = draw(ONLINE)
     cores = draw(partitions(online))
-    caches = draw(st.none() | partitions(online))
-    nodes = draw(st.none() | partitions(online).map(lambda sets: dict(enumerate(sets, 1))))
-    packages = draw(st.none() | partitions(online).map(lambda sets: dict(enumerate(sets))))
-    return topology(cores=cores, caches=caches, nodes=nodes, packages=packages, isolated=draw(cpu_sets))
+    has_caches, has_nodes, has_packages = (draw(st.booleans()) for _ in range(3))
+    return topology(
+        cores=cores,
+        caches=draw(partitions(online)) if has_caches else None,
+        nodes=dict(enumerate(draw(partitions(online)), 1)) if has_nodes else None,
+        packages=dict(enumerate(draw(partitions(online)))) if has_packages else None,
+        isolated=draw(cpu_sets),
+    )
 
 
 demands = st.builds(

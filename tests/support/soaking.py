@@ -8,5 +8,5 @@ from typing import Final
 IS_SOAK: Final = os.environ.get("CPUSET_TESTS_SOAK") == "1"
 """Whether this run is `make soak`."""
 
-MORE_SEEDS: Final = range(100, 220 if IS_SOAK else 140)
+MORE_SEEDS: Final = range(100, 220 if IS_SOAK else 120)
 """The seeds of each kind of churn beside the few that are always played."""

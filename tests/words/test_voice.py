@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
-from tests.architecture.test_budget import files, shown
+from tests.support.sources import SOURCES_GROUP, files, nodes, shown
+
+pytestmark = pytest.mark.xdist_group(SOURCES_GROUP)
 
 PROGRAM = files("sidecar", "state", "compose")
 
@@ -31,17 +33,11 @@ STUMBLING = re.compile(
 """Turns at which readers of a docstring stumble. Only people and users are *who*."""
 
 
-def texts(tree: ast.AST) -> Iterator[str]:
+def texts(of: Sequence[ast.AST]) -> Iterator[str]:
     """Yield every text in the code with a space in it, except docstrings; NUL where an f-string has a value."""
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    pieces = {
-        id(each)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.JoinedStr)
-        for each in ast.walk(node)
-        if each != node
-    }
-    for node in ast.walk(tree):
+    docstrings = {id(node.value) for node in of if isinstance(node, ast.Expr)}
+    pieces = {id(each) for node in of if isinstance(node, ast.JoinedStr) for each in ast.walk(node) if each != node}
+    for node in of:
         if id(node) in docstrings or (id(node) in pieces and not isinstance(node, ast.JoinedStr)):
             continue
         text = ""
@@ -53,9 +49,9 @@ def texts(tree: ast.AST) -> Iterator[str]:
             yield text
 
 
-def docstrings(tree: ast.AST) -> Iterator[str]:
+def docstrings(of: Sequence[ast.AST]) -> Iterator[str]:
     """Yield every text that is a statement of its own, on one line, without what is quoted as code."""
-    for node in ast.walk(tree):
+    for node in of:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield re.sub(r"`[^`]*`", "``", " ".join(node.value.value.split()))
 
@@ -77,7 +73,7 @@ def faults(text: str) -> list[str]:
 
 def test_every_message_keeps_to_the_voice() -> None:
     """No message calls a container *who*, uses a turn that readers stumble over, or ends a clause with a full stop."""
-    said = [(shown(path), text) for path in PROGRAM for text in texts(ast.parse(path.read_text()))]
+    said = [(shown(path), text) for path in PROGRAM for text in texts(nodes(path))]
     assert {(path, text): found for path, text in said if (found := faults(text))} == {}
 
 
@@ -95,18 +91,18 @@ def test_every_message_keeps_to_the_voice() -> None:
 )
 def test_a_message_in_another_voice_is_found(message: str, found: list[str]) -> None:
     """The rules find each kind of fault, in parts of a text and in f-strings, and leave sound messages alone."""
-    (text,) = texts(ast.parse(f"say({message})"))
+    (text,) = texts(tuple(ast.walk(ast.parse(f"say({message})"))))
     assert faults(text) == found
 
 
 def test_what_a_docstring_says_is_no_message() -> None:
     """Docstrings are for developers, and full sentences."""
-    assert list(texts(ast.parse('def f() -> None:\n    """Tell nobody."""'))) == []
+    assert list(texts(tuple(ast.walk(ast.parse('def f() -> None:\n    """Tell nobody."""'))))) == []
 
 
 def test_every_docstring_keeps_to_plain_words() -> None:
     """No docstring calls a container *who*, or uses a turn at which readers stumble."""
-    said = [(shown(path), text) for path in PROGRAM for text in docstrings(ast.parse(path.read_text()))]
+    said = [(shown(path), text) for path in PROGRAM for text in docstrings(nodes(path))]
     assert {(path, text): found for path, text in said if (found := turns(text))} == {}
 
 
@@ -122,7 +118,7 @@ def test_every_docstring_keeps_to_plain_words() -> None:
 )
 def test_a_docstring_with_such_a_turn_is_found(code: str, found: list[str]) -> None:
     """Modules, functions and constants are searched, over the ends of lines; names of the code are left alone."""
-    assert [turn for text in docstrings(ast.parse(code)) for turn in turns(text)] == found
+    assert [turn for text in docstrings(tuple(ast.walk(ast.parse(code)))) for turn in turns(text)] == found
 
 
 COUNTED = re.compile(
@@ -161,7 +157,7 @@ def test_every_number_agrees_with_its_noun() -> None:
     of workloads print what they read.
     """
     programs = [path for path in files("sidecar", "compose") if not {"workloads", "counts.py"} & set(path.parts)]
-    said = [(shown(path), text) for path in programs for text in texts(ast.parse(path.read_text()))]
+    said = [(shown(path), text) for path in programs for text in texts(nodes(path))]
     wrong = {
         (path, " ".join(text.replace("\0", "_").split())): found for path, text in said if (found := uncounted(text))
     }

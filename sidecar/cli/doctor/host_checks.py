@@ -237,9 +237,9 @@ def _unwritable(path: str) -> str:
     written.
     """
     at = Path(path)
-    while not at.exists() and at != at.parent:
+    while not os.path.exists(at) and at != at.parent:
         at = at.parent
-    if not at.is_dir():
+    if not os.path.isdir(at):
         return f"{at} is not a directory"
     if os.access(at, os.W_OK | os.X_OK):
         return ""

@@ -16,7 +16,7 @@ import msgspec
 
 from sidecar.decide.placement.options import CONTAINER_OPTIONS, clashes
 from sidecar.decide.settings import PolicyName
-from sidecar.readers import NUMA_WORDS, Reader, choice, duration, kept, plain_name, truth, whole, words
+from sidecar.readers import NUMA_WORDS, Reader, choice, closest, duration, kept, plain_name, truth, whole, words
 from state.mistakes import (
     GIVEN_LENGTH,
     AllOf,
@@ -58,6 +58,15 @@ _DEVICE_LENGTH: Final = 64
 
 _LABEL_LENGTH: Final = 60
 """Characters kept of an unknown label's name."""
+
+_LIKE_OURS: Final = re.compile(r"[cC].?[pPsS]")
+"""How every name begins that can be like our prefix: a quick test of labels that mean something else."""
+
+_PREFIX_LIKENESS: Final = 0.8
+_REST_LIKENESS: Final = 0.75
+"""From which likeness a part of a name counts as a slip in ours: `cpu-set.exclusiv`, and neither `cpu.numa` nor
+`cpuset.team`.
+"""
 
 _CPUS: Final = whole(1, MAX_CPUS)
 _PLACEMENT: Final = words(CONTAINER_OPTIONS)
@@ -165,11 +174,29 @@ def mistake(label: str, text: str, flaw: AnyFlaw) -> Mistake:
     return Mistake(kept(label, _LABEL_LENGTH), kept(text), flaw)
 
 
+def meant(name: str) -> str:
+    """Return the label that a foreign name probably stands for, like `cpusets.exclusive`; "" if it stands for none.
+
+    A name is split at each sign in turn: its first part must be like our prefix, and the rest like one of our labels.
+    """
+    if name.startswith(PREFIX) or len(name) > _LABEL_LENGTH or not _LIKE_OURS.match(name):
+        return ""
+    if together := _LETTERS.get(_letters(name)):
+        return together
+    for sign in re.finditer(r"[._:/-]", name):
+        head, rest = _letters(name[: sign.start()]), name[sign.end() :]
+        if closest(head, (_letters(PREFIX),), _PREFIX_LIKENESS) and (found := closest(rest, _RESTS, _REST_LIKENESS)):
+            return PREFIX + found
+    return ""
+
+
 def unheeded(labels: Mapping[str, str], policy: PolicyName) -> tuple[Mistake, ...]:
-    """Return a mistake for each label with the sidecar's prefix that is unknown, or ignored by the policy."""
+    """Return a mistake for each label that is unknown, or ignored by the policy: one with the sidecar's prefix, or one
+    that was probably meant to have it.
+    """
     found = []
     for name in sorted(labels):
-        if name.startswith(PREFIX) and name not in ROWS:
+        if (name.startswith(PREFIX) and name not in ROWS) or meant(name):
             found.append(mistake(name, labels[name], UnknownLabel()))
         elif name in ROWS and ROWS[name].heeded is Heeded.DYNAMIC and policy is not PolicyName.DYNAMIC:
             found.append(mistake(name, labels[name], NoEffect(policy.value)))
@@ -257,3 +284,13 @@ LABELS: Final = (
 
 NAMES: Final = tuple(label.name for label in LABELS)
 ROWS: Final[Mapping[str, Label]] = {label.name: label for label in LABELS}
+
+_RESTS: Final = tuple(name.removeprefix(PREFIX) for name in NAMES)
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z]", "", name.lower())
+
+
+_LETTERS: Final[Mapping[str, str]] = {_letters(name): name for name in NAMES}
+"""Each label by its letters alone, as in `CPUSET_EXCLUSIVE`."""

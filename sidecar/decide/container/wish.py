@@ -18,6 +18,7 @@ from sidecar.decide.container.container import Standing, Wish
 from sidecar.decide.container.labels import FROM_LIMIT, SIZED, Labels, Values, mistake, read_labels, unheeded
 from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.container.place import cpus_of
+from sidecar.decide.container.start import is_strict_runtime
 from sidecar.decide.container.swarm_task import mismatch
 from sidecar.decide.container.terms import own_or
 from sidecar.decide.facts import ContainerView, ViewKind
@@ -37,6 +38,7 @@ from state.mistakes import (
     NoSuchDevice,
     OtherLimit,
     OtherPin,
+    UnknownLabel,
 )
 from state.model import Demand, NumaRule, Originals
 from state.refusal import Mistakes, Refusal, RefusalCode
@@ -62,6 +64,8 @@ def wish_of(
     3. The other labels of an unmanaged container are not read.
     4. The number of CPUs is determined first, because the bounds depend on it.
     5. A container with a mistake that prevents a grant is refused, with all its mistakes at once.
+    6. One whose runtime asks before it starts is refused for an unknown label as well: what it was to ask for is not
+       known. One that runs was started before, and stays.
     """
     # 1. The shared group.
     if view.kind is ViewKind.GROUP:
@@ -80,6 +84,12 @@ def wish_of(
         labels = read_labels(view.labels, size)
     standing, mems = _standing(view, originals, online), labels.values.mems
     warnings = (*unheeded(view.labels, settings.policy), *labels.harmless, *_missing(labels.values.near, devices or {}))
+    unknown = tuple(each for each in warnings if isinstance(each.flaw, UnknownLabel))
+    if unknown and is_strict_runtime(view.runtime) and not view.phase.is_live:
+        # 6. Nothing unknown.
+        others = tuple(each for each in warnings if each not in unknown)
+        refusal = Refusal(RefusalCode.BAD_LABEL, Mistakes((*unknown, *labels.refusing)))
+        return Wish(standing=standing, mems=mems, warnings=others, refusal=refusal)
     if count == 0:
         # Mistakes that would refuse a demand are warnings here: they prevent nothing, but the labels were not meant so.
         warnings = _warned(warnings, *labels.refusing, mismatch(view, 0))

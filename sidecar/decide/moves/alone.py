@@ -11,6 +11,7 @@ from __future__ import annotations
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.moves.settled import is_left_alone, is_settled
 from sidecar.decide.world import World
+from sidecar.natural_order import natural
 
 
 def is_alone(world: World, container: Container) -> bool:
@@ -29,7 +30,7 @@ def neighbours(world: World, container: Container) -> tuple[Container, ...]:
         return ()
     others = (other for at, other in world.containers.items() if at != key)
     found = [other for other in others if world.may_run(other) & container.footprint]
-    return tuple(sorted(found, key=lambda each: (not is_never_moved(each), each.view.name, each.view.id)))
+    return tuple(sorted(found, key=lambda each: (not is_never_moved(each), natural(each.view.name), each.view.id)))
 
 
 def is_never_moved(container: Container) -> bool:

@@ -7,6 +7,7 @@ deadlock. Meanwhile it creates no container, and starts containers only where th
 2. A container without a demand starts in the shared pool of the State.
 3. The start of a container that the sidecar does not place goes on unchanged.
 4. A container with a demand but no grant waits: its CPUs could not be vacated while the engine is not reached.
+5. A container whose labels are wrong does not start, as it would not with the engine.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ def from_books(world: World, view: ContainerView, began: int) -> AnswerStart | N
     if assignment := world.state.assignments.get(key):
         lifts = assignment.demand.quota is QuotaRule.LIFT and view.cpu_quota > 0
         return AnswerStart(key, 0, update=_update(assignment.cpus, -1 if lifts else None), exclusive=True)  # 1.
+    if wish.refusal is not None:
+        return AnswerStart(key, 0, refusal=wish.refusal)  # 5.
     if wish.demand is None:
         return AnswerStart(key, 0, update=_update(world.state.shared))  # 2.
     return None  # 4.

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from sidecar.decide.container import labels as container_labels
 from sidecar.decide.container import swarm_task
 from sidecar.decide.facts import ContainerView, Mount, Phase
 from sidecar.decide.orders import Update
@@ -40,6 +41,7 @@ WATCHED_ACTIONS: Final = (
 
 _LABELS: Final = frozenset({"com.docker.compose.project", "com.docker.compose.service", *swarm_task.LABELS})
 _OUR_LABELS: Final = "cpuset."
+_LIKE_OURS: Final = re.compile(r"[cC].?[pPsS]")
 _LABEL_LENGTH: Final = 256
 """Characters of a label's key and value that are kept: no meaningful one is longer."""
 _LABEL_COUNT: Final = 64
@@ -281,7 +283,12 @@ _PHASES: Final = {
 
 def labels(values: Mapping[str, msgspec.Raw], keep: frozenset[str]) -> dict[str, str]:
     """Return the relevant labels of a container, cut to a bounded length."""
-    wanted = sorted(key for key in values if key.startswith(_OUR_LABELS) or key in _LABELS or key in keep)
+    # Names like ours, for a warning; no more of them than are kept, since a comparison takes long.
+    alike = sorted(key for key in values if _LIKE_OURS.match(key) and not key.startswith(_OUR_LABELS))[:_LABEL_COUNT]
+    slips = {key for key in alike if container_labels.meant(key)}
+    wanted = sorted(
+        key for key in values if key.startswith(_OUR_LABELS) or key in _LABELS or key in keep or key in slips
+    )
     return {key[:_LABEL_LENGTH]: label(values[key]) for key in wanted[:_LABEL_COUNT]}
 
 

@@ -16,6 +16,7 @@ from sidecar.host.machine.numa_nodes import NODE_DIR
 from sidecar.host.machine.sources import Files, Live, numbered
 from sidecar.host.machine.sysfs import CPU_DIR, understand
 from sidecar.host.machine.values import MachineFiles
+from state import files
 from state.errors import StateError
 from state.topology import Topology
 
@@ -97,7 +98,7 @@ def unpack(text: str, directory: str | Path) -> None:
                 (base / path).parent.mkdir(parents=True, exist_ok=True)
                 (base / path).write_text(value + "\n", encoding="ascii")
         except OSError as error:
-            raise StateError(f"{path[:100]} of the record cannot be written: {error.strerror}") from error
+            raise StateError(f"{path[:100]} of the record cannot be written: {files.reason(error)}") from error
 
 
 def _found(files: Files) -> dict[str, str]:

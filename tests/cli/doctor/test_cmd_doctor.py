@@ -223,9 +223,10 @@ class OddKernel:
         return tuple(Astray(kind=AstrayKind.UNSEEN, container=view.name) for view in views)
 
 
-def test_a_host_where_nothing_works_gets_a_whole_report(tmp_path: Path) -> None:
+def test_a_host_where_nothing_works_gets_a_whole_report(tmp_path_factory: pytest.TempPathFactory) -> None:
     """One failure does not hide the others."""
-    config = Config(state_dir=f"{tmp_path}/state", projections="/dev/null/x", cgroup=str(tmp_path))
+    disk = tmp_path_factory.mktemp("disk")
+    config = Config(state_dir=f"{disk}/state", projections="/dev/null/x", cgroup=str(disk))
     findings = examine(config, OddKernel(), lambda address: EngineReport(error=f"no engine at {address}"))
     verdicts = {each.question: each.verdict.value for each in findings}
     assert verdicts == {

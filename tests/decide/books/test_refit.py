@@ -162,11 +162,12 @@ def test_the_pool_keeps_what_the_rule_says_after_a_refit(machine, before, after,
     assert refit(books, left, node)[0] == books
 
 
-def test_the_pool_keeps_it_in_two_thousand_seeded_cases() -> None:
+@pytest.mark.parametrize(("first", "last"), [(0, 400), pytest.param(400, 2000, marks=pytest.mark.slow)])
+def test_the_pool_keeps_it_in_two_thousand_seeded_cases(first: int, last: int) -> None:
     """The same law, over States drawn from seeds; in enough of them a container loses its grant for lack of room."""
     lost = 0
-    for seed in range(2000):
+    for seed in range(first, last):
         books, machine, node = some_carried_over(seed)
         assert kept_without_room(books, machine, node) == []
         lost += any(each.refusal.code is RefusalCode.POOL_WOULD_BE_EMPTY for each in books.refusals.values())
-    assert lost > 100
+    assert lost * 20 > last - first

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.decide.container.labels import FROM_LIMIT, LABELS, NAMES, Label, Labels, OnMistake, Values, read_labels
+from sidecar.decide.container.labels import (
+    FROM_LIMIT,
+    LABELS,
+    NAMES,
+    Label,
+    Labels,
+    OnMistake,
+    Values,
+    meant,
+    read_labels,
+)
 from sidecar.decide.placement.options import CONTAINER_OPTIONS
 from sidecar.words.mistaken import sentence, sentences
 from state import codec
@@ -160,3 +170,26 @@ def test_a_label_that_only_changes_where_it_is_told_refuses_nothing() -> None:
         "cpuset.manage",
     ]
     assert tuple(FULL) == NAMES
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("cpusets.exclusive", "cpuset.exclusive"),
+        ("cpuset-exclusive", "cpuset.exclusive"),
+        ("cpu-set.exclusive", "cpuset.exclusive"),
+        ("CPUSET_EXCLUSIVE", "cpuset.exclusive"),
+        ("cpuset:numa", "cpuset.numa"),
+        ("cpst.on-shortge", "cpuset.on-shortage"),
+        ("cpuset.exclusiv", ""),
+        ("cpuset", ""),
+        ("cpu.numa", ""),
+        ("cpuset-team", ""),
+        ("com.docker.compose.project", ""),
+        ("exclusive", ""),
+        ("c" * 9999, ""),
+    ],
+)
+def test_a_foreign_name_that_is_like_one_of_ours_is_recognised(name: str, label: str) -> None:
+    """In its prefix and in the rest; a name with our prefix is ours already."""
+    assert meant(name) == label

@@ -15,7 +15,7 @@ from sidecar.decide.facts import ContainerView, Phase, ViewKind
 from sidecar.decide.settings import OptIn, PolicyName, Settings
 from sidecar.decide.world import replace
 from sidecar.words import mistaken
-from sidecar.words.refusals import sentence, warnings
+from sidecar.words.refusals import harmless, sentence, warnings
 from state.cpuset import CPUSet
 from state.model import NumaRule, Originals, QuotaRule, Shortage
 from state.refusal import RefusalCode
@@ -28,7 +28,11 @@ GUARANTEED = Settings(opt_in=OptIn.GUARANTEED)
 
 def view(labels: dict[str, str] | None = None, **fields: Any) -> ContainerView:
     return ContainerView(
-        id="a" * 64, name=fields.pop("name", "web"), phase=Phase.CREATED, labels=labels or {}, **fields
+        id="a" * 64,
+        name=fields.pop("name", "web"),
+        phase=fields.pop("phase", Phase.CREATED),
+        labels=labels or {},
+        **fields,
     )
 
 
@@ -193,6 +197,8 @@ def test_one_that_is_in_the_group_and_asks_for_cpus_is_told_where_it_should_be()
         ("cpuset.qouta", "did you mean 'cpuset.quota'?"),
         ("cpuset.0123456789abcdefgh", "the labels are cpuset.exclusive"),
         ("cpuset.min", "has no effect under the policy none"),
+        ("cpusets.exclusive", "unknown label 'cpusets.exclusive'; did you mean 'cpuset.exclusive'?"),
+        ("cpuset-options", "did you mean 'cpuset.options'?"),
     ],
 )
 def test_an_unknown_label_is_a_warning_with_the_nearest_word(label: str, words: str) -> None:
@@ -201,6 +207,18 @@ def test_an_unknown_label_is_a_warning_with_the_nearest_word(label: str, words: 
     assert asked(found) == 2
     [warning] = warnings(found)
     assert words in warning
+
+
+@pytest.mark.parametrize("label", ["cpuset.exclusiv", "cpusets.exclusive", "cpuset-exclusive"])
+@pytest.mark.parametrize("others", [{}, {"cpuset.exclusive": "2"}])
+def test_under_the_strict_runtime_an_unknown_label_is_refused(label: str, others: dict[str, str]) -> None:
+    """Before it starts, whatever else it asks for; one that runs stays as it is."""
+    found = wish({label: "2", **others}, runtime="cpuset")
+    assert (code_of(found), found.demand) == (RefusalCode.BAD_LABEL, None)
+    assert why(found) == f"unknown label '{label}'; did you mean 'cpuset.exclusive'?"
+    assert harmless(found) == ()
+    runs = wish({label: "2", **others}, runtime="cpuset", phase=Phase.RUNNING)
+    assert (code_of(runs), len(warnings(runs))) == (None, 1)
 
 
 # Strangers and unmanaged containers.

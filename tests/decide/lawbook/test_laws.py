@@ -23,7 +23,7 @@ def test_no_history_breaks_a_law(machine, node, ops) -> None:  # type: ignore[no
 
 @pytest.mark.parametrize(
     ("first", "last"),
-    [(0, 400), *(pytest.param(start, start + 400, marks=pytest.mark.slow) for start in range(400, 2000, 400))],
+    [(0, 200), *(pytest.param(start, start + 200, marks=pytest.mark.slow) for start in range(200, 2000, 200))],
 )
 def test_two_thousand_seeded_histories_break_no_law(first: int, last: int) -> None:
     """The same laws, over histories drawn from seeds; the long run continues with more."""

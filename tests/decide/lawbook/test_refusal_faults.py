@@ -23,7 +23,7 @@ from tests.support.decide.reality import Reality
 from tests.support.decide.stories import Story, cpus
 from tests.support.laws import Breach, Law
 
-HISTORIES = 300
+HISTORIES = 100
 """How many are played of each kind."""
 
 WAITS = {"cpuset.on-shortage": "wait"}

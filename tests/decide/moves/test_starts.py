@@ -61,6 +61,20 @@ def test_one_that_is_refused_does_not_start_whatever_its_label_says() -> None:
     assert "asked for 8 exclusive CPUs, 7 free" in sentence(answer.refusal)
 
 
+def test_an_unknown_label_does_not_start() -> None:
+    """It may have been meant to ask for CPUs."""
+    story = Story()
+    real = story.create({"cpuset-exclusive": "2"})
+    real.asks = True
+    story.begin_look(real.key)
+    while story.go_on():
+        pass
+    strictstarts.hold(story, real)
+    (answer,) = answered(story)
+    assert answer.refusal is not None
+    assert sentence(answer.refusal) == "unknown label 'cpuset-exclusive'; did you mean 'cpuset.exclusive'?"
+
+
 def test_a_start_that_takes_long_does_not_lose_its_cpus_meanwhile() -> None:
     """However short its linger is: that counts from the end of a failed start."""
     story = Story(linger_seconds=0.0)

@@ -6,6 +6,7 @@ from sidecar.decide.facts import ContainerView, EngineDisconnected, Phase
 from sidecar.decide.moves.starts_from_books import from_books
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import replace
+from sidecar.words.refusals import sentence
 from tests.support.decide.stories import Story
 
 STRANGER = "e" * 64
@@ -59,3 +60,13 @@ def test_an_unmanaged_container_is_let_go() -> None:
 def test_a_demand_without_a_grant_waits() -> None:
     """They would have to be taken from containers that cannot be moved now."""
     assert from_books(Story().world, view(labels={"cpuset.exclusive": "1"}), 10_000) is None
+
+
+def test_wrong_labels_are_refused_as_with_the_engine() -> None:
+    """What the labels say needs no engine: a start in the shared pool would be what strict excludes."""
+    strict = view(labels={"cpuset.exclusiv": "1"}, runtime="cpuset")
+    answer = from_books(Story().world, strict, 10_000)
+    assert answer is not None
+    assert answer.update is None
+    assert answer.refusal is not None
+    assert sentence(answer.refusal) == "unknown label 'cpuset.exclusiv'; did you mean 'cpuset.exclusive'?"

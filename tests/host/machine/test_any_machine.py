@@ -34,6 +34,7 @@ RUBBISH = (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(machines())
 def test_a_machine_is_read_as_what_it_is(machine: Topology) -> None:

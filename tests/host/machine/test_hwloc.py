@@ -257,6 +257,7 @@ def odd_objects(draw: st.DrawFn, depth: int = 0) -> str:
     return element(draw(st.sampled_from(["object", "object", "info"])), *below, **attributes)
 
 
+@pytest.mark.slow
 @given(st.lists(odd_objects(), max_size=4), st.booleans())
 def test_any_objects_are_a_machine_or_an_error(objects: list[str], has_cpu: bool) -> None:
     """Never another exception; and a machine has every CPU in every level."""
