@@ -62,7 +62,8 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
     `cpus` are in force now, `desired` is where the container is heading, `original` is what it was first granted.
     `leaving` are about to be taken, in `deadline_seconds` from `updated_at`; `arriving` are about to be given.
     `settled` is true once what was decided is in force. `alone` is true if, in addition, it has CPUs of its own and no
-    other container that the sidecar can see may run on them. `reason` is a sentence for people.
+    other container that the sidecar can see may run on them. `never_alone` is true if it gets no CPUs of its own unless
+    its labels, the settings, or its start change. `reason` is a sentence for people.
 
     The writer fills in `generation` and `updated_at` (RFC 3339, UTC), and counts `deadline_seconds` down from one write
     to the next. It fills in `lease_seconds`, for how long a renewal of the lease counts; None if the daemon vouches for
@@ -83,6 +84,7 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
     deadline_seconds: float | None = None
     settled: bool = False
     alone: bool = False
+    never_alone: bool = False
     shared_pool: CPUSet = EMPTY
     mems: str = ""
     reason: str = ""
@@ -149,6 +151,14 @@ class ProjectionDirectory:
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return None
         return found if 0 <= found.generation <= MAX_GENERATION else None
+
+    def is_new(self) -> bool:
+        """Return whether there is no status yet, not even one that cannot be understood."""
+        try:
+            os.stat(STATUS, dir_fd=self.at, follow_symlinks=False)
+        except FileNotFoundError:
+            return True
+        return False
 
     def write(self, projection: Projection) -> None:
         """Write this into the directory; files with the right content are left alone. Raise ProjectionError."""

@@ -12,12 +12,16 @@ import msgspec
 
 from sidecar.api.documents import Declined
 from sidecar.api.tcp_listener import Access
+from sidecar.readers import closest
 from state import codec
 
 MAX_BODY: Final = 4096
 """Bytes of a body: the longest sensible one has thirty."""
 
 JSON: Final = "application/json"
+
+LISTENERS: Final = {"unix": Access.ALL, "loopback": Access.READ, "network": Access.METRICS}
+"""The listeners that a route may be served on, by the words of the list of routes."""
 
 _FIGURES: Final = ("/metrics", "/healthz", "/readyz")
 """What every client that can reach the host may request."""
@@ -72,10 +76,11 @@ class Route(msgspec.Struct, frozen=True):
 
 
 class RouteTable(msgspec.Struct, frozen=True):
-    """The routes of one listener: those that its reach permits."""
+    """The routes of one listener: those that its reach permits. `elsewhere` are those of the other listeners."""
 
     routes: tuple[Route, ...]
     reach: Access
+    elsewhere: tuple[Route, ...] = ()
 
     def find(self, method: str, target: str, host: str) -> tuple[Route, str]:
         """Return the requested route, and the container in its path, or "". Raise Declined: 400, 404, 405."""
@@ -90,11 +95,17 @@ class RouteTable(msgspec.Struct, frozen=True):
             if method in route.methods:
                 return route, container
             allowed += route.methods
-        over_tcp = self.reach is not Access.ALL
+        others = [route for route in self.elsewhere if _container(route.path, path) is not None]
         if allowed:
-            reason = _NOT_OVER_TCP if over_tcp else "this route does not take this method"
+            is_elsewhere = any(method in route.methods for route in others)
+            reason = _NOT_OVER_TCP if is_elsewhere else "this route does not take this method"
             raise Declined(405, reason, allow=", ".join(allowed))
-        raise Declined(404, _NOT_OVER_TCP if over_tcp else "there is no such route")
+        raise Declined(404, _NOT_OVER_TCP if others else self._no_route(path))
+
+    def _no_route(self, path: str) -> str:
+        near = closest(path, (route.path for route in self.routes))
+        there = ", ".join(f"{route.method} {route.path}" for route in self.routes)
+        return f"there is no such route{f' (the nearest is {near})' if near else ''}: the routes here are {there}"
 
 
 def within(routes: tuple[Route, ...], reach: Access) -> Iterator[Route]:
@@ -102,6 +113,31 @@ def within(routes: tuple[Route, ...], reach: Access) -> Iterator[Route]:
     for route in routes:
         if reach is Access.ALL or (route.path in _FIGURES if reach is Access.METRICS else route.method == "GET"):
             yield route
+
+
+class ListedRoute(msgspec.Struct, frozen=True):
+    """A route in the list of routes, and the listeners that serve it."""
+
+    method: str
+    path: str
+    listeners: tuple[str, ...]
+
+
+class RouteList(msgspec.Struct, frozen=True):
+    """All routes of the API, wherever they are served."""
+
+    routes: tuple[ListedRoute, ...]
+
+
+def listed(routes: tuple[Route, ...]) -> RouteList:
+    """Return the list of these routes, for people."""
+    served = {name: tuple(within(routes, reach)) for name, reach in LISTENERS.items()}
+    return RouteList(
+        tuple(
+            ListedRoute(route.method, route.path, tuple(name for name in served if route in served[name]))
+            for route in routes
+        )
+    )
 
 
 def as_json(value: object, status: int = 200) -> Answer:

@@ -18,7 +18,7 @@ from sidecar.api.connections import serve_connections
 from sidecar.api.documents import AckBody, Declined, ResizeBody, defragmented, event, found, one, parsed, sizing
 from sidecar.api.metrics import CONTENT_TYPE, Metrics
 from sidecar.api.requests import Requests
-from sidecar.api.routing import Answer, Following, Question, Route, RouteTable, as_json, within
+from sidecar.api.routing import Answer, Following, Question, Route, RouteTable, as_json, listed, within
 from sidecar.api.start_route import MAX_BODY as MAX_QUESTION
 from sidecar.api.start_route import StartBody, Starts
 from sidecar.api.tcp_listener import Access, TcpListener
@@ -71,6 +71,7 @@ class Api:
             Route("GET", "/healthz", self._health),
             Route("GET", "/readyz", self._readiness),
             Route("GET", "/metrics", self._exposition),
+            Route("GET", "/v1", self._list),
             Route("GET", "/v1/state", self._state),
             Route("GET", "/v1/status", self._status),
             Route("GET", "/v1/topology", self._topology),
@@ -84,7 +85,8 @@ class Api:
 
     def table(self, reach: Access = Access.ALL) -> RouteTable:
         """Return the routes of a listener with this reach."""
-        return RouteTable(tuple(within(self.routes, reach)), reach)
+        there = tuple(within(self.routes, reach))
+        return RouteTable(there, reach, tuple(route for route in self.routes if route not in there))
 
     # The present state.
 
@@ -98,6 +100,9 @@ class Api:
 
     async def _exposition(self, _: Question) -> Answer:
         return Answer(self._metrics.text(), kind=CONTENT_TYPE)
+
+    async def _list(self, _: Question) -> Answer:
+        return as_json(listed(self.routes))
 
     async def _state(self, _: Question) -> Answer:
         return as_json(self._board.latest.state)

@@ -14,6 +14,7 @@ A silent stream may be that of a hanging engine: it is given up when an inventor
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from typing import Final
@@ -24,12 +25,40 @@ from sidecar.backoff import Backoff
 from sidecar.board import Board
 from sidecar.decide.facts import EngineConnected, EngineDisconnected, EngineInfo, Fact
 from sidecar.failures import EngineError
-from sidecar.log import Log
+from sidecar.log import Log, LogLevel
 from sidecar.observe.looks import Looker
 from sidecar.ports import Engine, EngineEvent, Tickets
 from state.key import ContainerKey
 
 REMOVED: Final = ("destroy", "remove")
+
+FIRST_QUIET_SECONDS: Final = 5.0
+"""After the first warning: longer than a restart of an engine mostly takes."""
+
+MOST_QUIET_SECONDS: Final = 60.0
+"""Between two warnings of an engine that stays away."""
+
+
+class Sparingly:
+    """When a fault that lasts is worth a line: at once, then after pauses that double, up to a minute.
+
+    An engine that restarts fails in several ways within a second; the first is the news, and `status` has the last.
+    """
+
+    def __init__(self) -> None:
+        self._due = -math.inf
+        self._pause = FIRST_QUIET_SECONDS
+
+    def is_due(self, now: float) -> bool:
+        """Return whether to say it `now`, in seconds of a steady clock; if so, the next time is later."""
+        if now < self._due:
+            return False
+        if now - self._due > MOST_QUIET_SECONDS:
+            # Nothing failed for as long as the longest pause: this is another fault.
+            self._pause = FIRST_QUIET_SECONDS
+        self._due = now + self._pause
+        self._pause = min(MOST_QUIET_SECONDS, self._pause * 2)
+        return True
 
 
 async def follow_events(
@@ -48,6 +77,7 @@ async def follow_events(
     `see_that_alone` raises AlreadyRunning if another sidecar manages the engine that answers.
     """
     backoff = Backoff(rng, first=0.1, most=10.0)
+    warnings = Sparingly()
     while True:
         try:
             info = await engine.info()
@@ -65,7 +95,8 @@ async def follow_events(
             board.report("engine", str(error))
             await outbox.send(EngineDisconnected(str(error)))
             pause = backoff.pause()
-            log.warning("the engine cannot be reached", reason=error, next_try_seconds=round(pause, 2))
+            level = LogLevel.WARNING if warnings.is_due(trio.current_time()) else LogLevel.DEBUG
+            log.say(level, "the engine cannot be reached", {"reason": error, "next_try_seconds": round(pause, 2)})
             await trio.sleep(pause)
 
 

@@ -35,9 +35,10 @@ Place = tuple[str, ...]
 class Leases:
     """The leases of all directories below one root, held by their paths."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` gives seconds since 1970."""
+    def __init__(self, clock: Callable[[], float], seconds: float = LEASE_SECONDS) -> None:
+        """`clock` gives seconds since 1970; a renewal counts for `seconds`."""
         self._clock = clock
+        self._seconds = seconds
         self._renewed: dict[Place, float] = {}
         """When each lease that is held was last renewed; `_NEVER` for one that must begin again."""
         self._rounds = 0
@@ -47,7 +48,7 @@ class Leases:
     def hold(self, tree: ProjectionTree, path: Place, at: int) -> None:
         """Begin the lease of the directory that is open as `at`, unless it counts. Raise FileUnwritable."""
         renewed = self._renewed.setdefault(path, _NEVER)
-        if seconds_left(renewed, LEASE_SECONDS, self._clock()) and tree.has_lease(path, at):
+        if seconds_left(renewed, self._seconds, self._clock()) and tree.has_lease(path, at):
             return
         self._begin(tree, path, at)
 
@@ -97,7 +98,7 @@ class Leases:
 
     def _renew(self, tree: ProjectionTree, path: Place) -> None:
         now = self._clock()
-        if seconds_left(self._renewed[path], LEASE_SECONDS, now) and tree.renew_lease(path, now):
+        if seconds_left(self._renewed[path], self._seconds, now) and tree.renew_lease(path, now):
             self._renewed[path] = now
             if path not in self._to_check or tree.has_both_names(path):
                 return

@@ -9,6 +9,7 @@ from __future__ import annotations
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.mounts import projection_name
 from sidecar.decide.moves.alone import is_alone
+from sidecar.decide.moves.never_alone import is_never_alone
 from sidecar.decide.moves.settled import desired, is_settled
 from sidecar.decide.moves.signals import told_of
 from sidecar.decide.moves.timers import grace_of
@@ -37,6 +38,7 @@ def projection_of(world: World, container: Container) -> Projection:
         arriving=wanted - sure,
         deadline_seconds=_deadline(world, assignment, leaving) if assignment and leaving else None,
         alone=is_alone(world, container),
+        never_alone=is_never_alone(world, container),
         settled=is_settled(world, container) if assignment else _is_there(world, container, wanted),
         shared_pool=world.state.shared,
         mems=container.view.mems,

@@ -20,7 +20,8 @@ Rules:
 6. The rest of a grace period is counted from its `announce`, on a steady clock, and written with each update in the
    meantime; of several, the one that ends first. The passing of time alone is not written.
 7. Each directory has a lease, which the daemon renews while the files hold what it last wrote (`leases.py`). It begins
-   with `write`, after the files, and ends as soon as a file cannot be written, since the old one is out of date.
+   with `write`, after the files, since the old ones may be out of date; in a new directory before them, so that they
+   are never seen unvouched. It ends as soon as a file cannot be written.
 8. A generation acknowledges CPUs if it and all later ones announced that they leave: the first such is `since`. It
    stays the same while all leaving CPUs were already leaving in the previous files. A record that no workload can write
    keeps it across a restart of the daemon.
@@ -68,15 +69,18 @@ class Projections:
         *,
         clock: Callable[[], float],
         steady: Callable[[], float] = time.monotonic,
+        lease_seconds: float = LEASE_SECONDS,
     ) -> None:
         """Open (or make) the root, and read what an earlier run left there.
 
         `clock` gives seconds since 1970; `steady` gives seconds on the clock by which graces are measured.
+        A renewal of a lease counts for `lease_seconds`.
         """
         self._root = os.fspath(root)
         self._clock = clock
         self._steady = steady
-        self._leases = Leases(clock)
+        self._lease_seconds = lease_seconds
+        self._leases = Leases(clock, lease_seconds)
         self._told: dict[str, _Told] = {}
         self._ends: dict[str, tuple[float, ...]] = {}
         """When the graces of a container's leaving CPUs are over, by the steady clock."""
@@ -229,7 +233,7 @@ class Projections:
         anew: bool = False,
         vouches: bool = False,
     ) -> list[str]:
-        projection = msgspec.structs.replace(projection, lease_seconds=LEASE_SECONDS)
+        projection = msgspec.structs.replace(projection, lease_seconds=self._lease_seconds)
         errors: list[str] = []
         with ExitStack() as stack:
             opened: dict[Place, ProjectionDirectory] = {}
@@ -244,12 +248,17 @@ class Projections:
             # Remembered before it is written: whatever happens then, the next number is higher.
             self._told[short] = _Told(stamped, names, since=since)
             for path, directory in opened.items():
-                if failed := _attempt(partial(directory.write, stamped)):
+                failed = []
+                hold = partial(self._leases.hold, tree, path, directory.at)
+                if vouches and directory.is_new():
+                    failed += _attempt(hold)
+                if unwritten := _attempt(partial(directory.write, stamped)):
                     self._leases.end(tree, path)
+                    failed += unwritten
                     if or_withhold:
                         failed += _attempt(partial(directory.withhold_all_but, stamped))
-                elif vouches:
-                    failed = _attempt(partial(self._leases.hold, tree, path, directory.at))
+                elif vouches and not failed:
+                    failed += _attempt(hold)
                 errors += [f"{'/'.join(path)}: {error}" for error in failed]
         if not errors:
             self._told[short] = _Told(stamped, names, is_everywhere=True, since=since)

@@ -42,7 +42,9 @@ NOT_EXECUTABLE: Final = 126
 
 
 class NotStarted(Exception):
-    """The program cannot be started. `code` is what a shell would return: 127 not found, 126 not executable."""
+    """The program cannot be started. `code` is what a shell would return: 127 not found, 126 not executable; or 1 if it
+    may not start.
+    """
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)

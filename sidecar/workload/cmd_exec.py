@@ -15,14 +15,15 @@ from typing import Final
 
 from sidecar.cli.arguments import typed
 from sidecar.log import printable
-from sidecar.readers import duration
+from sidecar.readers import choice, duration
 from sidecar.workload.child_process import TAKEN, Child, NotStarted, adopt_orphans, end_as, end_by, take_signals
+from sidecar.workload.gates import Open, Shut, Until, gate
 from sidecar.workload.thread_mover import Followers, Moved, mine
 from state import ack
 from state.cpuset import CPUSet
 from state.errors import ProjectionError, ProjectionMissing
 from state.inotify import Ear, Inotify
-from state.mistakes import SignalName
+from state.mistakes import Seconds, SignalName
 from state.projection import Projection
 from state.watch import POLL_SECONDS, SHORT_POLL_SECONDS, ProjectionWatch
 
@@ -60,10 +61,12 @@ A thread that the program binds to CPUs itself is left there."""
 _EPILOG = f"""set, unless they are set already, to the number of CPUs at the start:
   {" ".join(THREADS)}
 
-exit code: the program's; 127 if it is not found, 126 if it cannot be started, 128+n if it was ended by signal n
+exit code: the program's; 127 if it is not found, 126 if it cannot be started, 128+n if it was ended by signal n;
+1 if what --wait names never comes, or not in time
 
 examples:
   cpuset-sidecar exec -- ./server --port 80
+  cpuset-sidecar exec --wait alone --timeout 60 -- ./server
   cpuset-sidecar exec --signal HUP --threads-env WORKERS -- ./server
 """
 
@@ -99,10 +102,17 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--no-ack", action="store_true", help="do not acknowledge: always use the whole grace period")
     parser.add_argument(
         "--wait",
-        type=typed("--wait", duration(0, 3600)),
+        type=typed("--wait", _awaited),
         default=WAIT_SECONDS,
+        metavar="WHEN|SECONDS",
+        help="alone, settled or granted: start only once that is so and the daemon vouches for it; seconds: "
+        f"wait so long for the projection, and start then in any case (default: {WAIT_SECONDS:g})",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=typed("--timeout", duration(0.001, 86400)),
         metavar="SECONDS",
-        help=f"how long to wait for the projection before the start (default: {WAIT_SECONDS:g})",
+        help="with --wait WHEN: exit with 1 if that takes longer",
     )
     parser.add_argument("--verbose", action="store_true", help="report on stderr what is done at each change")
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="PROGRAM", help="the program and its arguments")
@@ -114,6 +124,8 @@ def run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     words: list[str] = args.words[1:] if args.words[:1] == ["--"] else args.words
     if not words:
         parser.error("no program given: write cpuset-sidecar exec -- PROGRAM [ARGUMENT ...]")
+    if args.timeout is not None and not isinstance(args.wait, Until):
+        parser.error("--timeout goes with --wait alone, settled or granted")
     blocked = take_signals()
     with ProjectionWatch(args.dir, ear=_signalling_ear) as watch:
         try:
@@ -138,7 +150,8 @@ class _Run:
     def __init__(self, args: argparse.Namespace, words: Sequence[str], watch: ProjectionWatch) -> None:
         self._words = words
         self._watch = watch
-        self._wait_seconds: float = args.wait
+        self._until: Until | None = args.wait if isinstance(args.wait, Until) else None
+        self._wait_seconds: float = (args.timeout or math.inf) if self._until else args.wait
         self._signal: int | None = args.signal
         self._acknowledges: bool = not args.no_ack
         self._verbose: bool = args.verbose
@@ -164,7 +177,7 @@ class _Run:
         while True:
             self._look()
             self._follow(child)
-            if child is None and (self._told is not None or time.monotonic() >= start_by):
+            if child is None and self._may_start(is_over=time.monotonic() >= start_by):
                 child = self._start(blocked)
             # Never past the start; and soon, if something is still to be done.
             until = min(self._look_at, self._follow_at) if child else min(self._look_at, start_by)
@@ -178,6 +191,23 @@ class _Run:
                 pause = 0.0
             if child is not None and (status := child.reap()) is not None:
                 return end_as(status)
+
+    def _may_start(self, *, is_over: bool) -> bool:
+        """Return whether the program may start, `is_over` after the wait. Raise NotStarted if it never may."""
+        if self._until is None:
+            return self._told is not None or is_over
+        match gate(self._watch.directory, self._until):
+            case Open(told):
+                self._hear_of(told)
+                self._follow(None)
+                return True
+            case Shut(reason, is_for_good):
+                if is_over or is_for_good:
+                    raise NotStarted(
+                        f"never {self._until}: {reason}" if is_for_good else f"not {self._until} in time: {reason}", 1
+                    )
+                self._say_once(f"waiting to be {self._until}: {reason}")
+        return False
 
     def _start(self, blocked: set[int]) -> Child:
         if self._told is None:
@@ -206,10 +236,14 @@ class _Run:
         is_short = isinstance(self._watch.trouble, ProjectionMissing)
         self._look_at = time.monotonic() + (SHORT_POLL_SECONDS if is_short else POLL_SECONDS)
         if newest is not None:
-            self._told = newest
-            self._owes = bool(newest.leaving)
-            self._hurry()
+            self._hear_of(newest)
         elif self._wanted is not None and self._followers.were_moved():
+            self._hurry()
+
+    def _hear_of(self, told: Projection) -> None:
+        if told.cpus:
+            self._told = told
+            self._owes = bool(told.leaving)
             self._hurry()
 
     def _hurry(self) -> None:
@@ -291,6 +325,11 @@ def _signal(value: object) -> int | SignalName:
         if signal.Signals(number) in TAKEN:
             return int(number)
     return SignalName()
+
+
+def _awaited(value: object) -> Until | float | Seconds:
+    found = choice(Until)(value)
+    return found if isinstance(found, Until) else duration(0, 3600)(value)
 
 
 def _say(text: str) -> None:

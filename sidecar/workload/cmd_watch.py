@@ -1,23 +1,24 @@
-"""`cpuset-sidecar watch [DIR]`: a workload's CPUs as they change, a line each, until Ctrl-C or until it has them."""
+"""`cpuset-sidecar watch [NAME|DIR]`: a workload's CPUs as they change, a line each, until Ctrl-C or `--until`."""
 
 from __future__ import annotations
 
 import argparse
-import enum
 import math
 import os
 import sys
 import time
-from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from sidecar.cli.arguments import typed
+from sidecar.failures import SidecarError
 from sidecar.readers import choice, duration
+from sidecar.workload.find_projection import directory_of, may_come, no_name
+from sidecar.workload.gates import Open, Shut, Until, gate
 from state import codec
 from state.errors import ProjectionError, ProjectionMissing
-from state.projection import Projection, Sharing, read
-from state.watch import ProjectionWatch
+from state.projection import Reading
+from state.watch import ROOT, ProjectionWatch, default_directory
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  # it has no public name
@@ -31,16 +32,21 @@ def add_parser(subparsers: Subparsers) -> None:
         description="Print a line for every change of a workload's CPUs, beginning with the present ones.",
     )
     parser.add_argument(
-        "directory",
+        "workload",
         nargs="?",
-        metavar="DIR",
-        help="the projection directory; by default $CPUSET_SIDECAR_DIR, or /run/cpuset-sidecar/by-id/$HOSTNAME",
+        metavar="NAME|DIR",
+        help="a container's name or ID, or a projection directory (a path with a slash); inside a container it may be "
+        "left out: then $CPUSET_SIDECAR_DIR, or /run/cpuset-sidecar/by-id/$HOSTNAME",
+    )
+    parser.add_argument(
+        "--projections", metavar="DIR", default=ROOT, help=f"where NAME is looked for (default: {ROOT})"
     )
     parser.add_argument(
         "--until",
         type=typed("--until", choice(Until)),
         metavar="WHEN",
-        help="exit with 0 once it holds exclusive CPUs (granted), or runs on exactly them and alone (settled)",
+        help="exit with 0 once it is alone on CPUs of its own (alone), what was decided is in force (settled), or it "
+        "holds exclusive CPUs (granted), and the daemon vouches for that; with 1 at once if it never will",
     )
     parser.add_argument(
         "--timeout",
@@ -52,7 +58,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.set_defaults(func=_run_with)
 
 
-def run(directory: str | None, as_json: bool, until: Until | None = None, timeout: float = math.inf) -> int:
+def run(directory: str, as_json: bool, until: Until | None = None, timeout: float = math.inf) -> int:
     """Print each change until interrupted or until the condition holds (0). Return 1 if the directory can never be
     read, or after `timeout` seconds; 2 if it is not a directory.
     """
@@ -70,14 +76,7 @@ def run(directory: str | None, as_json: bool, until: Until | None = None, timeou
             return 0
 
 
-class Until(enum.StrEnum):
-    """What to wait for."""
-
-    GRANTED = "granted"
-    SETTLED = "settled"
-
-
-def change_line(now: Projection, before: Projection | None, seen_at: datetime) -> str:
+def change_line(now: Reading, before: Reading | None, seen_at: datetime) -> str:
     """Return one change as a line: the time, what is in force, and what changed."""
     words = [seen_at.strftime("%H:%M:%S.%f")[:-3], now.sharing.value, f"cpus {now.cpus}"]
     if before is not None:
@@ -89,13 +88,15 @@ def change_line(now: Projection, before: Projection | None, seen_at: datetime) -
         words.append(f"arriving {now.arriving}")
     if now.leaving:
         words.append(f"leaving {now.leaving}{_deadline(now)}")
-    words.append("settled" if now.settled else "not settled")
+    words.append("alone" if now.alone else "settled" if now.settled else "not settled")
+    if not now.vouched:
+        words.append("unvouched")
     line = "  ".join(words)
     return f"{line}  ({now.reason})" if now.reason else line
 
 
 def _print_changes(watch: ProjectionWatch, as_json: bool, until: Until | None, deadline: float) -> int:
-    before: Projection | None = None
+    before: Reading | None = None
     complaint: str | None = None
     while True:
         # The pause is so short only until something was seen: then the watch itself knows when to look.
@@ -104,16 +105,22 @@ def _print_changes(watch: ProjectionWatch, as_json: bool, until: Until | None, d
         if found is not None:
             _print(change_line(found, before, datetime.now().astimezone()), found, as_json)
             before, complaint = found, None
-        if until is not None and (reached := _reached(watch.directory, until)):
-            if reached != before:
-                _print(change_line(reached, before, datetime.now().astimezone()), reached, as_json)
-            return 0
+        if until is not None:
+            match gate(watch.directory, until):
+                case Open(told):
+                    if told != before:
+                        _print(change_line(told, before, datetime.now().astimezone()), told, as_json)
+                    return 0
+                case Shut(reason, is_for_good=True):
+                    _complain(f"never {until}: {reason}")
+                    return 1
+                case Shut(reason):
+                    if time.monotonic() >= deadline:
+                        _complain(f"not {until} in time: {reason}")
+                        return 1
         if found is not None:
             continue
         trouble = watch.trouble
-        if time.monotonic() >= deadline:
-            _complain(f"not {until} in time: {trouble or _reason(watch.directory)}")
-            return 1
         if trouble is not None and str(trouble) != complaint:
             complaint = str(trouble)
             _complain(f"{complaint}; waiting for it" if isinstance(trouble, ProjectionMissing) else complaint)
@@ -121,26 +128,9 @@ def _print_changes(watch: ProjectionWatch, as_json: bool, until: Until | None, d
             return 1
 
 
-def _print(line: str, projection: Projection, as_json: bool) -> None:
+def _print(line: str, projection: Reading, as_json: bool) -> None:
     sys.stdout.write((codec.encode(projection).decode() if as_json else line) + "\n")
     sys.stdout.flush()
-
-
-def _reached(directory: str, until: Until) -> Projection | None:
-    """Return what the directory says, if the condition holds. Not what is in force is asked here: before it starts,
-    nothing is.
-    """
-    with suppress(ProjectionError):
-        found = read(directory)
-        is_so = found.settled if until is Until.SETTLED else found.sharing is Sharing.EXCLUSIVE
-        return found if is_so else None
-    return None
-
-
-def _reason(directory: str) -> str:
-    with suppress(ProjectionError):
-        return read(directory).reason or "it gives no reason"
-    return "there is no projection"
 
 
 def _is_hopeless(trouble: ProjectionError) -> bool:
@@ -153,7 +143,7 @@ def _is_hopeless(trouble: ProjectionError) -> bool:
     return False
 
 
-def _deadline(now: Projection) -> str:
+def _deadline(now: Reading) -> str:
     return "" if now.deadline_seconds is None else f" within {now.deadline_seconds:g} s"
 
 
@@ -167,4 +157,19 @@ def _run_with(arguments: argparse.Namespace) -> int:
         _complain("--timeout goes with --until")
         return 2
     timeout = math.inf if arguments.timeout is None else arguments.timeout
-    return run(arguments.directory, arguments.json, until, timeout)
+    try:
+        directory = _directory(arguments.workload, arguments.projections)
+    except SidecarError as error:
+        _complain(str(error))
+        return 1
+    return run(directory, arguments.json, until, timeout)
+
+
+def _directory(workload: str | None, root: str) -> str:
+    """Return the directory of what was typed. Raise SidecarError if there is none, and never will be."""
+    if workload is None:
+        directory = default_directory(os.environ)
+        if not may_come(directory):
+            raise no_name(directory, root)
+        return directory
+    return workload if os.sep in workload or os.path.lexists(workload) else directory_of(root, workload)

@@ -61,6 +61,20 @@ async def test_what_is_is_answered_from_the_world(rig: Rig) -> None:
         assert (code, list(told)) == (503, ["error"])
 
 
+async def test_the_routes_are_listed_with_the_listeners_that_serve_them(rig: Rig) -> None:
+    """At `/v1`; and the answer to a route that there is not names them, too."""
+    async with rig.serving():
+        code, told = await rig.ask("GET", "/v1")
+        assert code == 200
+        listed = {(each["method"], each["path"]): each["listeners"] for each in told["routes"]}
+        assert list(listed) == [(route.method, route.path) for route in rig.api.routes]
+        assert listed["GET", "/metrics"] == ["unix", "loopback", "network"]
+        assert listed["GET", "/v1/status"] == ["unix", "loopback"]
+        assert listed["POST", "/v1/defragment"] == ["unix"]
+        code, told = await rig.ask("GET", "/")
+        assert (code, "POST /v1/defragment" in told["error"]) == (404, True)
+
+
 async def test_a_resize_is_answered_with_what_was_decided(rig: Rig) -> None:
     """Its CPUs, its future CPUs, what it waits for; and which container loses CPUs until when."""
     story = rig.story

@@ -22,7 +22,7 @@ from sidecar.failures import ConfigError
 from sidecar.log import Log
 from tests.api.apirig import Rig
 
-READING = ["/healthz", "/readyz", "/metrics", "/v1/state", "/v1/status", "/v1/topology", "/v1/events"]
+READING = ["/healthz", "/readyz", "/metrics", "/v1", "/v1/state", "/v1/status", "/v1/topology", "/v1/events"]
 FIGURES = ["/healthz", "/readyz", "/metrics"]
 
 
@@ -89,11 +89,25 @@ async def test_nothing_can_be_changed_over_tcp(rig: Rig, reach: Access, route: s
 
 
 @pytest.mark.trio
+async def test_a_route_that_is_nowhere_is_not_said_to_be_on_the_socket(rig: Rig) -> None:
+    """It is 404 with the routes that there are on this listener; a method that no listener takes is 405."""
+    async with serving(rig) as port:
+        status, told = await ask(port, "GET", "/status")
+        error = json.loads(told)["error"]
+        assert (status, error.partition(":")[0]) == (404, "there is no such route (the nearest is /v1/status)")
+        assert "GET /v1/status" in error
+        assert "POST" not in error
+        assert (await ask(port, "GET", "/"))[0] == 404
+        status, told = await ask(port, "POST", "/v1/state")
+        assert (status, json.loads(told)["error"]) == (405, "this route does not take this method")
+
+
+@pytest.mark.trio
 async def test_from_elsewhere_there_are_figures_only(rig: Rig) -> None:
     """No names, no State, no machine."""
     async with serving(rig, Access.METRICS) as port:
         assert [(await ask(port, "GET", route))[0] for route in FIGURES] == [200] * 3
-        others = [*(set(READING) - set(FIGURES)), "/v1/containers/man", "/", "/v1"]
+        others = [*(set(READING) - set(FIGURES)), "/v1/containers/man", "/", "/v2"]
         assert [(await ask(port, "GET", route))[0] for route in others] == [404] * len(others)
         assert (await ask(port, "GET", "/metrics", host="node1.example"))[0] == 200
 

@@ -89,6 +89,40 @@ async def test_a_lost_connection_is_a_fact_and_is_made_again(autojump_clock: Moc
     assert bench.board.latest.containers == {}
 
 
+async def test_an_engine_that_restarts_is_one_warning(autojump_clock: MockClock, bench: Bench) -> None:
+    """It fails in several ways within a second. One that stays away is told again, less and less often."""
+    await drained(bench)
+    await bench.docker.go_down()
+    counts = []
+    for seconds in (4.0, 26.0, 600.0):
+        with trio.move_on_after(seconds):
+            while True:
+                await bench.next(1000)
+        counts.append(warnings(bench))
+    assert counts[0] == 1
+    assert counts[1] <= 4
+    assert 10 <= counts[2] <= 15
+
+
+async def test_another_fault_is_a_warning_at_once(autojump_clock: MockClock, bench: Bench) -> None:
+    """Some minutes after the last one."""
+    await drained(bench)
+    for expected in (1, 2):
+        await bench.docker.go_down()
+        assert isinstance(await bench.next(5), EngineDisconnected)
+        await bench.docker.come_up()
+        with trio.move_on_after(300):
+            while True:
+                await bench.next(1000)
+        assert warnings(bench) == expected
+
+
+def warnings(bench: Bench) -> int:
+    """Return how often the log has warned of the engine."""
+    lines = bench.lines.getvalue().splitlines()
+    return sum("warning" in line and "the engine cannot be reached" in line for line in lines)
+
+
 async def test_a_gap_asks_for_an_inventory(autojump_clock: MockClock, bench: Bench) -> None:
     await drained(bench)
     subscription: Subscription = bench.docker.bus._subscriptions[0]

@@ -103,6 +103,13 @@ def test_it_begins_after_the_files_and_wakes(root: Root) -> None:
     assert root.counts()
 
 
+def test_new_files_are_never_seen_unvouched(root: Root) -> None:
+    (root.path / OURS).mkdir(parents=True)
+    with RawInotify(root.path / OURS) as watcher:
+        root.write()
+        assert watcher.events() == ["MOVED_TO lease", "MOVED_TO status.json", "MOVED_TO cpuset"]
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_the_end_of_all_is_told_at_once(root: Root, place: str) -> None:
     root.write()

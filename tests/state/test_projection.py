@@ -60,7 +60,7 @@ def test_the_status_has_exactly_the_promised_fields(directory: ProjectionDirecto
     directory.write(TOLD)
     status = json.loads((here / "status.json").read_bytes())
     promised = """version generation container name policy sharing cpus desired original leaving arriving
-                  deadline_seconds settled alone shared_pool mems reason lease_seconds updated_at"""
+                  deadline_seconds settled alone never_alone shared_pool mems reason lease_seconds updated_at"""
     assert list(status) == promised.split()
     assert status["cpus"] == "2-3,8"
     assert status["leaving"] == ""

@@ -58,13 +58,19 @@ class Told:
     """One container's projection, as the daemon writes it."""
 
     def __init__(self, root: Path) -> None:
-        self._projections = Projections(root, clock=lambda: 0.0)
+        # Vouched for throughout, however slow the machine is.
+        self._projections = Projections(root, clock=time.time, lease_seconds=3600)
         self.directory = root / "by-id" / CONTAINER[:12]
 
     def tell(self, cpus: CPUSet, leaving: CPUSet = CPUSet()) -> int:  # noqa: B008
         """Write it; return the generation."""
         self._projections.write(CONTAINER, (), told(cpus, leaving))
         return self.generation()
+
+    def tell_of(self, cpus: CPUSet, *, alone: bool, never_alone: bool = False) -> None:
+        """Write whether it is alone, or never will be."""
+        said = msgspec.structs.replace(told(cpus), alone=alone, never_alone=never_alone, reason="as it was decided")
+        self._projections.write(CONTAINER, (), said)
 
     def tell_again(self, cpus: CPUSet, leaving: CPUSet) -> int:
         """Write the same with the next generation, as a restarted daemon does; return the generation."""

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -19,10 +20,11 @@ import pytest
 
 from sidecar.projection.projections import Projections
 from sidecar.workload import cmd_watch
+from sidecar.workload.gates import Until
 from state.cpuset import CPUSet
-from state.projection import Projection, Sharing
+from state.projection import Projection, Reading, Sharing
 
-A = "a" * 64
+A, B = "a" * 64, "b" * 64
 PROGRAM = """
 import argparse, sys
 from sidecar.workload import cmd_watch
@@ -33,13 +35,20 @@ sys.exit(arguments.func(arguments))
 """
 
 
-def told(cpus: str, *, settled: bool = True) -> Projection:
-    return Projection(container=A, name="voice", sharing=Sharing.EXCLUSIVE, cpus=CPUSet.parse(cpus), settled=settled)
+def told(cpus: str, *, settled: bool = True, alone: bool | None = None) -> Projection:
+    return Projection(
+        container=A,
+        name="voice",
+        sharing=Sharing.EXCLUSIVE,
+        cpus=CPUSet.parse(cpus),
+        settled=settled,
+        alone=settled if alone is None else alone,
+    )
 
 
 @pytest.fixture
 def projections(tmp_path: Path) -> Projections:
-    return Projections(tmp_path, clock=lambda: 0.0)
+    return Projections(tmp_path, clock=time.time, lease_seconds=3600)
 
 
 @contextmanager
@@ -73,9 +82,9 @@ def test_each_change_is_a_line_and_an_interrupt_is_clean(projections: Projection
     with watching(tmp_path / "by-id" / A[:12]) as process:
         assert line(process)[12:] == "  exclusive  cpus 2-3  not settled"
         projections.write(A, [], told("2-3"))
-        assert line(process)[12:] == "  exclusive  cpus 2-3  settled"
+        assert line(process)[12:] == "  exclusive  cpus 2-3  alone"
         projections.write(A, [], told("3-5"))
-        assert line(process)[12:] == "  exclusive  cpus 3-5  +4-5  -2  settled"
+        assert line(process)[12:] == "  exclusive  cpus 3-5  +4-5  -2  alone"
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
         assert complaint(process) == ""
@@ -85,7 +94,7 @@ def test_json_is_the_whole_state(projections: Projections, tmp_path: Path) -> No
     projections.write(A, [], told("2-3"))
     directory = tmp_path / "by-id" / A[:12]
     with watching("--json", directory) as process:
-        told_in_full = {**json.loads((directory / "status.json").read_bytes()), "vouched": False}
+        told_in_full = {**json.loads((directory / "status.json").read_bytes()), "vouched": True}
         assert json.loads(line(process)) == told_in_full
 
 
@@ -93,7 +102,7 @@ def test_a_directory_that_is_not_there_yet_is_waited_for_aloud(projections: Proj
     with watching(tmp_path / "by-id" / A[:12]) as process:
         assert complaint(process).endswith("waiting for it")
         projections.write(A, [], told("2"))
-        assert line(process)[12:] == "  exclusive  cpus 2  settled"
+        assert line(process)[12:] == "  exclusive  cpus 2  alone"
 
 
 def test_a_file_is_wrong_usage(projections: Projections, tmp_path: Path) -> None:
@@ -133,7 +142,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(projections: Projections, tmp
 
 
 def test_a_line_says_what_is_coming_and_why() -> None:
-    now = Projection(
+    now = Reading(
         sharing=Sharing.EXCLUSIVE,
         cpus=CPUSet.parse("2-5"),
         leaving=CPUSet.parse("4-5"),
@@ -142,33 +151,37 @@ def test_a_line_says_what_is_coming_and_why() -> None:
         reason="voice-2 has a floor",
     )
     assert cmd_watch.change_line(now, None, datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)) == (
-        "03:04:05.678  exclusive  cpus 2-5  arriving 8  leaving 4-5 within 1.5 s  not settled  (voice-2 has a floor)"
+        "03:04:05.678  exclusive  cpus 2-5  arriving 8  leaving 4-5 within 1.5 s  not settled  unvouched  "
+        "(voice-2 has a floor)"
     )
 
 
 def test_the_parser_hands_over_what_it_read(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def run(directory: str | None, as_json: bool, until: cmd_watch.Until | None, timeout: float) -> int:
+    def run(directory: str, as_json: bool, until: Until | None, timeout: float) -> int:
         seen.append((directory, as_json, until, timeout))
         return 0
 
     monkeypatch.setattr(cmd_watch, "run", run)
+    monkeypatch.setenv("CPUSET_SIDECAR_DIR", "/own")
     parser = argparse.ArgumentParser()
     cmd_watch.add_parser(parser.add_subparsers())
     for words in (["watch"], ["watch", "/x", "--json", "--until", "settled", "--timeout", "5"]):
         arguments = parser.parse_args(words)
         assert arguments.func(arguments) == 0
-    assert seen == [(None, False, None, math.inf), ("/x", True, cmd_watch.Until.SETTLED, 5.0)]
+    assert seen == [("/own", False, None, math.inf), ("/x", True, Until.SETTLED, 5.0)]
 
 
-def test_it_ends_once_the_workload_is_settled(tmp_path: Path, projections: Projections) -> None:
-    """The gate of an entrypoint: no work begins before its CPUs are exclusive."""
+def test_it_ends_once_the_workload_is_alone(tmp_path: Path, projections: Projections) -> None:
+    """The gate of an entrypoint: no work begins before its CPUs are its own. Settled is not enough."""
     projections.write(A, (), told("2-3", settled=False))
-    with watching(tmp_path / "by-id" / A[:12], "--until", "settled") as process:
+    with watching(tmp_path / "by-id" / A[:12], "--until", "alone") as process:
         assert "not settled" in line(process)
+        projections.write(A, (), told("2-3", alone=False))
+        assert line(process)[12:] == "  exclusive  cpus 2-3  settled"
         projections.write(A, (), told("2-3"))
-        assert "settled" in line(process)
+        assert "alone" in line(process)
         assert process.wait(20) == 0
 
 
@@ -181,9 +194,9 @@ def test_it_ends_once_cpus_are_granted_though_nothing_runs_yet(tmp_path: Path, p
         assert process.wait(20) == 0
 
 
-@pytest.mark.parametrize("until", ["granted", "settled"])
+@pytest.mark.parametrize("until", Until)
 def test_what_does_not_come_in_time_is_a_failure_with_the_reason(
-    tmp_path: Path, projections: Projections, until: str
+    tmp_path: Path, projections: Projections, until: Until
 ) -> None:
     """It tells users why their service does not start."""
     projections.write(A, (), Projection(container=A, sharing=Sharing.SHARED, reason="in the shared pool: 0 free"))
@@ -193,6 +206,65 @@ def test_what_does_not_come_in_time_is_a_failure_with_the_reason(
         assert process.stderr.read() == f"cpuset-sidecar watch: not {until} in time: in the shared pool: 0 free\n"
 
 
+@pytest.mark.parametrize("until", ["alone", "granted"])
+def test_what_never_comes_is_a_failure_at_once(tmp_path: Path, projections: Projections, until: str) -> None:
+    """There is no timeout: it would wait for good."""
+    refused = Projection(
+        container=A, cpus=CPUSet.of(0), settled=True, never_alone=True, reason="in the shared pool: no"
+    )
+    projections.write(A, (), refused)
+    with watching(tmp_path / "by-id" / A[:12], "--until", until) as process:
+        assert process.wait(20) == 1
+        assert process.stderr
+        assert process.stderr.read() == f"cpuset-sidecar watch: never {until}: in the shared pool: no\n"
+
+
+def test_a_dead_daemons_word_opens_no_gate(tmp_path: Path, projections: Projections) -> None:
+    """Nor does it end the wait: the next daemon says what is true."""
+    directory = tmp_path / "by-id" / A[:12]
+    projections.write(A, (), told("2-3"))
+    os.utime(directory / "lease", (0, 0))
+    with watching(directory, "--until", "alone") as process:
+        assert line(process)[12:] == "  exclusive  cpus 2-3  alone  unvouched"
+        Projections(tmp_path, clock=time.time, lease_seconds=3600).write(A, (), told("2-3"))
+        assert line(process)[12:] == "  exclusive  cpus 2-3  alone"
+        assert process.wait(20) == 0
+
+
 def test_a_limit_without_an_end_is_wrong_usage(tmp_path: Path) -> None:
     with watching(tmp_path, "--timeout", "5") as process:
         assert process.wait(20) == 2
+
+
+@pytest.mark.parametrize("name", ["voice", A[:8]])
+def test_a_container_is_watched_by_its_name_or_id(tmp_path: Path, projections: Projections, name: str) -> None:
+    projections.write(A, (), told("2"))
+    with watching("--projections", tmp_path, name) as process:
+        assert line(process)[12:] == "  exclusive  cpus 2  alone"
+
+
+def test_a_name_that_no_container_has_is_told_at_once(tmp_path: Path, projections: Projections) -> None:
+    projections.write(A, (), told("2"))
+    with watching("--projections", tmp_path, "vioce") as process:
+        assert process.wait(20) == 1
+        assert complaint(process) == (
+            "cpuset-sidecar watch: there is no container 'vioce'; did you mean 'voice'?; "
+            "containers with a projection: voice"
+        )
+
+
+def test_on_a_host_it_asks_for_a_name_at_once(
+    tmp_path: Path, projections: Projections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a container the directory of its own ID may still come, so there it waits."""
+    projections.write(A, (), told("2"))
+    monkeypatch.delenv("CPUSET_SIDECAR_DIR", raising=False)
+    monkeypatch.setenv("HOSTNAME", "pc")
+    with watching("--projections", tmp_path) as process:
+        assert process.wait(20) == 1
+        said = complaint(process)
+        assert "no container was named, and the host name 'pc' is not a container's ID" in said
+        assert said.endswith("containers with a projection: voice")
+    monkeypatch.setenv("HOSTNAME", B[:12])
+    with watching("--projections", tmp_path) as process:
+        assert complaint(process).endswith("waiting for it")

@@ -1,0 +1,81 @@
+"""Find the projection directory of a container by what people type on a host: its name, or the beginning of its ID."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from sidecar.failures import SidecarError
+from sidecar.log import printable
+from sidecar.natural_order import natural
+from sidecar.status.find_container import NotFound, find
+from state.errors import ProjectionError
+from state.projection import read
+
+_ID: Final = re.compile(r"[0-9a-f]{12}")
+
+_SHOWN: Final = 20
+"""Containers that an error names at most."""
+
+
+class Projected(NamedTuple):
+    """A container with a projection directory."""
+
+    id: str
+    name: str
+    directory: str
+
+
+def directory_of(root: str, wanted: str) -> str:
+    """Return the directory of the container of this name or ID below a root, or of the projection name.
+
+    Raise SidecarError, which names the containers that have one, if there is none.
+    """
+    known = projected(root)
+    try:
+        return find(known, wanted).directory
+    except NotFound as error:
+        named = os.path.join(root, "by-name", wanted)
+        if wanted not in ("", ".", "..") and os.path.isdir(named):
+            return named
+        raise SidecarError(f"{error}; {_listed(known, root)}") from error
+
+
+def may_come(directory: str) -> bool:
+    """Return whether a missing directory may still appear: not if it should be by ID, and its name is none.
+
+    So it is where `$HOSTNAME` is not a container's ID, as on a host.
+    """
+    above, name = os.path.split(directory)
+    return os.path.lexists(directory) or os.path.basename(above) != "by-id" or _ID.fullmatch(name) is not None
+
+
+def no_name(directory: str, root: str) -> SidecarError:
+    """Return the error of a default directory that can never appear."""
+    host = printable(os.path.basename(directory))
+    return SidecarError(
+        f"no container was named, and the host name {host!r} is not a container's ID: give a name, or a directory; "
+        f"{_listed(projected(root), root)}"
+    )
+
+
+def projected(root: str) -> list[Projected]:
+    """Return the containers that have a readable directory below a root, in the natural order of their names."""
+    found = []
+    with suppress(OSError):
+        for short in os.listdir(os.path.join(root, "by-id")):
+            directory = os.path.join(root, "by-id", short)
+            with suppress(ProjectionError):
+                told = read(directory)
+                found.append(Projected(told.container or short, told.name or short, directory))
+    return sorted(found, key=lambda each: (natural(each.name), each.id))
+
+
+def _listed(known: list[Projected], root: str) -> str:
+    if not known:
+        return f"there is no projection of any container below {root}"
+    names = ", ".join(printable(each.name) for each in known[:_SHOWN])
+    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+    return f"containers with a projection: {names}{more}"

@@ -1,0 +1,67 @@
+"""What a workload can wait for before it begins: to be granted CPUs, to be settled, or to be alone on them."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+import msgspec
+
+from state.errors import ProjectionError
+from state.projection import Projection, Reading, Sharing, read
+
+_GRANTED_BY: Final = "it gives no reason"
+UNVOUCHED: Final = "the daemon that wrote this is stopped or stalled, and does not vouch for it"
+
+
+class Until(enum.StrEnum):
+    """What to wait for."""
+
+    ALONE = "alone"
+    SETTLED = "settled"
+    GRANTED = "granted"
+
+
+class Open(msgspec.Struct, frozen=True):
+    """It is so, and the daemon vouches for it."""
+
+    told: Reading
+
+
+class Shut(msgspec.Struct, frozen=True):
+    """It is not so. `is_for_good` if waiting does not help."""
+
+    reason: str
+    is_for_good: bool = False
+
+
+def gate(directory: str, until: Until) -> Open | Shut:
+    """Return whether the condition holds for the workload of a projection directory.
+
+    The files are read here, since a watch reports CPUs in force: before a start, none are.
+    """
+    try:
+        told = read(directory)
+    except ProjectionError as error:
+        return Shut(str(error))
+    return gate_of(told, until)
+
+
+def gate_of(told: Reading, until: Until) -> Open | Shut:
+    """Return whether the condition holds. What the daemon does not vouch for neither holds nor is for good."""
+    reason = told.reason or _GRANTED_BY
+    if not told.vouched:
+        return Shut(f"{UNVOUCHED}; its last word: {reason}")
+    if _holds(told, until):
+        return Open(told)
+    return Shut(reason, is_for_good=told.never_alone and until is not Until.SETTLED)
+
+
+def _holds(told: Projection, until: Until) -> bool:
+    match until:
+        case Until.ALONE:
+            return told.alone
+        case Until.SETTLED:
+            return told.settled
+        case Until.GRANTED:
+            return told.sharing is Sharing.EXCLUSIVE

@@ -1,0 +1,63 @@
+"""Whether a container may still become alone by itself: what ends a gate at once, and what it waits for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sidecar.decide.moves.never_alone import is_never_alone
+from tests.support.decide.real import Real
+from tests.support.decide.stories import Story
+
+WAITS = {"cpuset.on-shortage": "wait"}
+
+
+def never(story: Story, real: Real) -> bool:
+    return is_never_alone(story.world, story.known(real))
+
+
+@pytest.mark.parametrize(
+    ("asks", "fields"),
+    [
+        (None, {}),
+        ("two", {}),
+        (2, {"labels": {"cpuset.weight": "1000000"}}),
+        (2, {"labels": {"cpuset.manage": "off"}}),
+        (None, {"cpuset": "3"}),
+    ],
+    ids=["no demand", "bad number", "bad label", "unmanaged", "pinned by hand"],
+)
+def test_what_cannot_be_granted_anything_is_never_alone(asks: object, fields: dict[str, Any]) -> None:
+    """Whatever happens around it."""
+    story = Story()
+    assert never(story, story.arrive("plain", asks, **fields))
+
+
+def test_what_was_granted_may_become_alone() -> None:
+    """Even beside an unmanaged container, which may go."""
+    story = Story()
+    rt = story.arrive("rt", 2)
+    assert not never(story, rt)
+    story.arrive("monitor", labels={"cpuset.manage": "off"})
+    story.settle()
+    assert not never(story, rt)
+
+
+def test_a_refusal_is_for_good_unless_it_waits() -> None:
+    story = Story()
+    story.arrive("rt", 7)
+    late, patient = story.arrive("late", 3), story.arrive("patient", 3, labels=WAITS)
+    assert never(story, late)
+    assert not never(story, patient)
+
+
+def test_before_a_start_a_refusal_is_not_for_good() -> None:
+    """It is asked again when it starts."""
+    story = Story()
+    story.arrive("rt", 7)
+    late = story.arrive("late", 3)
+    story.end(late)
+    assert not never(story, late)
+    story.again(late)
+    assert never(story, late)

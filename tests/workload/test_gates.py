@@ -1,0 +1,47 @@
+"""Gates: what opens one, what shuts it for good, and what leaves it to be waited for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sidecar.workload.gates import UNVOUCHED, Open, Shut, Until, gate, gate_of
+from state.projection import Reading, Sharing
+
+REFUSED = Reading(vouched=True, sharing=Sharing.SHARED, settled=True, never_alone=True, reason="0 free")
+WAITING = Reading(vouched=True, sharing=Sharing.SHARED, settled=True, reason="0 free")
+GRANTED = Reading(vouched=True, sharing=Sharing.EXCLUSIVE, reason="granted 2")
+SETTLED = Reading(vouched=True, sharing=Sharing.EXCLUSIVE, settled=True, reason="granted 2")
+ALONE = Reading(vouched=True, sharing=Sharing.EXCLUSIVE, settled=True, alone=True, reason="granted 2")
+
+OPEN = {
+    Until.ALONE: [ALONE],
+    Until.SETTLED: [ALONE, SETTLED, WAITING, REFUSED],
+    Until.GRANTED: [ALONE, SETTLED, GRANTED],
+}
+
+
+@pytest.mark.parametrize("until", Until)
+@pytest.mark.parametrize("told", [REFUSED, WAITING, GRANTED, SETTLED, ALONE])
+def test_a_gate_opens_for_what_it_waits_for_and_nothing_else(told: Reading, until: Until) -> None:
+    """A container that was refused is settled, and never alone."""
+    found = gate_of(told, until)
+    assert isinstance(found, Open) == (told in OPEN[until])
+    if isinstance(found, Shut):
+        assert found.is_for_good == (told is REFUSED)
+        assert found.reason == told.reason
+
+
+@pytest.mark.parametrize("until", Until)
+@pytest.mark.parametrize("told", [REFUSED, ALONE])
+def test_what_is_not_vouched_for_neither_opens_nor_ends_it(told: Reading, until: Until) -> None:
+    found = gate_of(Reading.of(told.projection, vouched=False), until)
+    assert found == Shut(f"{UNVOUCHED}; its last word: {told.reason}")
+
+
+def test_without_a_projection_it_is_shut_for_now(tmp_path: Path) -> None:
+    found = gate(str(tmp_path / "none"), Until.ALONE)
+    assert isinstance(found, Shut)
+    assert not found.is_for_good
+    assert "there is no projection directory" in found.reason
