@@ -61,7 +61,7 @@ from sidecar.projection.voucher import Voucher
 from sidecar.restoring import Restoring
 from sidecar.status.deadlines import Deadlines
 from sidecar.status.narrator import STATUS_PAUSE, Narrator
-from sidecar.words.repairs import noted
+from sidecar.words.changes import repairs
 from state.codec import encode, to_builtins
 from state.errors import StateError
 from state.model import State
@@ -164,8 +164,8 @@ def _first_world(config: Config, checkpoints: SparedCheckpoint, kernel: Kernel, 
     for note in loaded.notes:
         log.warning(note)
     world = begin(loaded.state or State(), topology, config.settings())
-    for repaired in world.notes:
-        log.warning(noted(repaired))
+    for line in repairs(world.notes):
+        log.say(line.level, line.message, line.fields)
     return world
 
 

@@ -6,6 +6,7 @@ import enum
 
 import msgspec
 
+from state.cpuset import CPUSet
 from state.refusal import Said
 
 
@@ -50,8 +51,20 @@ class FewerToShare(Surplus, frozen=True, kw_only=True, tag=True):
     """The machine or a setting leaves fewer CPUs to share out."""
 
 
-class PinnedThere(Surplus, frozen=True, kw_only=True, tag=True):
-    """A container that is pinned by hand uses them."""
+class Gone(msgspec.Struct, frozen=True, tag=True):
+    """These CPUs of it went offline or became reserved."""
+
+    cpus: CPUSet
+
+
+class ByItsRules(msgspec.Struct, frozen=True, tag=True):
+    """It lies on whole cores and NUMA nodes again as its rules require."""
+
+
+class Pinned(msgspec.Struct, frozen=True, tag=True):
+    """A container was pinned by hand to these CPUs of it."""
+
+    cpus: CPUSet
 
 
 class Spare(msgspec.Struct, frozen=True, tag=True):
@@ -81,5 +94,19 @@ class ForOthers(msgspec.Struct, frozen=True, tag=True):
     """It was moved to improve the placement of others."""
 
 
-Cause = Said | Resized | Used | TakenOver | SharedAnew | FewerToShare | PinnedThere | Spare | Together | ForOthers
+Cause = (
+    Said
+    | Resized
+    | Used
+    | TakenOver
+    | SharedAnew
+    | FewerToShare
+    | Gone
+    | ByItsRules
+    | Pinned
+
+    | Spare
+    | Together
+    | ForOthers
+)
 """Why a grant changed."""

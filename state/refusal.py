@@ -254,6 +254,14 @@ class Refusal(msgspec.Struct, frozen=True):
         """Return whether both say the same about the container and its free CPUs; neighbours are ignored."""
         return self.code == other.code and _own(self.detail) == _own(other.detail)
 
+    def after(self, earlier: Refusal) -> Refusal:
+        """Return this refusal of a container that was refused before: if it had lost its CPUs, it still has."""
+        if earlier.code is not RefusalCode.CPUS_LOST or not isinstance(self.detail, Asked):
+            return self
+        had = earlier.detail.had if isinstance(earlier.detail, Asked) else EMPTY
+        had = earlier.detail.cpus if isinstance(earlier.detail, Lost) else had
+        return Refusal(RefusalCode.CPUS_LOST, msgspec.structs.replace(self.detail, had=had, would_fit=()))
+
 
 def _own(detail: Detail | None) -> Detail | None:
     return msgspec.structs.replace(detail, neighbours=None) if isinstance(detail, Asked) else detail

@@ -19,7 +19,7 @@ def begin(state: State, topology: Topology, settings: Settings) -> World:
 
 def with_settings(world: World, settings: Settings) -> World:
     """Return the world under other settings: the State fitted (`refit`), and each container's wish read again."""
-    state, notes = refit(world.state, world.topology, settings, world.strangers)
+    state, notes = refit(replace(world, settings=settings))
     world = replace(world, state=state, settings=settings, notes=notes)
     containers = {
         key: after(container, WishRead(wish_in(world, container))) for key, container in world.containers.items()

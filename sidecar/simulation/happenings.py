@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from sidecar.decide.world import World
-from sidecar.words.changes import Line, news
+from sidecar.words.changes import Line, news, repairs
 from state.cpuset import EMPTY, CPUSet
 
 
@@ -80,6 +80,12 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
 def told(before: World, now: World, at: float) -> Iterator[Happening]:
     """Yield the lines of the daemon's log about this decision."""
     for line in news(before, now):
+        yield _happening(line, at)
+
+
+def repaired(world: World, at: float) -> Iterator[Happening]:
+    """Yield the lines of the daemon's log about what its start changed in the recorded grants."""
+    for line in repairs(world.notes):
         yield _happening(line, at)
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
-from sidecar.words.counts import counted, cpus, some
+from sidecar.words.counts import counted, cpus, named, some
 from state.cause import (
+    ByItsRules,
     Cause,
     FewerToShare,
     ForOthers,
+    Gone,
     Level,
-    PinnedThere,
+    Pinned,
     Resized,
     SharedAnew,
     Spare,
@@ -42,8 +44,12 @@ def why(cause: Cause) -> str:
             return f"{happened}, which redistributes {_surplus(cause)}"
         case FewerToShare():
             return f"the machine or a setting leaves fewer CPUs to share, which takes {_surplus(cause)}"
-        case PinnedThere():
-            return f"a container pinned by hand uses {_surplus(cause)}"
+        case Gone():
+            return f"{named(cause.cpus)} went offline or became reserved"
+        case Pinned():
+            return f"a container was pinned by hand to {named(cause.cpus)}"
+        case ByItsRules():
+            return "it lies on whole cores and NUMA nodes again as its rules require"
         case Spare():
             return f"its share of the spare CPUs grew by {cause.count}, within its ceiling of {cause.ceiling}"
         case Together():

@@ -5,13 +5,13 @@ Pure: worlds in, lines out. Each change is logged once; lasting conditions are s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from sidecar.decide.container.mounts import is_single_file_mount
 from sidecar.decide.moves.timers import grace_of
-from sidecar.decide.world import World
+from sidecar.decide.world import Note, World
 from sidecar.log import LogLevel
 from sidecar.words.causes import why
 from sidecar.words.refusals import sentence, warnings
@@ -37,10 +37,14 @@ def news(before: World, now: World) -> Iterator[Line]:
     for note in now.engine.notes if now.engine else ():
         if note not in told:
             yield Line(LogLevel.WARNING, "engine limitation", {"note": note})
+    yield from repairs(each for each in now.notes if each not in before.notes)
+
+
+def repairs(notes: Iterable[Note]) -> Iterator[Line]:
+    """Yield the lines for what a repair of the recorded grants changed. At the daemon's start there are no others."""
     message = "the recorded grants were adapted to this machine and configuration"
-    yield from (
-        Line(LogLevel.WARNING, message, {"note": noted(each)}) for each in now.notes if each not in before.notes
-    )
+    for note in notes:
+        yield Line(LogLevel.WARNING, message, {"note": noted(note)})
 
 
 def _books(before: World, now: World) -> Iterator[Line]:

@@ -125,8 +125,8 @@ def _told(detail: Detail) -> str:
 
 
 def _asked(detail: Asked) -> str:
-    asked = f"it held {named(detail.had)}; " if detail.had else ""
-    asked += f"asked for {exclusive_cpus(detail.count)}"
+    asked = f"it held {named(detail.had)}, and needs" if detail.had else "asked for"
+    asked += f" {exclusive_cpus(detail.count)}"
     match detail:
         case TooFew():
             return f"{asked}, {_free(detail.free)}"

@@ -119,7 +119,9 @@ async def test_a_machine_that_shrinks_below_what_was_granted(
         await host.settled(first, second)
         host.docker.kernel.take_offline(CPUSet.of(3))
         await host.until(lambda: (told := host.told(second)) and told.sharing is Sharing.SHARED)
-        assert host.told(second).reason.startswith("in the shared pool: asked for 1 exclusive CPU, 0 free")
+        assert host.told(second).reason.startswith(
+            "in the shared pool: it held CPU 3, and needs 1 exclusive CPU, 0 free"
+        )
         await host.until(lambda: "second lost its exclusive CPUs" in host.lines.getvalue())
         await host.until(lambda: (host.where(first), host.where(second)) == ("1-2", "0"))
         host.docker.kernel.bring_online(CPUSet.of(3))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from sidecar.decide.books.refit import refit
 from sidecar.decide.container.place import Place
 from sidecar.decide.facts import InventoryTaken, Phase, TopologyRead
 from sidecar.decide.reconcile import begin
@@ -18,6 +17,7 @@ from state.invariants import violations
 from state.model import State
 from state.refusal import RefusalCode
 from state.topology import Topology, topology, uniform
+from tests.support.decide.carried import refitted
 from tests.support.decide.stories import Story, cpus, static, where
 
 
@@ -279,8 +279,8 @@ def test_a_growing_shared_min_takes_back_the_latest_grant() -> None:
     story.change_settings(shared_min=4)
     story.settle()
     assert where(first) == "1-3"
-    assert story.refusal(second).code is RefusalCode.POOL_WOULD_BE_EMPTY
-    reason = "it held CPUs 4-6; asked for 3 exclusive CPUs; 5 CPUs are shared, and 4 must stay shared"
+    assert story.refusal(second).code is RefusalCode.CPUS_LOST
+    reason = "it held CPUs 4-6, and needs 3 exclusive CPUs; 5 CPUs are shared, and 4 must stay shared"
     assert story.why_refused(second) == reason
     assert where(second) == "0,4-7"
 
@@ -311,9 +311,9 @@ def test_books_of_another_machine_are_fitted_to_this_one(settings: Settings) -> 
     for number in range(4):
         story.arrive(f"rt{number}", 3)
     small = uniform(cores=6)
-    fitted, _ = refit(story.world.state, small, settings)
+    fitted, _ = refitted(story.world.state, small, settings)
     assert violations(fitted, small) == []
-    assert refit(fitted, small, settings)[0] == fitted
+    assert refitted(fitted, small, settings)[0] == fitted
 
 
 def test_empty_books_on_a_new_machine() -> None:

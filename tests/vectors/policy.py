@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import msgspec
 
-from sidecar.decide.books.refit import refit
 from sidecar.decide.placement.numa.affinity import Affinity
 from sidecar.decide.placement.options import (
     ACROSS_CORES,
@@ -29,6 +28,7 @@ from state.invariants import violations
 from state.model import Assignment, Demand, State
 from state.refusal import Refusal, RefusalCode
 from state.topology import Topology
+from tests.support.decide.carried import refitted
 from tests.support.keys import docker
 from tests.vectors.bubble import allocate_pod
 from tests.vectors.hints import shown
@@ -176,7 +176,7 @@ class _Run:
             for n, (pod, held) in enumerate(assignments.items())
             if (cpus := union(held.values()))
         }
-        carried, notes = refit(State(assignments=grants), self.topology, settings)
+        carried, notes = refitted(State(assignments=grants), self.topology, settings)
         if broken := violations(carried, self.topology):
             raise _Differs(f"{at}: the books that were carried over break laws: {'; '.join(map(str, broken))}")
         if "start_error" in answer:

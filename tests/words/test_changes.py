@@ -64,8 +64,12 @@ def test_what_a_new_configuration_did_to_the_books_is_told() -> None:
     story.settle()
     before = story.world
     story.change_settings(reserved_cpus=cpus("1"))
-    lines = told(story, before)
-    assert (LogLevel.INFO, "moved", {"container": "voice", "from": cpus("1"), "to": cpus("0")}) in lines
+    lines, why = told(story, before), "CPU 1 went offline or became reserved"
+    assert (
+        LogLevel.INFO,
+        "exchanged",
+        {"container": "voice", "reason": why, "from": cpus("1"), "to": cpus("0")},
+    ) in lines
     assert any("voice moved from CPU 1 to 0" in str(fields.get("note")) for _, _, fields in lines)
 
 

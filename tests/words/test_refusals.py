@@ -12,11 +12,13 @@ from sidecar.words.causes import why
 from sidecar.words.refusals import cure, sentence
 from sidecar.words.strays import told
 from state.cause import (
+    ByItsRules,
     Cause,
     FewerToShare,
     ForOthers,
+    Gone,
     Level,
-    PinnedThere,
+    Pinned,
     Resized,
     SharedAnew,
     Spare,
@@ -103,7 +105,7 @@ DETAILS: tuple[tuple[Detail, str], ...] = (
     (
         PoolEmptied(count=2, shared=2, keep=1, by_cores=True, had=CPUSet.of(3), at_floors=True),
         (
-            "it held CPU 3; asked for 2 exclusive CPUs; 2 CPUs are shared, and a whole core must stay shared; "
+            "it held CPU 3, and needs 2 exclusive CPUs; 2 CPUs are shared, and a whole core must stay shared; "
             "this counts every elastic container at its floor"
         ),
     ),
@@ -139,10 +141,9 @@ CAUSES: tuple[tuple[Cause, str], ...] = (
         FewerToShare(name="web", count=2, floor=1),
         "the machine or a setting leaves fewer CPUs to share, which takes 2 CPUs above web's floor of 1",
     ),
-    (
-        PinnedThere(name="web", count=2, floor=1),
-        "a container pinned by hand uses 2 CPUs above web's floor of 1",
-    ),
+    (Gone(CPUSet.of(1)), "CPU 1 went offline or became reserved"),
+    (ByItsRules(), "it lies on whole cores and NUMA nodes again as its rules require"),
+    (Pinned(CPUSet.of(1, 2)), "a container was pinned by hand to CPUs 1-2"),
     (Spare(1, 4), "its share of the spare CPUs grew by 1, within its ceiling of 4"),
     (Together(level=Level.NODE, now=1, before=2), "moved closer together: on 1 NUMA node instead of 2"),
     (Together(level=Level.CORE, now=2, before=3), "moved closer together: on 2 cores instead of 3"),

@@ -86,7 +86,11 @@ def misunderstood(state: State, container: Container) -> State:
 
 
 def fallen_short(state: State, demand: Demand, refusal: Refusal) -> State:
-    """Return the State with a demand refused for lack of CPUs."""
+    """Return the State with a demand refused for lack of CPUs. A container that lost its CPUs keeps that reason, with
+    what is missing now.
+    """
+    before = state.refusals.get(demand.container)
+    refusal = refusal.after(before.refusal) if before else refusal
     return state.refused(Refused(container=demand.container, name=demand.name, refusal=refusal, demand=demand))
 
 
@@ -167,7 +171,9 @@ def _is_coming(container: Container) -> bool:
 
 
 def _waits(refused: Refused) -> bool:
-    return refused.demand is not None and refused.demand.shortage is Shortage.WAIT
+    """Return whether it is tried again in each decision: it chose to wait, or it lost CPUs that may come back."""
+    is_lost = refused.refusal.code is RefusalCode.CPUS_LOST
+    return refused.demand is not None and (is_lost or refused.demand.shortage is Shortage.WAIT)
 
 
 def options_of(world: World, demand: Demand) -> tuple[str, ...]:

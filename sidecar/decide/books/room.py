@@ -44,9 +44,11 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
     pool: CPUSet = EMPTY
 
     def objection(self, cpus: CPUSet) -> Refusal | None:
-        """Return why these CPUs may not be granted in addition to those held; None if they may."""
+        """Return why these CPUs may not be granted in addition to those held; None if they may. CPUs outside the pool,
+        such as isolated ones, take nothing from it.
+        """
         left = self.shared - cpus
-        if self._suffices(left):
+        if left == self.shared or self._suffices(left):
             return None
         by_cores = self.keeps_core and cpus == self._whole(cpus)
         part = len(replace(self, givable=cpus).spare(by_cores=by_cores))
@@ -67,7 +69,8 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
         would lie.
         """
         if not self._suffices(self.shared):
-            return EMPTY
+            outside = self.givable - self.shared
+            return self._whole(outside) if by_cores else outside
         wanted = self._whole(self.givable) if by_cores else self.givable
         return max((self._cut(wanted - core, by_cores=by_cores) for core in self._staying(wanted)), key=len)
 

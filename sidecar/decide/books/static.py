@@ -18,6 +18,7 @@ from sidecar.decide.books.grants import (
     place,
     unless_only_told_anew,
 )
+from sidecar.decide.books.pinned import off_the_pinned
 from sidecar.decide.books.would_fit import with_what_fits
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.world import World
@@ -33,7 +34,7 @@ class StaticPolicy:
     def settle(self, world: World) -> State:
         """Return the State after the four rules above."""
         # 1. and 2.
-        state = departures(world)
+        state = off_the_pinned(world, departures(world))
         # 3. and 4.
         for container in askers(world, state):
             state = _answer(world, state, container)

@@ -8,16 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.decide.books.refit import refit
 from sidecar.decide.facts import Purpose
 from sidecar.decide.settings import PolicyName
 from sidecar.words.repairs import noted
 from state.cpuset import CPUSet
 from state.invariants import violations
-from state.refusal import RefusalCode
+from state.refusal import PoolEmptied, RefusalCode
 from state.topology import uniform
 from tests.decide.lawbook.roomlaws import kept_without_room
-from tests.support.decide.carried import carried_over, some_carried_over
+from tests.support.decide.carried import carried_over, refitted, some_carried_over
 from tests.support.decide.histories import MACHINES, SETTINGS
 from tests.support.decide.real import Real
 from tests.support.decide.stories import Story, where
@@ -51,8 +50,8 @@ def test_options_that_keep_a_core_for_the_pool_take_it_from_the_latest_grant() -
     assert granted(story, owners) == ["1,5", "2,6", None]
     assert (where(owners[2]), where(plain)) == ("3-4,7", "3-4,7")
     refusal = story.refusal(owners[2])
-    assert refusal.code is RefusalCode.POOL_WOULD_BE_EMPTY
-    said = "it held CPUs 3,7; asked for 2 exclusive CPUs; 3 CPUs are shared, and a whole core must stay shared"
+    assert refusal.code is RefusalCode.CPUS_LOST
+    said = "it held CPUs 3,7, and needs 2 exclusive CPUs; 3 CPUs are shared, and a whole core must stay shared"
     assert (story.why_refused(owners[2]), notes(story)) == (said, [f"third lost its exclusive CPUs: {said}"])
 
 
@@ -137,12 +136,12 @@ def test_what_replaces_anothers_cpu_leaves_its_holder_with_notice(is_reserved: b
         story.toggle_cpu(1)
         story.read_topology()
     story.settle()
-    assert granted(story, [fixed, elastic]) == ["2-3", "4-7"]
+    assert granted(story, [fixed, elastic]) == ["2,7", "3-6"]
     assert (str(fixed.effective), str(elastic.effective)) == ("2", "3-7")
     (grace,) = [at for at, timer in enumerate(story.timers) if timer.purpose is Purpose.GRACE]
     story.time_out(grace)
     story.settle()
-    assert (str(fixed.effective), str(elastic.effective)) == ("2-3", "4-7")
+    assert (str(fixed.effective), str(elastic.effective)) == ("2,7", "3-6")
     assert story.is_settled(fixed)
 
 
@@ -159,7 +158,7 @@ def test_the_pool_keeps_what_the_rule_says_after_a_refit(machine, before, after,
     books, left, node = carried_over(machine, before, after, sizes, CPUSet(offline))
     assert kept_without_room(books, left, node) == []
     assert violations(books, left) == []
-    assert refit(books, left, node)[0] == books
+    assert refitted(books, left, node)[0] == books
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 400), pytest.param(400, 2000, marks=pytest.mark.slow)])
@@ -169,5 +168,5 @@ def test_the_pool_keeps_it_in_two_thousand_seeded_cases(first: int, last: int) -
     for seed in range(first, last):
         books, machine, node = some_carried_over(seed)
         assert kept_without_room(books, machine, node) == []
-        lost += any(each.refusal.code is RefusalCode.POOL_WOULD_BE_EMPTY for each in books.refusals.values())
+        lost += any(isinstance(each.refusal.detail, PoolEmptied) for each in books.refusals.values())
     assert lost * 20 > last - first

@@ -138,7 +138,7 @@ def test_what_is_held_is_kept_under_the_same_rule(machine: Topology, options: tu
         for held in sets_of(singles(room.givable))[1:]:
             demand = Demand(container=C, name="c", cpus=len(held))
             books = State(policy="static", online=machine.online).granted(demand, held)
-            fitted, _ = refit(books, machine, world.settings, world.strangers)
+            fitted, _ = refit(replace(world, state=books))
             assert (C in fitted.assignments) == (room.objection(held) is None)
 
 

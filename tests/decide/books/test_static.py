@@ -262,8 +262,20 @@ def test_a_stopped_stranger_may_start_at_any_moment() -> None:
     assert story.granted(story.arrive("rt", 1)) == "3"
 
 
-def test_a_stranger_that_comes_later_unsettles_but_moves_no_container() -> None:
+def test_an_owner_leaves_the_cpus_of_a_stranger_that_comes_later() -> None:
+    """It keeps the others: the stranger cannot be moved, and there are free CPUs."""
     story = Story()
+    rt = story.arrive("rt", 2)
+    story.settle()
+    stranger = story.arrive("stranger", cpuset="1")
+    story.settle()
+    assert (where(rt), where(stranger)) == ("2-3", "1")
+    assert story.is_settled(rt)
+
+
+def test_an_owner_stays_beside_a_stranger_where_no_cpu_is_free() -> None:
+    """It is not settled as long as the stranger is there."""
+    story = Story(uniform(cores=3))
     rt = story.arrive("rt", 2)
     story.settle()
     stranger = story.arrive("stranger", cpuset="1")

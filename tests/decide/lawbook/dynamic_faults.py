@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.decide import step
-from sidecar.decide.books import arrivals, dynamic, fair, gains_and_losses, grants, load_wish, refit, sizes, takes
+from sidecar.decide.books import arrivals, dynamic, fair, gains_and_losses, grants, holdings, load_wish, sizes, takes
 from sidecar.decide.books.room import Room
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
@@ -189,7 +189,12 @@ def calls_it_off_when_it_restarts(patch: pytest.MonkeyPatch) -> None:
 
 def refits_without_notice(patch: pytest.MonkeyPatch) -> None:
     """Take CPUs at once when the State is fitted to other settings or another machine."""
-    patch.setattr(refit, "_with_notice", lambda state, fitted: fitted)
+
+    def changed(state: State, key: ContainerKey, cause: Cause, *, lost: CPUSet) -> State:
+        grant = state.assignments[key]
+        return state.holding(replace(grant, cpus=grant.cpus - lost))
+
+    patch.setattr(holdings, "changed", changed)
 
 
 def stays_where_another_is_leaving(patch: pytest.MonkeyPatch) -> None:

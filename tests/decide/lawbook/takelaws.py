@@ -31,12 +31,13 @@ def taken_without_notice(reality: Reality) -> list[str]:
 def lost_of_original_sets(reality: Reality) -> list[str]:
     """Return what the last burst took of original CPUs that no other container may claim, as sentences."""
     facts = reality.bursts[-1] if reality.bursts else ()
-    if reality.world.settings.policy is not PolicyName.DYNAMIC or _was_refitted(facts):
+    world = reality.world
+    if world.settings.policy is not PolicyName.DYNAMIC or _was_refitted(facts):
         return []
     return [
         f"{after.name} lost {was.original - after.original} of its original set"
         for was, after in _changed(reality)
-        if not was.original <= after.original and not after.demand.move
+        if not was.original <= after.original and not after.demand.move and not was.cpus & world.strangers
     ]
 
 

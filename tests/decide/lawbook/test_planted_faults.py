@@ -178,9 +178,9 @@ def grants_the_last_shared_cpu(patch: pytest.MonkeyPatch) -> None:
 
 
 def keeps_cpus_that_went_offline(patch: pytest.MonkeyPatch) -> None:
-    def carried(state: State, topology: object, settings: object, strangers: CPUSet, **said: bool) -> object:
-        fitted, notes = refit(state, topology, settings, strangers, **said)  # type: ignore[arg-type]
-        return replace(fitted, assignments=state.assignments), notes
+    def carried(world: World) -> object:
+        fitted, notes = refit(world)
+        return replace(fitted, assignments=world.state.assignments), notes
 
     patch.setattr(reconcile, "refit", carried)
 

@@ -6,13 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from sidecar.decide.books import refit as refit_module
-from sidecar.decide.books.room import Room, room
-from sidecar.decide.settings import Settings
+from sidecar.decide.books import refit, replacing
+from sidecar.decide.books.room import Room, room_in
 from sidecar.decide.world import replace
-from state.cpuset import CPUSet
-from state.model import State
-from state.topology import Topology
 from tests.decide.lawbook.roomlaws import kept_without_room
 from tests.support.decide.carried import some_carried_over
 
@@ -58,7 +54,5 @@ def carry_all_over() -> None:
 def _fit_into(patch: pytest.MonkeyPatch, change: Callable[[Room], Room]) -> None:
     """Plant another rule where States are carried over, and nowhere else."""
 
-    def planted(topology: Topology, settings: Settings, state: State, strangers: CPUSet) -> Room:
-        return change(room(topology, settings, state, strangers))
-
-    patch.setattr(refit_module, "room", planted)
+    for module in (refit, replacing):
+        patch.setattr(module, "room_in", lambda world, state: change(room_in(world, state)))

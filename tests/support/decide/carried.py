@@ -9,7 +9,7 @@ from sidecar.decide.books.refit import refit
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import Settings
 from sidecar.decide.whatif import asking
-from sidecar.decide.world import Ready, replace
+from sidecar.decide.world import Note, Ready, World, replace
 from state.cpuset import CPUSet
 from state.model import State
 from state.topology import Topology, with_online
@@ -17,6 +17,11 @@ from tests.support.decide.histories import MACHINES, SETTINGS
 
 Carried = tuple[State, Topology, Settings]
 """Books, and what they were fitted to."""
+
+
+def refitted(state: State, machine: Topology, settings: Settings) -> tuple[State, tuple[Note, ...]]:
+    """Fit a State to a machine and settings, with no container known."""
+    return refit(World(state=state, topology=machine, settings=settings))
 
 
 def carried_over(
@@ -31,7 +36,7 @@ def carried_over(
     ]
     world = asking(replace(begin(State(), machine, before), readiness=Ready(0)), requests)
     left = with_online(machine, machine.online - offline or machine.online)
-    return refit(world.state, left, after)[0], left, after
+    return refitted(world.state, left, after)[0], left, after
 
 
 def some_carried_over(seed: int) -> Carried:

@@ -1,0 +1,135 @@
+"""What grants hold while they are adapted to a change that they did not ask for, and from where they are completed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sidecar.decide.books.gains_and_losses import cut_off, given_up
+from sidecar.decide.books.grants import options_of
+from sidecar.decide.books.sizes import least_for, sizes
+from sidecar.decide.books.takes import changed
+from sidecar.decide.placement.order.packed import packed
+from sidecar.decide.placement.tiers import around, beside
+from sidecar.decide.placement.whole_cores import is_by_cores
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import World, replace
+from state.cause import ByItsRules, Cause, FewerToShare, Gone
+from state.cpuset import EMPTY, CPUSet, union
+from state.key import ContainerKey
+from state.model import KEPT_MOVES, Assignment, Demand, Move, State
+from state.topology import Topology
+
+Holdings = Mapping[ContainerKey, CPUSet]
+"""What each grant holds, by container; a grant that ended is not in it."""
+
+
+def fewest_for(world: World, demand: Demand) -> int:
+    """Return the fewest CPUs that a grant of this demand may hold: its floor in whole units, or under `static` its
+    number.
+    """
+    is_dynamic = world.settings.policy is PolicyName.DYNAMIC
+    return least_for(world, demand) if is_dynamic else demand.cpus
+
+
+def in_order(state: State) -> list[Assignment]:
+    """Return the grants in the order in which they were made."""
+    return sorted(state.assignments.values(), key=lambda each: each.since)
+
+
+def shrunk(world: World, grant: Assignment, held: CPUSet, count: int) -> CPUSet:
+    """Return `count` of the CPUs that a grant holds, or more if it may not give up so many: it gives up the newest
+    first, whole cores if it requires these, and nothing of its original set.
+    """
+    is_whole = is_by_cores(options_of(world, grant.demand))
+    lying = lying_on(world, grant, held)
+    return held - given_up(world.topology, lying, len(held) - count, is_whole=is_whole)
+
+
+def left_without(world: World, grant: Assignment, held: CPUSet, taken: CPUSet) -> CPUSet:
+    """Return what a grant holds after others took these CPUs: under full-pcpus-only, no other part of their cores."""
+    if held.isdisjoint(taken):
+        return held
+    return held - taken - cut_off(world, replace(grant, cpus=held), held & taken)
+
+
+def sources_for(world: World, bare: State, holdings: Holdings, grant: Assignment) -> list[CPUSet]:
+    """Return the CPUs from which a grant is completed, in turn, as disjoint sets: free ones; those that others have
+    above their fair size; the others that they have above their least sizes.
+    """
+    others = [each for each in in_order(world.state) if each is not grant and each.container in holdings]
+    sources = [bare.assignable - union(holdings.values())]
+    floors = {each.container: least_part(world, each, holdings[each.container]) for each in others}
+    surplus = {key: holdings[key] - floor for key, floor in floors.items()}
+    if any(surplus.values()):
+        sizes_now = fair_sizes(world, bare, holdings)
+        above_fair = union(
+            held - shrunk(world, each, held, sizes_now[each.container])
+            for each in others
+            if len(held := holdings[each.container]) > sizes_now[each.container]
+        )
+        spare = union(surplus.values())
+        sources += [spare & above_fair, spare - above_fair]
+    return [source - world.strangers for source in sources]
+
+
+def fair_sizes(world: World, bare: State, holdings: Holdings) -> dict[ContainerKey, int]:
+    """Return the fair size of each grant, at least its least size."""
+    return sizes(world, with_holdings(world, bare, holdings), {})
+
+
+def with_holdings(world: World, bare: State, holdings: Holdings) -> State:
+    """Return the bare State with each grant on what it holds."""
+    grants = {
+        each.container: lying_on(world, each, holdings[each.container])
+        for each in in_order(world.state)
+        if each.container in holdings
+    }
+    return replace(bare, assignments=grants)
+
+
+def least_part(world: World, grant: Assignment, held: CPUSet) -> CPUSet:
+    """Return what a grant keeps in any case: as many of its CPUs as its least size, its original set first."""
+    least = fewest_for(world, grant.demand)
+    return shrunk(world, grant, held, least) if len(held) > least else held
+
+
+def lying_on(world: World, grant: Assignment, cpus: CPUSet) -> Assignment:
+    """Return the grant on these CPUs. Under `dynamic` its original set is as large as its floor; layers the rest."""
+    if world.settings.policy is not PolicyName.DYNAMIC:
+        original = grant.original & cpus or cpus
+        return replace(grant, cpus=cpus, original=original, layers=(), leaving=None, cooling=None)
+    original = _original(world.topology, grant, cpus)
+    layers = tuple(part for layer in grant.layers if (part := (layer & cpus) - original))
+    if rest := cpus - original - union(layers):
+        layers = (rest, *layers)
+    left = grant.leaving.within(world.topology.online - cpus) if grant.leaving else None
+    return replace(grant, cpus=cpus, original=original, layers=layers, leaving=left)
+
+
+def _original(topology: Topology, grant: Assignment, cpus: CPUSet) -> CPUSet:
+    """Return the original set of a grant on these CPUs, as large as its floor: its remains, and the nearest CPUs."""
+    original, size = grant.original & cpus, grant.demand.floor
+    if len(original) > size:
+        return packed(topology, original, size) or original
+    return original | beside(topology, around(topology, cpus - original, original), size - len(original), ())
+
+
+def recorded(world: World, fitted: State, grant: Assignment, cause: Cause | None = None) -> State:
+    """Return the fitted State with what a grant gained and lost in its moves, for this cause or one that the CPUs show;
+    and under `dynamic` with what it lost as leaving, except CPUs that are offline or reserved now.
+    """
+    key, now = grant.container, fitted.assignments[grant.container]
+    lost, gained = grant.cpus - now.cpus, now.cpus - grant.cpus
+    taken = (lost & fitted.online) - fitted.reserved
+    if gone := lost - taken:
+        cause = Gone(gone)
+    elif cause is None:
+        fewer = FewerToShare(name=grant.name, count=len(taken), floor=fewest_for(world, grant.demand))
+        cause = ByItsRules() if gained else fewer
+    with_notice = taken if world.settings.policy is PolicyName.DYNAMIC else EMPTY
+    if gained or lost - with_notice:
+        move = Move(gained=gained, lost=lost - with_notice, cause=cause)
+        now = replace(now, moves=(*now.moves, move)[-KEPT_MOVES:])
+    if with_notice:
+        return changed(fitted.holding(replace(now, cpus=now.cpus | taken)), key, cause, lost=taken)
+    return fitted.holding(now)

@@ -1,0 +1,79 @@
+"""Grants on CPUs to which a container was pinned by hand: the owner moves, because the other container never does.
+
+1. It keeps its other CPUs, and under `dynamic` gives up what it has above its floor there.
+2. Below its least size it is completed as after a CPU went offline, but ends no other grant.
+3. Without other CPUs it stays: it shares them, and is not alone.
+"""
+
+from __future__ import annotations
+
+from sidecar.decide.books.holdings import (
+    fewest_for,
+    in_order,
+    least_part,
+    left_without,
+    lying_on,
+    recorded,
+    sources_for,
+    with_holdings,
+)
+from sidecar.decide.books.replacing import is_by_its_rules, replaced
+from sidecar.decide.container.container import Standing
+from sidecar.decide.world import World, replace
+from state.cause import Pinned
+from state.cpuset import CPUSet, union
+from state.model import Assignment, State
+from state.refusal import Refusal
+
+
+def off_the_pinned(world: World, state: State) -> State:
+    """Return the State in which grants left the CPUs of containers pinned by hand, as far as there are others."""
+    claimed = _claimed(world)
+    if claimed.isdisjoint(state.exclusive):
+        return state
+    for grant in in_order(state):
+        now = state.assignments[grant.container]
+        if (pinned := now.cpus & claimed) and (found := _elsewhere(world, state, now, claimed)) is not None:
+            state = _exchanged(world, state, now, found, pinned)
+    return state
+
+
+def _claimed(world: World) -> CPUSet:
+    """Return the CPUs to which containers are pinned by hand and where they may run. Members of the shared group do not
+    count: they run only where the group does.
+    """
+    return union(
+        each.place.configured & CPUSet.from_mask(each.footprint)
+        for each in world.containers.values()
+        if each.wish.standing is Standing.STRANGER and not each.view.in_shared_group
+    )
+
+
+def _elsewhere(world: World, state: State, grant: Assignment, claimed: CPUSet) -> CPUSet | None:
+    """Return the CPUs that a grant should have instead; None if there are none."""
+    bare, demand = replace(state, assignments={}), grant.demand
+    least, kept = fewest_for(world, demand), grant.cpus - claimed
+    # 1. What it has elsewhere.
+    elsewhere = left_without(world, grant, grant.cpus, claimed)
+    if len(elsewhere) >= least and is_by_its_rules(world, demand, elsewhere):
+        return elsewhere
+    # 2. As after a CPU went offline.
+    holdings = {key: each.cpus for key, each in state.assignments.items()}
+    floors = {
+        key: least_part(world, each, each.cpus) for key, each in state.assignments.items() if key != grant.container
+    }
+    sources = sources_for(world, bare, holdings, grant)
+    found = replaced(world, with_holdings(world, bare, floors), demand, kept, sources, least)
+    # 3. It stays.
+    return None if isinstance(found, Refusal) else found
+
+
+def _exchanged(world: World, state: State, grant: Assignment, cpus: CPUSet, pinned: CPUSet) -> State:
+    for each in in_order(state):
+        if each is grant:
+            state = recorded(world, state.holding(lying_on(world, each, cpus)), each, Pinned(pinned))
+        elif each.cpus & cpus:
+            state = recorded(
+                world, state.holding(lying_on(world, each, left_without(world, each, each.cpus, cpus))), each
+            )
+    return state
