@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sidecar.decide.books.grants import place
 from sidecar.decide.books.sizes import unit_for
-from sidecar.decide.placement.shortfall import with_facts
+from sidecar.decide.placement.shortfall import only_fitting
 from sidecar.decide.world import World
 from state.cpuset import CPUSet
 from state.model import Demand, State
-from state.refusal import Asked, Refusal
+from state.refusal import Refusal
 
 
 def with_what_fits(world: World, state: State, demand: Demand, refusal: Refusal) -> Refusal:
@@ -17,20 +17,8 @@ def with_what_fits(world: World, state: State, demand: Demand, refusal: Refusal)
     The refusal counts free CPUs by one reason. Another may forbid its number: what the pool must keep, the NUMA rule,
     or the way in which the options lay out fewer CPUs. Then a smaller number is found by bisection.
     """
-    detail = refusal.detail
-    if not isinstance(detail, Asked) or not detail.would_fit:
-        return refusal
-    unit = unit_for(world, demand)
-
-    def fits(count: int) -> bool:
-        return isinstance(place(world, state, demand, count), CPUSet)
-
-    fewer = max((count for count in detail.would_fit if count < detail.count), default=0)
-    more = [count for count in detail.would_fit if count > detail.count and fits(count)]
-    if fewer and not fits(fewer):
-        low, high = 0, -(-fewer // unit)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if fits(middle * unit) else (low, middle)
-        fewer = low * unit
-    return with_facts(refusal, would_fit=(*([fewer] if fewer else []), *more))
+    return only_fitting(
+        refusal,
+        unit_for(world, demand),
+        lambda count: isinstance(place(world, state, demand, count), CPUSet),
+    )
