@@ -6,7 +6,9 @@ The claim: from the moment that the exclusive container read `settled`, it ran o
 2. the noisy containers' own records: none of their processes was on those CPUs while it was settled. A container that
    started in the meantime may have run there until the sidecar learned of it (the strict start prevents this): such a
    time is reported, and must end within LATE_NS;
-3. its counters beside the plain container's, over the same time.
+3. its counters beside the plain container's, over the same time. Both are judged by what they show, and by a margin
+   that is no chance. What else used the CPU meanwhile, outside the engine, is named with its share: a cpuset does not
+   keep that off, so it may be the reason why the margin is missing.
 """
 
 from __future__ import annotations
@@ -21,6 +23,12 @@ from sidecar.words.counts import counted
 Line = dict[str, Any]
 
 LATE_NS = 500_000_000
+
+MARGIN = 0.1
+"""How much more of its CPU the exclusive workload must get than the plain one: the rest varies from run to run."""
+
+NOTABLE = 0.02
+"""The share of a CPU from which its use by others is worth a line: an idle host's own needs are below."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +143,26 @@ def intrusions(lines: Sequence[Line], spans: Sequence[Span]) -> list[Intrusion]:
 
 
 @dataclass(frozen=True)
+class Outside:
+    """What used the exclusive CPUs beside their container: the share of the time, what a hypervisor stole, programs."""
+
+    share: float
+    stolen: float
+    programs: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """What it was; "" if it is not worth a line."""
+        parts = []
+        if self.share >= NOTABLE:
+            names = f" ({', '.join(self.programs)})" if self.programs else ""
+            parts.append(f"processes outside the container used {self.share:.0%} of its CPU{names}")
+        if self.stolen >= NOTABLE:
+            parts.append(f"the hypervisor took {self.stolen:.0%} of it")
+        return ", and ".join(parts)
+
+
+@dataclass(frozen=True)
 class Finding:
     """One sentence of the claim, and whether the evidence supports it."""
 
@@ -150,6 +178,8 @@ class Verdict:
     own: Figures | None
     beside: Figures | None
     findings: tuple[Finding, ...]
+    outside: str
+    """What else used its CPU, as a clause; "" for nothing that is worth a line, or if that is not known."""
     late_ms: float
     """How long at most a new neighbour was on a settled CPU, in milliseconds; 0 if none was."""
 
@@ -165,6 +195,7 @@ def judge(
     noisy: Mapping[str, Sequence[Line]],
     samples: Sequence[tuple[int, int]],
     until: int,
+    outside: Outside | None = None,
 ) -> Verdict:
     """Weigh the lines of the exclusive, the plain and each noisy container, written before `until`.
 
@@ -202,13 +233,23 @@ def judge(
         findings.append(
             Finding(not unexcused, f"nor by the host's /proc: {len(unexcused)} of {counted(len(seen), 'sample')}")
         )
+    said = outside.sentence if outside else ""
     if own and beside:
-        better = own.share > beside.share
-        findings.append(Finding(better, "it got more of its CPU than the plain workload of the shared ones"))
+        findings.append(_compared(own, beside, said))
     return Verdict(
         settled_seconds=sum(span.until - span.since for span in spans) / 1e9,
         own=own,
         beside=beside,
         findings=tuple(findings),
+        outside=said,
         late_ms=max((intrusion.length_ns for intrusion in late), default=0) / 1e6,
     )
+
+
+def _compared(own: Figures, beside: Figures, outside: str) -> Finding:
+    """Judge the shares of the CPU time, and name what else used the CPU where the margin is missing."""
+    shares = f"{own.share:.0%} of its CPU; the plain workload got {beside.share:.0%} of a shared one"
+    if own.share >= beside.share + MARGIN:
+        return Finding(is_true=True, text=f"it got {shares}")
+    cause = f": {outside}" if outside else ", and nothing else that used it was seen"
+    return Finding(is_true=False, text=f"it got only {shares}{cause}")

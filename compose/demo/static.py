@@ -6,10 +6,21 @@ from __future__ import annotations
 
 import time
 
-from compose.demo.evidence import Line, Span, Verdict, cpus_of, judge, settled_spans, whole_seconds
+from compose.demo.evidence import (
+    Line,
+    Outside,
+    Span,
+    Verdict,
+    cpus_of,
+    figures,
+    judge,
+    settled_spans,
+    whole_seconds,
+)
+from compose.demo.outsiders import Lookout, Sweep, outside_of
 from compose.demo.project import Project, machine_size
 from compose.demo.screen import Screen, others_note
-from compose.demo.witness import Witness
+from compose.demo.witness import Witness, members
 from compose.host.commands import HostLacks, output
 
 SETTINGS = {"LINGER": "1s"}
@@ -45,6 +56,8 @@ def play(project: Project) -> int:
     screen.until(
         lambda: bool(spans_of(project, exclusive)), "the exclusive workload is told that it is settled", SETTLE_SECONDS
     )
+    lookout = Lookout()
+    lookout.start(members(exclusive))
     screen.headline("Settled: no other container is on its CPU. Now the neighbour restarts, and a second one starts.")
     project.restart("noisy")
     witness.watch([noisy])
@@ -58,6 +71,7 @@ def play(project: Project) -> int:
     screen.until(alone, f"{ALONE_SECONDS} seconds alone", SETTLE_SECONDS)
     until = time.monotonic_ns()
     witness.stop()
+    lookout.stop()
     lines = project.lines(exclusive)
     notes = {container: project.lines(container) for container in neighbours}
     beside = project.lines(plain)
@@ -65,7 +79,14 @@ def play(project: Project) -> int:
     screen.headline("The exclusive workload ends: after a moment (linger) its CPU returns to the shared pool.")
     project.stop("exclusive")
     screen.until(lambda: released(project, plain), "the plain workload may use all CPUs again", SETTLE_SECONDS)
-    return tell(screen, judge(lines, beside, notes, witness.samples, until))
+    return tell(screen, judge(lines, beside, notes, witness.samples, until, outside(lines, until, lookout.sweeps)))
+
+
+def outside(lines: list[Line], until: int, sweeps: list[Sweep]) -> Outside | None:
+    """Return what else used the CPUs of the exclusive workload while it was settled; None if that was not seen."""
+    spans = settled_spans(lines, until)
+    own = figures(whole_seconds(lines, spans))
+    return outside_of(sweeps, spans, own.share) if own else None
 
 
 def tell(screen: Screen, verdict: Verdict) -> int:
@@ -77,6 +98,8 @@ def tell(screen: Screen, verdict: Verdict) -> int:
         screen.verdict(finding.is_true, finding.text)
     if verdict.late_ms:
         screen.note(f"(a newly started neighbour was there for {verdict.late_ms:.0f} ms, until it was pinned)")
+    if verdict.outside:
+        screen.note(f"({verdict.outside}: a cpuset keeps off containers only)")
     screen.note("`make demo-dynamic` shows how CPUs change hands while containers run.")
     return 0 if verdict.is_true else 1
 

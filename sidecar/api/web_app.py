@@ -152,7 +152,7 @@ async def serve_api(listener: socket.socket, api: Api, log: Log, tcp: TcpListene
     """Serve the API on a listening socket, and its permitted part over TCP, until cancelled."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(api.count)
-        nursery.start_soon(serve_connections, listener, api.table(), log)
+        nursery.start_soon(serve_connections, listener, api.table(), log, api.table(Access.GROUP))
         if tcp is not None:
             log.info("also serving over TCP", address=tcp.address, what=tcp.reach.value)
             nursery.start_soon(serve_connections, tcp.socket, api.table(tcp.reach), log)

@@ -45,11 +45,11 @@ from sidecar.decide.orders import (
     StopContainer,
 )
 from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineLacks, EngineRefused, EngineUnavailable
-from sidecar.log import Log
+from sidecar.log import Log, LogLevel
 from sidecar.ports import Engine, Kernel, Tickets
 from sidecar.words.counts import named
 from sidecar.words.refusals import sentence
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 from state.errors import StateError
 from state.key import ContainerKey
 
@@ -140,13 +140,15 @@ class Executor:
         if isinstance(outcome, CpusetApplied) or outcome.failure is Failure.GONE:
             self._pauses.pop(order.container, None)
             return
-        self._log.warning(
-            "an order failed",
-            container=self._name(order.container),
-            cpus=order.update.cpus,
-            failure=outcome.failure,
-            reason=outcome.reason,
-        )
+        fields = {
+            "container": self._name(order.container),
+            "cpus": order.update.cpus,
+            "failure": outcome.failure,
+            "reason": outcome.reason,
+        }
+        # CPUs that went offline are told once for the machine, and the next decision is without them.
+        is_hotplug = outcome.effective is not None and bool(self._offline(order, outcome.effective))
+        self._log.say(LogLevel.DEBUG if is_hotplug else LogLevel.WARNING, "an order failed", fields)
         await trio.sleep(self._pause(order.container, outcome.failure))
         await self._outbox.send(RetryDue(order.container, order.number))
 
@@ -162,15 +164,25 @@ class Executor:
             return CpusetFailed(order.container, order.number, _failure(error), str(error), self._tickets())
         effective = self._effective(order) if order.live else None
         if effective is not None and effective != order.update.cpus:
-            reason = (
-                f"the engine accepted {named(order.update.cpus)}, but the kernel shows {effective}{self._above(order)}"
-            )
+            if offline := self._offline(order, effective):
+                why = f"{named(offline)} went offline"
+            else:
+                why = f"the kernel shows {effective}{self._above(order)}"
+            reason = f"the engine accepted {named(order.update.cpus)}, but {why}"
             return CpusetFailed(order.container, order.number, Failure.INEFFECTIVE, reason, self._tickets(), effective)
         return CpusetApplied(order.container, order.number, effective, self._tickets())
 
     def _effective(self, order: ApplyCpuset) -> CPUSet | None:
         container = self._board.latest.containers.get(order.container)
         return self._kernel.effective_cpus(container.view) if container else None
+
+    def _offline(self, order: ApplyCpuset, effective: CPUSet) -> CPUSet:
+        """Return the CPUs that the container lacks only because they are offline now; EMPTY if others are missing."""
+        try:
+            online = self._kernel.online()
+        except StateError:
+            return EMPTY
+        return order.update.cpus - online if effective == order.update.cpus & online else EMPTY
 
     def _above(self, order: ApplyCpuset) -> str:
         """Return which cgroup confines the container further, as the end of a sentence; "" if none."""

@@ -19,7 +19,7 @@ from sidecar.decide.facts import Phase
 from sidecar.status.document import ContainerStatus, LeavingStatus, SharingStatus, Status
 from sidecar.status.problem_list import Problem, ProblemKind, problems_of
 from sidecar.status.status_file import is_daemon_running, read_status
-from sidecar.words.counts import counted
+from sidecar.words.counts import counted, ordinal
 
 _EXAMPLES: Final = """examples:
   cpuset-sidecar status
@@ -87,7 +87,7 @@ def rendered(
             each.id[:12],
             each.sharing.value,
             str(each.cpus) if Phase(each.phase).is_live else "-",
-            state_of(each, now),
+            state_of(each, now, status.waiting),
         )
         for each in status.containers
     ]
@@ -188,8 +188,10 @@ def _age(seconds: float) -> str:
     return f"{max(0, seconds):.0f} s"
 
 
-def state_of(each: ContainerStatus, now: datetime) -> str:
-    """Return the most pressing fact about a container, in a few words; the sentences stand below the table."""
+def state_of(each: ContainerStatus, now: datetime, waiting: int = 0) -> str:
+    """Return the most pressing fact about a container, in a few words; the sentences stand below the table. `waiting`
+    is the length of the queue.
+    """
     words = [] if each.phase == "running" else [each.phase]
     if each.leaving:
         words.append(f"leaving {each.leaving.cpus}: {left(each.leaving, now)}")
@@ -204,7 +206,7 @@ def state_of(each: ContainerStatus, now: datetime) -> str:
     elif each.is_settled and each.sharing is SharingStatus.SHARED:
         words.append("settled")
     if each.refusal:
-        words.append("refused")
+        words.append(f"refused, {ordinal(each.turn)} of {waiting} waiting" if each.turn else "refused")
     if each.is_quota_lifted:
         words.append("quota lifted")
     if warnings := [said for said in each.warnings if said != each.refusal]:

@@ -78,14 +78,16 @@ def rendered(
     lines.append("")
     if shown:
         lines += painted(
-            *without_empty(_HEAD, [(letters.get(each.id, " "), *_row(each, now)) for each in shown]), paint, width
+            *without_empty(_HEAD, [(letters.get(each.id, " "), *_row(each, now, status.waiting)) for each in shown]),
+            paint,
+            width,
         )
     lines.append(f"containers that ask for no exclusive CPUs: {len(status.containers) - len(shown)}")
     lines += below([*problem_lines(problems, width), *pending_lines(status, now, width)])
     return [*lines, "", *draw(status.machine, marks_of(status), paint, width), "", *legend(status, paint, width)]
 
 
-def _row(each: ContainerStatus, now: datetime) -> tuple[str, ...]:
+def _row(each: ContainerStatus, now: datetime, waiting: int) -> tuple[str, ...]:
     is_granted, is_elastic = each.sharing is SharingStatus.EXCLUSIVE, each.floor < each.ceiling
     asked = f"0 of {each.asked}" if each.asked else "-"
     return (
@@ -96,7 +98,7 @@ def _row(each: ContainerStatus, now: datetime) -> tuple[str, ...]:
         each.scale if is_elastic else "-",
         str(each.weight) if is_elastic else "-",
         f"{each.load.use:.1f}" if each.load else "-",
-        state_of(each, now),
+        state_of(each, now, waiting),
     )
 
 

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from sidecar.decide.books.refit import refit
+from sidecar.decide.books.vacancies import after_refit
 from sidecar.decide.container.machine import after
 from sidecar.decide.container.news import WishRead
 from sidecar.decide.settings import Settings
 from sidecar.decide.sightings import wish_in
 from sidecar.decide.world import World, replace
+from state.cpuset import union
 from state.model import State
 from state.topology import Topology
 
 
 def begin(state: State, topology: Topology, settings: Settings) -> World:
     """Return the world at the start of the daemon: the State of the checkpoint, fitted to this machine and settings."""
-    return with_settings(World(state=state, topology=topology, settings=settings), settings)
+    world = with_settings(World(state=state, topology=topology, settings=settings), settings)
+    gained = union(now.cpus - state.assignments[key].cpus for key, now in world.state.assignments.items())
+    return replace(world, unlooked=gained)
 
 
 def with_settings(world: World, settings: Settings) -> World:
     """Return the world under other settings: the State fitted (`refit`), and each container's wish read again."""
-    state, notes = refit(replace(world, settings=settings))
+    fitted, notes = refit(replace(world, settings=settings, state=world.state.keeping({})))
+    state = after_refit(world.state, fitted)
     world = replace(world, state=state, settings=settings, notes=notes)
     containers = {
         key: after(container, WishRead(wish_in(world, container))) for key, container in world.containers.items()

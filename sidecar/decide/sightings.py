@@ -15,6 +15,7 @@ from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.world import Connected, Ready, World, replace
 from state.key import ContainerKey
+from state.model import State
 
 
 def sighted(world: World, view: ContainerView, began: int) -> World:
@@ -32,7 +33,7 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
     if before is None:
         made = first_seen(view, place, _wish(world, view), world.numbers, began)
         return replace(world.with_container(made), numbers=world.numbers + 1)
-    wish = before.wish if _wishes_the_same(before.view, view) else _wish(world, view, before.view)
+    wish = before.wish if _shows_the_same_wish(before.view, view) else _wish(world, view)
     return world.with_container(after(before, Looked(view=view, place=place, wish=wish, began=began)))
 
 
@@ -103,21 +104,37 @@ def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:
     return replace(world, readiness=readiness, horizon=max(world.horizon, began))
 
 
+def remembered(world: World, state: State) -> State:
+    """Return the State that remembers the originals of each container that the sidecar places, as first seen: from then
+    on, a change by another tool is drift, also after a restart. A glance does not show them.
+    """
+    for key in sorted(world.containers.keys() - state.originals.keys()):
+        container = world.containers[key]
+        if container.wish.standing in (Standing.MANAGED, Standing.MEMBER) and not container.view.is_glance:
+            state = state.remembering(key, originals_of(container.view))
+    return state
+
+
 def wish_in(world: World, container: Container) -> Wish:
     """Return what a container is and asks for under the settings and on the machine of this world."""
     return _wish(world, container.view)
 
 
-def _wishes_the_same(before: ContainerView, view: ContainerView) -> bool:
-    """Return whether the sources of the wish are certainly the same. Labels and limits count as in the first look; a
-    rename changes the name, and a restart may change the group.
+def _shows_the_same_wish(before: ContainerView, view: ContainerView) -> bool:
+    """Return whether two looks agree in everything from which a wish is read."""
+    return _sources(before) == _sources(view)
+
+
+def _sources(view: ContainerView) -> tuple[object, ...]:
+    limits = (view.cpuset, view.nano_cpus, view.cpu_quota, view.cpu_period, view.memory, view.memory_reservation)
+    return (view.name, view.labels, view.set_aside, view.in_shared_group, view.is_glance, *limits)
+
+
+def _wish(world: World, view: ContainerView) -> Wish:
+    """Return its wish, from what it shows now and from what the State remembers: the same before and after a restart.
+
+    The sidecar remembers the originals of each container that it places, and changes nothing before. So without any,
+    whatever a container has is its own, and a cpuset is a pin.
     """
-    is_sure = not (before.is_glance or before.in_shared_group or view.in_shared_group)
-    return is_sure and before.name == view.name
-
-
-def _wish(world: World, view: ContainerView, before: ContainerView | None = None) -> Wish:
-    """Return its wish. A cpuset that it did not have `before` is a change by another tool, and not an original one."""
-    first = view if before is None or before.is_glance else before
-    originals = world.state.originals.get(view.key) or originals_of(first)
+    originals = world.state.originals.get(view.key) or originals_of(view)
     return wish_of(view, world.settings, originals, world.state.online, world.topology.devices)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+from sidecar.decide.books.clashes import without_unaware_grants
 from sidecar.decide.books.load_wish import with_loads
 from sidecar.decide.books.policy import policy_named
 from sidecar.decide.books.resize import after_resize
@@ -53,9 +54,10 @@ from sidecar.decide.moves.timers import after_timer, interrupted
 from sidecar.decide.orders import LookAgain, Order, ReadTopology
 from sidecar.decide.reconcile import with_settings, with_topology
 from sidecar.decide.settings import Settings
-from sidecar.decide.sightings import believed_until_a_look, counted, differs, moved_unseen, sighted
+from sidecar.decide.sightings import believed_until_a_look, counted, differs, moved_unseen, remembered, sighted
 from sidecar.decide.world import Away, Connected, World, replace
 from state.codec import convert
+from state.cpuset import EMPTY
 from state.key import ContainerKey
 
 
@@ -69,9 +71,10 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
     doubts += [LookAgain(key) for key in moved_unseen(before, world)]
     # 2. The State.
     if world.is_ready and not world.is_releasing:
-        state = policy_named(world.settings.policy).settle(world)
-        if state is not world.state or world.is_defragmenting:
-            world = replace(world, state=state, is_defragmenting=False)
+        state = without_unaware_grants(world, policy_named(world.settings.policy).settle(world))
+        state = remembered(world, state)
+        if state is not world.state or world.is_defragmenting or world.unlooked:
+            world = replace(world, state=state, is_defragmenting=False, unlooked=EMPTY)
     # 3. The orders.
     world, orders = plan(world)
     return world, (*orders, *dict.fromkeys(doubts))

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from sidecar.decide.container.askers import is_waiting
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.footprint import Reach, reach_of
 from sidecar.decide.container.place import cpus_of
@@ -93,6 +94,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     numbers: int = 0
     horizon: int = 0
     """The newest ticket of a removal or an inventory: an older look at an unknown container proves nothing."""
+    unlooked: CPUSet = EMPTY
+    """The CPUs that grants gained at the start, before any container was looked at: another may be pinned there."""
     notes: tuple[Note, ...] = ()
     """The changes that the last refit made to grants, for people."""
 
@@ -143,6 +146,16 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return CPUSet.from_mask(mask)
 
     @cached_property
+    def queue(self) -> tuple[ContainerKey, ...]:
+        """The containers that are granted CPUs as soon as these come free, in their turns (`books/queue`)."""
+        waiting = [
+            (-refused.demand.priority, refused.asked or 0, key)
+            for key, refused in self.state.refusals.items()
+            if refused.demand and (container := self.containers.get(key)) and is_waiting(container, refused)
+        ]
+        return tuple(key for *_, key in sorted(waiting))
+
+    @cached_property
     def group(self) -> Container | None:
         """The shared group, as if it were a container; None if there is none."""
         if not self.settings.shared_slice:
@@ -169,15 +182,14 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def reach(self) -> Reach:
-        """Where containers may be running. Unmanaged containers do not count, like the host's processes; members of the
-        shared group are represented by the group.
+        """Where containers that the sidecar places may be running. Nothing waits for the others: they never leave.
+        Members of the shared group are represented by the group.
         """
         assignments = self.state.assignments
-        apart = (Standing.UNMANAGED, Standing.MEMBER)
         return reach_of(
             (container.footprint, key in assignments)
             for key, container in self.containers.items()
-            if container.wish.standing not in apart
+            if container.wish.standing is Standing.MANAGED
         )
 
     def may_run(self, container: Container) -> int:

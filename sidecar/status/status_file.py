@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -23,11 +24,15 @@ LIMIT: Final = 64 * 1024 * 1024
 # Names and reasons are private to the host, like the checkpoint beside it.
 _MODE: Final = 0o600
 
+SHARED_MODE: Final = 0o2710
+"""Of a state directory with an `api_group`: members may open files, but not list them; new files are the group's."""
+
 
 def write_status(state_dir: str | Path, status: Status) -> None:
-    """Replace the document, in one step. Raise FileUnwritable."""
+    """Replace the document, in one step; a group that may enter the directory may read it. Raise FileUnwritable."""
     with files.directory(state_dir, create=True, mode=0o700) as at:
-        files.replace(at, NAME, codec.encode(status) + b"\n", mode=_MODE)
+        is_shared = stat.S_IMODE(os.fstat(at).st_mode) == SHARED_MODE
+        files.replace(at, NAME, codec.encode(status) + b"\n", mode=_MODE | (0o040 if is_shared else 0))
 
 
 def read_status(state_dir: str | Path) -> Status:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
+
+from sidecar.decide.settings import Rule
+
+UNCHECKED_RULES: Final = "the engine does not answer: whether each rule is some container's was not checked"
 
 
 def daemon_on(state_dir: str, overridden: Sequence[str] = ()) -> str:
@@ -14,3 +19,9 @@ def daemon_on(state_dir: str, overridden: Sequence[str] = ()) -> str:
 def settings_of(whose: str) -> str:
     """Return the same as a sentence; "" if they are the command's own."""
     return f"the settings are those of {whose}" if whose else ""
+
+
+def of_no_container(rule: Rule) -> str:
+    """Return that a rule applies to no container that exists."""
+    patterns = ", ".join(f"{key} {text}" for key in ("name", "project", "image") if (text := getattr(rule, key)))
+    return f"{rule.place}: the rule for {patterns or 'every container'} is no container's now"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 from collections.abc import Sequence
+from copy import copy
 from random import Random
 
 import pytest
@@ -163,6 +164,24 @@ async def test_an_order_without_effect(autojump_clock: MockClock, bench: Bench) 
     assert (fact.failure, fact.effective) == (Failure.INEFFECTIVE, TWO)
     above = "the cgroup above it has CPUs 2 only"
     assert fact.reason == f"the engine accepted CPU 1, but the kernel shows 2: {above}"
+
+
+async def test_an_order_onto_a_cpu_that_went_offline_accuses_no_cgroup(
+    autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine is told of once, elsewhere: there is nothing to be done about the order."""
+    one = await bench.run()
+    bench.docker.kernel.confine(TWO)
+    # The engine still counts the CPU: it went offline between its look and the kernel's.
+    seen = copy(bench.docker.kernel)
+    monkeypatch.setattr(seen, "online", lambda: TWO)
+    monkeypatch.setattr(bench.executor, "_kernel", seen)
+    bench.order(one, CPUSet.of(1, 2))
+    fact = await bench.next()
+    assert isinstance(fact, CpusetFailed)
+    assert fact.reason == "the engine accepted CPUs 1-2, but CPU 1 went offline"
+    await bench.next()
+    assert "warning an order failed" not in " ".join(bench.lines.getvalue().split())
 
 
 async def test_pauses_grow_with_every_failure_and_restart_after_a_success(

@@ -127,7 +127,7 @@ def test_without_permission_the_owner_is_named(tmp_path: Path, capsys: pytest.Ca
     """Exit code 1, and the cure."""
     with listening(str(tmp_path)), nobody(tmp_path):
         assert main(["resize", "man", "3", "--state-dir", str(tmp_path)]) == 1
-    message = f"cpuset-sidecar: the daemon on {tmp_path} answers only its owner: run this as root\n"
+    message = f"cpuset-sidecar: the daemon on {tmp_path} answers only root and its api_group: run this as root\n"
     assert capsys.readouterr().err == message
 
 

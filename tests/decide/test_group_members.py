@@ -16,15 +16,17 @@ from tests.support.decide.stories import Story, cpus
 
 
 def pinned(*, asks: bool = False) -> tuple[Story, Real, Real]:
-    """Return a member that is pinned to CPU 3, and runs on the group's CPUs, since the owner of 1-3 came."""
+    """Return a member that is pinned to CPU 3, and runs on the group's CPUs, since the owner of all others came, which
+    cannot step aside.
+    """
     story = Story(shared_slice="pool.slice")
     member = story.create({}, cpuset="3", is_member=True)
     member.asks = asks
     story.start(member)
-    rt = story.arrive("rt", 3)
+    rt = story.arrive("rt", 7)
     story.look(member)
     story.settle()
-    assert str(member.effective) == "0,4-7"
+    assert str(member.effective) == "0"
     return story, member, rt
 
 

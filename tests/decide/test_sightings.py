@@ -16,7 +16,7 @@ from sidecar.decide.facts import (
 )
 from sidecar.decide.orders import ApplyCpuset, LookAgain, StopContainer
 from sidecar.decide.reconcile import begin
-from sidecar.decide.settings import PolicyName, Settings
+from sidecar.decide.settings import OptIn, PolicyName, Settings
 from sidecar.decide.sightings import differs
 from sidecar.decide.step import step
 from sidecar.decide.world import Away, World, replace
@@ -26,7 +26,8 @@ from state.key import ContainerKey
 from state.model import Demand, Originals, State
 from state.topology import uniform
 from tests.support.decide.real import ENGINE as REALITY
-from tests.support.decide.stories import Story, static
+from tests.support.decide.real import Real
+from tests.support.decide.stories import Story, cpus, static, where
 
 ID = ContainerKey("docker", "a" * 64)
 OTHER = ContainerKey("docker", "b" * 64)
@@ -140,3 +141,70 @@ def test_an_inventory_tells_of_what_is_disputed_though_nothing_else_is_new() -> 
     world, _ = step(world, (InventoryTaken((seen,), (), 6),))
     assert not world.containers[ID].is_disputed
     assert not differs(world, seen)
+
+
+# What a container is follows from what it shows now and from the State, not from when it was first seen.
+
+
+def _standing(story: Story, real: Real) -> Standing:
+    return story.known(real).wish.standing
+
+
+def test_what_is_kept_out_and_then_pinned_is_a_stranger_at_once() -> None:
+    """As it would be after a restart."""
+    story = Story()
+    monitor = story.arrive("monitor", labels={"cpuset.manage": "off"})
+    assert _standing(story, monitor) is Standing.UNMANAGED
+    story.tamper(monitor, CPUSet.of(5))
+    story.look(monitor)
+    assert _standing(story, monitor) is Standing.STRANGER
+    story.crash([True])
+    assert _standing(story, monitor) is Standing.STRANGER
+
+
+def test_a_change_of_what_was_never_ordered_is_drift() -> None:
+    """What it was at first sight is remembered, also through a restart before it is put back."""
+    story = Story()
+    plain = story.arrive("plain")
+    assert story.applied() == []
+    story.tamper(plain, CPUSet.of(5))
+    story.crash([True])
+    story.settle()
+    assert _standing(story, plain) is Standing.MANAGED
+    assert where(plain) == "0-7"
+
+
+def test_a_pin_that_is_taken_back_is_no_pin() -> None:
+    """An engine cannot clear a cpuset: all CPUs are written."""
+    story = Story()
+    story.arrive("rt", 2)
+    pinned = story.arrive("pinned", cpuset="5")
+    story.settle()
+    assert _standing(story, pinned) is Standing.STRANGER
+    story.tamper(pinned, cpus("0-7"))
+    story.look(pinned)
+    story.settle()
+    assert _standing(story, pinned) is Standing.MANAGED
+    assert where(pinned) == "0,3-7"
+
+
+def test_a_change_of_what_was_granted_is_drift_though_no_order_was_needed() -> None:
+    """It kept its own CPUs, and was never ordered anywhere."""
+    story = Story()
+    rt = story.arrive("rt", 2, cpuset="5-6")
+    story.settle()
+    assert story.applied() == []
+    story.tamper(rt, CPUSet.of(3))
+    story.look(rt)
+    story.crash([True])
+    story.settle()
+    assert (story.granted(rt), where(rt)) == ("5-6", "5-6")
+
+
+def test_what_a_container_asks_for_by_its_limits_follows_them() -> None:
+    """A limit of memory that is set later, and no longer equals the reservation."""
+    story = Story(opt_in=OptIn.GUARANTEED)
+    view = ContainerView(engine=REALITY, id="e" * 64, name="g", phase=Phase.RUNNING, nano_cpus=10**9, memory=1 << 20)
+    for ticket, each in enumerate((view, replace(view, memory_reservation=1 << 19)), story.tickets + 1):
+        story.world = step(story.world, [ContainerSeen(each, ticket)])[0]
+        assert (story.world.containers[view.key].wish.demand is None) == bool(each.memory_reservation)

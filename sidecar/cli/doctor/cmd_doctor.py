@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from sidecar.cli.cmd_state import read_books
-from sidecar.cli.doctor.engine_checks import check_notes, check_others, check_sidecars, other_places
+from sidecar.cli.doctor.engine_checks import check_builds, check_notes, check_others, check_sidecars, other_places
 from sidecar.cli.doctor.group_checks import check_parents, check_shared_group
 from sidecar.cli.doctor.host_checks import (
     EngineReport,
@@ -25,9 +25,12 @@ from sidecar.cli.doctor.host_checks import (
     check_engine,
     check_machine,
     check_projections,
+    check_rules,
     check_state_dir,
 )
 from sidecar.cli.flags import add_config, add_json, daemons_config, print_json, this_machine
+from sidecar.cli.machine_drawing import coloured
+from sidecar.cli.printout import LEAST_WIDTH, printout, wrapped
 from sidecar.cli.setup.cmd_swarm import check_swarm, node_capacity
 from sidecar.config.config import Config
 from sidecar.config.keys import KEYS
@@ -35,7 +38,6 @@ from sidecar.failures import ConfigError, ContainerGone, EngineLacks, SidecarErr
 from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel, find_hierarchy
 from sidecar.host.install.daemon_json import DAEMON_JSON, read_daemon_json
-from sidecar.log import printable
 from sidecar.ports import Engine, Kernel
 from sidecar.status.status_file import is_daemon_running
 from sidecar.words.counts import counted
@@ -83,8 +85,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(findings)
     else:
-        is_coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-        sys.stdout.write("\n".join(rendered(findings, is_coloured=is_coloured)) + "\n")
+        paint, width = printout()
+        sys.stdout.write("\n".join(rendered(findings, is_coloured=paint is coloured, width=width)) + "\n")
     failures = sum(finding.verdict is Verdict.FAIL for finding in findings)
     if failures:
         sys.stderr.write(f"cpuset-sidecar: {failures} of {counted(len(findings), 'check')} failed\n")
@@ -101,6 +103,7 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
     findings = [
         *check_engine(report),
         *check_notes(report),
+        *check_builds(report),
         *check_others(report, [(place, ask(f"unix://{place}")) for place in places]),
         *check_cgroups(find_hierarchy(config.cgroup), config.cgroup, report),
     ]
@@ -126,6 +129,7 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
         *check_state_dir(config.state_dir, mountinfo, is_running=is_running),
         *check_projections(config.projections, mountinfo),
         *check_containers(config, report, books.originals, topology.online if topology else EMPTY),
+        *check_rules(config, report),
         *_check_groups(config, report, topology.online if topology else EMPTY),
         *check_swarm(config, report.engine, node_capacity(config, topology, books, seen) if topology else None),
     ]
@@ -173,16 +177,19 @@ async def look_at(open_engine: OpenEngine, address: str) -> EngineReport:
         return EngineReport(error=str(error), is_lacking=isinstance(error, EngineLacks))
 
 
-def rendered(findings: list[Finding], *, is_coloured: bool = False) -> list[str]:
-    """Return a line for each finding, and the cure below it."""
+def rendered(findings: list[Finding], *, is_coloured: bool = False, width: int | None = None) -> list[str]:
+    """Return a line for each finding, and the cure below it; longer ones are wrapped at `width`."""
     widest = max((len(finding.question) for finding in findings), default=0)
+    margin = " " * (widest + 8)
+    room = None if width is None else max(LEAST_WIDTH, width - len(margin))
     lines = []
     for finding in findings:
         word = f"{finding.verdict:<4}"
         shown = f"{_COLOURS[finding.verdict]}{word}\x1b[0m" if is_coloured else word
-        lines.append(f"{shown}  {finding.question:<{widest}}  {printable(finding.says)}")
+        first, *more = wrapped(finding.says, room, indent="")
+        lines += [f"{shown}  {finding.question:<{widest}}  {first}", *(margin + line for line in more)]
         if finding.cure:
-            lines.append(f"{'':<{6 + widest}}  cure: {printable(finding.cure)}")
+            lines += [margin + line for line in wrapped(f"cure: {finding.cure}", room)]
     return lines
 
 

@@ -21,6 +21,17 @@ def check_notes(report: EngineReport) -> Iterator[Finding]:
         yield Finding("engine's limits", Verdict.WARN, note, cure)
 
 
+def check_builds(report: EngineReport) -> Iterator[Finding]:
+    """Check for builds that no container confines, where containers ask for exclusive CPUs."""
+    engine = report.engine
+    asking = [view for view in report.views if "cpuset.exclusive" in view.labels]
+    if engine is None or engine.name != "docker" or not asking:
+        return
+    says = "steps of `docker build` run outside containers: on all CPUs, exclusive ones too, while a build lasts"
+    cure = "build elsewhere, or in a container: docker buildx create --driver docker-container --use"
+    yield Finding("builds", Verdict.WARN, says, cure)
+
+
 def check_others(report: EngineReport, others: Iterable[tuple[str, EngineReport]]) -> Iterator[Finding]:
     """Check for containers of another engine. `others`: where it listens, and what it answered."""
     known = {view.id for view in report.views}

@@ -18,6 +18,7 @@ from sidecar.config.config import Config
 from sidecar.decide.container.container import Standing
 from sidecar.decide.container.mounts import is_single_file_mount
 from sidecar.decide.container.originals import originals_of
+from sidecar.decide.container.rules import idle_rules
 from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.settings import PolicyName
@@ -26,6 +27,7 @@ from sidecar.host.cgroup.places import Hierarchy
 from sidecar.natural_order import natural
 from sidecar.words.counts import agree, counted, cpus, named
 from sidecar.words.refusals import warnings as warnings_of
+from sidecar.words.settings_text import of_no_container
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.model import Originals
@@ -181,9 +183,22 @@ def check_containers(
     if stale := [view for view in report.views if is_single_file_mount(view, settings)]:
         says = f"{_names(stale)} {agree(len(stale), 'mounts', 'mount')} a single projected file, which stays stale"
         yield Finding("mounts", Verdict.FAIL, says, "mount the directory instead, and read the file in it")
-    if odd := [(view, "; ".join(said)) for view, wish in wishes if (said := warnings_of(wish))]:
-        says = "; ".join(f"{view.name}: {told}" for view, told in odd[:_SHOWN])
-        yield Finding("labels", Verdict.WARN, says, "correct the labels, and recreate the containers")
+    for view, wish in sorted(wishes, key=lambda each: natural(each[0].name)):
+        if said := warnings_of(wish):
+            says = f"{view.name}: {'; '.join(said)}"
+            yield Finding("labels", Verdict.WARN, says, "correct the labels, and recreate the container")
+
+
+def check_rules(config: Config, report: EngineReport) -> Iterator[Finding]:
+    """Check that each rule of the configuration is some container's, if the engine has told its containers."""
+    if report.engine is None or not config.rules:
+        return
+    idle = idle_rules(report.views, config.rules)
+    for rule in idle:
+        cure = "correct its patterns, or put it before the rule that hides it; it may be for containers to come"
+        yield Finding("rules", Verdict.WARN, of_no_container(rule), cure)
+    if not idle:
+        yield Finding("rules", Verdict.OK, f"{counted(len(config.rules), 'rule')}, each of some container")
 
 
 def check_state_dir(path: str, mountinfo: str, *, is_running: bool | None) -> Iterator[Finding]:

@@ -50,6 +50,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[Mistake, ...] = ()
     mems: MemsRule = MemsRule.KEEP
     """The rule for its memory nodes. The label applies whether the container asks for CPUs or not."""
+    rule: str = ""
+    """The place of the configuration's rule from which it has labels; "" if all are its own."""
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -124,6 +126,9 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.view.phase is Phase.DEAD:
             # Half removed: it can neither be started nor updated, so its configured CPUs do not count.
             return 0
+        if self.is_idle and self.wish.standing is Standing.STRANGER:
+            # It starts where it is pinned. If these CPUs are offline, the engine does not start it.
+            return self.coming | self.place.configured.mask
         if not self.is_strict:
             return self.coming | self.place.seen.mask | self.place.configured.mask
         return self.coming if self.is_idle else self.coming | self.place.seen.mask

@@ -23,11 +23,13 @@ from sidecar.cli.doctor.host_checks import (
     check_engine,
     check_machine,
     check_projections,
+    check_rules,
     check_state_dir,
     file_system,
 )
 from sidecar.config.config import Config, load
 from sidecar.decide.facts import ContainerView, Mount
+from sidecar.decide.settings import Rule
 from sidecar.decide.world import replace
 from sidecar.failures import EngineUnavailable
 from sidecar.host.cgroup.places import Hierarchy
@@ -116,6 +118,18 @@ def test_a_configuration_that_does_nothing_or_does_not_fit() -> None:
     greedy = told(check_config(load(None, {}, {"policy": "dynamic", "reserved": "0"}), cores))
     assert [each[:2] for each in greedy] == [("policy", "ok"), ("reserved CPUs", "ok"), ("shared pool", "warn")]
     assert len(told(check_config(static(policy="dynamic", reserved="0", shared_min="1"), cores))) == 2
+
+
+def test_a_rule_that_is_no_containers_is_named() -> None:
+    """Its patterns may have a slip; it may also be for containers to come."""
+    config = Config(rules=(Rule(name="db-*", place="c.toml, line 1"), Rule(image="x", place="c.toml, line 5")))
+    report = EngineReport(engine=ENGINE, views=(container("db-1"),))
+    says = "c.toml, line 5: the rule for image x is no container's now"
+    assert told(check_rules(config, report)) == [("rules", "warn", says)]
+    assert told(check_rules(Config(rules=config.rules[:1]), report)) == [
+        ("rules", "ok", "1 rule, each of some container")
+    ]
+    assert told(check_rules(Config(), report)) == told(check_rules(config, EngineReport(error="?"))) == []
 
 
 def test_containers_that_are_pinned_mounted_or_labelled_wrongly() -> None:
@@ -248,6 +262,22 @@ def test_findings_are_lines_with_their_cures() -> None:
         "                cure: delete",
     ]
     assert "\x1b[31mfail\x1b[0m" in rendered(findings, is_coloured=True)[1]
+
+
+def test_long_findings_are_wrapped_on_a_terminal() -> None:
+    """Below their beginning; in a pipe each is one line."""
+    long = Finding("engine", Verdict.WARN, "word " * 30, "cure " * 30)
+    lines = rendered([long], width=60)
+    assert max(map(len, lines)) <= 60
+    assert all(line.startswith(" " * 14) for line in lines[1:])
+    assert len(rendered([long])) == 2
+
+
+def test_the_labels_of_every_container_are_told() -> None:
+    """In a finding each, however many they are."""
+    views = tuple(container(f"svc-{number}", exclusive="two") for number in range(12))
+    found = told(check_containers(Config(), EngineReport(views=views), {}, ALL))
+    assert [says.partition(":")[0] for _, _, says in found] == [f"svc-{number}" for number in range(12)]
 
 
 def test_doctor_fails_with_a_reason_and_goes_on_after_a_wrong_configuration(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sidecar.cli.doctor.engine_checks import check_notes, check_others, other_places
+from sidecar.cli.doctor.engine_checks import check_builds, check_notes, check_others, other_places
 from sidecar.cli.doctor.host_checks import EngineReport, Verdict
 from sidecar.decide.facts import ContainerView, EngineInfo, Phase
+from tests.cli.worlds import container
 
 PODMAN = EngineInfo(name="podman", version="4.3.1", api_version="4.0.0", ncpu=2, notes=("it forgets updates",))
 DOCKER = EngineInfo(name="docker", version="26.1.5", api_version="1.45", ncpu=2)
@@ -26,6 +27,16 @@ def test_each_limit_of_the_engine_is_a_warning() -> None:
         True,
     )
     assert not [*check_notes(EngineReport(engine=DOCKER)), *check_notes(EngineReport(error="nobody"))]
+
+
+def test_builds_are_told_where_containers_ask_for_exclusive_cpus() -> None:
+    """Docker runs their steps outside containers; Podman in containers of its own."""
+    asking, plain = container("web", exclusive=1), container("log")
+    [finding] = check_builds(EngineReport(engine=DOCKER, views=(plain, asking)))
+    assert "docker build" in finding.says
+    assert "--driver docker-container" in finding.cure
+    for engine, view in ((DOCKER, plain), (PODMAN, asking)):
+        assert not list(check_builds(EngineReport(engine=engine, views=(view,))))
 
 
 def test_a_second_engine_with_containers_is_told() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.decide.facts import InventoryTaken, Phase, Purpose
+from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.orders import StartTimer
 from state.cpuset import CPUSet
 from state.refusal import RefusalCode
@@ -74,7 +75,7 @@ def test_a_sharing_container_asks_again_at_its_next_start() -> None:
     story.settle()
     story.away(first)
     story.end(sharing)
-    assert sharing.key not in story.world.state.refusals
+    assert story.granted(sharing) is None
     story.again(sharing)
     story.settle()
     assert where(sharing) == "1-2"
@@ -110,7 +111,7 @@ def test_the_pool_is_never_given_away_whole() -> None:
     rt = story.arrive("rt", 7)
     story.settle()
     assert story.refusal(rt).code is RefusalCode.POOL_WOULD_BE_EMPTY
-    reason = "asked for 7 exclusive CPUs; 7 CPUs are shared, and 1 must stay shared (1 reserved: 0); 6 would fit"
+    reason = "asked for 7 exclusive CPUs, but this machine can give 6 at most: 1 must stay shared (1 reserved: 0)"
     assert story.why_refused(rt) == reason
     other = story.arrive("other", 6)
     story.settle()
@@ -274,16 +275,17 @@ def test_an_owner_leaves_the_cpus_of_a_stranger_that_comes_later() -> None:
 
 
 def test_an_owner_stays_beside_a_stranger_where_no_cpu_is_free() -> None:
-    """It is not settled as long as the stranger is there."""
+    """It is settled, since nothing more can be done, and alone once the stranger is gone."""
     story = Story(uniform(cores=3))
     rt = story.arrive("rt", 2)
     story.settle()
     stranger = story.arrive("stranger", cpuset="1")
     story.settle()
     assert (where(rt), where(stranger)) == ("1-2", "1")
-    assert not story.is_settled(rt)
-    story.away(stranger)
     assert story.is_settled(rt)
+    assert not is_alone(story.world, story.known(rt))
+    story.away(stranger)
+    assert is_alone(story.world, story.known(rt))
 
 
 def test_an_unmanaged_container_is_never_touched() -> None:

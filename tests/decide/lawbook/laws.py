@@ -14,13 +14,12 @@ from sidecar.decide.moves.release import released_to
 from sidecar.decide.orders import ApplyCpuset
 from sidecar.decide.settings import IsolatedRule
 from sidecar.decide.world import World, replace
-from sidecar.projection.projection_of import projection_of
 from state.cpuset import EMPTY, CPUSet
 from state.invariants import violations
 from state.key import ContainerKey
-from tests.decide.lawbook import corelaws, grantlaws, refitlaws, restlaws, takelaws, waitlaws
+from tests.decide.lawbook import alonelaws, corelaws, grantlaws, pinlaws, refitlaws, restlaws, takelaws, waitlaws
+from tests.decide.lawbook.alonelaws import accounted, is_unseen
 from tests.decide.lawbook.roomlaws import held_without_room
-from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
 from tests.support.decide.strictstarts import answered_wrongly, ordered_while_held
 from tests.support.laws import Law, When
@@ -55,7 +54,7 @@ def _footprints_are_honest(reality: Reality) -> list[str]:
     found = []
     for id, container in reality.world.containers.items():
         real = reality.containers.get(id)
-        if real is None or _is_unseen(reality, real):
+        if real is None or is_unseen(reality, real):
             continue
         confined = reality.world.group if real.is_member and reality.world.group else container
         outside = (real.effective or EMPTY if real.is_member else real.reaches(reality.online)) - CPUSet.from_mask(
@@ -64,12 +63,6 @@ def _footprints_are_honest(reality: Reality) -> list[str]:
         if outside & reality.world.state.online:
             found.append(f"{real.name} runs on {outside}, outside its footprint")
     return found
-
-
-def _is_unseen(reality: Reality, real: Real) -> bool:
-    """Return whether something happened to it, or to its group, that is not reported yet."""
-    group = reality.group if real.is_member else None
-    return real.is_unseen or reality.is_being_looked_at(real.key) or (group is not None and group.is_unseen)
 
 
 def _orders_can_be_obeyed(reality: Reality) -> list[str]:
@@ -147,7 +140,7 @@ def _conflicts(world: World, order: ApplyCpuset, holds: CPUSet) -> list[str]:
     found = []
     for id, other in world.containers.items():
         is_exclusive = id in world.state.assignments
-        if id == order.container or other.wish.standing in (Standing.UNMANAGED, Standing.MEMBER):
+        if id == order.container or other.wish.standing is not Standing.MANAGED:
             continue
         conflict = is_exclusive or (bool(holds) and order.live)
         if not order.live and not holds:
@@ -170,46 +163,11 @@ def _is_newcomer_of_pool(order: ApplyCpuset, holds: CPUSet) -> bool:
     return not order.live and not holds
 
 
-def _settled_means_alone(reality: Reality) -> list[str]:
-    """Check that a container that is called settled runs on its grant, and that no container that was looked at runs or
-    could start there.
-    """
-    found = []
-    for id, container in reality.world.containers.items():
-        assignment = reality.world.state.assignments.get(id)
-        if assignment is None or not projection_of(reality.world, container).settled:
-            continue
-        real, granted = reality.containers.get(id), held(assignment, container)
-        if real is None or _is_unseen(reality, real) or not real.phase.is_live:
-            continue
-        if real.effective is not None and real.effective != granted:
-            found.append(f"{real.name} is settled on {granted} and runs on {real.effective}")
-        found += [
-            f"{real.name} is settled on {granted}, and {other.name} runs on {other.reaches(reality.online)}"
-            for other in _accounted(reality)
-            if other.key != id
-            and not (other.is_member and other.effective is None)
-            and not other.reaches(reality.online).isdisjoint(granted)
-        ]
-    return found
-
-
-def _accounted(reality: Reality) -> list[Real]:
-    """Return the managed containers to which nothing unseen happened."""
-    return [
-        real
-        for real in reality.containers.values()
-        if not _is_unseen(reality, real)
-        and real.key in reality.world.containers
-        and reality.world.containers[real.key].wish.standing is not Standing.UNMANAGED
-    ]
-
-
 def _projections_are_true(reality: Reality) -> list[str]:
     """Check that the projected file names no CPU that the container lacks."""
     return [
         f"{real.name} is told {told} and has {real.effective}"
-        for real in _accounted(reality)
+        for real in accounted(reality)
         if real.effective is not None
         and (container := reality.world.containers[real.key]).view.phase.is_live
         and (told := reality.world.sure_of(container))
@@ -235,13 +193,17 @@ def _originals_are_remembered(reality: Reality) -> list[str]:
     """Check that the State keeps what the engine forgets at the first update, for as long as the container exists, or
     until it is restored.
     """
-    found = []
+    before, now = reality.planned_from.state.originals, reality.world.state.originals
+    forgotten = set() if reality.world.is_releasing else before.keys() - now.keys()
+    found = [f"the originals of {key.id[-4:]} were forgotten" for key in forgotten if key in reality.containers]
     for real in reality.containers.values():
-        known = reality.world.state.originals.get(real.key)
+        known = now.get(real.key)
         if not real.is_ours or real in reality.given_back:
             continue
         if known is None or (known.nano_cpus, known.cpu_quota) != (real.had.nano_cpus, real.had.cpu_quota):
             found.append(f"{real.name} had limits {real.had}, and the books say {known}")
+        elif known.cpuset != real.had.cpuset and not real.was_tampered and real is not reality.group:
+            found.append(f"{real.name} had CPUs {real.had.cpuset!r}, and the books say {known.cpuset!r}")
     return found
 
 
@@ -281,7 +243,8 @@ KEPT = Law("no order takes what is granted", _grants_are_not_left)
 ISOLATED = Law("isolated CPUs are not shared", _isolated_cpus_are_not_shared)
 KNOWN = Law("nothing is ordered before everything was looked at", _every_container_is_known)
 VACATED = Law("a CPU is vacated before it is entered", _entered_when_vacated)
-ALONE = Law("settled means alone", _settled_means_alone)
+IN_FORCE = Law("settled means in force", alonelaws.not_in_force)
+ALONE = Law("alone means alone", alonelaws.not_alone)
 TOLD = Law("no CPU is told that is not there", _projections_are_true)
 ONE_ORDER = Law("a container has one order at a time", _one_order_each)
 FEW_ORDERS = Law("few orders are outstanding at once", _few_orders_at_once)
@@ -293,6 +256,7 @@ ORIGINAL_SETS = Law("an original set stays", takelaws.lost_of_original_sets)
 HELD = Law("nothing is ordered while a start is held", ordered_while_held)
 ANSWERS = Law("a start is answered rightly", answered_wrongly)
 
+UNPINNED = Law("nothing is granted where another is pinned by hand", pinlaws.granted_where_pinned)
 OWN = Law("what a container is leaving is its own", grantlaws.sent_where_another_is_leaving)
 AS_ASKED = Law("a new grant is as it was asked for", grantlaws.granted_otherwise)
 NEVER_HAD = Law("a new grant leaves nothing", grantlaws.leaving_at_once)
@@ -318,6 +282,7 @@ RETRIED = Law("every failed order is tried again", restlaws.never_retried, When.
 IDLE = Law("what does not run gives its CPUs back", restlaws.kept_for_nothing, When.REST)
 ARRIVED = Law("a container runs where it should", restlaws.elsewhere, When.REST)
 SETTLED = Law("every grant settles", restlaws.never_settled, When.REST)
+ASIDE = Law("a grant moves away from a pin", pinlaws.beside_the_pinned, When.REST)
 APART = Law("nobody else runs on exclusive CPUs", restlaws.among_the_exclusive, When.REST)
 TOLD_ALL = Law("a member is told where it runs", restlaws.told_too_little, When.REST)
 LIMITS = Law("limits are put back", restlaws.lifted_for_nothing, When.REST)
@@ -329,7 +294,22 @@ STAYS_AT_REST = Law("what is at rest stays so", restlaws.moved_again, When.REST)
 REPLAYS = Law("the journal replays", restlaws.replayed_otherwise, When.REST)
 
 LAWS: tuple[Law[Reality], ...] = (
-    *(BOOKS, POOL, ROOM, FOOTPRINTS, POSSIBLE, KNOWN, KEPT, ISOLATED, VACATED, ALONE, TOLD, ONE_ORDER, FEW_ORDERS),
+    *(
+        BOOKS,
+        POOL,
+        ROOM,
+        FOOTPRINTS,
+        POSSIBLE,
+        KNOWN,
+        KEPT,
+        ISOLATED,
+        VACATED,
+        IN_FORCE,
+        ALONE,
+        TOLD,
+        ONE_ORDER,
+        FEW_ORDERS,
+    ),
     *(
         ORIGINALS,
         GIVEN_BACK,
@@ -338,6 +318,7 @@ LAWS: tuple[Law[Reality], ...] = (
         ORIGINAL_SETS,
         HELD,
         ANSWERS,
+        UNPINNED,
         OWN,
         AS_ASKED,
         NEVER_HAD,
@@ -359,6 +340,7 @@ LAWS: tuple[Law[Reality], ...] = (
         IDLE,
         ARRIVED,
         SETTLED,
+        ASIDE,
         APART,
         TOLD_ALL,
         LIMITS,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.container.container import Container
 from sidecar.decide.container.line import Paused
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.settled import desired
 from sidecar.decide.world import World
 from sidecar.projection.projection_of import projection_of
-from state.cpuset import EMPTY, CPUSet, union
+from state.cpuset import EMPTY, CPUSet
 from state.model import MemsRule
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
@@ -59,32 +59,25 @@ def kept_for_nothing(reality: Reality) -> list[str]:
 
 
 def elsewhere(reality: Reality) -> Iterator[str]:
-    """Yield containers that are not where they should be, unless one pinned by hand prevents it."""
-    strangers = _strangers(reality.world)
+    """Yield containers that are not where they should be."""
     for container, real in _known_pairs(reality):
         wanted = desired(reality.world, container)
         if wanted is None or not real.phase.is_live or real.effective == wanted:
             continue
-        if (wanted - strangers) - (real.effective or EMPTY):
+        if wanted - (real.effective or EMPTY):
             yield f"{real.name} should run on {wanted} and runs on {real.effective}"
 
 
 def never_settled(reality: Reality) -> list[str]:
-    """Return grants of live containers that are not settled, unless a container pinned by hand prevents it."""
-    strangers, assignments = _strangers(reality.world), reality.world.state.assignments
+    """Return grants of live containers that are not settled."""
+    assignments = reality.world.state.assignments
     return [
         f"{real.name} never settled on {granted.cpus}"
         for container, real in _known_pairs(reality)
         if (granted := assignments.get(real.key))
         and real.phase.is_live
-        and granted.cpus.isdisjoint(strangers)
         and not projection_of(reality.world, container).settled
     ]
-
-
-def _strangers(world: World) -> CPUSet:
-    everybody = world.containers.values()
-    return union(CPUSet.from_mask(each.footprint) for each in everybody if each.wish.standing is Standing.STRANGER)
 
 
 def among_the_exclusive(reality: Reality) -> Iterator[str]:

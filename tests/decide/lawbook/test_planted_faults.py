@@ -27,7 +27,7 @@ from sidecar.projection import projection_of
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.model import State
-from tests.decide.lawbook import core_faults, dynamic_faults, laws, refit_faults, strict_faults
+from tests.decide.lawbook import alone_faults, core_faults, dynamic_faults, laws, refit_faults, strict_faults
 from tests.decide.lawbook.faults import Fault
 from tests.support.decide.histories import DYNAMIC, GROUPED, STATIC
 from tests.support.decide.history_users import MIXED
@@ -144,7 +144,7 @@ def tells_of_cpus_before_the_order_is_answered(patch: pytest.MonkeyPatch) -> Non
 
 
 def keeps_grants_of_the_dead(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(grants, "has_ended", lambda container, is_granted: False)
+    patch.setattr(grants, "has_ended", lambda container: False)
 
 
 def waits_for_tasks_that_ended(patch: pytest.MonkeyPatch) -> None:
@@ -279,7 +279,7 @@ FAULTS = (
     Fault(counts_what_a_strict_start_is_configured_for, laws.SETTLED),
     Fault(counts_the_dead, laws.SETTLED),
     Fault(believes_old_looks, laws.COMES_TO_REST),
-    Fault(calls_crowded_cpus_settled, laws.ALONE),
+    Fault(calls_crowded_cpus_settled, laws.IN_FORCE),
     Fault(forgets_lost_orders_at_the_first_look, laws.ORIGINALS, first=630),
     Fault(believes_the_engine_and_not_the_kernel, laws.FOOTPRINTS, first=170),
     Fault(forgets_at_a_release_what_is_not_back, laws.GIVEN_BACK),
@@ -309,6 +309,7 @@ FAULTS = (
 
 PLANTED: tuple[tuple[Fault, Sequence[Settings]], ...] = (
     *((fault, STATIC) for fault in FAULTS),
+    *((fault, STATIC) for fault in alone_faults.FAULTS),
     *((fault, DYNAMIC) for fault in dynamic_faults.FAULTS),
     *((fault, refit_faults.SETTINGS) for fault in refit_faults.FAULTS),
     *((fault, MIXED) for fault in core_faults.FAULTS),

@@ -84,7 +84,7 @@ class Host(ModelHost[Real]):
     def tamper(self, real: Real, cpus: CPUSet) -> None:
         """Update the cpuset as another user would, with `docker update --cpuset-cpus`."""
         if cpus and not self.objection(real, Update(cpus=cpus)):
-            real.is_unseen = real.is_tampered = True
+            real.is_unseen = real.is_tampered = real.was_tampered = True
             self.update(real, changed(Update(cpus=cpus)))
 
     def toggle_cpu(self, cpu: int) -> None:

@@ -37,6 +37,8 @@ class Real(ModelContainer):
     """Whether an order of the daemon took effect on it that was not taken back."""
     is_tampered: bool = False
     """Whether somebody else changed its cpuset since an order last took effect on it."""
+    was_tampered: bool = False
+    """Whether somebody else ever changed its cpuset."""
 
     @property
     def is_member(self) -> bool:

@@ -1,0 +1,51 @@
+"""Clashes: CPUs that one container was granted, and to which another that runs is pinned by hand.
+
+The owner moves where it can (`pinned`). Where it cannot, both stay and share these CPUs, which people are told of: the
+owner was there first. But what a grant gained at the start of the sidecar, before any container was looked at, it may
+not have beside the other.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.world import World, replace
+from state.cpuset import CPUSet
+from state.model import Assignment, Refused, State
+from state.refusal import Refusal, RefusalCode, Taken
+
+
+class Clash(msgspec.Struct, frozen=True):
+    """A container with a grant, and another that is pinned by hand and may run on these of its CPUs."""
+
+    owner: Assignment
+    pinned: Container
+    cpus: CPUSet
+
+
+def clashes(world: World) -> tuple[Clash, ...]:
+    """Return each clash, in the order of the grants, then by the name of the pinned container. One that does not run is
+    in no clash.
+    """
+    pinned = [each for each in world.containers.values() if each.wish.standing is Standing.STRANGER]
+    pinned.sort(key=lambda each: (each.view.name, each.view.id))
+    owners = sorted(world.state.assignments.values(), key=lambda each: each.since) if pinned else ()
+    found = ((owner, each, owner.cpus.mask & world.may_run(each)) for owner in owners for each in pinned)
+    return tuple(Clash(owner, each, CPUSet.from_mask(mask)) for owner, each, mask in found if mask)
+
+
+def without_unaware_grants(world: World, state: State) -> State:
+    """Return the State without grants that gained CPUs at the start of the sidecar, unaware of a container that is
+    pinned there, and that could not move: they are refused. Usually the same State.
+    """
+    if not world.unlooked:
+        return state
+    for clash in clashes(replace(world, state=state)):
+        grant = state.assignments.get(clash.owner.container)
+        if grant is not None and (taken := clash.cpus & world.unlooked):
+            refusal = Refusal(RefusalCode.TAKEN_BY_STRANGER, Taken(taken))
+            state = state.refused(
+                Refused(container=grant.container, name=grant.name, refusal=refusal, demand=grant.demand)
+            )
+    return state

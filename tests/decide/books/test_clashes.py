@@ -1,0 +1,93 @@
+"""A container is pinned by hand onto CPUs that another holds: the other moves if it can, and stays otherwise."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.decide.books.clashes import clashes
+from sidecar.decide.settings import PolicyName
+from state.cause import Pinned
+from state.refusal import RefusalCode
+from state.topology import uniform
+from tests.support.decide.stories import Story, cpus, where
+
+
+def test_the_owner_moves_to_free_cpus() -> None:
+    """Both are then where they should be, and alone; the reason is recorded."""
+    story = Story()
+    plain, rt = story.arrive("plain"), story.arrive("rt", 2)
+    story.settle()
+    pinned = story.arrive("pinned", cpuset="2")
+    story.settle()
+    assert (where(rt), where(pinned), where(plain)) == ("1,3", "2", "0,2,4-7")
+    assert story.is_settled(rt)
+    assert story.world.state.assignments[rt.key].moves[-1].cause == Pinned(cpus("2"))
+
+
+def test_the_owner_stays_where_no_other_cpus_are_free() -> None:
+    """It is settled, since nothing more can be done; and the clash is known."""
+    story = Story(uniform(cores=3))
+    rt = story.arrive("rt", 2)
+    story.settle()
+    story.arrive("pinned", cpuset="1")
+    story.settle()
+    assert (story.granted(rt), where(rt)) == ("1-2", "1-2")
+    assert story.is_settled(rt)
+    (clash,) = clashes(story.world)
+    assert (clash.owner.name, clash.pinned.view.name, clash.cpus) == ("rt", "pinned", cpus("1"))
+
+
+def test_it_moves_by_its_own_rules() -> None:
+    """Whole cores stay whole: its sibling comes along."""
+    story = Story(uniform(cores=4, threads=2), reserved_cpus=cpus("0,4"), options=("full-pcpus-only",))
+    rt = story.arrive("rt", 2)
+    story.settle()
+    assert story.granted(rt) == "1,5"
+    story.arrive("pinned", cpuset="5")
+    story.settle()
+    assert story.granted(rt) == "2,6"
+
+
+def test_an_elastic_owner_leaves_with_notice() -> None:
+    """What it keeps stays; the rest is leaving until its grace is over."""
+    story = Story(policy=PolicyName.DYNAMIC)
+    rt = story.arrive("rt", 1, labels={"cpuset.max": "4"})
+    story.settle()
+    assert story.granted(rt) == "1-4"
+    story.arrive("pinned", cpuset="1,3")
+    grant = story.world.state.assignments[rt.key]
+    assert grant.leaving is not None
+    assert (grant.leaving.cpus, grant.leaving.is_due) == (cpus("1,3"), False)
+    assert grant.cpus.isdisjoint(cpus("1,3"))
+    assert len(grant.cpus) == 4
+
+
+@pytest.mark.parametrize(("cores", "granted"), [(4, "3"), (3, None)])
+def test_a_replacement_at_the_start_is_not_beside_a_pin(cores: int, granted: str | None) -> None:
+    """The sidecar was down when the pin and the hotplug came, so it chose unaware. Where no other CPU is free, the
+    container is refused instead.
+    """
+    story = Story(uniform(cores=cores))
+    rt = story.arrive("rt", 1)
+    story.settle()
+    story.unseen("pinned", cpuset="2")
+    story.toggle_cpu(1)
+    story.crash([True])
+    story.settle()
+    assert story.granted(rt) == granted
+    if granted is None:
+        assert story.refusal(rt).code is RefusalCode.TAKEN_BY_STRANGER
+
+
+def test_a_stopped_pin_to_an_offline_cpu_blocks_nothing() -> None:
+    """The engine would not start it."""
+    story = Story(uniform(cores=4))
+    pinned = story.arrive("pinned", cpuset="3")
+    story.end(pinned)
+    story.toggle_cpu(3)
+    story.read_topology()
+    story.settle()
+    rt = story.arrive("rt", 1)
+    story.settle()
+    assert story.granted(rt) == "1"
+    assert story.is_settled(rt)

@@ -1,0 +1,49 @@
+"""Planted faults in what is said of neighbours, and in what is done about those that are pinned by hand."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import pytest
+
+from sidecar.decide.books import dynamic, static
+from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.moves import alone
+from sidecar.decide.world import World
+from sidecar.projection import projection_of
+from state.cpuset import EMPTY
+from tests.decide.lawbook import laws
+from tests.decide.lawbook.faults import Fault
+
+
+def overlooks_what_is_kept_out(patch: pytest.MonkeyPatch) -> None:
+    honest = World.may_run
+
+    def may_run(self: World, container: Container) -> int:
+        return 0 if container.wish.standing is Standing.UNMANAGED else honest(self, container)
+
+    patch.setattr(World, "may_run", may_run)
+
+
+def calls_alone_what_has_not_arrived(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(alone, "is_settled", lambda world, container: container.view.key in world.state.assignments)
+    patch.setattr(projection_of, "is_alone", alone.is_alone)
+
+
+def stays_beside_the_pinned(patch: pytest.MonkeyPatch) -> None:
+    for module in (static, dynamic):
+        patch.setattr(module, "off_the_pinned", lambda world, state: state)
+
+
+def grants_where_another_is_pinned(patch: pytest.MonkeyPatch) -> None:
+    nowhere = cached_property(lambda world: EMPTY)
+    nowhere.__set_name__(World, "strangers")
+    patch.setattr(World, "strangers", nowhere)
+
+
+FAULTS = (
+    Fault(overlooks_what_is_kept_out, laws.ALONE),
+    Fault(calls_alone_what_has_not_arrived, laws.ALONE),
+    Fault(stays_beside_the_pinned, laws.ASIDE),
+    Fault(grants_where_another_is_pinned, laws.UNPINNED),
+)

@@ -1,0 +1,86 @@
+"""The laws of *settled* and *alone*: what the projection says of a container with a grant is true of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sidecar.decide.books.takes import held
+from sidecar.decide.container.container import Container, Standing
+from sidecar.projection.projection_of import projection_of
+from state.cpuset import EMPTY, CPUSet
+from state.projection import Sharing
+from tests.support.decide.real import Real
+from tests.support.decide.reality import Reality
+
+
+def not_in_force(reality: Reality) -> list[str]:
+    """Return containers that are called settled and do not run on their grant, or with another there that the sidecar
+    places and looked at.
+    """
+    found = []
+    for container, real, granted in _owners(reality):
+        if not projection_of(reality.world, container).settled:
+            continue
+        if real.effective is not None and real.effective != granted:
+            found.append(f"{real.name} is settled on {granted} and runs on {real.effective}")
+        found += [
+            f"{real.name} is settled on {granted}, and {other.name} runs on {other.reaches(reality.online)}"
+            for other in accounted(reality)
+            if other is not real
+            and _is_placed(reality, other)
+            and not (other.is_member and other.effective is None)
+            and not other.reaches(reality.online).isdisjoint(granted)
+        ]
+    return found
+
+
+def not_alone(reality: Reality) -> list[str]:
+    """Return containers that are called alone and are not settled, or with another there that was looked at, whether
+    the sidecar places it or not.
+    """
+    found = []
+    for container, real, granted in _owners(reality):
+        told = projection_of(reality.world, container)
+        if told.alone and not (told.settled and told.sharing is Sharing.EXCLUSIVE):
+            found.append(f"{real.name} is alone on {granted}, and not settled there")
+        if told.alone:
+            found += [
+                f"{real.name} is alone on {granted}, and {other.name} runs on {other.effective}"
+                for other in reality.containers.values()
+                if other is not real
+                and other.key in reality.world.containers
+                and not is_unseen(reality, other)
+                and not (other.effective or EMPTY).isdisjoint(granted)
+            ]
+    return found
+
+
+def _owners(reality: Reality) -> Iterator[tuple[Container, Real, CPUSet]]:
+    """Yield each live container with a grant to which nothing unseen happened, and where it may run."""
+    for key, assignment in reality.world.state.assignments.items():
+        container, real = reality.world.containers.get(key), reality.containers.get(key)
+        if container and real and real.phase.is_live and not is_unseen(reality, real):
+            yield container, real, held(assignment, container)
+
+
+def _is_placed(reality: Reality, real: Real) -> bool:
+    """Return whether the sidecar decides where it runs, itself or by its group."""
+    standing = reality.world.containers[real.key].wish.standing
+    return standing in (Standing.MANAGED, Standing.MEMBER)
+
+
+def accounted(reality: Reality) -> list[Real]:
+    """Return the managed containers to which nothing unseen happened."""
+    return [
+        real
+        for real in reality.containers.values()
+        if not is_unseen(reality, real)
+        and real.key in reality.world.containers
+        and reality.world.containers[real.key].wish.standing is not Standing.UNMANAGED
+    ]
+
+
+def is_unseen(reality: Reality, real: Real) -> bool:
+    """Return whether something happened to it, or to its group, that is not reported yet."""
+    group = reality.group if real.is_member else None
+    return real.is_unseen or reality.is_being_looked_at(real.key) or (group is not None and group.is_unseen)

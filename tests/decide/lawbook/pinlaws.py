@@ -1,0 +1,59 @@
+"""The laws of containers that are pinned by hand: nothing is granted where they are, and grants move away from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sidecar.decide.container.container import Standing
+from sidecar.decide.container.terms import Terms
+from sidecar.decide.placement.options import EFFICIENT, FULL_PCPUS_ONLY, PERFORMANCE
+from sidecar.decide.settings import IsolatedRule, PolicyName
+from state.cpuset import EMPTY, CPUSet, union
+from state.model import Assignment, NumaRule
+from tests.support.decide.reality import Reality
+
+_CHOOSY = frozenset((EFFICIENT, FULL_PCPUS_ONLY, PERFORMANCE))
+
+
+def granted_where_pinned(reality: Reality) -> Iterator[str]:
+    """Yield what the last burst granted although a container is pinned there by hand."""
+    world, before = reality.world, reality.planned_from.state
+    for key, grant in world.state.assignments.items():
+        was = before.assignments.get(key)
+        had = was.cpus | (was.leaving.cpus if was.leaving else EMPTY) if was else EMPTY
+        if both := (grant.cpus - had) & _pins(reality):
+            yield f"{grant.name} was granted {both}, to which another is pinned by hand"
+
+
+def beside_the_pinned(reality: Reality) -> Iterator[str]:
+    """Yield grants on which a container that is pinned by hand runs, although enough other CPUs are free. Grants whose
+    rules may exclude the free ones do not count.
+    """
+    world = reality.world
+    if world.settings.policy is PolicyName.NONE or world.settings.isolated is not IsolatedRule.IGNORE:
+        return
+    pins = union(
+        real.effective or EMPTY
+        for key, real in reality.containers.items()
+        if key in world.containers and world.containers[key].wish.standing is Standing.STRANGER
+    )
+    for grant in world.state.assignments.values():
+        both, free = grant.cpus & pins, _free(reality, grant)
+        if both and len(grant.cpus & _pins(reality)) <= len(free) and not _is_choosy(reality, grant):
+            yield f"{grant.name} shares {both} with a pinned container, and {free} are free"
+
+
+def _pins(reality: Reality) -> CPUSet:
+    """Return where containers that are pinned by hand run, or would start."""
+    everybody = reality.world.containers.values()
+    return union(CPUSet.from_mask(each.footprint) for each in everybody if each.wish.standing is Standing.STRANGER)
+
+
+def _free(reality: Reality, grant: Assignment) -> CPUSet:
+    state = reality.world.state
+    return state.online - state.exclusive - state.reserved - _pins(reality) - state.leaving - grant.cpus
+
+
+def _is_choosy(reality: Reality, grant: Assignment) -> bool:
+    terms = Terms(reality.world.settings, grant.demand)
+    return terms.numa is not NumaRule.NONE or not _CHOOSY.isdisjoint(terms.options)
