@@ -104,7 +104,6 @@ Cause = (
     | Gone
     | ByItsRules
     | Pinned
-
     | Spare
     | Together
     | ForOthers
