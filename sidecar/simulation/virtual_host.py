@@ -16,8 +16,8 @@ from functools import partial
 from sidecar.config.config import Config
 from sidecar.decide.books.resize import objection
 from sidecar.decide.books.takes import held
-from sidecar.decide.container.container import Standing
 from sidecar.decide.facts import DefragmentRequested, ResizeRequested
+from sidecar.decide.moves.alone import is_alone, is_never_moved
 from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.world import World
 from sidecar.simulation.agenda import Action, Agenda
@@ -285,7 +285,9 @@ class Simulation:
                 self._say(What.BROKEN, why=law)
 
     def _intruders(self, world: World) -> list[str]:
-        """Return a sentence for each container that runs where another is settled, once the sidecar looked at both."""
+        """Return a sentence for each container that runs where another is settled, once the sidecar looked at both. One
+        that the sidecar never moves may run there, unless a look showed that it runs and the other counts as alone.
+        """
         found = []
         seen = {key: each for key, each in self._host.containers.items() if not each.is_unseen and each.effective}
         for key, assignment in world.state.assignments.items():
@@ -297,7 +299,9 @@ class Simulation:
                 found.append(f"{real.name} is settled on {own} and runs on {real.effective}")
             for other_key, other in seen.items():
                 known = world.containers.get(other_key)
-                if other is real or known is None or known.wish.standing is Standing.UNMANAGED:
+                if other is real or known is None:
+                    continue
+                if is_never_moved(known) and not (known.view.phase.is_live and is_alone(world, container)):
                     continue
                 if both := (other.effective or EMPTY) & own:
                     found.append(f"{real.name} is settled on {own}, and {other.name} runs on {both}")
