@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 
 def daemon_on(state_dir: str, overridden: Sequence[str] = ()) -> str:
@@ -14,3 +15,8 @@ def daemon_on(state_dir: str, overridden: Sequence[str] = ()) -> str:
 def settings_of(whose: str) -> str:
     """Return the same as a sentence; "" if they are the command's own."""
     return f"the settings are those of {whose}" if whose else ""
+
+
+NOT_LOOKED_AT: Final = (
+    "the policy is none: labels are not looked at, and no container is changed; set the key policy, or --policy"
+)

@@ -38,7 +38,7 @@ def test_an_exclusive_container_that_is_settled() -> None:
     assert web.is_settled
     assert web.explanation == (
         "It asked for 2 exclusive CPUs and was granted 1-2.",
-        "It runs on exactly these, and no other container does.",
+        "It runs on exactly these, and no other container of the engine does.",
     )
     log = one(status, "log")
     assert (log.sharing, log.is_settled, str(log.cpus)) == (SharingStatus.SHARED, True, "0,3")
@@ -83,7 +83,7 @@ def test_a_refusal_says_why_and_what_next() -> None:
     assert big.explanation[0] == f"It was refused: {big.refusal}."
     assert big.explanation[1] == "It runs in the shared pool until they are available."
     assert odd.explanation[0].startswith("It was refused: cpuset.exclusive is 'some'")
-    assert odd.explanation[1] == "It runs in the shared pool, and asks again when it is next started."
+    assert odd.explanation[1] == "It runs in the shared pool. A restart does not change that: recreate it."
     assert not any(sentence.startswith("Warning") for sentence in odd.explanation)
 
 
