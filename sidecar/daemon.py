@@ -28,7 +28,7 @@ import trio
 
 from sidecar.allocator import Allocator
 from sidecar.api.tcp_listener import TcpListener, listening_on
-from sidecar.api.unix_socket import listening, path_in
+from sidecar.api.unix_socket import group_id, listening, path_in
 from sidecar.apply.executor import Executor
 from sidecar.assembly import with_shared_group
 from sidecar.board import Board
@@ -134,6 +134,7 @@ async def serve(
     """Run the whole daemon as one task. `engine`, `kernel`, `usages` replace the real ones; setting `stop` ends it."""
     if not is_release:
         path_in(config.state_dir)
+        group_id(config.api_group)
     with (
         hold_lock(config.state_dir) as lock,
         closing(EngineLock(config.cgroup)) as engine_lock,
@@ -348,7 +349,7 @@ class _Daemon:
 
             return web_app
 
-        with listening(self._config.state_dir) as listener:
+        with listening(self._config.state_dir, group_id(self._config.api_group)) as listener:
             with trio.move_on_after(READY_SECONDS):
                 async for world in self._board.worlds():
                     if world.is_ready:

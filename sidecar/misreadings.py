@@ -39,6 +39,9 @@ class Form(enum.StrEnum):
     LABELS = "labels"
     LABEL = "label"
     """One label with its value, in a flag."""
+    GROUP = "group"
+    MATCH = "match"
+    """The patterns of a rule."""
 
 
 class NotOfForm(Flaw, frozen=True):

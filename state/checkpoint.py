@@ -1,6 +1,6 @@
 """The State on disk: one versioned, checksummed JSON file, its predecessor, and any files that had to be set aside.
 
-   {"version":4,"checksum":"sha256:<hex>","state":{...}}
+   {"version":5,"checksum":"sha256:<hex>","state":{...}}
 
 The checksum covers the version, a newline, and the bytes of the state exactly as they stand in the file, so no change
 of types or of the encoder can break it. There is no other white space, so every byte of the file is checked. An older
@@ -30,7 +30,7 @@ from state import codec, files
 from state.errors import CheckpointCorrupt, CheckpointTooNew, FileUnreadable, FileUnwritable, StateError
 from state.model import State
 
-VERSION: Final = 4
+VERSION: Final = 5
 NAME: Final = "checkpoint.json"
 PREVIOUS: Final = "checkpoint.previous.json"
 
@@ -215,6 +215,11 @@ def _from_3(old: dict[str, Any]) -> dict[str, Any]:
     return {**old, "assignments": assignments, "refusals": refusals}
 
 
+def _from_4(old: dict[str, Any]) -> dict[str, Any]:
+    """Format 4 had no queue and no vacancies: their defaults are right."""
+    return old
+
+
 def _with_causes(assignment: dict[str, Any]) -> dict[str, Any]:
     moves = [_with_cause(move) for move in assignment.get("moves", ())]
     leaving = assignment.get("leaving")
@@ -230,5 +235,5 @@ def _said(reason: str) -> dict[str, str]:
     return {"type": "Said", "text": reason}
 
 
-_MIGRATIONS: Final[Mapping[int, Callable[[Any], Any]]] = {0: _from_0, 1: _from_1, 2: _from_2, 3: _from_3}
+_MIGRATIONS: Final[Mapping[int, Callable[[Any], Any]]] = {0: _from_0, 1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}
 """From each version to the next, on decoded data."""

@@ -102,6 +102,10 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """The name of the signal that it wants at each change (`HUP`); "" for none."""
     move: bool = False
     """Whether all of its CPUs may be exchanged for better ones."""
+    priority: int = 5
+    """Its place in the queue comes before those of a lower priority, 0 to 9."""
+    role: str = ""
+    """What one container after the other is, like a service and number of compose; "" if it has no such role."""
 
     @property
     def floor(self) -> int:
@@ -184,7 +188,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     container. `layers` is what an elastic container holds in addition, in the order in which it came. `since` numbers
     grants in their order (higher is later). `ordered` is the size that `resize` ordered. `cooling` numbers its last
     growth while it may not be shrunk again for its own sake; None after that. `forced` counts takes without its
-    acknowledgement.
+    acknowledgement. `asked` numbers the containers in the order in which they first asked.
     """
 
     demand: Demand
@@ -197,6 +201,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     cooling: int | None = None
     forced: int = 0
     moves: tuple[Move, ...] = ()
+    asked: int = 0
 
     @property
     def container(self) -> ContainerKey:
@@ -210,12 +215,18 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that was not granted, and why. `demand` is None if the labels themselves were the reason."""
+    """A request that was not granted, and why. `demand` is None if the labels themselves were the reason.
+
+    `started_at` is the engine's time stamp of the start that was refused; None if it was not recorded. `asked` numbers
+    the containers in the order in which they first asked; None before the refusal is recorded.
+    """
 
     container: ContainerKey
     name: str
     refusal: Refusal
     demand: Demand | None = None
+    started_at: str | None = None
+    asked: int | None = None
 
 
 class Originals(msgspec.Struct, frozen=True, kw_only=True):
@@ -237,8 +248,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     `online` is what may be used at all; `reserved` is never granted, and is in the shared pool unless `strict`;
     `isolated` may be granted, and is never in the shared pool. `lifts` holds the values, in 1e-9 CPUs, to which the
-    limit of a container was lifted: the sidecar set a limit of such a value, and restores the original. `grants` counts
-    all grants ever made, and numbers the next.
+    limit of a container was lifted: the sidecar set a limit of such a value, and restores the original. `vacancies` are
+    the last grants of containers that are gone, for their successors. `grants` counts
+    all grants ever made, and numbers the next; `asks` does so for containers that first ask.
     """
 
     policy: str = "none"
@@ -250,6 +262,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     refusals: Mapping[ContainerKey, Refused] = {}
     originals: Mapping[ContainerKey, Originals] = {}
     lifts: Mapping[ContainerKey, tuple[int, ...]] = {}
+    vacancies: Mapping[ContainerKey, Assignment] = {}
+    asks: int = 0
     grants: int = 0
     takes: int = 0
     """Counts all changes of grants ever made, and numbers the next."""
@@ -284,18 +298,28 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def assignable(self) -> CPUSet:
-        """What could be granted now: all CPUs that are neither granted nor reserved."""
-        return self.online - self.exclusive - self.reserved
+        """What could be granted now: all CPUs that are neither granted nor reserved nor vacant."""
+        return self.online - self.exclusive - self.reserved - self.vacant
+
+    @cached_property
+    def vacant(self) -> CPUSet:
+        """All CPUs that are kept for the successors of containers that are gone: of those that had a role."""
+        return union(each.cpus for each in self.vacancies.values() if each.demand.role) if self.vacancies else EMPTY
 
     def granted(self, demand: Demand, cpus: CPUSet, original: CPUSet = EMPTY) -> State:
         """Return the State after granting `cpus`. An earlier refusal of the same container is forgotten."""
-        layers = (cpus - original,) if original and cpus - original else ()
-        made = Assignment(demand=demand, cpus=cpus, original=original or cpus, since=self.grants, layers=layers)
+        key, layers = demand.container, (cpus - original,) if original and cpus - original else ()
+        asked = self._asked(key)
+        made = Assignment(
+            demand=demand, cpus=cpus, original=original or cpus, since=self.grants, layers=layers, asked=asked
+        )
         return msgspec.structs.replace(
             self,
-            assignments={**self.assignments, demand.container: made},
-            refusals=_without(self.refusals, demand.container),
+            assignments={**self.assignments, key: made},
+            refusals=_without(self.refusals, key),
+            vacancies=_without(self.vacancies, key),
             grants=self.grants + 1,
+            asks=max(self.asks, asked + 1),
         )
 
     def holding(self, assignment: Assignment) -> State:
@@ -304,13 +328,21 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def refused(self, refused: Refused) -> State:
         """Return the State after a refusal; CPUs that the container held are shared again."""
+        asked = self._asked(refused.container)
+        refused = msgspec.structs.replace(refused, asked=asked)
         if self.refusals.get(refused.container) == refused and refused.container not in self.assignments:
             return self
         return msgspec.structs.replace(
             self,
             assignments=_without(self.assignments, refused.container),
             refusals={**self.refusals, refused.container: refused},
+            asks=max(self.asks, asked + 1),
         )
+
+    def _asked(self, key: ContainerKey) -> int:
+        """Return the number of a container in the order of first asking: its own, or the next."""
+        known = self.refusals.get(key) or self.assignments.get(key)
+        return self.asks if known is None or known.asked is None else known.asked
 
     def released(self, container: ContainerKey) -> State:
         """Return the State after a container released its CPUs, or its request: it may ask again."""
@@ -341,9 +373,19 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return self
         return msgspec.structs.replace(self, lifts=_without(self.lifts, container))
 
+    def vacated_by(self, container: ContainerKey) -> State:
+        """Return the State after a container went for good: its CPUs, if it had any, are kept for a successor."""
+        went = self.assignments.get(container)
+        state = self.released(container)
+        return msgspec.structs.replace(state, vacancies={**state.vacancies, container: went}) if went else state
+
+    def keeping(self, vacancies: Mapping[ContainerKey, Assignment]) -> State:
+        """Return the State with these vacancies and no others."""
+        return self if vacancies == self.vacancies else msgspec.structs.replace(self, vacancies=vacancies)
+
     def forgetting(self, container: ContainerKey) -> State:
-        """Return the State without any trace of a container that no longer exists."""
-        state = self.released(container).put_back(container)
+        """Return the State without any trace of a container that no longer exists, but the vacancy that it leaves."""
+        state = self.vacated_by(container).put_back(container)
         if container not in state.originals:
             return state
         return msgspec.structs.replace(state, originals=_without(state.originals, container))

@@ -28,12 +28,14 @@ class RefusalCode(enum.StrEnum):
     POOL_WOULD_BE_EMPTY = "pool-would-be-empty"
     CPUS_LOST = "cpus-lost"
     """It had CPUs, and the machine lost them (hotplug, or a reservation that grew)."""
+    AWAITS_PLACE = "awaits-place"
+    """It replaces a container that still holds the CPUs, and gets them when that one is gone."""
     BORN_IN_GROUP = "born-in-group"
     """It asks for exclusive CPUs, and lives in the cgroup that confines the shared pool."""
+    GIVEN_UP = "given-up"
+    """People released its CPUs; it asks again at its next start."""
     TAKEN_BY_STRANGER = "taken-by-stranger"
-    """A container pinned by hand is on the CPUs that were granted to it, and its start is held, or they were a
-    replacement at the start of the sidecar.
-    """
+    """Its start is held, and a container pinned by hand is on the CPUs that were granted to it."""
     UNKNOWN_CONTAINER = "unknown-container"
     WRONG_POLICY = "wrong-policy"
     NOT_GRANTED = "not-granted"
@@ -121,7 +123,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     `kinds` are the kinds of cores to which the request is limited; `is_isolated` limits it to isolated CPUs. With
     `at_floors`, free CPUs are counted as if every container were at its floor. `neighbours` are on the other CPUs; they
-    do not make it another refusal.
+    do not make it another refusal. With `is_final`, the facts are those of the machine without any container: no
+    container that gives up CPUs makes room for it.
     """
 
     count: int
@@ -130,6 +133,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     kinds: tuple[str, ...] = ()
     is_isolated: bool = False
     at_floors: bool = False
+    is_final: bool = False
     neighbours: Neighbours | None = None
 
 
@@ -178,6 +182,13 @@ class Lost(msgspec.Struct, frozen=True, tag=True):
 
     cpus: CPUSet
     wanted: int
+
+
+class Replaces(msgspec.Struct, frozen=True, tag=True):
+    """The container that it replaces, by `name`, holds these CPUs."""
+
+    name: str
+    cpus: CPUSet
 
 
 class Taken(msgspec.Struct, frozen=True, tag=True):
@@ -236,6 +247,7 @@ Detail = (
     | Scattered
     | PoolEmptied
     | Lost
+    | Replaces
     | Taken
     | Named
     | UnderPolicy
@@ -262,7 +274,9 @@ class Refusal(msgspec.Struct, frozen=True):
             return self
         had = earlier.detail.had if isinstance(earlier.detail, Asked) else EMPTY
         had = earlier.detail.cpus if isinstance(earlier.detail, Lost) else had
-        return Refusal(RefusalCode.CPUS_LOST, msgspec.structs.replace(self.detail, had=had, would_fit=()))
+        # What would fit instead is said only of the machine: it asks for what it had.
+        would_fit = self.detail.would_fit if self.detail.is_final else ()
+        return Refusal(RefusalCode.CPUS_LOST, msgspec.structs.replace(self.detail, had=had, would_fit=would_fit))
 
 
 def _own(detail: Detail | None) -> Detail | None:

@@ -14,18 +14,25 @@ import trio
 
 from sidecar.api.http_connection import HttpConnection
 from sidecar.api.routing import Route, RouteTable
+from sidecar.api.unix_socket import PEER, is_owner
 from sidecar.log import Log
 
 MOST: Final = 64
 """Connections at once: a few people, a scraper, and dashboards that stay connected."""
 
 
-async def serve_connections(listener: socket.socket, table: RouteTable, log: Log) -> None:
-    """Serve until cancelled; then close every connection at once."""
+async def serve_connections(
+    listener: socket.socket, table: RouteTable, log: Log, group: RouteTable | None = None
+) -> None:
+    """Serve until cancelled; then close every connection at once.
+
+    On the Unix socket, `group` has the routes for clients that are neither root nor the daemon's own user.
+    """
     places = _Places()
 
     async def serve(stream: trio.SocketStream) -> None:
-        connection = HttpConnection(stream, table, places.is_crowded, log)
+        is_theirs = group is None or is_owner(stream.socket.getsockopt(*PEER))
+        connection = HttpConnection(stream, table if is_theirs or group is None else group, places.is_crowded, log)
         if not places.admit(connection):
             await trio.aclose_forcefully(stream)
             return

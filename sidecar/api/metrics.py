@@ -7,7 +7,7 @@ from the start of the daemon, since the State does not number them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -17,12 +17,12 @@ from prometheus_client.registry import Collector
 from sidecar.board import Board
 from sidecar.decide.books.clashes import clashes
 from sidecar.decide.books.room import capacity, free
+from sidecar.decide.container.askers import is_standing
 from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.world import World
 from sidecar.status.document import SharingStatus, sharing_of
 from sidecar.version import version
 from sidecar.words.changes import new_refusals
-from state.model import Refused
 from state.refusal import RefusalCode
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -47,7 +47,7 @@ class Metrics:
 
     def see(self, before: World, now: World) -> None:
         """Count what changed between two worlds."""
-        self._refusals.update(each.refusal.code for each in new_refusals(before.state, now.state))
+        self._refusals.update(each.refusal.code for each in new_refusals(before, now))
 
     def text(self) -> bytes:
         """Return the exposition, in Prometheus' text format."""
@@ -79,7 +79,8 @@ class Metrics:
         yield _gauge("cpuset_sidecar_alone_containers", "Containers that are alone on exclusive CPUs.", alone)
         clashing = len(clashes(world))
         yield _gauge("cpuset_sidecar_clashes", "Containers pinned by hand to exclusive CPUs, by pairs.", clashing)
-        yield _refused(state.refusals.values())
+        yield _refused(world)
+        yield _gauge("cpuset_sidecar_waiting_containers", "Containers that wait for exclusive CPUs.", len(world.queue))
         pending = sum(1 for each in world.containers.values() if each.order)
         yield _gauge("cpuset_sidecar_orders_pending", "Orders that the engine has not answered.", pending)
         yield _advertised(world)
@@ -111,8 +112,12 @@ def _refusals(counted: Counter[RefusalCode]) -> Metric:
     return made
 
 
-def _refused(refusals: Iterable[Refused]) -> Metric:
-    counted = Counter(each.refusal.code for each in refusals)
+def _refused(world: World) -> Metric:
+    counted = Counter(
+        each.refusal.code
+        for key, each in world.state.refusals.items()
+        if (container := world.containers.get(key)) is None or is_standing(container, each)
+    )
     made = GaugeMetricFamily("cpuset_sidecar_refused", "Containers that are refused now, by code.", labels=("code",))
     for code in RefusalCode:
         made.add_metric((code.value,), counted[code])

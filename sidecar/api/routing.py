@@ -83,7 +83,7 @@ class RouteTable(msgspec.Struct, frozen=True):
     elsewhere: tuple[Route, ...] = ()
 
     def find(self, method: str, target: str, host: str) -> tuple[Route, str]:
-        """Return the requested route, and the container in its path, or "". Raise Declined: 400, 404, 405."""
+        """Return the requested route, and the container in its path, or "". Raise Declined: 400, 403, 404, 405."""
         path, host = _path_and_host(target, host)
         if self.reach is Access.READ and not _is_address(host):
             raise Declined(400, "ask by the address, or by localhost")
@@ -96,6 +96,8 @@ class RouteTable(msgspec.Struct, frozen=True):
                 return route, container
             allowed += route.methods
         others = [route for route in self.elsewhere if _container(route.path, path) is not None]
+        if self.reach is Access.GROUP and any(method in route.methods for route in others):
+            raise Declined(403, "the group may only read: run this as root")
         if allowed:
             is_elsewhere = any(method in route.methods for route in others)
             reason = _NOT_OVER_TCP if is_elsewhere else "this route does not take this method"

@@ -36,6 +36,7 @@ class Access(enum.Enum):
 
     ALL = "everything"
     READ = "everything that changes nothing"
+    GROUP = "everything that changes nothing, on the Unix socket"
     METRICS = "only /metrics, /healthz and /readyz"
 
 

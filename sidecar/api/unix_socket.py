@@ -1,20 +1,24 @@
-"""The Unix socket of the API: only its owner may open it, and it is removed when the daemon ends.
+"""The Unix socket of the API: only its owner and a configured group may open it; it is removed when the daemon ends.
 
-1. It is bound, made 0600, and only then listens: no connection is possible before its mode is right.
+1. It is bound, made 0600, and only then listens: no connection is possible before its mode is right. For a group it is
+   0660, and the state directory 2750: members see the names of files, and new files are the group's.
 2. A socket that a crash left behind is removed at the start; at the end the socket is removed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import grp
 import os
 import socket
 import stat
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from sidecar.failures import ConfigError, StateUnwritable
+from sidecar.status.status_file import SHARED_MODE
 from state import files
 
 NAME: Final = "api.sock"
@@ -22,17 +26,23 @@ NAME: Final = "api.sock"
 _LONGEST: Final = 107
 """Bytes of a Unix socket's path: `sun_path` has 108 with the zero (unix(7))."""
 
+_CREDENTIALS: Final = "3i"
+PEER: Final = (socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(_CREDENTIALS))
+"""The option of a connected socket that tells the process, user and group at its other end (unix(7))."""
+
 _BACKLOG: Final = 64
 """Connections that wait to be accepted: as many as are served at once."""
 
 
 @contextmanager
-def listening(state_dir: str) -> Iterator[socket.socket]:
-    """Yield a socket that listens in this directory, and is removed afterwards; the caller holds the lock.
+def listening(state_dir: str, group: int | None = None) -> Iterator[socket.socket]:
+    """Yield a socket that listens in this directory, and is removed afterwards; the caller holds the lock. Members of
+    the `group` may open it.
 
     Raise ConfigError or StateUnwritable.
     """
     path = path_in(state_dir)
+    open_to_group(state_dir, group)
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     with made:
         try:
@@ -42,7 +52,9 @@ def listening(state_dir: str) -> Iterator[socket.socket]:
                     os.unlink(path)
             # 1. Mode before listen.
             made.bind(path)
-            os.chmod(path, 0o600)
+            if group is not None:
+                os.chown(path, -1, group)
+            os.chmod(path, 0o600 if group is None else 0o660)
             made.listen(_BACKLOG)
         except OSError as error:
             raise StateUnwritable(f"the socket {path} cannot be made: {files.reason(error)}") from error
@@ -51,6 +63,37 @@ def listening(state_dir: str) -> Iterator[socket.socket]:
         finally:
             with contextlib.suppress(OSError):
                 os.unlink(path)
+
+
+def group_id(group: str) -> int | None:
+    """Return the number of a group that is given by name or number; None for "". Raise ConfigError if there is none."""
+    if not group or group.isdigit():
+        return int(group) if group else None
+    try:
+        return grp.getgrnam(group).gr_gid
+    except KeyError:
+        raise ConfigError(
+            f"api_group is {group!r}, and there is no such group here: create it, or write its number (in a container, "
+            "the host's)"
+        ) from None
+
+
+def open_to_group(state_dir: str, group: int | None) -> None:
+    """Let the members of a group into the state directory; without one, keep them out again. Raise StateUnwritable."""
+    try:
+        if group is not None:
+            os.chown(state_dir, -1, group)
+            os.chmod(state_dir, SHARED_MODE)
+        elif stat.S_IMODE(os.stat(state_dir).st_mode) == SHARED_MODE:
+            os.chmod(state_dir, 0o700)
+    except OSError as error:
+        raise StateUnwritable(f"{state_dir} cannot be opened to the api_group: {error.strerror}") from error
+
+
+def is_owner(peer: bytes) -> bool:
+    """Return whether a client, by its `PEER` option, runs as root or as this process's user."""
+    _, user, _ = struct.unpack(_CREDENTIALS, peer)
+    return user in (0, os.geteuid())
 
 
 def path_in(state_dir: str) -> str:

@@ -51,7 +51,7 @@ _LIKENESS: Final = 0.8
 _EXAMPLES: Final = """examples:
   cpuset-sidecar plan --cpus 4                        next to the containers that run here
   cpuset-sidecar plan --cpus 4 --cpus 8 --empty       on an empty machine, in order
-  cpuset-sidecar plan --cpus 16 --machine epyc.txt --options prefer-align-cpus-by-uncorecache
+  cpuset-sidecar plan --cpus 16 --machine compose/machines/epyc.txt --options prefer-align-cpus-by-uncorecache
   cpuset-sidecar plan --cpus 4 --near eth0 --label cpuset.options=performance
   cpuset-sidecar plan --defragment                    what `cpuset-sidecar defragment` would move
 """

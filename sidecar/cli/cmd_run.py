@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
+from sidecar.api.unix_socket import group_id, path_in
 from sidecar.cli.flags import add_config, config_of, this_machine
+from sidecar.config.config import Config
 from sidecar.config.keys import KEYS
+from sidecar.decide.container.rules import idle_rules
+from sidecar.log import printable
+from sidecar.words.settings_text import UNCHECKED_RULES, of_no_container
 
 _EXAMPLES = """examples:
   cpuset-sidecar run --policy static --reserved 0
   CPUSET_SIDECAR_POLICY=static CPUSET_SIDECAR_RESERVED=0 cpuset-sidecar run
   cpuset-sidecar run --config ./cpuset-sidecar.toml --log-format json
+  cpuset-sidecar run --check
 """
 
 
@@ -24,14 +31,37 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument(
+        "--check", action="store_true", help="read everything, report mistakes or ok, and end; nothing is touched"
+    )
     add_config(parser, KEYS)
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the daemon until it is asked to stop."""
+    """Run the daemon until it is asked to stop; or check its configuration. Return 1 if that cannot be used."""
     config = config_of(args, this_machine)
+    if args.check:
+        return _check(config)
     # Only here: a wrong configuration is reported first, and other commands skip the daemon's imports.
     from sidecar import daemon
 
     return daemon.run(config)
+
+
+def _check(config: Config) -> int:
+    """Print what is doubtful in a configuration without mistakes, and that it can be used. ConfigError, StateError."""
+    # Only here: the daemon's imports, for asking the engine.
+    from sidecar.cli.doctor.cmd_doctor import ask_engine
+    from sidecar.host.cgroup.host_kernel import HostKernel
+
+    doubts = list(config.check_against(HostKernel(cgroup=config.cgroup).topology()))
+    if config.rules:
+        report = ask_engine(config.engine)
+        idle = idle_rules(report.views, config.rules) if report.engine else ()
+        doubts += [of_no_container(rule) for rule in idle] if report.engine else [UNCHECKED_RULES]
+    path_in(config.state_dir)
+    group_id(config.api_group)
+    sys.stdout.write("".join(f"warning: {printable(doubt)}\n" for doubt in doubts))
+    sys.stdout.write(f"ok: {config.file or 'no file'}, policy {config.policy}\n")
+    return 0

@@ -32,7 +32,7 @@ Nothing on this host is read or changed."""
 
 _EXAMPLES: Final = """examples:
   cpuset-sidecar simulate compose/scenarios/dynamic.toml
-  cpuset-sidecar simulate compose/scenarios/load.toml --machine epyc.txt --svg load.svg
+  cpuset-sidecar simulate compose/scenarios/load.toml --machine compose/machines/epyc.txt --svg load.svg
   cpuset-sidecar simulate compose/scenarios/two-cpus.toml --speed 5
   cpuset-sidecar simulate compose/scenarios/load.toml --json | jq 'select(.what == "grew")'
 """

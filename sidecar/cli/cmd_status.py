@@ -21,7 +21,7 @@ from sidecar.status.document import ContainerStatus, LeavingStatus, SharingStatu
 from sidecar.status.last_state import unvouched
 from sidecar.status.problem_list import Problem, ProblemKind, problems_of
 from sidecar.status.status_file import is_daemon_running, read_status
-from sidecar.words.counts import counted
+from sidecar.words.counts import counted, ordinal
 from sidecar.words.neighbours import may_run_there
 
 _EXAMPLES: Final = """examples:
@@ -90,7 +90,7 @@ def rendered(
             each.id[:12],
             each.sharing.value,
             str(each.cpus) if Phase(each.phase).is_live else "-",
-            last_known(state_of(each, now), is_running=is_running),
+            last_known(state_of(each, now, status.waiting), is_running=is_running),
         )
         for each in status.containers
     ]
@@ -193,8 +193,10 @@ def _age(seconds: float) -> str:
     return f"{max(0, seconds):.0f} s"
 
 
-def state_of(each: ContainerStatus, now: datetime) -> str:
-    """Return the most pressing fact about a container, in a few words; the sentences stand below the table."""
+def state_of(each: ContainerStatus, now: datetime, waiting: int = 0) -> str:
+    """Return the most pressing fact about a container, in a few words; the sentences stand below the table. `waiting`
+    is the length of the queue.
+    """
     words = [] if each.phase == "running" else [each.phase]
     if each.leaving:
         words.append(f"leaving {each.leaving.cpus}: {left(each.leaving, now)}")
@@ -209,7 +211,7 @@ def state_of(each: ContainerStatus, now: datetime) -> str:
     elif each.is_settled and each.sharing is SharingStatus.SHARED:
         words.append("settled")
     if each.refusal:
-        words.append("refused")
+        words.append(f"refused, {ordinal(each.turn)} of {waiting} waiting" if each.turn else "refused")
     if each.is_quota_lifted:
         words.append("quota lifted")
     if warnings := [said for said in each.warnings if said != each.refusal]:

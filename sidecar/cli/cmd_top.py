@@ -87,14 +87,14 @@ def rendered(
         lines.append(f"takes so far: {status.acknowledged} acknowledged, {status.forced} forced")
     lines.append("")
     if shown:
-        rows = [(letters.get(each.id, " "), *_row(each, now, is_running=is_running)) for each in shown]
+        rows = [(letters.get(each.id, " "), *_row(each, now, status.waiting, is_running=is_running)) for each in shown]
         lines += painted(*without_empty(_HEAD, rows), paint, width)
     lines.append(f"containers that ask for no exclusive CPUs: {len(status.containers) - len(shown)}")
     lines += below([*problem_lines(problems, width), *pending_lines(status, now, width)])
     return [*lines, "", *draw(status.machine, marks_of(status), paint, width), "", *legend(status, paint, width)]
 
 
-def _row(each: ContainerStatus, now: datetime, *, is_running: bool | None) -> tuple[str, ...]:
+def _row(each: ContainerStatus, now: datetime, waiting: int, *, is_running: bool | None) -> tuple[str, ...]:
     is_granted, is_elastic = each.sharing is SharingStatus.EXCLUSIVE, each.floor < each.ceiling
     asked = f"0 of {each.asked}" if each.asked else "-"
     return (
@@ -105,7 +105,7 @@ def _row(each: ContainerStatus, now: datetime, *, is_running: bool | None) -> tu
         each.scale if is_elastic else "-",
         str(each.weight) if is_elastic else "-",
         f"{each.load.use:.1f}" if each.load else "-",
-        last_known(state_of(each, now), is_running=is_running),
+        last_known(state_of(each, now, waiting), is_running=is_running),
     )
 
 

@@ -66,7 +66,7 @@ def _cure(state_dir: str, error: OSError) -> str:
         case FileNotFoundError() | ConnectionRefusedError() | NotADirectoryError():
             return f"no daemon is running on {state_dir} (set another with --state-dir)"
         case PermissionError():
-            return f"the daemon on {state_dir} answers only its owner: run this as root"
+            return f"the daemon on {state_dir} answers only root and its api_group: run this as root"
         case TimeoutError():
             return f"the daemon on {state_dir} did not answer within {PATIENCE_SECONDS:g} s"
         case _:

@@ -35,8 +35,8 @@ PREVIOUS: Final = "journal.previous.jsonl"
 LIMIT: Final = 8 * 1024 * 1024
 """Bytes of one file; there are two. A fact is about a KiB, so this is some thousands of them."""
 
-VERSION: Final = 2
-"""Of the World and the facts. Version 1 had no number."""
+VERSION: Final = 3
+"""Of the World, the facts, and the rules by which a World follows. Version 1 had no number."""
 
 _WORLD: Final = b'{"version":%d,"world":' % VERSION
 _ANY_WORLD: Final = re.compile(rb'\{(?:"version":(\d{1,9}),)?"world":')

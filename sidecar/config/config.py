@@ -18,8 +18,9 @@ import msgspec
 
 from sidecar.config.keys import KEYS
 from sidecar.config.misfits import contradictions, doubts, misfits
-from sidecar.config.toml_text import read_file
-from sidecar.decide.settings import Band, IsolatedRule, OptIn, PolicyName, Settings
+from sidecar.config.rule_sections import SECTION, read_rules
+from sidecar.config.toml_text import TOMLFile, read_file
+from sidecar.decide.settings import Band, IsolatedRule, OptIn, PolicyName, Rule, Settings
 from sidecar.failures import ConfigError
 from sidecar.misreadings import Misreading
 from sidecar.readers import Given, read_all
@@ -70,8 +71,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     cgroup: str = "/sys/fs/cgroup"
     shared_slice: str = ""
     listen: str = ""
+    api_group: str = ""
     log_level: str = "info"
     log_format: str = "text"
+    rules: tuple[Rule, ...] = ()
+    """Labels for containers without labels: the sections `[[rule]]` of the file."""
     file: str = ""
     """The file that was read, "" if there is none."""
     origins: Mapping[str, str] = {}
@@ -97,6 +101,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             max_moves=self.max_moves,
             band=Band(low=self.load_low, high=self.load_high, pressure=self.load_pressure),
             unmanaged=self.unmanaged,
+            rules=self.rules,
             projections=self.projections,
             shared_slice=self.shared_slice,
         )
@@ -143,16 +148,17 @@ def read_config(
     """
     asked = path or environ.get(PREFIX + "CONFIG")
     file = asked or (DEFAULT_FILE if os.path.exists(DEFAULT_FILE) else "")
-    in_file = _in_file(file) if file else []
+    in_file = read_file(file, "the configuration") if file else None
     elsewhere = [*_in_environ(environ), *_in_flags(flags)]
     if isinstance(in_file, Misreading):
         _, mistakes = read_all(elsewhere, _READERS)
         return (in_file, *mistakes)
-    read = configured([*in_file, *elsewhere], machine)
-    if not isinstance(read, Config):
-        return read
+    keys, rules, wrong = _in_file(in_file) if in_file else ([], (), [])
+    read = configured([*keys, *elsewhere], machine)
+    if wrong or not isinstance(read, Config):
+        return (*wrong, *(() if isinstance(read, Config) else read))
     kept = {key: value for key, value in flags.items() if value is not None}
-    return msgspec.structs.replace(read, file=file, flags=kept)
+    return msgspec.structs.replace(read, file=file, flags=kept, rules=rules)
 
 
 def load_over(
@@ -187,17 +193,17 @@ def configured(
     return tuple(mistakes) or config
 
 
-_SECTIONS: Final = ("options",)
+_SECTIONS: Final = ("options", SECTION)
 """Keys that may be written as sections of the file."""
 
 _READERS: Final = {name: key.read for name, key in KEYS.items()}
 
 
-def _in_file(file: str) -> list[Given] | Misreading:
-    read = read_file(file, "the configuration")
-    if isinstance(read, Misreading):
-        return read
-    return [Given(key, value, read.text.place(key=key)) for key, value in read.table.items()]
+def _in_file(file: TOMLFile) -> tuple[list[Given], tuple[Rule, ...], list[Misreading]]:
+    """Return the keys of a file, its rules, and the mistakes in these."""
+    rules, mistakes = read_rules(file.text, file.table.get(SECTION, []))
+    keys = [Given(key, value, file.text.place(key=key)) for key, value in file.table.items() if key != SECTION]
+    return keys, rules, mistakes
 
 
 def _in_environ(environ: Mapping[str, str]) -> list[Given]:

@@ -153,6 +153,12 @@ def _listen(value: object) -> str | NotOfForm:
     return f"{f'[{address}]' if address.version == 6 else address}:{port}"
 
 
+def _group(value: object) -> str | NotOfForm:
+    """Return the name or number of a group, "" for none; a number of TOML is one as well."""
+    name = shown(value) if type(value) is int else value
+    return name if isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_.-]{0,32}", name) else NotOfForm(Form.GROUP)
+
+
 def _shared_slice(value: object) -> str | NotOfForm | MisreadSlice:
     """Return a slice's name, or a cgroup's path, as the engine's default parent is written; "" for none."""
     if not isinstance(value, str):
@@ -240,6 +246,9 @@ KEYS: Final[Mapping[str, Key]] = {
         "",
         "where metrics are served over TCP as well: an address and a port",
         example="127.0.0.1:9413",
+    ),
+    "api_group": _key(
+        _group, "api_group", "", "a group whose members may read the status and the API", example="monitoring"
     ),
     "log_level": _key(word("debug", "info", "warning", "error"), "log_level", "info", "debug, info, warning, error"),
     "log_format": _key(word("text", "json"), "log_format", "text", "text for people, json for machines"),

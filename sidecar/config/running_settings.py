@@ -24,7 +24,7 @@ _MODE: Final = 0o600
 
 
 RESTART_KEYS: Final = (
-    *("engine", "state_dir", "projections", "cgroup", "shared_slice", "listen", "reconcile_seconds"),
+    *("engine", "state_dir", "projections", "cgroup", "shared_slice", "listen", "api_group", "reconcile_seconds"),
     *("load_period_seconds", "load_half_life_seconds", "log_level", "log_format"),
 )
 """Fields of the configuration that take effect only after a restart."""

@@ -67,7 +67,8 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     `in_shared_group`: it is, or would be created, in the shared group. `set_aside` is how many exclusive CPUs Swarm's
     scheduler counted for it (see `decide/container/swarm_task.py`). `forgets_updates`: while it is live, the engine
     reports the settings with which it was created and would be started, not those written since. `created_at` and
-    `started_at` are the engine's time stamps, verbatim: equal text means the same start.
+    `started_at` are the engine's time stamps, verbatim: equal text means the same start. `image` is the name of the
+    image with which it was created, "" if the engine does not report it.
     """
 
     engine: str = ""
@@ -93,6 +94,7 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     set_aside: int = 0
     created_at: str = ""
     started_at: str = ""
+    image: str = ""
     mounts: tuple[Mount, ...] = ()
     effective: CPUSet | None = None
 
@@ -268,6 +270,14 @@ class LoadMeasured(msgspec.Struct, frozen=True, tag=True):
     loads: tuple[Load, ...]
 
 
+class GiveUpRequested(msgspec.Struct, frozen=True, tag=True):
+    """A container was ordered to release its exclusive CPUs until its next start. As with a size, an order that may not
+    be served has no effect.
+    """
+
+    container: ContainerKey
+
+
 class ResizeRequested(msgspec.Struct, frozen=True, tag=True):
     """A container was ordered to have so many CPUs. An order that may not be served has no effect; its refusal was
     reported to the caller beforehand.
@@ -337,6 +347,7 @@ Fact = (
     | TakeAcknowledged
     | LoadMeasured
     | ResizeRequested
+    | GiveUpRequested
     | DefragmentRequested
     | StartHeld
     | StartLetGo

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sidecar.decide.books.refit import refit
+from sidecar.decide.books.vacancies import after_refit
 from sidecar.decide.container.machine import after
 from sidecar.decide.container.news import WishRead
 from sidecar.decide.settings import Settings
@@ -22,7 +23,8 @@ def begin(state: State, topology: Topology, settings: Settings) -> World:
 
 def with_settings(world: World, settings: Settings) -> World:
     """Return the world under other settings: the State fitted (`refit`), and each container's wish read again."""
-    state, notes = refit(replace(world, settings=settings))
+    fitted, notes = refit(replace(world, settings=settings, state=world.state.keeping({})))
+    state = after_refit(world.state, fitted)
     world = replace(world, state=state, settings=settings, notes=notes)
     containers = {
         key: after(container, WishRead(wish_in(world, container))) for key, container in world.containers.items()

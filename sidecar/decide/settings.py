@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+from collections.abc import Mapping
 
 import msgspec
 
@@ -47,6 +48,19 @@ class Band(msgspec.Struct, frozen=True, kw_only=True):
     pressure: float = 20.0
 
 
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """Labels, by their full names, for the containers that these patterns match; "" matches every container.
+
+    `place` says where the rule stands in the configuration.
+    """
+
+    labels: Mapping[str, str] = {}
+    name: str = ""
+    project: str = ""
+    image: str = ""
+    place: str = ""
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The part of the configuration that decisions need. `reserved_cpus` takes precedence over `reserved_count`.
 
@@ -72,6 +86,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_moves: int = 2
     unmanaged: tuple[str, ...] = ()
     """Name patterns (`db-*`) or `label=value` patterns of unmanaged containers."""
+    rules: tuple[Rule, ...] = ()
+    """In their order: the first one that matches a container is its rule."""
     projections: str = "/run/cpuset-sidecar"
     shared_slice: str = ""
     """The shared group: a slice or the path of a cgroup; "" if there is none."""

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from sidecar.decide.container.askers import is_waiting
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.footprint import Reach, reach_of
 from sidecar.decide.container.place import cpus_of
@@ -145,6 +146,16 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return CPUSet.from_mask(mask)
 
     @cached_property
+    def queue(self) -> tuple[ContainerKey, ...]:
+        """The containers that are granted CPUs as soon as these come free, in their turns (`books/queue`)."""
+        waiting = [
+            (-refused.demand.priority, refused.asked or 0, key)
+            for key, refused in self.state.refusals.items()
+            if refused.demand and (container := self.containers.get(key)) and is_waiting(container, refused)
+        ]
+        return tuple(key for *_, key in sorted(waiting))
+
+    @cached_property
     def group(self) -> Container | None:
         """The shared group, as if it were a container; None if there is none."""
         if not self.settings.shared_slice:
@@ -185,7 +196,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return the CPUs, as a mask, on which a container may run now, as far as the sidecar can see.
 
         1. A member of the shared group is represented by the group.
-        2. A container that the sidecar places, or that is pinned by hand, may start at any moment: its footprint counts.
+        2. One that the sidecar places, or that is pinned by hand, may start at any moment: its footprint counts.
         3. An unmanaged one may run anywhere, so it counts only while it runs, and while it is about to: it restarts, or
            the engine holds its lock.
         4. In the shared group no container has CPUs outside the group's.

@@ -13,7 +13,9 @@ from typing import Final
 import msgspec
 
 from sidecar.decide.books.clashes import clashes_of
+from sidecar.decide.books.queue import turn_of
 from sidecar.decide.books.room import capacity, free
+from sidecar.decide.container.askers import is_standing
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import EngineInfo, Load
 from sidecar.decide.moves.alone import is_alone, neighbours
@@ -127,6 +129,8 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     waits_for: str = ""
     clash: str = ""
     refusal: str = ""
+    turn: int = 0
+    """Its place in the queue for exclusive CPUs, from 1; 0 if it is not in the queue."""
     trouble: str = ""
     warnings: tuple[str, ...] = ()
     explanation: tuple[str, ...] = ()
@@ -153,6 +157,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """How many CPUs can be exclusive here at once."""
     free: int = 0
     """How many of these are free."""
+    waiting: int = 0
+    """How many containers wait for exclusive CPUs."""
     forced: int = 0
     """Takes whose grace period ended before the workload acknowledged, in total."""
     acknowledged: int = 0
@@ -189,6 +195,7 @@ def status_of(
         exclusive=world.state.exclusive,
         capacity=capacity(world),
         free=free(world),
+        waiting=len(world.queue),
         forced=world.state.forced,
         acknowledged=world.state.acknowledged,
         machine=machine_of(world.topology),
@@ -220,7 +227,8 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
         is_quota_lifted=is_quota_lifted(world, container, assignment),
         load=_load(world.loads.get(container.view.key)),
         waits_for=waits_for(world, container, assignment, wanted),
-        refusal=sentence(refused.refusal) if refused else "",
+        refusal=sentence(refused.refusal) if refused and is_standing(container, refused) else "",
+        turn=turn_of(world, key),
         trouble=container.fault.text if container.fault else "",
         warnings=warnings(container.wish),
         explanation=explanation(world, container, assignment, refused, wanted),

@@ -10,14 +10,20 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from sidecar.decide.books.clashes import clashes
+from sidecar.decide.books.queue import overtakers
 from sidecar.decide.container.mounts import is_single_file_mount
+from sidecar.decide.facts import Phase
 from sidecar.decide.moves.timers import grace_of
+from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import Note, World
 from sidecar.log import LogLevel
+from sidecar.natural_order import natural
 from sidecar.words.causes import why
-from sidecar.words.refusals import sentence, warnings
+from sidecar.words.counts import some
+from sidecar.words.refusals import harmless, sentence, warnings
 from sidecar.words.repairs import noted
-from state.model import Assignment, Leaving, Move, Refused, State
+from state.model import Assignment, Leaving, Move, Refused
+from state.refusal import NAMES
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -55,22 +61,36 @@ def _books(before: World, now: World) -> Iterator[Line]:
     for key, assignment in new.assignments.items():
         was = old.assignments.get(key)
         if was is None:
-            yield Line(LogLevel.INFO, "granted", {"container": assignment.name, "cpus": assignment.cpus})
+            fields: dict[str, object] = {"container": assignment.name, "cpus": assignment.cpus}
+            if passed := _passed(before, now, assignment):
+                fields["ahead_of"] = passed
+            yield Line(LogLevel.INFO, "granted", fields)
         elif was is not assignment:
             yield from _changes(was, assignment)
             yield from _takes(before, now, was, assignment)
     for key, assignment in old.assignments.items():
         if key not in new.assignments:
             yield Line(LogLevel.INFO, "released", {"container": assignment.name, "cpus": assignment.cpus})
-    for refused in new_refusals(old, new):
+    for refused in new_refusals(before, now):
         yield Line(LogLevel.WARNING, "refused", {"container": refused.name, "reason": sentence(refused.refusal)})
 
 
-def new_refusals(before: State, now: State) -> Iterator[Refused]:
-    """Yield the new refusals between two states; other holders of the same CPUs do not make one new."""
-    for key, refused in now.refusals.items():
-        was = before.refusals.get(key)
-        if was is None or was.demand != refused.demand or not was.refusal.is_like(refused.refusal):
+def _passed(before: World, now: World, granted: Assignment) -> str:
+    """Return the names of the containers that waited longer than a new grant's and still wait; "" for none."""
+    earlier = [now.state.refusals[key] for key in before.queue if key in now.state.refusals]
+    names = sorted((each.name for each in earlier if granted in overtakers(now.state, each)), key=natural)
+    return some(names[:NAMES], of=len(names))
+
+
+def new_refusals(before: World, now: World) -> Iterator[Refused]:
+    """Yield the refusals that are new between two worlds. Other holders of the same CPUs do not make one new; another
+    start does, unless it is the first one of a container that was refused when it was created.
+    """
+    for key, refused in now.state.refusals.items():
+        was, container = before.state.refusals.get(key), before.containers.get(key)
+        had_started = container is not None and container.view.phase is not Phase.CREATED
+        is_same = was is not None and was.demand == refused.demand and was.refusal.is_like(refused.refusal)
+        if was is None or not is_same or (had_started and was.started_at != refused.started_at):
             yield refused
 
 
@@ -139,8 +159,10 @@ def _warnings(before: World, now: World) -> Iterator[Line]:
         if known is container or (known is not None and known.wish == container.wish):
             continue
         name = container.view.name
-        for warning in warnings(container.wish):
-            if known is None or warning not in warnings(known.wish):
+        # A policy that grants CPUs refuses what is wrong, and that is logged.
+        said = warnings if now.settings.policy is PolicyName.NONE else harmless
+        for warning in said(container.wish):
+            if known is None or warning not in said(known.wish):
                 yield Line(LogLevel.WARNING, warning, {"container": name})
         if known is None and is_single_file_mount(container.view, now.settings):
             message = "it mounts a single projected file, which stays stale: mount the directory instead"

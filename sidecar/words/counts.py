@@ -33,6 +33,12 @@ def agree(count: float, one: str, several: str) -> str:
     return one if count == 1 else several
 
 
+def ordinal(number: int) -> str:
+    """Return `1st`, `2nd`, `3rd`, `4th`; `11th`, `21st`."""
+    teens = 11 <= number % 100 <= 13
+    return f"{number}{'th' if teens else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+
+
 def some(names: Sequence[str], *, of: int) -> str:
     """Return `a, b`; or `a, b and 7 more` if there are more than `names`."""
     shown = ", ".join(names)

@@ -9,6 +9,8 @@ from typing import Final, assert_never
 
 from sidecar.decide.books.clashes import clashes_of
 from sidecar.decide.books.load_wish import wished
+from sidecar.decide.books.queue import overtakers, turn_of
+from sidecar.decide.container.askers import is_coming, is_hopeful
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.line import Paused
 from sidecar.decide.container.originals import cpu_limit
@@ -20,12 +22,13 @@ from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.natural_order import natural
 from sidecar.words.causes import why
-from sidecar.words.counts import agree, cpus, exclusive_cpus, named, some
+from sidecar.words.counts import agree, cpus, exclusive_cpus, named, ordinal, some
 from sidecar.words.neighbours import clash_text, company, pinned_text
 from sidecar.words.reasons import LEFT_ALONE
 from sidecar.words.refusals import harmless, sentence, warnings
 from state.cpuset import CPUSet
 from state.model import Assignment, Leaving, Move, Refused, Scale, Shortage
+from state.refusal import RefusalCode
 
 _SHOWN_NAMES: Final = 5
 """Names in one sentence; of more, their number."""
@@ -82,6 +85,8 @@ def explanation(
 ) -> tuple[str, ...]:
     """Return all sentences about a container, the most important first."""
     said = [*_why(world, container, assignment, refused)]
+    if rule := container.wish.rule:
+        said.append(f"Its labels are completed by a rule of the configuration: {rule}.")
     if assignment and _is_elastic(world, assignment):
         said.append(_size(world, container, assignment))
     if wanted is not None:
@@ -117,21 +122,40 @@ def _why(world: World, container: Container, assignment: Assignment | None, refu
             return [f"It asked for {asked} and has {len(assignment.cpus)} now: {assignment.cpus}."]
         return [f"It asked for {exclusive_cpus(assignment.demand.cpus)} and was granted {assignment.cpus}."]
     if refused:
-        return [f"It was refused: {sentence(refused.refusal)}.", _prospect(container, refused)]
+        return [f"It was refused: {sentence(refused.refusal)}.", *_prospect(world, container, refused)]
     if wish.demand:
         return [f"It will ask for {exclusive_cpus(wish.demand.cpus)} when it starts."]
     return [f"It asks for no exclusive CPUs, so it runs in the shared pool, {world.state.shared}."]
 
 
-def _prospect(container: Container, refused: Refused) -> str:
-    if refused.demand and refused.demand.shortage is Shortage.WAIT:
-        return "It runs in the shared pool until they are available."
-    if refused.demand and refused.demand.shortage is Shortage.STOP and not container.is_idle:
-        return "It is being stopped, as its label asks."
-    if refused.demand is None:
-        # Its labels, limits or cgroup are as they were at every start.
-        return "It runs in the shared pool. A restart does not change that: recreate it."
-    return "It runs in the shared pool, and asks again when it is next started."
+def _prospect(world: World, container: Container, refused: Refused) -> Iterator[str]:
+    """Yield what becomes of a refused container, and when it is granted CPUs after all."""
+    demand, turn = refused.demand, turn_of(world, container.view.key)
+    is_waiting = demand is not None and demand.shortage is Shortage.WAIT
+    if demand is None:
+        yield "It runs in the shared pool." if not container.is_idle else "It would run in the shared pool."
+    elif refused.refusal.code is RefusalCode.AWAITS_PLACE:
+        yield "It runs in the shared pool until then." if not container.is_idle else "It has not started yet."
+    elif demand.shortage is Shortage.STOP and not container.is_idle:
+        yield "It is being stopped, as its label asks."
+    elif demand.shortage is Shortage.STOP and not is_coming(container):
+        yield "It was stopped, as its label asks. The engine restarts no container that was stopped, by any policy."
+        yield "It asks again when it is next started."
+    elif not is_coming(container):
+        yield "It asks again when it is next started."
+    elif not is_hopeful(refused):
+        head = "It runs in the shared pool and does not wait" if is_waiting else "It runs in the shared pool"
+        yield f"{head}: no release of CPUs makes room for it."
+    elif container.is_idle:
+        yield "It gets them if they come free before it starts, and asks again when it does."
+    elif is_waiting:
+        yield "It runs in the shared pool until they are available."
+    else:
+        yield "It runs in the shared pool, and asks again when it is next started."
+    if turn:
+        yield f"It is {ordinal(turn)} of {len(world.queue)} waiting."
+        if passed := sorted((each.name for each in overtakers(world.state, refused)), key=natural):
+            yield f"Granted meanwhile, because their requests fit: {some(passed[:_SHOWN_NAMES], of=len(passed))}."
 
 
 def _where(world: World, container: Container, assignment: Assignment | None, wanted: CPUSet) -> list[str]:

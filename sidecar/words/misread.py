@@ -80,6 +80,8 @@ _FORMS: Final = {
     Form.STEPS: 'write a number of CPUs, or a list like [{ at = "0s", cpus = 2 }, { at = "10s", cpus = 8 }]',
     Form.STEPS_IN_ORDER: "put its times in order",
     Form.LABELS: 'write labels with texts, like { "cpuset.exclusive" = "2" }',
+    Form.GROUP: "write the name or the number of a group, like monitoring",
+    Form.MATCH: 'write patterns, like { name = "db-*" }, with some of name, project and image',
     Form.LABEL: "write LABEL=VALUE, like cpuset.options=performance",
 }
 

@@ -28,6 +28,7 @@ from state.refusal import (
     Range,
     Refusal,
     RefusalCode,
+    Replaces,
     Said,
     Scaled,
     Scattered,
@@ -59,7 +60,8 @@ def cure(refusal: Refusal) -> str:
     detail = refusal.detail
     if not isinstance(detail, Asked):
         return ""
-    fitting = f"{' or '.join(map(str, detail.would_fit))} would fit" if detail.would_fit else ""
+    is_said = detail.is_final and not isinstance(detail, NoMultiple | CutCore)
+    fitting = f"{' or '.join(map(str, detail.would_fit))} would fit" if detail.would_fit and not is_said else ""
     if not isinstance(detail, Scattered):
         return fitting
     said = [f"{fitting} on one node"] if fitting else []
@@ -81,6 +83,7 @@ def harmless(wish: Wish) -> tuple[str, ...]:
 
 _WITHOUT_DETAIL: Final = {
     RefusalCode.UNKNOWN_CONTAINER: "there is no such container",
+    RefusalCode.GIVEN_UP: "its exclusive CPUs were released by hand",
 }
 
 
@@ -105,6 +108,8 @@ def _told(detail: Detail) -> str:
             return f"{head}, but this machine has {has}"
         case Lost():
             return f"it held {named(detail.cpus)}, but the machine no longer has {cpus(detail.wanted)} for it"
+        case Replaces():
+            return f"it replaces {detail.name}, and gets {named(detail.cpus)} when that is gone"
         case Taken():
             were = "was" if len(detail.cpus) == 1 else "were"
             return f"{named(detail.cpus)} {were} granted to it, but a container pinned by hand is there now"
@@ -127,6 +132,8 @@ def _told(detail: Detail) -> str:
 def _asked(detail: Asked) -> str:
     asked = f"it held {named(detail.had)}, and needs" if detail.had else "asked for"
     asked += f" {exclusive_cpus(detail.count)}"
+    if detail.is_final and not isinstance(detail, NoMultiple | CutCore):
+        return f"{asked}{_one_node(detail)}, {_most(detail)}"
     match detail:
         case TooFew():
             return f"{asked}, {_free(detail.free)}"
@@ -137,15 +144,35 @@ def _asked(detail: Asked) -> str:
         case CutCore():
             return f"{asked}, but whole cores do not add up to that (full-pcpus-only), {_free(detail.free)}"
         case Scattered():
-            one = detail.numa == NumaRule.SINGLE
-            most = "one NUMA node" if one else "the fewest NUMA nodes that this machine allows"
-            return f"{asked} on {most} (cpuset.numa {detail.numa}), {_free(detail.free)}"
+            return f"{asked}{_one_node(detail)}, {_free(detail.free)}"
         case PoolEmptied():
             kept = "a whole core" if detail.by_cores else str(detail.keep)
             are = "is" if detail.shared == 1 else "are"
             return f"{asked}; {cpus(detail.shared)} {are} shared, and {kept} must stay shared"
         case _:
             return asked
+
+
+def _one_node(detail: Asked) -> str:
+    """Return on how many NUMA nodes the CPUs must be; "" if that was not the reason."""
+    if not isinstance(detail, Scattered):
+        return ""
+    one = detail.numa == NumaRule.SINGLE
+    most = "one NUMA node" if one else "the fewest NUMA nodes that this machine allows"
+    return f" on {most} (cpuset.numa {detail.numa})"
+
+
+def _most(detail: Asked) -> str:
+    """Return the most that the machine can give, if it could never give what was asked for."""
+    most = max(detail.would_fit, default=0)
+    said = f"but this machine can give {most} at most" if most else "but this machine can give none"
+    match detail:
+        case TooFewWholeCores():
+            return f"{said} on cores without a reserved CPU (full-pcpus-only)"
+        case PoolEmptied():
+            return f"{said}: {'a whole core' if detail.by_cores else detail.keep} must stay shared"
+        case _:
+            return said
 
 
 def _kept_to(detail: Asked) -> str:

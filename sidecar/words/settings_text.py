@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from sidecar.decide.settings import Rule
+
+UNCHECKED_RULES: Final = "the engine does not answer: whether each rule is some container's was not checked"
+
 
 def daemon_on(state_dir: str, overridden: Sequence[str] = ()) -> str:
     """Return whose settings these are, and which of them were given to the command itself."""
@@ -20,3 +24,9 @@ def settings_of(whose: str) -> str:
 NOT_LOOKED_AT: Final = (
     "the policy is none: labels are not looked at, and no container is changed; set the key policy, or --policy"
 )
+
+
+def of_no_container(rule: Rule) -> str:
+    """Return that a rule applies to no container that exists."""
+    patterns = ", ".join(f"{key} {text}" for key in ("name", "project", "image") if (text := getattr(rule, key)))
+    return f"{rule.place}: the rule for {patterns or 'every container'} is no container's now"

@@ -18,6 +18,7 @@ READS_TEXT = {
     "labels": "labels are text, written by people",
     "wish": "so are names, which patterns of the configuration match",
     "mounts": "so are paths of mounts",
+    "role": "so are labels of compose, Swarm and units",
 }
 """Modules that read foreign text, by their names, and which."""
 

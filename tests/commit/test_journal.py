@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.commit.journal import NAME, PREVIOUS, Journal, WorldLine, read_journal
+from sidecar.commit.journal import NAME, PREVIOUS, VERSION, Journal, WorldLine, read_journal
 from sidecar.decide.facts import (
     ContainerSeen,
     ContainerView,
@@ -172,7 +172,7 @@ def test_a_torn_last_line_is_left_out_and_cut_off_at_the_next_start(
 def test_a_bad_line_in_the_middle_is_named(journal: Journal, tmp_path: Path) -> None:
     journal.append(FACTS)
     lines = (tmp_path / NAME).read_bytes().splitlines(keepends=True)
-    for bad in (b"rubbish\n", b"\xff\n", b'{"type":"Unheard"}\n', b'{"version":2,"world":\n'):
+    for bad in (b"rubbish\n", b"\xff\n", b'{"type":"Unheard"}\n', b'{"version":%d,"world":\n' % VERSION):
         (tmp_path / NAME).write_bytes(b"".join([*lines[:2], bad, *lines[2:]]))
         with pytest.raises(StateError, match="line 3: not a fact"):
             list(read_journal(tmp_path / NAME))

@@ -280,7 +280,10 @@ def test_a_growing_shared_min_takes_back_the_latest_grant() -> None:
     story.settle()
     assert where(first) == "1-3"
     assert story.refusal(second).code is RefusalCode.CPUS_LOST
-    reason = "it held CPUs 4-6, and needs 3 exclusive CPUs; 5 CPUs are shared, and 4 must stay shared"
+    reason = (
+        "it held CPUs 4-6, and needs 3 exclusive CPUs; 5 CPUs are shared, and 4 must stay shared "
+        "(1 reserved: 0; 3 held by first)"
+    )
     assert story.why_refused(second) == reason
     assert where(second) == "0,4-7"
 

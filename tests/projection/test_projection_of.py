@@ -83,7 +83,9 @@ def test_a_refused_container_reads_why() -> None:
     story = Story()
     saying = told(story, story.arrive("rt", 9))
     assert saying.sharing is Sharing.SHARED
-    assert saying.reason.startswith("in the shared pool: asked for 9 exclusive CPUs, 7 free: 1-7")
+    assert saying.reason.startswith(
+        "in the shared pool: asked for 9 exclusive CPUs, but this machine can give 7 at most"
+    )
     saying = told(story, story.arrive("bad", "two"))
     assert saying.reason.startswith("in the shared pool: cpuset.exclusive is 'two'")
 

@@ -64,7 +64,7 @@ def test_a_grant_forgets_the_refusal_and_a_refusal_takes_the_grant() -> None:
     granted = refused.granted(wish(), CPUSet.of(2, 3))
     assert (granted.refusals, granted.exclusive) == ({}, CPUSet.of(2, 3))
     again = granted.refused(no())
-    assert (again.assignments, again.exclusive, dict(again.refusals)) == ({}, EMPTY, {A: no()})
+    assert (again.assignments, again.exclusive, dict(again.refusals)) == ({}, EMPTY, {A: replace(no(), asked=0)})
     assert again.refused(no()) is again
 
 

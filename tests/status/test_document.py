@@ -75,15 +75,17 @@ def test_a_waiting_container_names_the_one_it_waits_for() -> None:
 
 def test_a_refusal_says_why_and_what_next() -> None:
     """The reason, and whether it will be tried again."""
-    wait = container("big", exclusive=9, labels={"cpuset.on-shortage": "wait"})
-    status = status_of(world(FOUR, wait, container("odd", exclusive="some")))
+    first = container("first", exclusive=2)
+    wait = container("big", exclusive=3, labels={"cpuset.on-shortage": "wait"})
+    status = status_of(world(FOUR, first, wait, container("odd", exclusive="some")))
     big, odd = one(status, "big"), one(status, "odd")
     assert big.sharing is odd.sharing is SharingStatus.SHARED
-    assert big.refusal.startswith("asked for 9 exclusive CPUs")
+    assert big.refusal.startswith("asked for 3 exclusive CPUs")
     assert big.explanation[0] == f"It was refused: {big.refusal}."
-    assert big.explanation[1] == "It runs in the shared pool until they are available."
+    assert big.explanation[1:3] == ("It runs in the shared pool until they are available.", "It is 1st of 1 waiting.")
+    assert (big.turn, odd.turn, status.waiting) == (1, 0, 1)
     assert odd.explanation[0].startswith("It was refused: cpuset.exclusive is 'some'")
-    assert odd.explanation[1] == "It runs in the shared pool. A restart does not change that: recreate it."
+    assert odd.explanation[1] == "It runs in the shared pool."
     assert not any(sentence.startswith("Warning") for sentence in odd.explanation)
 
 

@@ -43,7 +43,7 @@ def test_a_refusal_is_told_with_its_reason() -> None:
     story.arrive("greedy", 20)
     [(level, message, fields)] = told(story, before)
     assert (level, message, fields["container"]) == (LogLevel.WARNING, "refused", "greedy")
-    assert "asked for 20 exclusive CPUs, 7 free" in str(fields["reason"])
+    assert "asked for 20 exclusive CPUs, but this machine can give 7 at most" in str(fields["reason"])
 
 
 def test_an_unknown_label_is_told_with_the_nearest_word() -> None:
@@ -174,9 +174,9 @@ def test_a_refusal_is_news_unless_only_its_neighbours_are_others() -> None:
     """Other holders of the CPUs do not make it another refusal."""
     story = Story()
     late = story.arrive("late", 9)
-    state = story.world.state
+    world, state = story.world, story.world.state
     refused = state.refusals[late.key]
-    assert [each.name for each in new_refusals(story.world.state.released(late.key), state)] == ["late"]
+    assert [each.name for each in new_refusals(replace(world, state=state.released(late.key)), world)] == ["late"]
     changes: tuple[tuple[dict[str, Any], list[str]], ...] = (
         ({"neighbours": None}, []),
         ({"would_fit": (1,)}, ["late"]),
@@ -184,5 +184,5 @@ def test_a_refusal_is_news_unless_only_its_neighbours_are_others() -> None:
     for facts, names in changes:
         refusal = with_facts(refused.refusal, **facts)
         assert refusal != refused.refusal
-        after = state.refused(replace(refused, refusal=refusal))
-        assert [each.name for each in new_refusals(state, after)] == names
+        after = replace(world, state=state.refused(replace(refused, refusal=refusal)))
+        assert [each.name for each in new_refusals(world, after)] == names

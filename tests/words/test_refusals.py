@@ -47,6 +47,7 @@ from state.refusal import (
     Range,
     Refusal,
     RefusalCode,
+    Replaces,
     Said,
     Scaled,
     Scattered,
@@ -83,6 +84,37 @@ DETAILS: tuple[tuple[Detail, str], ...] = (
     (
         TooFew(count=1, free=(Part(CPUSet.of(1), None, 0), Part(CPUSet.of(2), 3, 4))),
         "asked for 1 exclusive CPU, 2 free: 1 on cache 0 (1), 1 on node 3, cache 4 (2)",
+    ),
+    (
+        TooFew(count=9, would_fit=(7,), is_final=True),
+        "asked for 9 exclusive CPUs, but this machine can give 7 at most",
+    ),
+    (TooFew(count=1, is_final=True), "asked for 1 exclusive CPU, but this machine can give none"),
+    (
+        TooFewWholeCores(count=8, would_fit=(6,), is_final=True),
+        (
+            "asked for 8 exclusive CPUs, but this machine can give 6 at most on cores without a reserved CPU "
+            "(full-pcpus-only)"
+        ),
+    ),
+    (
+        NoMultiple(count=3, width=2, would_fit=(2, 4), is_final=True),
+        "asked for 3 exclusive CPUs, not a multiple of the 2 threads per core (full-pcpus-only); 2 or 4 would fit",
+    ),
+    (
+        Scattered(count=3, numa="single", nodes=(0, 1), would_fit=(2,), is_final=True),
+        (
+            "asked for 3 exclusive CPUs on one NUMA node (cpuset.numa single), but this machine can give 2 at most; "
+            "cpuset.numa=best-effort would take them from nodes 0, 1"
+        ),
+    ),
+    (
+        PoolEmptied(count=8, shared=8, keep=2, would_fit=(6,), is_final=True),
+        "asked for 8 exclusive CPUs, but this machine can give 6 at most: 2 must stay shared",
+    ),
+    (
+        Replaces("shop-web-1", CPUSet.parse("1-3")),
+        "it replaces shop-web-1, and gets CPUs 1-3 when that is gone",
     ),
     (
         NoMultiple(count=3, width=2, would_fit=(2, 4)),

@@ -25,6 +25,7 @@ from sidecar.cli.doctor.host_checks import (
     check_engine,
     check_machine,
     check_projections,
+    check_rules,
     check_state_dir,
 )
 from sidecar.cli.flags import add_config, add_json, daemons_config, print_json, this_machine
@@ -128,6 +129,7 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
         *check_state_dir(config.state_dir, mountinfo, is_running=is_running),
         *check_projections(config.projections, mountinfo),
         *check_containers(config, report, books.originals, topology.online if topology else EMPTY),
+        *check_rules(config, report),
         *_check_groups(config, report, topology.online if topology else EMPTY),
         *check_swarm(config, report.engine, node_capacity(config, topology, books, seen) if topology else None),
     ]

@@ -18,6 +18,7 @@ from sidecar.config.config import Config
 from sidecar.decide.container.container import Standing
 from sidecar.decide.container.mounts import is_single_file_mount
 from sidecar.decide.container.originals import originals_of
+from sidecar.decide.container.rules import idle_rules
 from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.settings import PolicyName
@@ -26,6 +27,7 @@ from sidecar.host.cgroup.places import Hierarchy
 from sidecar.natural_order import natural
 from sidecar.words.counts import agree, counted, cpus, named
 from sidecar.words.refusals import warnings as warnings_of
+from sidecar.words.settings_text import of_no_container
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.model import Originals
@@ -185,6 +187,18 @@ def check_containers(
         if said := warnings_of(wish):
             says = f"{view.name}: {'; '.join(said)}"
             yield Finding("labels", Verdict.WARN, says, "correct the labels, and recreate the container")
+
+
+def check_rules(config: Config, report: EngineReport) -> Iterator[Finding]:
+    """Check that each rule of the configuration is some container's, if the engine has told its containers."""
+    if report.engine is None or not config.rules:
+        return
+    idle = idle_rules(report.views, config.rules)
+    for rule in idle:
+        cure = "correct its patterns, or put it before the rule that hides it; it may be for containers to come"
+        yield Finding("rules", Verdict.WARN, of_no_container(rule), cure)
+    if not idle:
+        yield Finding("rules", Verdict.OK, f"{counted(len(config.rules), 'rule')}, each of some container")
 
 
 def check_state_dir(path: str, mountinfo: str, *, is_running: bool | None) -> Iterator[Finding]:

@@ -51,7 +51,7 @@ def without_unaware_grants(world: World, state: State) -> State:
     for clash in clashes(replace(world, state=state)):
         grant = state.assignments.get(clash.owner.container)
         if grant is not None and (taken := clash.cpus & world.unlooked):
-            refusal = Refusal(RefusalCode.TAKEN_BY_STRANGER, Taken(taken))
+            refusal = Refusal(RefusalCode.CPUS_LOST, Taken(taken))
             state = state.refused(
                 Refused(container=grant.container, name=grant.name, refusal=refusal, demand=grant.demand)
             )

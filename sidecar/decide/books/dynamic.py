@@ -2,9 +2,9 @@
 
 1. Grants and refusals end as under `static`. CPUs that a container has left are no longer recorded as leaving. A grant
    gives up CPUs above its floor on which a container was pinned by hand.
-2. Each demand is granted at least its floor, in the order of arrival: from free CPUs, else from what other grants have
-   above their fair size, else, for the floor alone, from all that other grants have above their floors (`arrivals`). No
-   grant is pushed below its floor: the demand is refused instead.
+2. Each demand is granted at least its floor, in the order of the queue: from free CPUs, else from what other grants
+   have above their fair size, else, for the floor alone, from all that other grants have above their floors
+   (`arrivals`). No grant is pushed below its floor: the demand is refused instead.
 3. Each grant gets its fair size (`sizes`) and keeps CPUs that it has (`gains_and_losses`). If no CPUs of the right kind
    are available, no other grant gives anything up.
 4. After a release, or on command, containers that allow it exchange CPUs for better ones (`exchanges`).
@@ -19,18 +19,19 @@ from sidecar.decide.books.arrivals import found_for, without
 from sidecar.decide.books.exchanges import defragmented
 from sidecar.decide.books.gains_and_losses import cut_off, gained, given_up, is_bound
 from sidecar.decide.books.grants import (
-    askers,
     departures,
     fallen_short,
     keeps,
     misunderstood,
+    never,
     options_of,
     unless_only_told_anew,
 )
 from sidecar.decide.books.pinned import off_the_pinned
 from sidecar.decide.books.size_causes import Events, why_gained, why_lost
-from sidecar.decide.books.sizes import kept_of, least_of, sizes
+from sidecar.decide.books.sizes import kept_of, least_for, least_of, sizes
 from sidecar.decide.books.takes import changed, held, without_ended_takes
+from sidecar.decide.books.vacancies import answered
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.whole_cores import is_by_cores
@@ -55,13 +56,11 @@ class DynamicPolicy:
         was_released = any(key not in state.assignments for key in world.state.assignments)
         state = off_the_pinned(world, state)
         # 2. Arrivals.
-        arrived: list[Demand] = []
-        for container in askers(world, state):
-            state = _answer(world, state, container)
-            if container.wish.demand and container.view.key in state.assignments:
-                arrived.append(container.wish.demand)
+        before = state.grants
+        state = answered(world, state, _answer)
+        arrived = sorted((each.since, each.name) for each in state.assignments.values() if each.since >= before)
         # 3. Fair sizes.
-        state = _shared_out(world, state, Events(arrived=tuple(each.name for each in arrived)))
+        state = _shared_out(world, state, Events(arrived=tuple(name for _, name in arrived)))
         # 4. Better CPUs.
         if was_released or world.is_defragmenting:
             state = defragmented(world, state)
@@ -109,7 +108,7 @@ def _answer(world: World, state: State, container: Container) -> State:
     # 2. From free CPUs, or from other grants.
     found = found_for(world, state, demand)
     if isinstance(found, Refusal):
-        return fallen_short(state, demand, found)
+        return fallen_short(state, container, demand, never(world, state, demand, least_for(world, demand)) or found)
     return _granted(world.topology, without(world, state, found, demand), demand, found)
 
 

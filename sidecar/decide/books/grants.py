@@ -1,24 +1,21 @@
-"""What all granting policies share: departures, the demands to answer and their order, and the CPUs for a demand."""
+"""What all granting policies share: departures, refusals, and the CPUs for a demand."""
 
 from __future__ import annotations
 
-from typing import Final
-
+from sidecar.decide.books.room import room as room_of
 from sidecar.decide.books.room import room_in
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.swarm_task import is_over
 from sidecar.decide.container.terms import Terms
-from sidecar.decide.facts import Phase
 from sidecar.decide.placement.choose import Ask, choose
 from sidecar.decide.placement.shortfall import with_facts
+from sidecar.decide.placement.whole_cores import is_by_cores
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from sidecar.natural_order import natural
 from state.cpuset import CPUSet
-from state.model import Demand, Refused, Shortage, State
-from state.refusal import NAMES, Neighbours, Refusal, RefusalCode
-
-_COMING: Final = (Phase.CREATED, Phase.RESTARTING)
+from state.model import Demand, Refused, State
+from state.refusal import NAMES, Neighbours, NoMultiple, Refusal, RefusalCode
 
 
 def may_hold(world: World, state: State, demand: Demand, cpus: CPUSet) -> bool:
@@ -44,54 +41,63 @@ def departures(world: World) -> State:
     """Return the State without the grants and refusals that have ended.
 
     A grant ends when its container is gone, or has been idle for longer than it may linger. A Swarm task that is over
-    does not linger. A refusal ends when its container stops: the next start asks again.
+    does not linger: its CPUs are vacant at once. A refusal stands until the container is granted CPUs, is gone, or asks
+    for none.
     """
     state = world.state
     for key in [*state.assignments, *state.refusals]:
         container = world.containers.get(key)
         if container is None:
             state = state.forgetting(key)
-        elif has_ended(container, is_granted=key in state.assignments):
-            state = state.released(key)
+        elif key in state.refusals:
+            state = _still_refused(state, container)
+        elif has_ended(container):
+            state = _released(state, container)
     return state
 
 
-def has_ended(container: Container, *, is_granted: bool) -> bool:
-    """Return whether a grant or a refusal has ended although its container exists."""
-    if is_granted:
-        return container.wish.demand is None or (container.is_idle and (container.is_lapsed or is_over(container.view)))
-    return not _is_coming(container)
+def _released(state: State, container: Container) -> State:
+    """Return the State without the grant of a container that exists, vacant if it was for a task that is over."""
+    key = container.view.key
+    if is_over(container.view) and state.assignments[key].demand.role:
+        return state.vacated_by(key)
+    return state.released(key)
 
 
-def askers(world: World, state: State) -> list[Container]:
-    """Return the containers to be answered now, in order. Usually there are none, so the common path is one pass."""
-    waiting = [
-        container
-        for container in world.containers.values()
-        if (container.wish.demand is not None or container.wish.refusal is not None)
-        and container.wish.standing is not Standing.UNMANAGED
-        and container.view.key not in state.assignments
-        and _is_coming(container)
-        and (container.view.key not in state.refusals or _waits(state.refusals[container.view.key]))
-    ]
-    # Containers that keep their CPUs come first: they ran before the sidecar did. Then the order of arrival.
-    return sorted(waiting, key=lambda each: (not keeps(world, state, each), each.arrival))
+def has_ended(container: Container) -> bool:
+    """Return whether a grant has ended although its container exists."""
+    return container.wish.demand is None or (container.is_idle and (container.is_lapsed or is_over(container.view)))
+
+
+def _still_refused(state: State, container: Container) -> State:
+    """Return the State without the refusal of a container that asks for nothing any more; else with its start, if the
+    refusal was made without a look at it.
+    """
+    refused, wish = state.refusals[container.view.key], container.wish
+    if wish.standing is Standing.UNMANAGED or (wish.demand is None and wish.refusal is None):
+        return state.released(container.view.key)
+    if refused.started_at is not None:
+        return state
+    return state.refused(replace(refused, started_at=container.view.started_at))
 
 
 def misunderstood(state: State, container: Container) -> State:
     """Return the State with a refusal of a container whose labels cannot be understood."""
     wish, view = container.wish, container.view
     refusal = wish.refusal or Refusal(RefusalCode.BAD_LABEL)
-    return state.refused(Refused(container=view.key, name=view.name, refusal=refusal))
+    refused = Refused(container=view.key, name=view.name, refusal=refusal, started_at=view.started_at)
+    return state.refused(refused)
 
 
-def fallen_short(state: State, demand: Demand, refusal: Refusal) -> State:
-    """Return the State with a demand refused for lack of CPUs. A container that lost its CPUs keeps that reason, with
-    what is missing now.
+def fallen_short(state: State, container: Container, demand: Demand, refusal: Refusal) -> State:
+    """Return the State with the demand of a container refused for lack of CPUs. A container that lost its CPUs keeps
+    that reason, with what is missing now.
     """
-    before = state.refusals.get(demand.container)
+    view, before = container.view, state.refusals.get(demand.container)
     refusal = refusal.after(before.refusal) if before else refusal
-    return state.refused(Refused(container=demand.container, name=demand.name, refusal=refusal, demand=demand))
+    return state.refused(
+        Refused(container=view.key, name=demand.name, refusal=refusal, demand=demand, started_at=view.started_at)
+    )
 
 
 def unless_only_told_anew(before: State, after: State) -> State:
@@ -123,6 +129,30 @@ def place(world: World, state: State, demand: Demand, count: int) -> CPUSet | Re
     if isinstance(found, CPUSet):
         return found
     return with_facts(found, neighbours=_neighbours(world, state, strangers))
+
+
+def never(world: World, state: State, demand: Demand, count: int) -> Refusal | None:
+    """Return why `count` CPUs for a demand could not be granted even without any other container; None if they could.
+
+    The refusal says the most that could be, if fewer could.
+    """
+    empty = replace(state, assignments={}, vacancies={})
+    room = room_of(world.topology, world.settings, empty)
+
+    def found(number: int) -> CPUSet | Refusal:
+        ask = ask_of(world, demand, number)
+        return choose(world.topology, empty.assignable, ask, accept=room.objection)
+
+    refusal = found(count)
+    if isinstance(refusal, CPUSet):
+        return None
+    by_cores = is_by_cores(options_of(world, demand))
+    most = min(count - 1, len(room.spare(by_cores=by_cores)))
+    fitting = next((number for number in range(most, 0, -1) if isinstance(found(number), CPUSet)), 0)
+    # A number that is no multiple of a core's threads fails for that, whatever the most is.
+    is_odd = isinstance(refusal.detail, NoMultiple)
+    would_fit = {} if is_odd else {"would_fit": (fitting,) if fitting else ()}
+    return with_facts(refusal, **would_fit, is_final=True, neighbours=Neighbours(reserved=empty.reserved))
 
 
 def ask_of(world: World, demand: Demand, count: int) -> Ask:
@@ -164,17 +194,6 @@ def keeps(world: World, state: State, container: Container) -> bool:
     if demand is None or not cpuset or (before is not None and before.cpuset != cpuset):
         return False
     return may_hold(world, state, demand, container.place.seen)
-
-
-def _is_coming(container: Container) -> bool:
-    """Return whether it runs or is about to start. A stopped container asks when it starts."""
-    return not container.is_idle or container.is_held or (container.view.phase in _COMING and not container.is_lapsed)
-
-
-def _waits(refused: Refused) -> bool:
-    """Return whether it is tried again in each decision: it chose to wait, or it lost CPUs that may come back."""
-    is_lost = refused.refusal.code is RefusalCode.CPUS_LOST
-    return refused.demand is not None and (is_lost or refused.demand.shortage is Shortage.WAIT)
 
 
 def options_of(world: World, demand: Demand) -> tuple[str, ...]:

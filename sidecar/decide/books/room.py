@@ -127,14 +127,15 @@ def room(topology: Topology, settings: Settings, state: State, strangers: CPUSet
     """Return the room in this State. The CPUs of `strangers` may not be granted."""
     givable = state.assignable - strangers
     return Room(
-        shared=state.shared,
+        # Vacant CPUs are in the shared pool for a while only: they are not what it keeps.
+        shared=state.shared - state.vacant,
         cores=topology.cores,
         full_cores=topology.full_cores,
         keep=max(1, settings.shared_min),
         keeps_core=state.strict and FULL_PCPUS_ONLY in settings.options,
         givable=givable & topology.isolated if settings.isolated is IsolatedRule.ONLY else givable,
         held=state.exclusive,
-        pool=replace(state, assignments={}).shared if state.assignments else state.shared,
+        pool=(replace(state, assignments={}).shared if state.assignments else state.shared) - state.vacant,
     )
 
 
@@ -147,7 +148,7 @@ def capacity(world: World) -> int:
     """Return how many CPUs containers with the node's own options could hold at once if none were granted yet; 0 under
     the policy `none`. A node may advertise this number to a scheduler that only counts.
     """
-    return _spare_in(world, replace(world.state, assignments={}))
+    return _spare_in(world, replace(world.state, assignments={}, vacancies={}))
 
 
 def free(world: World) -> int:

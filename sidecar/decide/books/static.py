@@ -1,24 +1,25 @@
 """The policy `static`: the kubelet's rules. A container keeps its exclusive CPUs as long as it exists; none is moved.
 
 1. A grant ends when its container is gone, or has been idle for longer than it may linger.
-2. A refusal ends when its container stops: the next start asks again.
-3. Demands are granted or refused in the order of arrival. A container that already runs on CPUs that it may hold keeps
-   them, and is served first, because it ran before the sidecar did.
-4. A refused demand that chose to wait is tried again in each decision.
+2. A refusal is reconsidered at each start of its container, and while it is in the queue (`queue`).
+3. Demands are granted or refused in the order of the queue. A container that already runs on CPUs that it may hold
+   keeps them, and is served first, because it ran before the sidecar did.
+4. A container that replaces another one takes over its CPUs (`vacancies`).
 """
 
 from __future__ import annotations
 
 from sidecar.decide.books.grants import (
-    askers,
     departures,
     fallen_short,
     keeps,
     misunderstood,
+    never,
     place,
     unless_only_told_anew,
 )
 from sidecar.decide.books.pinned import off_the_pinned
+from sidecar.decide.books.vacancies import answered
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.world import World
 from state.cpuset import CPUSet
@@ -32,11 +33,10 @@ class StaticPolicy:
 
     def settle(self, world: World) -> State:
         """Return the State after the four rules above."""
-        # 1. and 2.
+        # 1.
         state = off_the_pinned(world, departures(world))
-        # 3. and 4.
-        for container in askers(world, state):
-            state = _answer(world, state, container)
+        # 2. to 4.
+        state = answered(world, state, _answer)
         return unless_only_told_anew(world.state, state)
 
     def desired(self, world: World, container: Container) -> CPUSet | None:
@@ -55,4 +55,6 @@ def _answer(world: World, state: State, container: Container) -> State:
     if keeps(world, state, container):
         return state.granted(demand, container.place.seen)
     found = place(world, state, demand, demand.cpus)
-    return state.granted(demand, found) if isinstance(found, CPUSet) else fallen_short(state, demand, found)
+    if isinstance(found, CPUSet):
+        return state.granted(demand, found)
+    return fallen_short(state, container, demand, never(world, state, demand, demand.cpus) or found)

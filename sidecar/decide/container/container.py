@@ -50,6 +50,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[Mistake, ...] = ()
     mems: MemsRule = MemsRule.KEEP
     """The rule for its memory nodes. The label applies whether the container asks for CPUs or not."""
+    rule: str = ""
+    """The place of the configuration's rule from which it has labels; "" if all are its own."""
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):

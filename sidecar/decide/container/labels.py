@@ -42,6 +42,7 @@ FROM_LIMIT: Final = "limit"
 
 MAX_CPUS: Final = 9999
 MAX_WEIGHT: Final = 100
+MAX_PRIORITY: Final = 9
 MAX_GRACE: Final = 60.0
 """Seconds. A longer grace would delay another container's floor."""
 
@@ -94,6 +95,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
     grace: float | None = None
     signal: str = ""
     move: bool = False
+    priority: int = 5
 
 
 class Labels(msgspec.Struct, frozen=True):
@@ -279,6 +281,7 @@ LABELS: Final = (
     Label("cpuset.grace", duration(0, MAX_GRACE), Heeded.DYNAMIC, key="grace"),
     Label("cpuset.signal", _signal, Heeded.DYNAMIC),
     Label("cpuset.move", truth, Heeded.DYNAMIC),
+    Label("cpuset.priority", whole(0, MAX_PRIORITY)),
 )
 """All labels, in the order of the reference."""
 

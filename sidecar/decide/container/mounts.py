@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from sidecar.decide.container.labels import is_directory_name
+from sidecar.decide.container.rules import ruled
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.settings import Settings
 
 
 def projection_name(view: ContainerView, settings: Settings) -> str | None:
     """Return the name of its directory below `by-name`, from its label or its mounts; None if it has none."""
-    name = view.labels.get("cpuset.projection", "")
+    name = ruled(view, settings.rules)[0].labels.get("cpuset.projection", "")
     if is_directory_name(name):
         return name
     root = f"{settings.projections.rstrip('/')}/by-name/"

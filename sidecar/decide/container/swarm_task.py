@@ -1,7 +1,7 @@
 """Containers of Docker Swarm: tasks, which never start again, and CPUs that Swarm's scheduler set aside.
 
 Swarm replaces a task that ended by a new container, on any node, and keeps the old one for a while for inspection. It
-never starts again, so its CPUs do not linger: they may be the only ones on which the new container fits.
+never starts again, so its CPUs do not linger: they are vacant at once, and the new container takes them over.
 
 The scheduler counts a generic resource (`KIND`), which a service reserves, but assigns no CPUs; the container's label
 `cpuset.exclusive` does that here. If the two numbers differ, a node may get more tasks than fit.
@@ -19,7 +19,9 @@ KIND: Final = "exclusive-cpu"
 
 TASK_LABEL: Final = "com.docker.swarm.task.id"
 
-LABELS: Final = (TASK_LABEL, "com.docker.swarm.service.name", "com.docker.stack.namespace")
+TASK_NAME_LABEL: Final = "com.docker.swarm.task.name"
+
+LABELS: Final = (TASK_LABEL, TASK_NAME_LABEL, "com.docker.swarm.service.name", "com.docker.stack.namespace")
 """The labels kept of a task: its identity, for people and for `unmanaged`."""
 
 _OVER: Final = (Phase.EXITED, Phase.DEAD, Phase.REMOVING)

@@ -18,6 +18,8 @@ from sidecar.decide.container.container import Standing, Wish
 from sidecar.decide.container.labels import FROM_LIMIT, SIZED, Labels, Values, mistake, read_labels, unheeded
 from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.container.place import cpus_of
+from sidecar.decide.container.role import role_of
+from sidecar.decide.container.rules import ruled
 from sidecar.decide.container.start import is_strict_runtime
 from sidecar.decide.container.swarm_task import mismatch
 from sidecar.decide.container.terms import own_or
@@ -59,6 +61,8 @@ def wish_of(
     """Return what this container is and asks for. `originals` are its settings before the sidecar first changed them;
     `devices` are the machine's devices, with their local CPUs.
 
+    A container has the labels of its rule in the configuration as well as its own (`rules`).
+
     1. The shared group is the sidecar's own, and has no labels.
     2. A cpuset of all CPUs is no pin: engines cannot clear a cpuset, so a pin is removed by writing all CPUs.
     3. The other labels of an unmanaged container are not read.
@@ -67,6 +71,19 @@ def wish_of(
     6. One whose runtime asks before it starts is refused for an unknown label as well: what it was to ask for is not
        known. One that runs was started before, and stays.
     """
+    view, rule = ruled(view, settings.rules)
+    made = _wish(view, settings, originals, online, devices)
+    return msgspec.structs.replace(made, rule=rule) if rule else made
+
+
+def _wish(
+    view: ContainerView,
+    settings: Settings,
+    originals: Originals,
+    online: CPUSet,
+    devices: Mapping[str, CPUSet] | None = None,
+) -> Wish:
+    """Return the same from labels that are complete. The numbers are those of `wish_of`."""
     # 1. The shared group.
     if view.kind is ViewKind.GROUP:
         return Wish(standing=Standing.MANAGED)
@@ -218,6 +235,8 @@ def _demand(view: ContainerView, settings: Settings, said: Values, count: int) -
         grace_seconds=said.grace,
         signal=said.signal,
         move=said.move,
+        priority=said.priority,
+        role=role_of(view),
     )
 
 

@@ -10,7 +10,7 @@ from state.cpuset import CPUSet
 
 def start_releasing(world: World) -> World:
     """Return the world without grants and refusals, in which the original settings are being restored."""
-    state = replace(world.state, assignments={}, refusals={})
+    state = replace(world.state, assignments={}, refusals={}, vacancies={})
     return replace(world, state=state, is_releasing=True)
 
 

@@ -11,6 +11,7 @@ from sidecar.decide.orders import SendSignal, StopContainer
 from sidecar.decide.world import Told, World, replace
 from state.cpuset import EMPTY
 from state.model import Assignment, Shortage
+from state.refusal import RefusalCode
 
 
 def signals(world: World) -> tuple[World, tuple[SendSignal, ...]]:
@@ -44,7 +45,8 @@ def stops(world: World) -> tuple[World, tuple[StopContainer, ...]]:
         container = world.containers.get(key)
         if refused.demand is None or refused.demand.shortage is not Shortage.STOP or container is None:
             continue
-        if container.is_disputed:
+        if container.is_disputed or refused.refusal.code is RefusalCode.AWAITS_PLACE:
+            # A container that awaits its place is about to replace another one.
             continue
         if not container.is_idle and world.stops.get(key) != container.view.started_at:
             orders.append(StopContainer(key, refused.refusal))

@@ -32,7 +32,7 @@ from sidecar.decide.moves.limits import update_to
 from sidecar.decide.orders import AnswerStart, Update
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.sightings import believed
-from sidecar.decide.world import World, replace
+from sidecar.decide.world import World
 from state.cpuset import CPUSet
 from state.model import QuotaRule
 from state.refusal import Refusal, RefusalCode, Taken
@@ -49,9 +49,6 @@ def after_hold(world: World, fact: StartHeld) -> World:
     if key not in world.containers:
         world = believed(world, fact.view, fact.began)
     container = world.containers[key]
-    if key in world.state.refusals:
-        # The refusal is of an earlier start; this one asks again.
-        world = replace(world, state=world.state.released(key))
     return world.with_container(after(container, news.HoldBegan(fact.number, fact.began)))
 
 

@@ -1,8 +1,8 @@
 """Timers: a timer runs if and only if the world calls for it.
 
-A container may have a timer for the end of a rest (`LINGER`), for the grace before CPUs are taken (`GRACE`), and for
-cooling down after a growth (`COOLDOWN`). Each has a number; the end of a timer with another number is ignored. When the
-sidecar restarts, all timers start again: each duration is a minimum.
+A container may have a timer for the end of a rest or of the vacancy that it left (`LINGER`), for the grace before CPUs
+are taken (`GRACE`), and for cooling down after a growth (`COOLDOWN`). Each has a number; the end of a timer with
+another number is ignored. When the sidecar restarts, all timers start again: each duration is a minimum.
 
 Only this module and the removal of a container write `World.timers`.
 """
@@ -17,11 +17,16 @@ from sidecar.decide.container.container import Container
 from sidecar.decide.container.machine import after, rests
 from sidecar.decide.container.news import Lapsed
 from sidecar.decide.container.start import Answered, Held
-from sidecar.decide.facts import Purpose, TimerEnded
+from sidecar.decide.facts import Phase, Purpose, TimerEnded
 from sidecar.decide.orders import StartTimer
 from sidecar.decide.world import World, replace, without
 from state.key import ContainerKey
 from state.model import Assignment, Batch
+
+START_SECONDS: Final = 10.0
+"""Seconds for which a created container keeps its CPUs at least. `linger` may be 0, and its start follows its creation,
+also when an image has to be unpacked or a dependency to become healthy first.
+"""
 
 NOTHING_BEGUN: Final = -1
 """Less than the number of any take. Takes are numbered from 0."""
@@ -41,7 +46,7 @@ def timers(world: World) -> tuple[World, tuple[StartTimer, ...]]:
         if rests_now:
             now[Purpose.LINGER] = number = before.get(Purpose.LINGER, world.numbers)
             if number == world.numbers:
-                orders.append(StartTimer(key, Purpose.LINGER, number, world.settings.linger_seconds))
+                orders.append(StartTimer(key, Purpose.LINGER, number, _rest_seconds(world, container)))
                 world = replace(world, numbers=number + 1)
         if leaving is not None and (batches := leaving.batches):
             begun = before.get(Purpose.GRACE, NOTHING_BEGUN)
@@ -56,12 +61,20 @@ def timers(world: World) -> tuple[World, tuple[StartTimer, ...]]:
                 orders.append(StartTimer(key, Purpose.COOLDOWN, cooling, world.settings.cooldown_seconds))
         if now:
             running[key] = now
+    for key in sorted(world.state.vacancies):
+        number = world.timers.get(key, {}).get(Purpose.LINGER, world.numbers)
+        running[key] = {Purpose.LINGER: number}
+        if number == world.numbers:
+            orders.append(StartTimer(key, Purpose.LINGER, number, world.settings.linger_seconds))
+            world = replace(world, numbers=number + 1)
     return (world if running == world.timers else replace(world, timers=running)), tuple(orders)
 
 
 def after_timer(world: World, fact: TimerEnded) -> World:
     """Return the world after a timer ended; unchanged if another timer has replaced it."""
-    container = world.containers.get(fact.container)
+    key, container = fact.container, world.containers.get(fact.container)
+    if key in world.state.vacancies and world.timers.get(key, {}).get(Purpose.LINGER) == fact.number:
+        return replace(world, state=world.state.keeping(without(world.state.vacancies, key)))
     if container is None:
         return world
     match fact.purpose:
@@ -84,6 +97,12 @@ def interrupted(world: World, key: ContainerKey) -> World:
     if container is None or Purpose.LINGER not in running or (rests(container.view) and not container.is_held):
         return world
     return _with(world, key, {purpose: number for purpose, number in running.items() if purpose is not Purpose.LINGER})
+
+
+def _rest_seconds(world: World, container: Container) -> float:
+    """Return how long a container that does not run keeps its CPUs."""
+    linger = world.settings.linger_seconds
+    return max(linger, START_SECONDS) if container.view.phase is Phase.CREATED else linger
 
 
 def grace_of(world: World, assignment: Assignment) -> float:

@@ -28,6 +28,7 @@ class _Glanced(msgspec.Struct, rename="pascal"):
     id: str = ""
     names: list[str] | None = None
     state: str | None = None
+    image: str | None = None
     labels: dict[str, msgspec.Raw] | None = None
     mounts: list[_Mounted] | None = None
 
@@ -56,6 +57,7 @@ def glance_of(body: bytes | bytearray, container: str, keep: frozenset[str] = fr
         phase=_PHASES.get(each.state or "", Phase.CREATED),
         labels=docker_wire.labels(each.labels or {}, keep),
         is_glance=True,
+        image=(each.image or "")[:_NAME_LENGTH],
         mounts=tuple(_mount(mounted) for mounted in (each.mounts or [])[:_MOUNT_COUNT] if _is_sound(mounted)),
     )
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from sidecar.decide.container import labels as container_labels
-from sidecar.decide.container import swarm_task
+from sidecar.decide.container import role, swarm_task
 from sidecar.decide.facts import ContainerView, Mount, Phase
 from sidecar.decide.orders import Update
 from sidecar.engines.answer_errors import shown
@@ -39,7 +39,7 @@ WATCHED_ACTIONS: Final = (
 )
 """The requested events: all that may change a container's CPUs, name or phase, without exec and health noise."""
 
-_LABELS: Final = frozenset({"com.docker.compose.project", "com.docker.compose.service", *swarm_task.LABELS})
+_LABELS: Final = frozenset((*role.LABELS, *swarm_task.LABELS))
 _OUR_LABELS: Final = "cpuset."
 _LIKE_OURS: Final = re.compile(r"[cC].?[pPsS]")
 _LABEL_LENGTH: Final = 256
@@ -123,6 +123,7 @@ class _HostConfig(msgspec.Struct, rename="pascal"):
 class _Config(msgspec.Struct, rename="pascal"):
     labels: dict[str, msgspec.Raw] | None = None
     """Values stay raw, views into the answer, until one is needed: a label of 40 MB is not copied."""
+    image: str | None = None
     stop_signal: str | int | None = None
     env: list[msgspec.Raw] | None = None
     """Raw as well, and read only for tasks of Swarm."""
@@ -231,6 +232,7 @@ def view_of(body: bytes | bytearray, keep: frozenset[str] = frozenset()) -> Cont
         runtime=(read.oci_runtime or limits.runtime or "")[:PATH_LENGTH],
         created_at=(read.created or "")[:STAMP_LENGTH],
         started_at=(state.started_at or "")[:STAMP_LENGTH],
+        image=(read.config.image or "")[:_NAME_LENGTH],
         mounts=tuple(_mounts(read)),
         set_aside=_set_aside(read.config),
     )

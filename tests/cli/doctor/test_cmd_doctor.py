@@ -23,11 +23,13 @@ from sidecar.cli.doctor.host_checks import (
     check_engine,
     check_machine,
     check_projections,
+    check_rules,
     check_state_dir,
     file_system,
 )
 from sidecar.config.config import Config, load
 from sidecar.decide.facts import ContainerView, Mount
+from sidecar.decide.settings import Rule
 from sidecar.decide.world import replace
 from sidecar.failures import EngineUnavailable
 from sidecar.host.cgroup.places import Hierarchy
@@ -116,6 +118,18 @@ def test_a_configuration_that_does_nothing_or_does_not_fit() -> None:
     greedy = told(check_config(load(None, {}, {"policy": "dynamic", "reserved": "0"}), cores))
     assert [each[:2] for each in greedy] == [("policy", "ok"), ("reserved CPUs", "ok"), ("shared pool", "warn")]
     assert len(told(check_config(static(policy="dynamic", reserved="0", shared_min="1"), cores))) == 2
+
+
+def test_a_rule_that_is_no_containers_is_named() -> None:
+    """Its patterns may have a slip; it may also be for containers to come."""
+    config = Config(rules=(Rule(name="db-*", place="c.toml, line 1"), Rule(image="x", place="c.toml, line 5")))
+    report = EngineReport(engine=ENGINE, views=(container("db-1"),))
+    says = "c.toml, line 5: the rule for image x is no container's now"
+    assert told(check_rules(config, report)) == [("rules", "warn", says)]
+    assert told(check_rules(Config(rules=config.rules[:1]), report)) == [
+        ("rules", "ok", "1 rule, each of some container")
+    ]
+    assert told(check_rules(Config(), report)) == told(check_rules(config, EngineReport(error="?"))) == []
 
 
 def test_containers_that_are_pinned_mounted_or_labelled_wrongly() -> None:

@@ -81,7 +81,7 @@ def test_a_replacement_at_the_start_is_not_beside_a_pin(cores: int, granted: str
     story.settle()
     assert story.granted(rt) == granted
     if granted is None:
-        assert story.refusal(rt).code is RefusalCode.TAKEN_BY_STRANGER
+        assert story.refusal(rt).code is RefusalCode.CPUS_LOST
 
 
 def test_a_stopped_pin_to_an_offline_cpu_blocks_nothing() -> None:

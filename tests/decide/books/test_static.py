@@ -75,7 +75,7 @@ def test_a_sharing_container_asks_again_at_its_next_start() -> None:
     story.settle()
     story.away(first)
     story.end(sharing)
-    assert sharing.key not in story.world.state.refusals
+    assert story.granted(sharing) is None
     story.again(sharing)
     story.settle()
     assert where(sharing) == "1-2"
@@ -111,7 +111,7 @@ def test_the_pool_is_never_given_away_whole() -> None:
     rt = story.arrive("rt", 7)
     story.settle()
     assert story.refusal(rt).code is RefusalCode.POOL_WOULD_BE_EMPTY
-    reason = "asked for 7 exclusive CPUs; 7 CPUs are shared, and 1 must stay shared (1 reserved: 0); 6 would fit"
+    reason = "asked for 7 exclusive CPUs, but this machine can give 6 at most: 1 must stay shared (1 reserved: 0)"
     assert story.why_refused(rt) == reason
     other = story.arrive("other", 6)
     story.settle()

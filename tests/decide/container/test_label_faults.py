@@ -39,6 +39,7 @@ GOOD: Final[Mapping[str, tuple[str, ...]]] = {
     "cpuset.grace": ("0", "500ms"),
     "cpuset.signal": ("HUP", "sigusr1"),
     "cpuset.move": ("yes", "0"),
+    "cpuset.priority": ("0", "9"),
 }
 BAD: Final[Mapping[str, tuple[str, ...]]] = {
     COUNT: ("four", "1.5", "-1", "00"),
@@ -56,6 +57,7 @@ BAD: Final[Mapping[str, tuple[str, ...]]] = {
     "cpuset.grace": ("soon", "61s"),
     "cpuset.signal": ("KILL", ""),
     "cpuset.move": ("maybe",),
+    "cpuset.priority": ("10", "high", "-1"),
 }
 
 some_labels = st.fixed_dictionaries(

@@ -40,6 +40,7 @@ FULL = {
     "cpuset.grace": "500ms",
     "cpuset.signal": "sighup",
     "cpuset.move": "yes",
+    "cpuset.priority": "9",
 }
 
 
@@ -72,6 +73,7 @@ def test_what_all_labels_say() -> None:
             grace=0.5,
             signal="HUP",
             move=True,
+            priority=9,
         )
     )
 
@@ -119,6 +121,7 @@ def test_the_count_is_a_number_or_taken_from_the_limit_or_none(text: str, count:
         ("cpuset.signal", "winhc", "is 'winhc'; did you mean 'WINCH'?"),
         ("cpuset.signal", "KILL", "is 'KILL': write the name of a signal that a program can catch, like HUP"),
         ("cpuset.move", "maybe", "is 'maybe': write true or false"),
+        ("cpuset.priority", "10", "is '10': write a whole number from 0 to 9"),
     ],
 )
 def test_a_value_that_cannot_be_read_says_what_would_be_right(label: str, value: str, right: str) -> None:

@@ -144,7 +144,7 @@ def tells_of_cpus_before_the_order_is_answered(patch: pytest.MonkeyPatch) -> Non
 
 
 def keeps_grants_of_the_dead(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(grants, "has_ended", lambda container, is_granted: False)
+    patch.setattr(grants, "has_ended", lambda container: False)
 
 
 def waits_for_tasks_that_ended(patch: pytest.MonkeyPatch) -> None:

@@ -40,9 +40,12 @@ def needless(before: State, after: State) -> bool:
 
 
 def is_like(one: Refused, other: Refused) -> bool:
-    return (one.container, one.name, one.demand) == (other.container, other.name, other.demand) and (
-        one.refusal.is_like(other.refusal)
-    )
+    return (one.container, one.name, one.demand, one.started_at) == (
+        other.container,
+        other.name,
+        other.demand,
+        other.started_at,
+    ) and (one.refusal.is_like(other.refusal))
 
 
 CALM: Final[Law[Reality]] = Law("books are not written for somebody else's sake", lambda reality: ())
@@ -84,12 +87,13 @@ def test_an_arrival_that_takes_nothing_from_it_leaves_the_books_as_they_are(poli
 def test_an_arrival_that_takes_something_from_it_is_recorded() -> None:
     """The free CPUs are part of the reason for the refusal."""
     story = Story()
-    waiting = story.arrive("waiting", 9, labels=WAITS)
+    story.arrive("first", 1)
+    waiting = story.arrive("waiting", 7, labels=WAITS)
     story.arrive("pinned", cpuset="7")
     story.settle()
     detail = story.refusal(waiting).detail
     assert isinstance(detail, TooFew)
-    assert [part.cpus for part in detail.free] == [cpus("1-6")]
+    assert [part.cpus for part in detail.free] == [cpus("2-6")]
 
 
 @pytest.mark.parametrize("settings", [STATIC, DYNAMIC], ids=["static", "dynamic"])

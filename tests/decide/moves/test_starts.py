@@ -58,7 +58,7 @@ def test_one_that_is_refused_does_not_start_whatever_its_label_says() -> None:
     (answer,) = answered(story)
     assert answer.update is None
     assert answer.refusal is not None
-    assert "asked for 8 exclusive CPUs, 7 free" in sentence(answer.refusal)
+    assert "asked for 8 exclusive CPUs, but this machine can give 7 at most" in sentence(answer.refusal)
 
 
 def test_an_unknown_label_does_not_start() -> None:

@@ -39,6 +39,7 @@ def test_a_recorded_description_is_read() -> None:
     assert view.name == "game-1"
     assert view.phase is Phase.RUNNING
     assert view.labels == {
+        "com.docker.compose.oneoff": "False",
         "com.docker.compose.project": "demo",
         "com.docker.compose.service": "game",
         "cpuset.exclusive": "2",

@@ -1,0 +1,157 @@
+"""Vacancies: what a container leaves to its successor when it is replaced.
+
+A redeploy ends one container and makes another for the same purpose: its successor. It has the same role, which is a
+service and number of compose, a task slot of Swarm or a unit of Podman; or it has the same name. It takes over the CPUs
+of the other one.
+
+1. While its predecessor holds CPUs, a successor that has not started waits for these: else it would need twice as many.
+   From its start on it asks as any other container does, and waits for them only if no others fit.
+2. The grant of a container that is gone is vacant. A successor that exists, or comes, gets the same CPUs as far as its
+   demand and rules allow. Two successors are asked in the order of the queue.
+3. A vacancy lasts for `linger`, like the grant of a stopped container. If its container had a role, no other container
+   is granted its CPUs meanwhile. Only growth and containers that run in the shared pool wait for that: a vacancy
+   without a successor ends when a container asks that is about to start. Then all are asked in the order of the queue.
+4. A vacancy ends if its successor is refused all the same.
+
+Labels and names may be chosen by other users. No container loses CPUs by them: only the grant of a container that is
+gone, or will never start again, is handed on, and only CPUs that this container held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from sidecar.decide.books.grants import ask_of, bounds, fallen_short, may_hold
+from sidecar.decide.books.queue import asks_anew, in_turn
+from sidecar.decide.books.room import room_in
+from sidecar.decide.container.askers import is_coming, is_hopeful
+from sidecar.decide.container.container import Container
+from sidecar.decide.facts import Phase
+from sidecar.decide.placement.choose import choose
+from sidecar.decide.placement.order.packed import packed
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import World
+from state.cpuset import CPUSet
+from state.key import ContainerKey
+from state.model import Assignment, Demand, State
+from state.refusal import Refusal, RefusalCode, Replaces
+
+Answer = Callable[[World, State, Container], State]
+"""Returns the State after a container was granted CPUs or refused."""
+
+Vacancies = Mapping[ContainerKey, Assignment]
+
+_NONE: Final[Vacancies] = {}
+
+
+def answered(world: World, state: State, answer: Answer) -> State:
+    """Return the State after all containers that ask now were answered, in their turn."""
+    state = state.keeping(_lasting(world, state))
+    while True:
+        after = _answered(world, state, answer)
+        if isinstance(after, State):
+            return after
+        # 4. All are asked again, without the vacancy that was of no use.
+        state = state.keeping(_without(state.vacancies, after))
+
+
+def after_refit(before: State, fitted: State) -> State:
+    """Return the refitted State with the vacancies from before; without them if a grant or the CPUs changed."""
+    is_same = before.assignments == fitted.assignments and before.reserved == fitted.reserved
+    return fitted.keeping(before.vacancies if is_same and before.online == fitted.online else _NONE)
+
+
+def predecessor(state: State, demand: Demand) -> Assignment | None:
+    """Return the grant of another container that this demand's container replaces; None if there is none."""
+    return next((each for each in state.assignments.values() if _succeeds(demand, each)), None)
+
+
+def _answered(world: World, state: State, answer: Answer) -> State | ContainerKey:
+    """Return the State after one round; instead, the key of a vacancy whose successor was refused."""
+    for container in in_turn(world, state):
+        demand = container.wish.demand
+        if demand is None:
+            state = answer(world, state, container)
+            continue
+        if left := _left_to(state, demand):
+            # 2. What its predecessor left.
+            free = state.keeping(_without(state.vacancies, left.container))
+            state = _taken_over(world, free, demand, left) or answer(world, free, container)
+            if demand.container not in state.assignments:
+                return left.container
+            continue
+        # 1. What its predecessor still holds.
+        before = predecessor(state, demand)
+        if before and _has_not_started(container):
+            state = fallen_short(state, container, demand, _awaits(before))
+            continue
+        state = answer(world, state, container)
+        refused = state.refusals.get(demand.container)
+        if before and refused and is_hopeful(refused):
+            state = fallen_short(state, container, demand, _awaits(before))
+    return state
+
+
+def _lasting(world: World, state: State) -> Vacancies:
+    """Return the vacancies that do not end now: all; those with a successor if a container asks that starts."""
+    if not state.vacancies:
+        return _NONE
+    asking = [each.wish.demand for each in world.containers.values() if _asks(state, each) and each.wish.demand]
+    claimed = {key: each for key, each in state.vacancies.items() if any(_succeeds(demand, each) for demand in asking)}
+    # 3. A container that starts.
+    is_wanted = any(
+        (container.is_idle or asks_anew(state, container))
+        and not any(_succeeds(demand, each) for each in claimed.values())
+        for container in in_turn(world, state)
+        if (demand := container.wish.demand) and not (_has_not_started(container) and predecessor(state, demand))
+    )
+    return claimed if is_wanted else state.vacancies
+
+
+def _asks(state: State, container: Container) -> bool:
+    return container.view.key not in state.assignments and is_coming(container)
+
+
+def _left_to(state: State, demand: Demand) -> Assignment | None:
+    """Return the vacancy for the container of this demand; None if there is none."""
+    return next((each for each in state.vacancies.values() if _succeeds(demand, each)), None)
+
+
+def _taken_over(world: World, state: State, demand: Demand, left: Assignment) -> State | None:
+    """Return the State in which a demand is granted what its predecessor left, or as much of it as it may hold; None if
+    that is not lawful, or too little.
+    """
+    most = bounds(world, demand)[1]
+    cpus: CPUSet | Refusal = left.cpus
+    if len(left.cpus) > most:
+        accept = room_in(world, state).objection
+        cpus = choose(world.topology, left.cpus, ask_of(world, demand, most), accept=accept)
+    if not isinstance(cpus, CPUSet) or not may_hold(world, state, demand, cpus):
+        return None
+    if world.settings.policy is not PolicyName.DYNAMIC:
+        return state.granted(demand, cpus)
+    is_its_own = len(left.original) == demand.floor and left.original <= cpus
+    return state.granted(
+        demand, cpus, left.original if is_its_own else packed(world.topology, cpus, demand.floor) or cpus
+    )
+
+
+def _succeeds(demand: Demand, before: Assignment) -> bool:
+    """Return whether the container of a demand replaces that of a grant: same role or name, on the same engine."""
+    was = before.demand
+    if demand.container == was.container or demand.container.engine != was.container.engine:
+        return False
+    return demand.name == was.name or (bool(demand.role) and demand.role == was.role)
+
+
+def _has_not_started(container: Container) -> bool:
+    return container.view.phase is Phase.CREATED and not container.is_held
+
+
+def _awaits(before: Assignment) -> Refusal:
+    return Refusal(RefusalCode.AWAITS_PLACE, Replaces(before.name, before.cpus))
+
+
+def _without(vacancies: Vacancies, key: ContainerKey) -> Vacancies:
+    return {each: left for each, left in vacancies.items() if each != key}

@@ -1,0 +1,50 @@
+"""When a container asks for exclusive CPUs, again after a refusal, and what its refusal means for it meanwhile."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sidecar.decide.container.container import Container
+from sidecar.decide.facts import Phase
+from state.model import Refused, Shortage
+from state.refusal import Asked, RefusalCode
+
+_COMING: Final = (Phase.CREATED, Phase.RESTARTING)
+
+_RECONSIDERED: Final = (RefusalCode.CPUS_LOST, RefusalCode.AWAITS_PLACE)
+"""Refusals that do not wait for another start, whatever the container chose: it had CPUs, or they are kept for it."""
+
+
+def is_coming(container: Container) -> bool:
+    """Return whether it runs or is about to start. A stopped container asks when it starts."""
+    return not container.is_idle or container.is_held or (container.view.phase in _COMING and not container.is_lapsed)
+
+
+def asks_again(container: Container, refused: Refused) -> bool:
+    """Return whether a refused container that is coming asks in the next decision."""
+    if container.is_idle or has_started_anew(container, refused) or refused.refusal.code in _RECONSIDERED:
+        return True
+    return refused.demand is not None and refused.demand.shortage is Shortage.WAIT
+
+
+def has_started_anew(container: Container, refused: Refused) -> bool:
+    """Return whether its last start is another than the one that was refused, even if no look showed it stopped."""
+    return refused.started_at is not None and refused.started_at != container.view.started_at
+
+
+def is_hopeful(refused: Refused) -> bool:
+    """Return whether the request could be served on this machine if other containers gave up their CPUs."""
+    detail = refused.refusal.detail
+    if refused.demand is None:
+        return False
+    return not detail.is_final if isinstance(detail, Asked) else refused.refusal.code is RefusalCode.CPUS_LOST
+
+
+def is_waiting(container: Container, refused: Refused) -> bool:
+    """Return whether it is granted CPUs as soon as these come free, without another start."""
+    return is_coming(container) and is_hopeful(refused) and asks_again(container, refused)
+
+
+def is_standing(container: Container, refused: Refused) -> bool:
+    """Return whether a refusal tells about the present: its container runs or is about to, or was stopped for it."""
+    return is_coming(container) or (refused.demand is not None and refused.demand.shortage is Shortage.STOP)

@@ -1,0 +1,45 @@
+"""Rules of the configuration: labels for containers that cannot have any, found by name, project or image. Pure.
+
+The first rule that matches a container is its rule. A label of the container wins over the same label of its rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Final
+
+import msgspec
+
+from sidecar.decide.facts import ContainerView, ViewKind
+from sidecar.decide.settings import Rule
+
+PROJECT: Final = "com.docker.compose.project"
+"""The label by which compose names a container's project."""
+
+
+def rule_of(view: ContainerView, rules: Sequence[Rule]) -> Rule | None:
+    """Return the first rule that matches this container; None if none does."""
+    return next((rule for rule in rules if _is_matched(view, rule)), None)
+
+
+def ruled(view: ContainerView, rules: Sequence[Rule]) -> tuple[ContainerView, str]:
+    """Return the container with the labels of its rule as well, and the place of that rule; "" if no label of the rule
+    counts.
+    """
+    rule = rule_of(view, rules) if rules and view.kind is ViewKind.CONTAINER else None
+    if rule is None or rule.labels.keys() <= view.labels.keys():
+        return view, ""
+    return msgspec.structs.replace(view, labels={**rule.labels, **view.labels}), rule.place
+
+
+def idle_rules(views: Iterable[ContainerView], rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Return the rules that are no container's."""
+    used = [rule_of(view, rules) for view in views]
+    return tuple(rule for rule in rules if rule not in used)
+
+
+def _is_matched(view: ContainerView, rule: Rule) -> bool:
+    """Return whether every pattern that the rule has matches."""
+    texts = ((rule.name, view.name), (rule.project, view.labels.get(PROJECT, "")), (rule.image, view.image))
+    return all(not pattern or fnmatchcase(text, pattern) for pattern, text in texts)

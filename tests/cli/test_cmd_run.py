@@ -1,0 +1,71 @@
+"""`run --check`: mistakes, or ok; nothing is touched."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sidecar.__main__ import main
+from sidecar.cli.doctor import cmd_doctor
+from sidecar.cli.doctor.host_checks import EngineReport
+from tests.cli.worlds import ENGINE, container
+
+RULES = """
+policy = "static"
+reserved = "1"
+[[rule]]
+match = { name = "db-*" }
+exclusive = 1
+[[rule]]
+match = { name = "web", project = "shop" }
+exclusive = 1
+"""
+
+
+@pytest.fixture
+def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the words of a check, beside an engine with one container."""
+    report = EngineReport(engine=ENGINE, views=(container("db-1"),))
+    monkeypatch.setattr(cmd_doctor, "ask_engine", lambda _: report)
+    (tmp_path / "c.toml").write_text(RULES)
+    return ["run", "--check", "--config", str(tmp_path / "c.toml"), "--state-dir", str(tmp_path / "state")]
+
+
+def test_a_check_says_ok_and_names_what_is_doubtful(
+    configured: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also a rule that is no container's."""
+    assert main(configured) == 0
+    file = tmp_path / "c.toml"
+    assert capsys.readouterr().out.splitlines() == [
+        f"warning: {file}, line 3: reserved is CPU 1 alone: for 1 CPU write count:1",
+        f"warning: {file}, line 7: the rule for name web, project shop is no container's now",
+        f"ok: {file}, policy static",
+    ]
+    assert os.listdir(tmp_path) == ["c.toml"]
+
+
+def test_without_an_engine_rules_are_not_checked(
+    configured: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cmd_doctor, "ask_engine", lambda _: EngineReport(error="nothing there"))
+    assert main(configured) == 0
+    assert "warning: the engine does not answer: whether each rule" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--reserved", "4711"), "reserved is 4711, but 4711 is not on this machine"),
+        (("--api-group", "no-such-group"), "there is no such group here"),
+        (("--state-dir", f"/{'x' * 120}"), "choose a shorter state_dir"),
+        (("--policy", "sttatic"), "did you mean 'static'?"),
+    ],
+)
+def test_a_check_reports_mistakes(
+    configured: list[str], words: tuple[str, str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*configured[:4], *words]) == 1
+    assert told in capsys.readouterr().err
