@@ -286,7 +286,7 @@ class Simulation:
 
     def _intruders(self, world: World) -> list[str]:
         """Return a sentence for each container that runs where another is settled, once the sidecar looked at both. One
-        that the sidecar never moves may run there, unless a look showed that it runs and the other counts as alone.
+        that is never moved counts if the other is said to be alone.
         """
         found = []
         seen = {key: each for key, each in self._host.containers.items() if not each.is_unseen and each.effective}
@@ -294,6 +294,7 @@ class Simulation:
             container, real = world.containers.get(key), seen.get(key)
             if container is None or real is None or not is_settled(world, container):
                 continue
+            is_by_itself = is_alone(world, container)
             own = held(assignment, container)
             if real.effective != own:
                 found.append(f"{real.name} is settled on {own} and runs on {real.effective}")
@@ -301,7 +302,7 @@ class Simulation:
                 known = world.containers.get(other_key)
                 if other is real or known is None:
                     continue
-                if is_never_moved(known) and not (known.view.phase.is_live and is_alone(world, container)):
+                if is_never_moved(known) and not (is_by_itself and known.view.phase.is_live):
                     continue
                 if both := (other.effective or EMPTY) & own:
                     found.append(f"{real.name} is settled on {own}, and {other.name} runs on {both}")
