@@ -17,7 +17,7 @@ from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
 from state.invariants import violations
 from state.key import ContainerKey
-from tests.decide.lawbook import alonelaws, corelaws, grantlaws, pinlaws, restlaws, takelaws, waitlaws
+from tests.decide.lawbook import alonelaws, corelaws, grantlaws, pinlaws, refitlaws, restlaws, takelaws, waitlaws
 from tests.decide.lawbook.alonelaws import accounted, is_unseen
 from tests.decide.lawbook.roomlaws import held_without_room
 from tests.support.decide.reality import Reality
@@ -265,6 +265,11 @@ WHOLE = Law("whole cores stay whole", corelaws.cut_cores)
 NEEDLESS = Law("nothing is taken in vain", corelaws.taken_in_vain)
 SPARE = Law("no CPU is idle that could be used", corelaws.idle_though_wanted, When.REST)
 
+FLOOR = Law("a floor that fits is kept", refitlaws.floors_lost)
+ORIGINAL = Law("what is lawful of an original set stays", refitlaws.originals_lost)
+NUMA = Law("no grant comes onto more nodes than its rule allows", refitlaws.on_more_nodes)
+REGRANTED = Law("what was lost is granted again", refitlaws.never_granted_again, When.REST)
+
 GONE = Law("what is gone is not ordered", waitlaws.ordered_though_gone)
 PAUSES = Law("a failed order is not repeated before its pause is over", waitlaws.ordered_in_a_pause)
 MEMORY_AGAIN = Law("CPUs do not fail again for memory", waitlaws.memory_again)
@@ -317,6 +322,9 @@ LAWS: tuple[Law[Reality], ...] = (
         OWN,
         AS_ASKED,
         NEVER_HAD,
+        FLOOR,
+        ORIGINAL,
+        NUMA,
         WHOLE,
         NEEDLESS,
         GONE,
@@ -339,6 +347,7 @@ LAWS: tuple[Law[Reality], ...] = (
         MEMORY,
         RELEASED,
         FAIR,
+        REGRANTED,
         SPARE,
         NO_TIMERS,
     ),
