@@ -83,7 +83,7 @@ def test_requests_are_answered_one_after_the_other_and_a_refusal_says_what_would
     assert main(args) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "A  10 CPUs: 1,4-7,9,12-15 (5 whole cores, sockets 0, 1)"
-    assert lines[1].startswith("B  6 CPUs: none: asked for 6 exclusive CPUs, 5 free: 2-3,8,10-11 (1 reserved: 0; ")
+    assert lines[1].startswith("B  6 CPUs: refused: asked for 6 exclusive CPUs, 5 free: 2-3,8,10-11 (1 reserved: 0; ")
     assert lines[1].endswith("; 5 would fit")
 
 
@@ -212,7 +212,7 @@ def test_under_dynamic_a_plan_counts_what_others_have_above_their_floors(
     with CheckpointFile(tmp_path) as file:
         file.save(books)
     write_status(tmp_path, status_of(begin(books, MACHINE, settings)))
-    for policy, code, words in (("dynamic", 0, "A  4 CPUs: "), ("static", 1, "A  4 CPUs: none: ")):
+    for policy, code, words in (("dynamic", 0, "A  4 CPUs: "), ("static", 1, "A  4 CPUs: refused: ")):
         asked = ["plan", "--cpus", "4", "--state-dir", str(tmp_path), "--reserved", "0", "--policy", policy]
         assert (main(asked), capsys.readouterr().out.startswith(words)) == (code, True), policy
 

@@ -71,10 +71,8 @@ class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
 def check_engine(report: EngineReport) -> Iterator[Finding]:
     """Check that the engine answers, and that it has cpusets."""
     if report.engine is None:
-        cure = (
-            "start the engine, or set its address: --engine unix:///path/to/docker.sock; inside a container, mount "
-            "its socket; without permission, run as root or as a member of the socket's group"
-        )
+        # The error has the cure for what is known; this one is for what is not.
+        cure = "`docker info` or `podman info` must answer for the same user; see the engine's log if it does not"
         yield Finding("engine", Verdict.FAIL, report.error, "" if report.is_lacking else cure)
         return
     engine = report.engine
