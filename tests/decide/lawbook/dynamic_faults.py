@@ -232,7 +232,7 @@ FAULTS = (
     Fault(shares_out_by_arrival, laws.FAIR, first=1130),
     Fault(empties_the_pool, laws.POOL),
     Fault(follows_the_load_without_a_band, laws.COMES_TO_REST, first=630),
-    Fault(forgets_what_is_cooling, laws.FAIR, first=430),
+    Fault(forgets_what_is_cooling, laws.FAIR, first=1590),
     Fault(refits_without_notice, laws.NOTICE, first=2380),
     Fault(stays_where_another_is_leaving, laws.OWN, first=190),
     Fault(gives_notice_of_what_was_never_had, laws.NEVER_HAD, first=2170),
