@@ -9,6 +9,7 @@ import pytest
 
 from sidecar.__main__ import main
 from sidecar.cli import cmd_explain, cmd_plan
+from sidecar.commit.state_lock import hold_lock
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
 from sidecar.decide.world import replace
@@ -180,7 +181,8 @@ def test_books_that_cannot_be_read_are_told_with_the_way_around(
 def test_explain_says_how_cpus_lie(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Placed again it would get the same, so there is no remark on that."""
     state_of(tmp_path)
-    assert main(["explain", "web", "--state-dir", str(tmp_path)]) == 0
+    with hold_lock(str(tmp_path)):
+        assert main(["explain", "web", "--state-dir", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "  They are 1 whole core, socket 0."
 
@@ -188,14 +190,16 @@ def test_explain_says_how_cpus_lie(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_explain_says_what_changed_options_would_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Grants stay; nothing has to be deleted."""
     state_of(tmp_path, later=replace(STATIC, options=("distribute-cpus-across-cores",)))
-    assert main(["explain", "web", "--state-dir", str(tmp_path)]) == 0
+    with hold_lock(str(tmp_path)):
+        assert main(["explain", "web", "--state-dir", str(tmp_path)]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == "  Placed again now, it would get 1-2 (2 single threads, socket 0); it keeps what it has."
 
 
 def test_explain_says_where_a_request_would_be_refused_now(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state_of(tmp_path, later=replace(STATIC, isolated=IsolatedRule.ONLY))
-    assert main(["explain", "--json", "web", "--state-dir", str(tmp_path)]) == 0
+    with hold_lock(str(tmp_path)):
+        assert main(["explain", "--json", "web", "--state-dir", str(tmp_path)]) == 0
     explanation = json.loads(capsys.readouterr().out)["explanation"]
     said = "Placed again now, it would be refused: asked for 2 exclusive CPUs, 0 free; isolated CPUs only (isolated)"
     assert explanation[-1].startswith(said)
