@@ -169,8 +169,9 @@ def check_config(config: Config, topology: Topology | None) -> Iterator[Finding]
     if not warnings and config.policy is not PolicyName.NONE:
         reserved = config.reserved or f"{config.reserved_count} of them"
         yield Finding("reserved CPUs", Verdict.OK, f"{reserved}")
-    if topology.cpus_per_core > 1 and config.policy is not PolicyName.NONE and "full-pcpus-only" not in config.options:
-        says = f"{topology.cpus_per_core} CPUs share a core: two containers may get siblings and slow each other down"
+    threads = max(len(core.cpus) for core in topology.cores)
+    if threads > 1 and config.policy is not PolicyName.NONE and "full-pcpus-only" not in config.options:
+        says = f"{threads} CPUs share a core: two containers may get siblings and slow each other down"
         yield Finding("SMT", Verdict.WARN, says, "add the option: --options full-pcpus-only")
     if config.policy is PolicyName.DYNAMIC and not config.shared_min:
         says = "containers that fill spare CPUs may leave only the reserved ones to all others"
