@@ -1,7 +1,7 @@
 """The Unix socket of the API: only its owner and a configured group may open it; it is removed when the daemon ends.
 
 1. It is bound, made 0600, and only then listens: no connection is possible before its mode is right. For a group it is
-   0660, and the state directory 2710: members may open what they know the name of, and new files are the group's.
+   0660, and the state directory 2750: members see the names of files, and new files are the group's.
 2. A socket that a crash left behind is removed at the start; at the end the socket is removed.
 """
 
@@ -87,7 +87,10 @@ def open_to_group(state_dir: str, group: int | None) -> None:
         elif stat.S_IMODE(os.stat(state_dir).st_mode) == SHARED_MODE:
             os.chmod(state_dir, 0o700)
     except OSError as error:
-        raise StateUnwritable(f"{state_dir} cannot be opened to the api_group: {error.strerror}") from error
+        raise StateUnwritable(
+            f"{state_dir} cannot be opened to the api_group: {error.strerror}; without CAP_CHOWN the sidecar must be a "
+            "member of the group (group_add in compose, SupplementaryGroups= in a unit)"
+        ) from error
 
 
 def is_owner(peer: bytes) -> bool:

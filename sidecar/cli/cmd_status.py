@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -16,10 +17,14 @@ from sidecar.cli.machine_drawing import Paint, coloured, draw, legend, letters_o
 from sidecar.cli.printout import joined, printout, wrapped
 from sidecar.cli.table import table_rows
 from sidecar.decide.facts import Phase
+from sidecar.decide.settings import PolicyName
 from sidecar.status.document import ContainerStatus, LeavingStatus, SharingStatus, Status
+from sidecar.status.last_state import unvouched
 from sidecar.status.problem_list import Problem, ProblemKind, problems_of
 from sidecar.status.status_file import is_daemon_running, read_status
+from sidecar.status.status_lease import why_outdated
 from sidecar.words.counts import counted, ordinal
+from sidecar.words.neighbours import may_run_there
 
 _EXAMPLES: Final = """examples:
   cpuset-sidecar status
@@ -54,23 +59,25 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the status. Return 1 if no daemon is running: the status is then out of date."""
+    """Print the status. Return 1 if no daemon runs or vouches for it: the status is then out of date."""
     state_dir = config_of(args).state_dir
     if args.watch:
         return follow("--watch", state_dir, _page)
     status = read_status(state_dir)
     is_running = is_daemon_running(state_dir)
+    outdated = why_outdated(state_dir, time.time(), is_ready=status.is_ready)
     problems = problems_of(status)
     paint, width = printout()
     if args.json:
-        print_json(problems if args.problems else status)
+        print_json(problems if args.problems else unvouched(status, is_running=is_running) if outdated else status)
     elif args.problems:
         sys.stdout.write("".join(f"{line}\n" for line in problem_lines(problems, width)))
     else:
         page = rendered(status, datetime.now(UTC), is_running=is_running, paint=paint, width=width)
+        page = [*wrapped(outdated, width), *page] if outdated and is_running else page
         sys.stdout.write("\n".join(page) + "\n")
-    if is_running is False:
-        sys.stderr.write(f"cpuset-sidecar: no daemon is running on {state_dir}\n")
+    if outdated:
+        sys.stderr.write(f"cpuset-sidecar: {outdated}\n")
         return 1
     return PROBLEMS_CODE if args.problems and problems else 0
 
@@ -87,7 +94,7 @@ def rendered(
             each.id[:12],
             each.sharing.value,
             str(each.cpus) if Phase(each.phase).is_live else "-",
-            state_of(each, now, status.waiting),
+            last_known(state_of(each, now, status.waiting), is_running=is_running),
         )
         for each in status.containers
     ]
@@ -156,6 +163,8 @@ def headline(status: Status, width: int | None) -> list[str]:
     engine = f"{status.engine.name} {status.engine.version}" if status.engine else "no engine yet"
     options = f" ({', '.join(status.options)})" if status.options else ""
     parts = [f"policy {status.policy}{options} on {engine}"]
+    if status.policy == PolicyName.NONE:
+        parts.append("labels are not looked at")
     for what, cpus in (("reserved", status.reserved), ("shared", status.shared), ("exclusive", status.exclusive)):
         parts.append(f"{what} {cpus or 'none'}")
     return joined(parts, width)
@@ -202,7 +211,7 @@ def state_of(each: ContainerStatus, now: datetime, waiting: int = 0) -> str:
     elif each.waits_for:
         words.append("waiting")
     elif each.is_settled and each.sharing is SharingStatus.EXCLUSIVE:
-        words.append("settled, alone" if each.phase in ("running", "paused") else "keeps its CPUs")
+        words.append(_settled(each))
     elif each.is_settled and each.sharing is SharingStatus.SHARED:
         words.append("settled")
     if each.refusal:
@@ -212,6 +221,20 @@ def state_of(each: ContainerStatus, now: datetime, waiting: int = 0) -> str:
     if warnings := [said for said in each.warnings if said != each.refusal]:
         words.append(counted(len(warnings), "warning"))
     return "; ".join(words)
+
+
+def last_known(state: str, *, is_running: bool | None) -> str:
+    """Return the state in the past tense if no daemon is running."""
+    return f"was {state}" if state and is_running is False else state
+
+
+def _settled(each: ContainerStatus) -> str:
+    """Return what is true of a container with a grant that is in force."""
+    if not Phase(each.phase).is_live:
+        return "keeps its CPUs"
+    if each.is_alone:
+        return "settled, alone"
+    return f"settled; {may_run_there([(other.name, other.sharing.value) for other in each.neighbours])}"
 
 
 def _page(status: Status, now: datetime, is_running: bool | None, width: int) -> list[str]:

@@ -42,6 +42,17 @@ async def typed(rig: Rig, *words: str) -> int:
 
 
 @pytest.mark.trio
+async def test_one_container_is_released_by_the_daemon(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    """By its name; where it goes is printed, and a second time is refused."""
+    async with rig.serving():
+        assert await typed(rig, "release", "man") == 0
+        said = capsys.readouterr().out
+        assert said.startswith("man released its exclusive CPUs until it is next started, and is being moved to CPU")
+        assert await typed(rig, "release", "man") == 1
+        assert capsys.readouterr().err == "cpuset-sidecar: man has no exclusive CPUs\n"
+
+
+@pytest.mark.trio
 async def test_a_size_is_ordered_and_the_decision_is_printed(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     """Its CPUs, its future CPUs, the container it waits for; then what leaves it, until when."""
     async with rig.serving():
@@ -50,7 +61,7 @@ async def test_a_size_is_ordered_and_the_decision_is_printed(rig: Rig, capsys: p
         grown = taken | cpus("7")
         assert capsys.readouterr().out == (
             f"man has 3 CPUs ({grown}); it runs on CPU 7 now\n"
-            f"  it waits for batch to leave {grown}, after 1.5 s of notice\n"
+            f"  it waits for batch to leave {taken}, after 1.5 s of notice\n"
         )
         acknowledge(rig.story, 0)
         rig.story.settle()

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,10 +16,12 @@ import pytest
 
 from sidecar.__main__ import DAEMON_PACKAGES, main
 from sidecar.cli import cmd_explain
+from sidecar.commit.state_lock import hold_lock
 from sidecar.decide.world import World
 from sidecar.status.document import Status, status_of
 from sidecar.status.machine_map import MachineMap
 from sidecar.status.status_file import decode_status, write_status
+from sidecar.status.status_lease import renew_status_lease
 from state import codec
 from state.checkpoint import CheckpointFile
 from state.cpuset import CPUSet
@@ -63,6 +66,29 @@ def test_the_status_command(state_dir: Path, capsys: pytest.CaptureFixture[str])
     assert decode_status(capsys.readouterr().out.encode()) == decode_status((state_dir / "status.json").read_bytes())
 
 
+def test_a_stalled_daemon_is_not_believed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process is there, and vouches for nothing: exit code 1, and nothing is alone."""
+    monkeypatch.setenv("CPUSET_SIDECAR_STATE_DIR", str(tmp_path))
+    monkeypatch.setattr(cmd_explain, "read_topology", lambda: BUSY.topology)
+    leave(tmp_path, BUSY)
+    with hold_lock(str(tmp_path)):
+        renew_status_lease(tmp_path, 0)
+        for words in (["status"], ["top", "--once"]):
+            assert main(words) == 1
+            shown = capsys.readouterr()
+            assert shown.out.startswith(f"the daemon on {tmp_path} runs, but does not vouch for this")
+            assert "does not vouch for this" in shown.err
+        assert main(["explain", "web"]) == 1
+        assert "The daemon is stopped, stalled or stuck." in capsys.readouterr().out
+        assert main(["status", "--json"]) == 1
+        last = decode_status(capsys.readouterr().out.encode())
+        assert not any(each.is_settled or each.is_alone for each in last.containers)
+        renew_status_lease(tmp_path, time.time())
+        assert main(["status"]) == 0
+
+
 def test_without_a_daemon_status_fails_but_shows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +100,14 @@ def test_without_a_daemon_status_fails_but_shows(
     shown = capsys.readouterr()
     assert "THE DAEMON IS NOT RUNNING" in shown.out
     assert shown.err == f"cpuset-sidecar: no daemon is running on {tmp_path}\n"
+    assert "was settled, alone" in shown.out
+    assert main(["explain", "web"]) == 1
+    assert capsys.readouterr().out.splitlines()[1].startswith("  No daemon is running. This is what the last one said")
+    assert main(["explain", "2"]) == 1
+    assert capsys.readouterr().out.startswith("No daemon is running.")
+    assert main(["status", "--json"]) == 1
+    last = decode_status(capsys.readouterr().out.encode())
+    assert not any(each.is_settled or each.is_alone for each in last.containers)
     assert main(["status", "--state-dir", str(tmp_path / "nowhere")]) == 1
     assert capsys.readouterr().err == (
         f"cpuset-sidecar: there is no {tmp_path}/nowhere: no daemon has run with this state_dir "
@@ -96,7 +130,7 @@ def test_explain_tells_by_name_and_by_id(capsys: pytest.CaptureFixture[str]) -> 
         assert capsys.readouterr().out == (
             "web (776562000000): exclusive, running, on 1-2\n"
             "  It asked for 2 exclusive CPUs and was granted 1-2.\n"
-            "  It runs on exactly these, and no other container does.\n"
+            "  It runs on exactly these, and no other container of the engine does.\n"
             "  Its limit of 2 CPUs is lifted while it has exclusive CPUs, and restored when it gives them up.\n"
             "  They are 2 cores.\n"
         )
