@@ -15,6 +15,7 @@ import pytest
 from sidecar.decide.books import queue
 from sidecar.decide.container.container import Container
 from sidecar.decide.placement import choose
+from sidecar.decide.placement.numa.affinity import affinity
 from state.model import NumaRule, State
 from tests.blackbox.judge import broken_in
 from tests.blackbox.scenarios import Scenario, scenario_of
@@ -26,10 +27,9 @@ TRIES = 8
 
 def splits_nodes(patch: pytest.MonkeyPatch) -> None:
     """Place by no rule of NUMA nodes."""
-    real = choose.affinity
 
     def without(topology: Any, free: Any, count: int, rule: NumaRule, **more: Any) -> Any:
-        return real(topology, free, count, NumaRule.NONE, **more)
+        return affinity(topology, free, count, NumaRule.NONE, **more)
 
     patch.setattr(choose, "affinity", without)
 
