@@ -84,8 +84,13 @@ class Chronicle:
 
     @cached_property
     def asked(self) -> dict[str, Asked]:
-        """What the containers ask for, by their names."""
-        return asked_of(self.scenario)
+        """What the containers ask for, by their names. A cpuset of all CPUs that are online "is not a pin"."""
+        found = asked_of(self.scenario)
+        onlines = {stage.online for stage in self.stages}
+        for name, each in found.items():
+            if each.pin and any(online <= each.pin for online in onlines):
+                found[name] = each._replace(pin=frozenset(), number=0, is_in_doubt=True)
+        return found
 
     @property
     def settings(self) -> Table:

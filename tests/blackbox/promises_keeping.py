@@ -25,7 +25,7 @@ def notice_is_given(chronicle: Chronicle) -> Iterator[Finding]:
     leaving_since: dict[Held, float] = {}
     told: list[Said] = []
     for before, after in chronicle.pairs():
-        told += [each for each in after.said if each.what == "acknowledges"]
+        told += [each for each in after.said if each.what == "acknowledges" or each.what.startswith("take forced")]
         for each in after.said:
             if each.what == "take started":
                 leaving_since |= {(each.container, cpu): each.at for cpu in each.cpus} | leaving_since
@@ -36,6 +36,8 @@ def notice_is_given(chronicle: Chronicle) -> Iterator[Finding]:
                 since = leaving_since.get((name, cpu), after.at)
                 is_over = is_dynamic and after.at - since >= chronicle.asked[name].grace - 1e-6
                 is_told = any(each.container == name and each.at >= since and cpu in each.cpus for each in told)
+                # What was ordered at the end of a take happens, also if a growth comes before the kernel.
+                is_told |= any(e.container == name and after.at - e.at < ORDERS and cpu in e.cpus for e in told)
                 is_new = after.at - had_since.get((name, cpu), after.at) <= ORDERS
                 short |= set() if is_over or is_told or is_new else {cpu}
             may_end = after.place(name).granted is None or not is_dynamic

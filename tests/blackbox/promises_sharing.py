@@ -20,7 +20,8 @@ def owners_are_alone(chronicle: Chronicle) -> Iterator[Finding]:
             own = stage.place(name).own
             for other in stage.running if own else ():
                 asked = chronicle.asked[other]
-                if other != name and asked.is_managed and not asked.pin and (both := stage.place(other).cpus & own):
+                is_placed = asked.is_managed and not asked.pin and not asked.is_in_doubt
+                if other != name and is_placed and (both := stage.place(other).cpus & own):
                     found[name, other] = both
         return found
 
