@@ -128,6 +128,24 @@ def waiters_are_granted_what_is_free(chronicle: Chronicle) -> Iterator[Finding]:
             yield Finding("waiters_are_granted_what_is_free", chronicle.last.at, name, text)
 
 
+def lost_grants_come_back(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "Containers that lost their grant are granted CPUs again, whatever their `cpuset.on-shortage`" (cpu-hotplug)."""
+    last = chronicle.last
+    if not _is_still(chronicle):
+        return
+    lost: set[str] = set()
+    for before, after in chronicle.pairs():
+        anew = {each.container for each in after.said if each.what in ("started", "stopped", "removed")}
+        for name in before.running & after.running - anew:
+            if before.place(name).granted is not None and after.place(name).granted is None:
+                lost.add(name)
+        lost -= anew
+    for name in sorted(lost & last.running):
+        asked = chronicle.asked[name]
+        if last.place(name).granted is None and _fits(chronicle, last, asked):
+            yield Finding("lost_grants_come_back", last.at, name, f"lost its CPUs, and {asked.floor} are free now")
+
+
 def a_start_asks_again(chronicle: Chronicle) -> Iterator[Finding]:
     """ "A request is decided when the container is created, and again at each start after it was refused" (labels)."""
     for line in chronicle.said:
@@ -195,6 +213,7 @@ PROMISES = (
     nothing_is_spare,
     sizes_are_fair,
     waiters_are_granted_what_is_free,
+    lost_grants_come_back,
     a_start_asks_again,
     the_queue_is_in_order,
 )
