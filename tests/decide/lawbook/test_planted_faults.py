@@ -27,7 +27,7 @@ from sidecar.projection import projection_of
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.model import State
-from tests.decide.lawbook import alone_faults, core_faults, dynamic_faults, laws, strict_faults
+from tests.decide.lawbook import alone_faults, core_faults, dynamic_faults, laws, queue_faults, strict_faults
 from tests.decide.lawbook.faults import Fault
 from tests.support.decide.histories import DYNAMIC, GROUPED, STATIC
 from tests.support.decide.history_users import MIXED
@@ -309,6 +309,7 @@ FAULTS = (
 
 PLANTED: tuple[tuple[Fault, Sequence[Settings]], ...] = (
     *((fault, STATIC) for fault in FAULTS),
+    *((fault, STATIC) for fault in queue_faults.FAULTS),
     *((fault, STATIC) for fault in alone_faults.FAULTS),
     *((fault, DYNAMIC) for fault in dynamic_faults.FAULTS),
     *((fault, MIXED) for fault in core_faults.FAULTS),
