@@ -13,8 +13,10 @@ from collections.abc import Sequence
 
 from sidecar.cli import (
     arguments,
+    cmd_completion,
     cmd_defragment,
     cmd_explain,
+    cmd_help,
     cmd_plan,
     cmd_release,
     cmd_resize,
@@ -52,6 +54,8 @@ _COMMANDS = (
     cmd_install_slice,
     cmd_swarm,
     cmd_release,
+    cmd_completion,
+    cmd_help,
 )
 
 _DESCRIPTION = "Exclusive CPU cores for Docker containers: the kubelet's CPU manager, without Kubernetes."
@@ -105,6 +109,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("--version", action="version", version=f"cpuset-sidecar {version()}")
+    made.set_defaults(program=made)
     subparsers = made.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in _COMMANDS:
         command.add_parser(subparsers)

@@ -274,20 +274,20 @@ class _Daemon:
         *,
         is_release: bool,
     ) -> int:
+        state_dir, report = self._config.state_dir, self._narrator.report
         sources.start_soon(self._hear_signals, outbox)
         sources.start_soon(self._see_that_locked)
         sources.start_soon(looker.keep_inventory, self._config.reconcile_seconds)
         if is_release and info is not None:
             await outbox.send(EngineConnected(info, self._tickets()))
             looker.look_at_everything()
-            state_dir, stop = self._config.state_dir, self._stop
-            restoring = Restoring(self._board, engine, self._projections, state_dir, stop=stop, log=self._log)
+            restoring = Restoring(self._board, engine, self._projections, state_dir, stop=self._stop, log=self._log)
             return await restoring.run(outbox)
         sources.start_soon(self._follow, engine, looker, outbox)
-        teller = Teller(self._board, self._projections, self._narrator.report)
-        sources.start_soon(teller.run)
+        teller = Teller(self._board, self._projections, report)
         signs = (allocator.sign, teller.sign)
-        sources.start_soon(Voucher(self._board, self._projections, signs, self._narrator.report).run)
+        sources.start_soon(teller.run)
+        sources.start_soon(Voucher(self._board, self._projections, state_dir, report, signs).run)
         sources.start_soon(AckReader(self._board, self._projections, outbox, log=self._log).run)
         sources.start_soon(self._measure, outbox)
         sources.start_soon(self._watch_cpus, looker, outbox)

@@ -67,10 +67,6 @@ class Pinned(msgspec.Struct, frozen=True, tag=True):
     cpus: CPUSet
 
 
-class PinnedThere(Surplus, frozen=True, kw_only=True, tag=True):
-    """A container that is pinned by hand uses them."""
-
-
 class Spare(msgspec.Struct, frozen=True, tag=True):
     """`count` CPUs were spare, and the container may have up to its ceiling."""
 
@@ -108,7 +104,6 @@ Cause = (
     | Gone
     | ByItsRules
     | Pinned
-    | PinnedThere
     | Spare
     | Together
     | ForOthers

@@ -32,6 +32,8 @@ class RefusalCode(enum.StrEnum):
     """It replaces a container that still holds the CPUs, and gets them when that one is gone."""
     BORN_IN_GROUP = "born-in-group"
     """It asks for exclusive CPUs, and lives in the cgroup that confines the shared pool."""
+    GIVEN_UP = "given-up"
+    """People released its CPUs; it asks again at its next start."""
     TAKEN_BY_STRANGER = "taken-by-stranger"
     """A container pinned by hand is on the CPUs that were granted to it, and its start is held, or they were a
     replacement at the start of the sidecar.

@@ -95,6 +95,14 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return _index(self.packages)
 
     @cached_property
+    def packages_of(self) -> dict[int, int]:
+        """By the id of a node, the packages that it lies in, as bits by their places."""
+        return {
+            node.id: sum(1 << n for n, package in enumerate(self.packages) if not package.cpus.isdisjoint(node.cpus))
+            for node in self.nodes
+        }
+
+    @cached_property
     def cpus_per_core(self) -> int:
         """Threads of a core, as the kubelet counts: all CPUs divided by all cores, rounded down; at least 1."""
         return max(1, len(self.online) // len(self.cores))

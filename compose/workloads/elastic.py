@@ -18,7 +18,7 @@ from types import FrameType
 from state import ack
 from state.cpuset import CPUSet
 from state.errors import ProjectionError
-from state.projection import Projection, Sharing
+from state.projection import Reading, Sharing
 from state.watch import ProjectionWatch
 
 NOTE = 500_000_000
@@ -100,7 +100,7 @@ def burn() -> None:
     os._exit(0)
 
 
-def hear(told: Projection) -> None:
+def hear(told: Reading) -> None:
     """Report each change of the projection."""
     report(
         "told",
@@ -112,12 +112,14 @@ def hear(told: Projection) -> None:
         deadline=told.deadline_seconds,
         sharing=str(told.sharing),
         settled=told.settled,
+        alone=told.alone,
+        vouched=told.vouched,
         generation=told.generation,
         reason=told.reason,
     )
 
 
-def follow(workers: Workers, watch: ProjectionWatch, told: Projection) -> None:
+def follow(workers: Workers, watch: ProjectionWatch, told: Reading) -> None:
     """Leave, acknowledge, and only then use new CPUs."""
     usable = told.cpus - told.leaving
     if not usable:

@@ -47,6 +47,8 @@ def watch() -> None:
             cpus=str(told.cpus),
             sharing=str(told.sharing),
             settled=told.settled,
+            alone=told.alone,
+            vouched=told.vouched,
             generation=told.generation,
             allowed=allowed(),
         )

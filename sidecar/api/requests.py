@@ -13,8 +13,9 @@ import trio
 
 from sidecar.api.documents import Declined, declined
 from sidecar.board import Board
+from sidecar.decide.books.give_up import obstacle
 from sidecar.decide.books.resize import objection
-from sidecar.decide.facts import DefragmentRequested, Fact, ResizeRequested, TakeAcknowledged
+from sidecar.decide.facts import DefragmentRequested, Fact, GiveUpRequested, ResizeRequested, TakeAcknowledged
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from state.key import ContainerKey
@@ -41,6 +42,16 @@ class Requests:
             return world.state.assignments[container].ordered == cpus
 
         return await self._decided(ResizeRequested(container, cpus), is_decided)
+
+    async def give_up(self, container: ContainerKey) -> World:
+        """Release a container's exclusive CPUs until its next start. Return the World in which it was decided."""
+        if refusal := obstacle(self._ready(), container):
+            raise declined(refusal)
+
+        def is_decided(world: World) -> bool:
+            return container not in world.state.assignments
+
+        return await self._decided(GiveUpRequested(container), is_decided)
 
     async def acknowledge(self, container: ContainerKey, number: int | None) -> World:
         """Acknowledge on behalf of a workload that it has left the CPUs being taken. Return the World after that."""

@@ -1,7 +1,7 @@
 """The Unix socket of the API: only its owner and a configured group may open it; it is removed when the daemon ends.
 
 1. It is bound, made 0600, and only then listens: no connection is possible before its mode is right. For a group it is
-   0660, and the state directory 2710: members may open what they know the name of, and new files are the group's.
+   0660, and the state directory 2750: members see the names of files, and new files are the group's.
 2. A socket that a crash left behind is removed at the start; at the end the socket is removed.
 """
 

@@ -27,7 +27,7 @@ from sidecar.decide.facts import Fact
 from sidecar.decide.world import World
 from sidecar.log import Log
 from sidecar.status.deadlines import Deadlines
-from sidecar.status.document import status_of
+from sidecar.status.document import container_status, status_of
 from sidecar.status.machine_levels import whole_machine_of
 from sidecar.version import version
 from sidecar.words.changes import news
@@ -79,6 +79,7 @@ class Api:
             Route("GET", "/v1/containers/{container}", self._container),
             Route("POST", "/v1/containers/{container}/resize", self._resize),
             Route("POST", "/v1/containers/{container}/ack", self._ack),
+            Route("POST", "/v1/containers/{container}/release", self._release),
             Route("POST", "/v1/defragment", self._defragment),
             *([Route("POST", "/v1/starts", self._start, MAX_QUESTION, MOST_STARTS, starting)] if starts else ()),
         )
@@ -137,6 +138,14 @@ class Api:
         key = found(self._board.latest, question.container).key
         world = await self._requests.acknowledge(key, asked.number)
         return as_json(sizing(world, key, self._deadlines.of(world)))
+
+    async def _release(self, question: Question) -> Answer:
+        parsed(question.body, _NoBody)
+        key = found(self._board.latest, question.container).key
+        world = await self._requests.give_up(key)
+        if key not in world.containers:
+            raise Declined(404, "it was removed in between")
+        return as_json(container_status(world, world.containers[key], self._deadlines.of(world)))
 
     async def _defragment(self, question: Question) -> Answer:
         parsed(question.body, _NoBody)

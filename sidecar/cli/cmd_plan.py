@@ -14,10 +14,10 @@ from sidecar.cli.arguments import typed
 from sidecar.cli.cmd_state import read_books
 from sidecar.cli.defragment_preview import drawn, rearranged
 from sidecar.cli.flags import add_config, add_json, config_of, daemons_config, print_json, this_machine
-from sidecar.cli.machine_drawing import LETTERS, MORE, Paint, draw, plain
+from sidecar.cli.machine_drawing import IDLE, ISOLATED, LETTERS, MORE, Paint, draw, plain
 from sidecar.cli.printout import printout, wrapped
 from sidecar.config.config import Config
-from sidecar.decide.container.labels import NAMES, PREFIX
+from sidecar.decide.container.labels import NAMES, PREFIX, meant
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.whatif import asking, imagined, requested
 from sidecar.decide.world import World
@@ -51,7 +51,7 @@ _LIKENESS: Final = 0.8
 _EXAMPLES: Final = """examples:
   cpuset-sidecar plan --cpus 4                        next to the containers that run here
   cpuset-sidecar plan --cpus 4 --cpus 8 --empty       on an empty machine, in order
-  cpuset-sidecar plan --cpus 16 --machine epyc.txt --options prefer-align-cpus-by-uncorecache
+  cpuset-sidecar plan --cpus 16 --machine compose/machines/epyc.txt --options prefer-align-cpus-by-uncorecache
   cpuset-sidecar plan --cpus 4 --near eth0 --label cpuset.options=performance
   cpuset-sidecar plan --defragment                    what `cpuset-sidecar defragment` would move
 """
@@ -178,7 +178,7 @@ def _rearrange(args: argparse.Namespace) -> int:
 def rendered(plan: Plan, topology: Topology, *, paint: Paint = plain, width: int | None = 100) -> list[str]:
     """Return the answers, the picture, and what its marks mean."""
     lines = [line for note in plan.notes for line in wrapped(f"note: {note}", width)]
-    marks = dict.fromkeys(topology.online, ".")
+    marks = {**dict.fromkeys(topology.online, "."), **dict.fromkeys(topology.isolated - plan.shared, ISOLATED)}
     marks.update(dict.fromkeys(plan.reserved, "r"))
     for held in plan.held.values():
         marks.update(dict.fromkeys(held, "x"))
@@ -199,8 +199,9 @@ def _legend(plan: Plan, marks: set[str], width: int | None) -> list[str]:
     held = ", ".join(printable(name) for name in sorted(plan.held, key=natural))
     by_hand = ", ".join(printable(name) for name in sorted(plan.pinned, key=natural))
     reserved = "r reserved" if plan.reserved.isdisjoint(plan.shared) else "r reserved, shared"
-    words = {".": ". shared", "r": reserved, "x": f"x held by {held}", "#": f"# pinned by hand: {by_hand}"}
-    return [line for mark in ".rx#" if mark in marks for line in wrapped(words[mark], width)]
+    pinned_there = f"# pinned by hand: {by_hand}"
+    words = {".": ". shared", ISOLATED: IDLE, "r": reserved, "x": f"x held by {held}", "#": pinned_there}
+    return [line for mark in f".{ISOLATED}rx#" if mark in marks for line in wrapped(words[mark], width)]
 
 
 def _answer(world: World, name: str, asked: int) -> PlannedRequest:
@@ -272,5 +273,5 @@ def _label(value: object) -> tuple[str, str] | NotOfForm | Unknown:
     if not equals or not label:
         return NotOfForm(Form.LABEL)
     prefix = re.split("[._-]", label)[0]
-    is_slip = PREFIX + label in NAMES or closest(prefix, (PREFIX.rstrip("."),), _LIKENESS) != ""
+    is_slip = PREFIX + label in NAMES or closest(prefix, (PREFIX.rstrip("."),), _LIKENESS) != "" or meant(label) != ""
     return Unknown(ListKind.LABEL, NAMES) if is_slip and not label.startswith(PREFIX) else (label, text)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
-from sidecar.cli.flags import add_config, last_daemons_config
+from sidecar.cli.flags import add_config, config_of, last_daemons_config
 from sidecar.config.keys import KEYS
+from sidecar.log import printable
+from sidecar.words.counts import named
 
 _DESCRIPTION = """Release everything: every container that the sidecar changed gets back its original cpuset and
 quota, and the recorded state is emptied. The daemon must not be running. An engine cannot clear a cpuset, so a
-container that had none is left with all CPUs listed explicitly until it is recreated."""
+container that had none is left with all CPUs listed explicitly until it is recreated. With a container's name only its
+exclusive CPUs are released, by the running daemon, until its next start."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -18,17 +22,38 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "release",
         help="release everything: restore original cpusets and quotas",
         description=_DESCRIPTION,
-        epilog="example:\n  cpuset-sidecar release\n",
+        epilog="examples:\n  cpuset-sidecar release\n  cpuset-sidecar release batch\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "container",
+        nargs="?",
+        help="release only this one, by its name or the beginning of its ID, until it is next started: the daemon must "
+        "be running",
     )
     add_config(parser, KEYS)
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Release every container. Return 1 if one could not be released."""
+    """Release every container, or one. Return 1 if one could not be released."""
+    if args.container:
+        return _one(args)
     config = last_daemons_config(args)
     # Only here: other commands do not pay for the daemon's imports.
     from sidecar import daemon
 
     return daemon.release(config)
+
+
+def _one(args: argparse.Namespace) -> int:
+    """Have the daemon release one container, and print where that is. SidecarError with the reason if it is refused."""
+    # Only here: a release of everything needs no client.
+    from sidecar.cli.daemon_client import ask, container_route
+    from sidecar.status.document import ContainerStatus
+
+    made = ask(config_of(args).state_dir, "POST", container_route(args.container, "release"), ContainerStatus)
+    moves = f"is being moved to {named(made.desired)}" if made.desired != made.cpus else f"runs on {named(made.cpus)}"
+    line = f"{made.name} released its exclusive CPUs until it is next started, and {moves}"
+    sys.stdout.write(f"{printable(line)}\n")
+    return 0

@@ -9,30 +9,32 @@ from collections.abc import Iterable
 from typing import Final
 
 from sidecar.cli.arguments import typed
-from sidecar.cli.flags import add_json
+from sidecar.cli.flags import add_config, add_json, daemons_config, this_machine
 from sidecar.cli.machine_drawing import Paint, draw, legend, marks_of, plain
 from sidecar.cli.printout import printout
 from sidecar.cli.table import table
 from sidecar.failures import SidecarError
+from sidecar.host.machine.sysfs import read_topology
 from sidecar.log import printable
 from sidecar.readers import above_zero
 from sidecar.simulation.happenings import Happening, What
 from sidecar.simulation.picture import picture
 from sidecar.simulation.scenario import Scenario, simulation_of
-from sidecar.simulation.scenario_file import scenario_in
+from sidecar.simulation.scenario_file import Host, scenario_in
 from sidecar.simulation.summary import Summary, summary_of
 from sidecar.simulation.virtual_host import Simulation
 from sidecar.status.document import Status, status_of
 from sidecar.words.counts import counted
+from sidecar.words.settings_text import settings_of
 from state import codec, files
 
 _DESCRIPTION = """Replay a scenario: containers that come and go, and their load, on a described or recorded machine.
 The decisions are the daemon's own; the engine, the kernel and the workloads are models, and time is virtual.
-Nothing on this host is read or changed."""
+Nothing on this host is changed, and with --like-this-host only its machine and settings are read."""
 
 _EXAMPLES: Final = """examples:
   cpuset-sidecar simulate compose/scenarios/dynamic.toml
-  cpuset-sidecar simulate compose/scenarios/load.toml --machine epyc.txt --svg load.svg
+  cpuset-sidecar simulate compose/scenarios/load.toml --machine compose/machines/epyc.txt --svg load.svg
   cpuset-sidecar simulate compose/scenarios/two-cpus.toml --speed 5
   cpuset-sidecar simulate compose/scenarios/load.toml --json | jq 'select(.what == "grew")'
 """
@@ -48,7 +50,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("scenario", metavar="SCENARIO", help="a TOML file")
-    parser.add_argument("--machine", metavar="FILE", help="a recorded machine instead of the scenario's")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--machine", metavar="FILE", help="a recorded machine instead of the scenario's")
+    where.add_argument(
+        "--like-this-host",
+        action="store_true",
+        help="this machine and the settings of the daemon that runs on it, instead of the scenario's",
+    )
     parser.add_argument(
         "--speed",
         type=typed("--speed", above_zero(1_000_000, "10")),
@@ -58,17 +66,20 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--svg", metavar="FILE", help="also draw which container has which CPUs when")
     parser.add_argument("--trace", metavar="FILE", help="also write the journal that the daemon would have written")
     add_json(parser)
+    add_config(parser)
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the history. Return 1 if a law was broken."""
-    scenario = scenario_in(args.scenario, args.machine)
+    host, whose = _this_host(args) if args.like_this_host else (None, "")
+    scenario = scenario_in(args.scenario, args.machine, host)
     trace: list[bytes] = []
     simulation = simulation_of(scenario, trace=trace.append if args.trace else None)
     paint, width = printout()
     if not args.json:
         sys.stdout.write(f"{printable(scenario.title)}\n\n")
+        sys.stdout.write(f"note: {printable(settings_of(whose))}\n\n" if whose else "")
     for happening in _played(simulation, scenario.ends, args.speed):
         line = codec.encode(happening).decode() if args.json else said(happening)
         sys.stdout.write(f"{line}\n")
@@ -85,6 +96,14 @@ def run(args: argparse.Namespace) -> int:
     for sentence in figures.broken:
         sys.stderr.write(f"cpuset-sidecar: a law is broken: {printable(sentence)}\n")
     return 1 if figures.broken else 0
+
+
+def _this_host(args: argparse.Namespace) -> tuple[Host, str]:
+    """Return this machine, with the settings that apply on it, and whose they are."""
+    config, whose = daemons_config(args, this_machine)
+    machine = read_topology()
+    config.check_against(machine)
+    return (machine, config), whose
 
 
 def said(happening: Happening) -> str:

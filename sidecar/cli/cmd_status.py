@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -19,6 +20,7 @@ from sidecar.decide.facts import Phase
 from sidecar.status.document import ContainerStatus, LeavingStatus, SharingStatus, Status
 from sidecar.status.problem_list import Problem, ProblemKind, problems_of
 from sidecar.status.status_file import is_daemon_running, read_status
+from sidecar.status.status_lease import why_outdated
 from sidecar.words.counts import counted, ordinal
 
 _EXAMPLES: Final = """examples:
@@ -54,12 +56,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the status. Return 1 if no daemon is running: the status is then out of date."""
+    """Print the status. Return 1 if no daemon runs or vouches for it: the status is then out of date."""
     state_dir = config_of(args).state_dir
     if args.watch:
         return follow("--watch", state_dir, _page)
     status = read_status(state_dir)
     is_running = is_daemon_running(state_dir)
+    outdated = why_outdated(state_dir, time.time(), is_ready=status.is_ready)
     problems = problems_of(status)
     paint, width = printout()
     if args.json:
@@ -69,8 +72,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         page = rendered(status, datetime.now(UTC), is_running=is_running, paint=paint, width=width)
         sys.stdout.write("\n".join(page) + "\n")
-    if is_running is False:
-        sys.stderr.write(f"cpuset-sidecar: no daemon is running on {state_dir}\n")
+    if outdated:
+        sys.stderr.write(f"cpuset-sidecar: {outdated}\n")
         return 1
     return PROBLEMS_CODE if args.problems and problems else 0
 

@@ -19,6 +19,7 @@ from sidecar.decide.settings import PolicyName
 from sidecar.status.document import ContainerStatus, SharingStatus, Status
 from sidecar.status.problem_list import problems_of
 from sidecar.status.status_file import is_daemon_running, read_status
+from sidecar.status.status_lease import why_outdated
 
 _HEAD: Final = (" ", "NAME", "NOW", "SIZE", "RANGE", "SCALE", "WEIGHT", "USE", "STATE")
 
@@ -114,8 +115,8 @@ def _once(state_dir: str, *, as_json: bool) -> int:
         paint, width = printout()
         page = rendered(status, datetime.now(UTC), is_running=is_running, paint=paint, width=width)
         sys.stdout.write("\n".join(page) + "\n")
-    if is_running is False:
-        sys.stderr.write(f"cpuset-sidecar: no daemon is running on {state_dir}\n")
+    if outdated := why_outdated(state_dir, time.time(), is_ready=status.is_ready):
+        sys.stderr.write(f"cpuset-sidecar: {outdated}\n")
         return 1
     return 0
 

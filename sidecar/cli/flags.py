@@ -30,7 +30,7 @@ def add_config(parser: argparse.ArgumentParser, keys: Iterable[str] = ("state_di
     group.add_argument("--config", metavar="FILE", help=f"the TOML file (default: {DEFAULT_FILE}, if it exists)")
     for key in keys:
         name, row = f"--{key.replace('_', '-')}", KEYS[key]
-        means = f"{row.meaning} ({f'default: {row.default}' if row.default else f'like {row.example}'})"
+        means = f"{row.meaning} (default: {row.default or 'none'}{f'; like {row.example}' if not row.default else ''})"
         group.add_argument(name, dest=f"config_{key}", metavar="VALUE", help=means)
 
 

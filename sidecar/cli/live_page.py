@@ -19,6 +19,7 @@ from typing import Final
 
 from sidecar.status.document import Status
 from sidecar.status.status_file import is_daemon_running, read_status
+from sidecar.status.status_lease import why_outdated
 
 REFRESH_SECONDS: Final = 0.5
 """Fast enough to follow a container's start by eye; reading the document takes a millisecond."""
@@ -57,7 +58,10 @@ def follow(what: str, state_dir: str, page: Page) -> int:
         key = ""
         while key not in QUIT:
             is_running = is_daemon_running(state_dir)
-            lines = page(read_status(state_dir), datetime.now(UTC), is_running, console.width)
+            status = read_status(state_dir)
+            lines = page(status, datetime.now(UTC), is_running, console.width)
+            if is_running and (outdated := why_outdated(state_dir, time.time(), is_ready=status.is_ready)):
+                lines = [outdated, *lines]
             top = scrolled(top, key, len(lines), console.height)
             live.update(Text.from_ansi("\n".join(window(lines, top, console.height))), refresh=True)
             key = pressed(REFRESH_SECONDS)

@@ -25,6 +25,12 @@ LETTERS: Final = string.ascii_uppercase + "".join(c for c in string.ascii_lowerc
 MORE: Final = "*"
 """The mark of exclusive containers beyond the letters."""
 
+ISOLATED: Final = "-"
+"""The mark of isolated CPUs that no container holds, where the shared pool never has them."""
+
+IDLE: Final = f"{ISOLATED} isolated, free"
+"""What the mark means."""
+
 _RESET: Final = "\x1b[0m"
 _DIM: Final = "\x1b[2m"
 _PALETTE: Final = tuple(f"\x1b[1;{code}m" for code in (32, 36, 35, 33, 34, 92, 96, 95, 93, 94))
@@ -59,6 +65,7 @@ def marks_of(status: Status) -> dict[int, str]:
     """Return the mark of each CPU number."""
     letters = letters_of(status)
     marks = dict.fromkeys(status.machine.online, ".")
+    marks.update(dict.fromkeys(status.machine.isolated - status.shared, ISOLATED))
     marks.update(dict.fromkeys(status.reserved, "r"))
     for each in status.containers:
         if each.sharing is SharingStatus.STRANGER:
@@ -80,7 +87,7 @@ def legend(status: Status, paint: Paint = plain, width: int | None = WIDTH) -> l
     ]
     reserved = "r reserved" if status.reserved.isdisjoint(status.shared) else "r reserved, shared"
     rest = ". shared" if status.policy != "none" else ". not managed"
-    others = ((MORE, "* others"), (".", rest), ("r", reserved), ("#", "# pinned by hand"))
+    others = ((MORE, "* others"), (".", rest), (ISOLATED, IDLE), ("r", reserved), ("#", "# pinned by hand"))
     words += [(mark, text) for mark, text in others if mark in marks]
     return list(_wrapped("", [(paint(text, mark), len(text)) for mark, text in words], width or WIDTH, gap="   "))
 

@@ -270,6 +270,14 @@ class LoadMeasured(msgspec.Struct, frozen=True, tag=True):
     loads: tuple[Load, ...]
 
 
+class GiveUpRequested(msgspec.Struct, frozen=True, tag=True):
+    """A container was ordered to release its exclusive CPUs until its next start. As with a size, an order that may not
+    be served has no effect.
+    """
+
+    container: ContainerKey
+
+
 class ResizeRequested(msgspec.Struct, frozen=True, tag=True):
     """A container was ordered to have so many CPUs. An order that may not be served has no effect; its refusal was
     reported to the caller beforehand.
@@ -339,6 +347,7 @@ Fact = (
     | TakeAcknowledged
     | LoadMeasured
     | ResizeRequested
+    | GiveUpRequested
     | DefragmentRequested
     | StartHeld
     | StartLetGo

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from sidecar.decide.books.clashes import without_unaware_grants
+from sidecar.decide.books.give_up import after_giving_up
 from sidecar.decide.books.load_wish import with_loads
 from sidecar.decide.books.policy import policy_named
 from sidecar.decide.books.resize import after_resize
@@ -33,6 +34,7 @@ from sidecar.decide.facts import (
     EngineDisconnected,
     Fact,
     Failure,
+    GiveUpRequested,
     InventoryTaken,
     LoadMeasured,
     OrderDelayed,
@@ -117,6 +119,8 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
             return with_loads(world, fact.loads), ()
         case ResizeRequested():
             return after_resize(world, fact), ()
+        case GiveUpRequested():
+            return after_giving_up(world, fact), ()
         case DefragmentRequested():
             return replace(world, is_defragmenting=world.is_ready), ()
         case StartHeld():

@@ -7,11 +7,13 @@ It vouches that the daemon runs, hears its engine, decides, and has written what
    last round;
 3. the round comes in time: after a stall, nothing is known of what happened meanwhile before all had a turn.
 
-Otherwise the leases run out, and begin again once all is well. At the end they are ended.
+Otherwise the leases run out, and begin again once all is well. At the end they are ended. The status document of the
+host has a lease of its own, renewed with them.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
@@ -20,7 +22,8 @@ import trio
 
 from sidecar.board import Board
 from sidecar.projection.projections import Projections
-from state.errors import ProjectionError
+from sidecar.status.status_lease import end_status_lease, renew_status_lease
+from state.errors import ProjectionError, StateError
 from state.lease import RENEW_SECONDS
 
 Sign = Callable[[], int | None]
@@ -33,6 +36,9 @@ _LATE_SECONDS: Final = RENEW_SECONDS
 """A round that is later than this comes after a stall."""
 
 
+STUCK: Final = "the daemon runs, but decides nothing any more: what it shows is out of date; restart it"
+
+
 class Voucher:
     """Renews the leases while the signs of life are there."""
 
@@ -40,13 +46,19 @@ class Voucher:
         self,
         board: Board,
         projections: Projections,
-        signs: Sequence[Sign],
+        state_dir: str,
         report: Callable[[str, str | None], None],
+        signs: Sequence[Sign],
+        *,
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        """`clock` gives seconds since 1970. The status document in `state_dir` is vouched for as well."""
         self._board = board
         self._projections = projections
         self._signs = signs
         self._report = report
+        self._state_dir = state_dir
+        self._clock = clock
         self._shown: list[int | None] = [None] * len(signs)
         """What the signs were in the last round."""
 
@@ -59,17 +71,34 @@ class Voucher:
                 if self._all_live() and in_time and self._board.latest.is_ready:
                     await self._renew()
                 due = trio.current_time() + RENEW_SECONDS
-                await trio.sleep_until(due)
+                await self._pause(due)
         finally:
             with suppress(ProjectionError):
                 self._projections.end_leases()
+            end_status_lease(self._state_dir)
+
+    async def _pause(self, due: float) -> None:
+        """Wait for the next round, which is due at once when the engine is reached again."""
+        if self._board.latest.is_ready:
+            await trio.sleep_until(due)
+            return
+        with trio.move_on_at(due):
+            async for world in self._board.worlds():
+                if world.is_ready:
+                    return
 
     def _all_live(self) -> bool:
         before, self._shown = self._shown, [sign() for sign in self._signs]
-        return all(now is None or now != was for now, was in zip(self._shown, before, strict=True))
+        is_so = all(now is None or now != was for now, was in zip(self._shown, before, strict=True))
+        self._report("vouching", None if is_so else STUCK)
+        return is_so
 
     async def _renew(self) -> None:
         errors: list[str] = []
+        try:
+            renew_status_lease(self._state_dir, self._clock())
+        except StateError as error:
+            errors.append(f"{self._state_dir}: {error}")
         places = self._projections.vouched()
         for first in range(0, len(places), _TURN):
             try:

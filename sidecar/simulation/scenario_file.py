@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from sidecar.config.config import Config, Mistakes, configured
 from sidecar.config.misfits import misfits
@@ -47,14 +47,18 @@ _AFTERWARDS: Final = 10.0
 _OF_CONTAINER: Final = (Do.RUN, Do.CREATE, Do.START, Do.STOP, Do.REMOVE, Do.RESIZE)
 
 
-def scenario_in(file: str, machine_file: str | None = None) -> Scenario:
-    """Return the scenario in a file; a given machine file replaces its machine.
+Host: TypeAlias = tuple[Topology, Config]
+"""A machine and settings, in place of those of a scenario."""
+
+
+def scenario_in(file: str, machine_file: str | None = None, host: Host | None = None) -> Scenario:
+    """Return the scenario in a file; a given machine file replaces its machine, and a `host` its settings as well.
 
     Raise ScenarioError, with a sentence for each mistake: file, line, and what would be right. Raise StateError if the
     machine file holds no machine.
     """
     read = read_file(file, _WHAT)
-    return _checked((read,) if isinstance(read, Misreading) else read_scenario(read, machine_file))
+    return _checked((read,) if isinstance(read, Misreading) else read_scenario(read, machine_file, host))
 
 
 def scenario_of(content: str, file: str = "scenario", machine_file: str | None = None) -> Scenario:
@@ -65,7 +69,7 @@ def scenario_of(content: str, file: str = "scenario", machine_file: str | None =
     return _checked((read,) if isinstance(read, Misreading) else read_scenario(read, machine_file))
 
 
-def read_scenario(file: TOMLFile, machine_file: str | None = None) -> Scenario | Mistakes:
+def read_scenario(file: TOMLFile, machine_file: str | None = None, host: Host | None = None) -> Scenario | Mistakes:
     """Return the scenario, or all mistakes in it. Raise StateError if `machine_file` holds no machine.
 
     Relations between two values are checked only if both could be read, and the existence of containers only if all
@@ -75,8 +79,10 @@ def read_scenario(file: TOMLFile, machine_file: str | None = None) -> Scenario |
     top = Section(file.text, file.table, mistakes)
     title = top.take("title", text, Path(file.text.file).stem)
     ends = top.take("ends", seconds, -1.0)
-    machine = _machine(top.one_of("machine"), file.text.file, machine_file, is_given=top.has("machine"))
+    is_given = host is not None or top.has("machine")
+    machine = _machine(top.one_of("machine"), file.text.file, machine_file, is_given=is_given)
     config = _config(top.one_of("settings"), machine)
+    machine, config = host or (machine, config)
     pace = _pace(top.one_of("pace"))
     scripts = tuple(map(_script, containers := top.all_of("container")))
     _find_twins(containers, scripts)

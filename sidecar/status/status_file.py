@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import socket
 import stat
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,7 @@ from state.errors import StateError
 
 NAME: Final = "status.json"
 LOCK: Final = "lock"
+SOCKET: Final = "api.sock"
 
 LIMIT: Final = 64 * 1024 * 1024
 """Bytes. A thousand containers with all their sentences take about 1 MiB."""
@@ -24,8 +26,11 @@ LIMIT: Final = 64 * 1024 * 1024
 # Names and reasons are private to the host, like the checkpoint beside it.
 _MODE: Final = 0o600
 
-SHARED_MODE: Final = 0o2710
-"""Of a state directory with an `api_group`: members may open files, but not list them; new files are the group's."""
+_ASK_SECONDS: Final = 1.0
+"""How long a socket may take to accept a connection: the kernel does it for a daemon that is busy."""
+
+SHARED_MODE: Final = 0o2750
+"""Of a state directory with an `api_group`: members may enter it; new files are the group's."""
 
 
 def write_status(state_dir: str | Path, status: Status) -> None:
@@ -62,12 +67,15 @@ def decode_status(content: bytes) -> Status:
 def is_daemon_running(state_dir: str | Path) -> bool | None:
     """Return whether a daemon holds the lock on this directory; None if that may not be looked at.
 
-    To ask, the lock is taken for an instant, shared; a daemon that starts in that instant has to try twice.
+    To ask, the lock is taken for an instant, shared; a daemon that starts in that instant has to try twice. A user who
+    may not open the lock, as a member of the `api_group`, asks the socket.
     """
     try:
         opened = os.open(Path(state_dir) / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         return False
+    except PermissionError:
+        return _listens(os.path.join(state_dir, SOCKET))
     except OSError:
         return None
     try:
@@ -80,3 +88,16 @@ def is_daemon_running(state_dir: str | Path) -> bool | None:
         with contextlib.suppress(OSError):
             os.close(opened)
     return False
+
+
+def _listens(path: str) -> bool | None:
+    """Return whether a process listens on this socket; None if that may not be asked either."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as asking:
+        asking.settimeout(_ASK_SECONDS)
+        try:
+            asking.connect(path)
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        except OSError:
+            return None
+    return True

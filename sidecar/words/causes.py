@@ -13,7 +13,6 @@ from state.cause import (
     Gone,
     Level,
     Pinned,
-    PinnedThere,
     Resized,
     SharedAnew,
     Spare,
@@ -51,8 +50,6 @@ def why(cause: Cause) -> str:
             return f"a container was pinned by hand to {named(cause.cpus)}"
         case ByItsRules():
             return "it lies on whole cores and NUMA nodes again as its rules require"
-        case PinnedThere():
-            return f"a container pinned by hand uses {_surplus(cause)}"
         case Spare():
             return f"its share of the spare CPUs grew by {cause.count}, within its ceiling of {cause.ceiling}"
         case Together():

@@ -83,6 +83,7 @@ def harmless(wish: Wish) -> tuple[str, ...]:
 
 _WITHOUT_DETAIL: Final = {
     RefusalCode.UNKNOWN_CONTAINER: "there is no such container",
+    RefusalCode.GIVEN_UP: "its exclusive CPUs were released by hand",
 }
 
 

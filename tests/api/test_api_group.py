@@ -15,7 +15,7 @@ from sidecar.api import connections
 from sidecar.api.unix_socket import PEER, group_id, is_owner, listening, open_to_group
 from sidecar.failures import ConfigError
 from sidecar.status.document import status_of
-from sidecar.status.status_file import NAME, write_status
+from sidecar.status.status_file import NAME, is_daemon_running, write_status
 from tests.api.apirig import Rig
 from tests.support.decide.stories import Story
 
@@ -27,12 +27,12 @@ def mode(path: Path) -> int:
 
 
 def test_a_group_may_enter_the_directory_and_open_the_socket_and_the_status(tmp_path: Path) -> None:
-    """Nothing else: the checkpoint beside it stays 0600, and the directory cannot be listed."""
+    """Nothing else: the checkpoint beside it stays 0600."""
     tmp_path.chmod(0o700)
     status = status_of(Story().world)
     with listening(str(tmp_path), OURS):
         write_status(tmp_path, status)
-        assert (mode(tmp_path), mode(tmp_path / "api.sock"), mode(tmp_path / NAME)) == (0o2710, 0o660, 0o640)
+        assert (mode(tmp_path), mode(tmp_path / "api.sock"), mode(tmp_path / NAME)) == (0o2750, 0o660, 0o640)
         assert (tmp_path / NAME).stat().st_gid == OURS
 
 
@@ -41,6 +41,21 @@ def test_without_a_group_all_is_the_owners_again(tmp_path: Path) -> None:
     with listening(str(tmp_path)):
         write_status(tmp_path, status_of(Story().world))
         assert (mode(tmp_path), mode(tmp_path / "api.sock"), mode(tmp_path / NAME)) == (0o700, 0o600, 0o600)
+
+
+def test_one_who_may_not_open_the_lock_asks_the_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Monitoring must notice that the daemon is gone."""
+
+    def denied(*_: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    with listening(str(tmp_path), OURS), monkeypatch.context() as patch:
+        patch.setattr(os, "open", denied)
+        assert is_daemon_running(tmp_path) is True
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", denied)
+        assert is_daemon_running(tmp_path) is False
+        assert is_daemon_running(tmp_path / ("x" * 200)) is None
 
 
 def test_a_group_has_a_name_or_a_number() -> None:

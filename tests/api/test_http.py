@@ -75,6 +75,18 @@ async def test_the_routes_are_listed_with_the_listeners_that_serve_them(rig: Rig
         assert (code, "POST /v1/defragment" in told["error"]) == (404, True)
 
 
+async def test_a_release_of_one_container_is_answered_with_where_it_goes(rig: Rig) -> None:
+    """A second one is refused: it has none any more."""
+    story = rig.story
+    assert isinstance(story, Elastic)
+    async with rig.serving():
+        code, told = await rig.ask("POST", of(rig, story.man) + "/release")
+        assert (code, told["sharing"], told["granted"]) == (200, "shared", "")
+        assert told["refusal"] == "its exclusive CPUs were released by hand"
+        again = await rig.ask("POST", of(rig, story.man) + "/release")
+        assert again == (409, {"error": "man has no exclusive CPUs"})
+
+
 async def test_a_resize_is_answered_with_what_was_decided(rig: Rig) -> None:
     """Its CPUs, its future CPUs, what it waits for; and which container loses CPUs until when."""
     story = rig.story

@@ -103,6 +103,12 @@ def fragmented(machine: Topology, rng: random.Random) -> CPUSet:
     return chosen or CPUSet.of(machine.online.lowest())
 
 
+def nearly_whole(machine: Topology, rng: random.Random) -> CPUSet:
+    """Return the machine without a few CPUs: with many sockets, nearly every set of them is a candidate."""
+    cpus = list(machine.online)
+    return machine.online - CPUSet(rng.sample(cpus, rng.randint(0, len(cpus) // 10)))
+
+
 def seconds(algorithm: Algorithm, machine: Topology, available: CPUSet, count: int, runs: int) -> float:
     """Return the fastest of this many runs."""
     best = float("inf")

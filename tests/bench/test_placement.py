@@ -7,7 +7,7 @@ import random
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from tests.bench.placement import MACHINES, PLACING, fragmented, is_within_bounds, measured, steps
+from tests.bench.placement import MACHINES, PLACING, fragmented, is_within_bounds, measured, nearly_whole, steps
 
 
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.9])
@@ -39,10 +39,8 @@ def test_no_fragmentation_makes_placement_slow(benchmark: BenchmarkFixture, algo
 def test_no_fragmentation_makes_placement_take_many_steps(algorithm: str, machine: str) -> None:
     """Steps grow with the number of CPUs, and not with its square: a bound that no busy host changes."""
     on, rng = MACHINES[machine], random.Random(1)
-    # By socket, some nearly whole machines of 16 sockets take ten times as long: sets of sockets are tried.
-    per_cpu = 450 if algorithm == "request, by socket" else 40
-    for free in (on.online, *(fragmented(on, rng) for _ in range(20))):
+    for free in (on.online, *(fragmented(on, rng) for _ in range(20)), *(nearly_whole(on, rng) for _ in range(20))):
         count = rng.randint(1, len(free))
         # What is kept of a machine, or of a request, is made the first time.
         PLACING[algorithm](on, free, count)
-        assert steps(PLACING[algorithm], on, free, count) <= 300 + per_cpu * len(on.online)
+        assert steps(PLACING[algorithm], on, free, count) <= 300 + 40 * len(on.online)

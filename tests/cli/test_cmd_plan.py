@@ -61,6 +61,20 @@ def test_a_plan_beside_what_is_running(tmp_path: Path, capsys: pytest.CaptureFix
     ]
 
 
+def test_the_map_shows_free_isolated_cpus_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are shared only where the configuration ignores that they are isolated."""
+    monkeypatch.setattr(cmd_plan, "read_topology", lambda: replace(MACHINE, isolated=CPUSet.of(7, 15)))
+    args = ["plan", "--empty", "--state-dir", str(tmp_path), "--reserved", "0", "--cpus", "1"]
+    assert main([*args, "--isolated", "prefer"]) == 0
+    out = capsys.readouterr().out
+    assert "[ 7A 15-]" in out
+    assert "- isolated, free" in out
+    assert main(args) == 0
+    assert "[ 7. 15.]" in capsys.readouterr().out
+
+
 def test_requests_are_answered_one_after_the_other_and_a_refusal_says_what_would_fit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -42,6 +42,17 @@ async def typed(rig: Rig, *words: str) -> int:
 
 
 @pytest.mark.trio
+async def test_one_container_is_released_by_the_daemon(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    """By its name; where it goes is printed, and a second time is refused."""
+    async with rig.serving():
+        assert await typed(rig, "release", "man") == 0
+        said = capsys.readouterr().out
+        assert said.startswith("man released its exclusive CPUs until it is next started, and is being moved to CPU")
+        assert await typed(rig, "release", "man") == 1
+        assert capsys.readouterr().err == "cpuset-sidecar: man has no exclusive CPUs\n"
+
+
+@pytest.mark.trio
 async def test_a_size_is_ordered_and_the_decision_is_printed(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     """Its CPUs, its future CPUs, the container it waits for; then what leaves it, until when."""
     async with rig.serving():

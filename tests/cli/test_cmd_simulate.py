@@ -103,7 +103,7 @@ def test_the_journal_and_the_picture_are_written(
     assert svg.read_text().startswith("<svg ")
     capsys.readouterr()
     assert main(["simulate", scenario, "--svg", str(tmp_path / "no" / "x.svg")]) == 1
-    assert "x.svg cannot be written: No such file or directory" in capsys.readouterr().err
+    assert "x.svg cannot be written: there is no such file or directory" in capsys.readouterr().err
 
 
 def test_it_can_be_watched(scenario: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -184,7 +184,7 @@ def test_topology_shows_records_and_reads_back(tmp_path: Path, capsys: pytest.Ca
         (["--machine", "/nowhere"], "the record /nowhere cannot be read: there is no such file or directory"),
         (["--machine", "/proc/self/exe"], "/proc/self/exe is not a recorded machine: it is not text"),
         (["--machine", "/etc/passwd"], "line 1 of the record is"),
-        (["--record", "/proc/nowhere/x"], "the record cannot be written to /proc/nowhere/x: No such file"),
+        (["--record", "/proc/nowhere/x"], "the record cannot be written to /proc/nowhere/x: there is no such file"),
         (["--sys", "/proc"], "no online CPU is named below devices/system/cpu"),
     ],
 )
@@ -252,7 +252,7 @@ def test_the_help_of_a_key_says_its_default_or_an_example(capsys: pytest.Capture
         main(["run", "--help"])
     out = " ".join(capsys.readouterr().out.split())
     assert "keeps its CPUs (default: 10s)" in out
-    assert "a list, or count:N (like 0)" in out
+    assert "a list, or count:N (default: none; like 0)" in out
 
 
 @pytest.mark.parametrize("args", [[], [""], ["--"], ["nonsense"], ["explain"], ["status", "--wach"]])

@@ -25,7 +25,7 @@ NOWHERE = ("--engine", "unix:///nonexistent.sock")
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make this machine one of eight CPUs."""
-    for module in ("sidecar.cli.cmd_plan", "sidecar.cli.flags"):
+    for module in ("sidecar.cli.cmd_plan", "sidecar.cli.cmd_simulate", "sidecar.cli.flags"):
         monkeypatch.setattr(f"{module}.read_topology", lambda: uniform(cores=8))
 
 
@@ -77,6 +77,34 @@ def test_doctor_judges_the_daemons_settings(running: Path, capsys: pytest.Captur
     found = {each["question"]: each["says"] for each in json.loads(capsys.readouterr().out)}
     assert found["settings"] == f"the settings are those of the daemon on {running}, except --engine"
     assert found["policy"].startswith("static")
+
+
+def test_a_scenario_is_played_like_this_host(running: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On this machine and by the daemon's settings, whatever the file has; without the flag by the file's."""
+    file = tmp_path / "x.toml"
+    file.write_text(
+        """
+ends = "5s"
+[machine]
+cores = 2
+[settings]
+policy = "static"
+reserved = "0"
+[[container]]
+name = "own"
+labels = { "cpuset.exclusive" = "3" }
+[[event]]
+at = "1s"
+do = "run"
+container = "own"
+"""
+    )
+    assert main(["simulate", str(file), "--like-this-host", "--state-dir", str(running)]) == 0
+    told = capsys.readouterr().out
+    assert f"note: the settings are those of the daemon on {running}" in told
+    assert "granted 0-1,4" in told
+    assert main(["simulate", str(file)]) == 0
+    assert "granted" not in capsys.readouterr().out
 
 
 def test_doctor_shows_the_sidecar_of_another_directory() -> None:

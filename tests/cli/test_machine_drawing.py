@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 import pytest
 
 from sidecar.cli.machine_drawing import coloured, draw, legend, letters_of, marks_of
-from sidecar.decide.settings import PolicyName, Settings
+from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
 from sidecar.status.document import status_of
 from sidecar.status.machine_map import machine_of
 from state.cpuset import CPUSet
@@ -40,6 +41,17 @@ def test_two_sockets_with_siblings() -> None:
         "socket 1   [ 8. 24.] [ 9. 25.] [10. 26.] [11. 27.] [12. 28.] [13. 29.] [14. 30#] [15. 31.]",
     ]
     assert legend(status) == ["A web   B db   . shared   r reserved, shared   # pinned by hand"]
+
+
+def test_isolated_cpus_that_are_free_are_not_drawn_as_shared() -> None:
+    """The shared pool never has them; under `isolated = ignore` it does."""
+    machine = msgspec.structs.replace(uniform(cores=4), isolated=CPUSet.of(2, 3))
+    apart = Settings(policy=PolicyName.STATIC, reserved_count=1, isolated=IsolatedRule.ONLY)
+    status = status_of(world(machine, container("web", exclusive=1), settings=apart))
+    assert draw(status.machine, marks_of(status))[0] == "socket 0   [0r] [1.] [2A] [3-]"
+    assert legend(status) == ["A web   . shared   - isolated, free   r reserved, shared"]
+    shared = status_of(world(machine, container("web", exclusive=1)))
+    assert draw(shared.machine, marks_of(shared))[0] == "socket 0   [0r] [1A] [2.] [3.]"
 
 
 def test_four_nodes_stand_below_each_other() -> None:

@@ -93,11 +93,11 @@ FOLLOWERS = [block for language in ("sh", "python", "c", "go") for block in bloc
 
 @pytest.mark.parametrize("block", FOLLOWERS, ids=str)
 def test_a_program_of_the_pages_follows_its_cpus(block: Block, tmp_path: Path) -> None:
-    """It prints the CPUs in force when it starts, and after a change."""
+    """It prints the CPUs in force when it starts, and after a change; and that the daemon does not vouch any more."""
     every = CPUSet(os.sched_getaffinity(0))
     one = CPUSet.of(every.lowest())
     root = tmp_path / "projections"
-    projections = Projections(root, clock=lambda: 0.0)
+    projections = Projections(root, clock=time.time, lease_seconds=3600)
     projections.write(CONTAINER, (), told(one))
     with running(program(block, tmp_path), root / "by-id" / CONTAINER[:12]) as process:
         assert next_line(process) == f"CPUs: {one}"
@@ -105,6 +105,8 @@ def test_a_program_of_the_pages_follows_its_cpus(block: Block, tmp_path: Path) -
             pytest.skip("one CPU: nothing to change to")
         projections.write(CONTAINER, (), told(every))
         assert next_line(process) == f"CPUs: {every}"
+        projections.end_leases()
+        assert next_line(process) == f"CPUs: {every} (unvouched)"
 
 
 def test_the_readme_and_the_how_to_have_a_program_in_each_language() -> None:

@@ -163,6 +163,20 @@ def test_an_example_waits_for_a_projection_that_is_not_there_yet(name: str, tmp_
         assert not workload.may_use(LAST)
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_an_example_says_that_the_daemon_does_not_vouch_any_more(name: str, tmp_path: Path) -> None:
+    """It keeps its CPUs. A daemon that comes back is believed again, without another change."""
+    projection = Told(tmp_path / "projections")
+    generation = projection.tell(EVERY)
+    with working(PROGRAMS[name](tmp_path), projection.directory) as workload:
+        assert workload.line() == f"CPUs {EVERY}"
+        projection.end()
+        assert workload.line() == f"CPUs {EVERY}, unvouched"
+        eventually(lambda: workload.may_use(LAST), "still on all CPUs")
+        assert projection.tell(EVERY) == generation
+        assert workload.line() == f"CPUs {EVERY}"
+
+
 @needs_two_cpus
 def test_a_poller_keeps_its_original_cpu(tmp_path: Path) -> None:
     """Its first thread is never moved; those on other CPUs are bound to one each."""

@@ -13,7 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from sidecar.board import Board
 from sidecar.projection.projections import Projections
-from sidecar.projection.voucher import Voucher
+from sidecar.projection.voucher import STUCK, Voucher
 from state.errors import ProjectionError
 from state.lease import LEASE_SECONDS, RENEW_SECONDS
 from state.projection import read_with_lease
@@ -37,9 +37,21 @@ class Bench:
         self.projections = Projections(path, clock=self.wall)
         self.rounds: int | None = None
         self.problems: list[str | None] = []
+        self.stuck: list[str | None] = []
         self.voucher = Voucher(
-            self.board, self.projections, [lambda: self.rounds], lambda where, problem: self.problems.append(problem)
+            self.board,
+            self.projections,
+            str(path),
+            self.report,
+            [lambda: self.rounds],
+            clock=self.wall,
         )
+
+    def report(self, where: str, problem: str | None) -> None:
+        if where == "leases":
+            self.problems.append(problem)
+        else:
+            self.stuck.append(problem)
 
     def wall(self) -> float:
         return trio.current_time() + self.shift
@@ -102,9 +114,11 @@ async def test_for_a_task_that_is_stuck_nothing_is_renewed(bench: Bench, autojum
         bench.rounds = 7
         await trio.sleep(RUN_OUT)
         assert not bench.counts()
-        bench.rounds = 8
+        assert bench.stuck[-1] == STUCK
+        bench.rounds = None
         await trio.sleep(RENEW_SECONDS + 1)
         assert bench.counts()
+        assert bench.stuck[-1] is None
 
 
 async def test_without_the_engine_nothing_is_renewed(bench: Bench, autojump_clock: MockClock) -> None:
@@ -114,6 +128,30 @@ async def test_without_the_engine_nothing_is_renewed(bench: Bench, autojump_cloc
         bench.board.post(bench.story.world)
         await trio.sleep(RUN_OUT)
         assert not bench.counts()
+        bench.story.connect()
+        bench.board.post(bench.story.world)
+        await trio.sleep(0.1)
+        assert bench.counts()
+
+
+async def test_the_status_has_a_lease_as_well(bench: Bench, autojump_clock: MockClock) -> None:
+    """It begins, counts and ends with the others."""
+
+    def counts() -> bool:
+        return bench.wall() - os.lstat(bench.path / "lease").st_mtime < LEASE_SECONDS
+
+    async with bench.running():
+        await trio.sleep(1)
+        assert counts()
+        await trio.sleep(100)
+        assert counts()
+        bench.rounds = 1
+        await trio.sleep(RUN_OUT)
+        assert not counts()
+        bench.rounds = None
+        await trio.sleep(RENEW_SECONDS + 1)
+        assert counts()
+    assert not counts()
 
 
 async def test_the_first_round_after_a_stall_proves_nothing(bench: Bench, mock_clock: MockClock) -> None:

@@ -19,7 +19,6 @@ from state.cause import (
     Gone,
     Level,
     Pinned,
-    PinnedThere,
     Resized,
     SharedAnew,
     Spare,
@@ -177,10 +176,6 @@ CAUSES: tuple[tuple[Cause, str], ...] = (
     (Gone(CPUSet.of(1)), "CPU 1 went offline or became reserved"),
     (ByItsRules(), "it lies on whole cores and NUMA nodes again as its rules require"),
     (Pinned(CPUSet.of(1, 2)), "a container was pinned by hand to CPUs 1-2"),
-    (
-        PinnedThere(name="web", count=2, floor=1),
-        "a container pinned by hand uses 2 CPUs above web's floor of 1",
-    ),
     (Spare(1, 4), "its share of the spare CPUs grew by 1, within its ceiling of 4"),
     (Together(level=Level.NODE, now=1, before=2), "moved closer together: on 1 NUMA node instead of 2"),
     (Together(level=Level.CORE, now=2, before=3), "moved closer together: on 2 cores instead of 3"),

@@ -82,6 +82,10 @@ class Told:
         """The generation that was written last."""
         return read(self.directory).generation
 
+    def end(self) -> None:
+        """Vouch for nothing any more, as a daemon that stops."""
+        self._projections.end_leases()
+
     def remove(self) -> None:
         """Remove the container's directory."""
         self._projections.remove(CONTAINER)

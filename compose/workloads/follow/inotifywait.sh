@@ -30,13 +30,23 @@ end_worker() {
     rm "$own/cpu$1"
 }
 
+# Whether the daemon vouches for what is read: it renews the time of the file `lease`, which counts for some seconds. That
+# time is looked at before the status is read: so what is read is at least as new. If not, keep what you have; others may
+# be there by now.
+is_vouched() {
+    [ ! -L "$dir/lease" ] && age=$(($(date +%s) - $1)) && [ "$age" -ge -1 ] && [ "$age" -le "$(number lease_seconds)" ]
+} 2>/dev/null
+
 look() {
+    renewed=$(stat -c %Y "$dir/lease" 2>/dev/null || echo 0)
     status=$(cat "$dir/status.json" 2>/dev/null) || return 0
     cpus=$(text cpus) leaving=$(text leaving) generation=$(number generation)
+    unvouched=
+    is_vouched "$renewed" || unvouched=", unvouched"
     # No CPUs: nothing can be said just now. Keep what you have.
-    [ -n "$cpus" ] && [ "$generation" != "$followed" ] || return 0
-    followed=$generation
-    echo "CPUs $cpus${leaving:+, leaving $leaving}"
+    [ -n "$cpus" ] && [ "$generation$unvouched" != "$followed" ] || return 0
+    followed=$generation$unvouched
+    echo "CPUs $cpus${leaving:+, leaving $leaving}$unvouched"
 
     usable=
     for cpu in $(words "$cpus"); do

@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 struct poller {
@@ -28,6 +30,7 @@ struct poller {
 static struct poller pollers[CPU_SETSIZE];
 static char directory[PATH_MAX - 64];
 static unsigned long long followed;
+static int was_vouched;
 
 static void *poll_queues(void *given) {
     struct poller *self = given;
@@ -88,11 +91,27 @@ static int list(const char *status, const char *name, char text[4096], cpu_set_t
     return parse(text, cpus);
 }
 
+/* Whether the daemon vouches for what is read: it renews the time of the file `lease`, which counts for some seconds. `at`
+ * is that time, and was looked at before the status was read: so what was read is at least as new. If not, keep what you
+ * have; others may be there by now. */
+static int is_vouched(time_t at, const char *seconds) {
+    double age = difftime(time(NULL), at);
+    return age >= -1 && age <= strtod(seconds, NULL);
+}
+
+static time_t renewed_at(void) {
+    char path[PATH_MAX];
+    struct stat lease;
+    snprintf(path, sizeof path, "%s/lease", directory);
+    return lstat(path, &lease) == 0 && S_ISREG(lease.st_mode) ? lease.st_mtime : 0;
+}
+
 static void look(void) {
     static char status[256 * 1024 + 1], now[3 * 4096], path[PATH_MAX];
     static char cpus_text[4096], leaving_text[4096], original_text[4096];
     cpu_set_t cpus, leaving, original, usable, house;
     snprintf(path, sizeof path, "%s/status.json", directory);
+    time_t renewed = renewed_at();
     FILE *file = fopen(path, "r");
     if (!file) return;
     status[fread(status, 1, sizeof status - 1, file)] = 0;
@@ -102,9 +121,13 @@ static void look(void) {
         return;
     const char *number = strstr(status, "\"generation\":");
     unsigned long long generation = number ? strtoull(number + strlen("\"generation\":"), NULL, 10) : 0;
-    if (generation == followed) return;
+    const char *seconds = strstr(status, "\"lease_seconds\":");
+    int vouched = is_vouched(renewed, seconds ? seconds + strlen("\"lease_seconds\":") : "");
+    if (generation == followed && vouched == was_vouched) return;
     followed = generation;
-    snprintf(now, sizeof now, "%s%s%s", cpus_text, *leaving_text ? ", leaving " : "", leaving_text);
+    was_vouched = vouched;
+    snprintf(now, sizeof now, "%s%s%s%s", cpus_text, *leaving_text ? ", leaving " : "", leaving_text,
+             vouched ? "" : ", unvouched");
     printf("CPUs %s\n", now);
     fflush(stdout);
 

@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MOST 1024
@@ -22,6 +24,7 @@ static char directory[PATH_MAX - 64];
 static pthread_t workers[MOST];
 static int running;
 static unsigned long long followed;
+static int was_vouched;
 /* Workers with this number and above end after the piece of work that they are at. */
 static atomic_int wanted;
 static atomic_long done;
@@ -61,6 +64,21 @@ static const char *field(const char *status, const char *name) {
     return found ? found + strlen(name) : "";
 }
 
+/* Whether the daemon vouches for what is read: it renews the time of the file `lease`, which counts for some seconds. `at`
+ * is that time, and was looked at before the status was read: so what was read is at least as new. If not, keep what you
+ * have; others may be there by now. */
+static int is_vouched(time_t at, const char *seconds) {
+    double age = difftime(time(NULL), at);
+    return age >= -1 && age <= strtod(seconds, NULL);
+}
+
+static time_t renewed_at(void) {
+    char path[PATH_MAX];
+    struct stat lease;
+    snprintf(path, sizeof path, "%s/lease", directory);
+    return lstat(path, &lease) == 0 && S_ISREG(lease.st_mode) ? lease.st_mtime : 0;
+}
+
 /* As many workers as `count`, all threads on `usable`. Returns when no thread runs elsewhere. */
 static void resize(int count, const cpu_set_t *usable) {
     atomic_store(&wanted, count);
@@ -80,9 +98,10 @@ static void acknowledge(unsigned long long generation) {
 
 static void look(void) {
     static char status[256 * 1024 + 1];
-    char path[PATH_MAX], cpus_text[4096] = "", leaving_text[4096] = "", now[2 * 4096];
+    char path[PATH_MAX], cpus_text[4096] = "", leaving_text[4096] = "", now[3 * 4096];
     cpu_set_t cpus, leaving, usable;
     snprintf(path, sizeof path, "%s/status.json", directory);
+    time_t renewed = renewed_at();
     FILE *file = fopen(path, "r");
     if (!file) return;
     status[fread(status, 1, sizeof status - 1, file)] = 0;
@@ -92,9 +111,12 @@ static void look(void) {
     /* No CPUs: nothing can be said just now. Keep what you have. */
     if (!*cpus_text || parse(cpus_text, &cpus) || parse(leaving_text, &leaving)) return;
     unsigned long long generation = strtoull(field(status, "\"generation\":"), NULL, 10);
-    if (generation == followed) return;
+    int vouched = is_vouched(renewed, field(status, "\"lease_seconds\":"));
+    if (generation == followed && vouched == was_vouched) return;
     followed = generation;
-    snprintf(now, sizeof now, "%s%s%s", cpus_text, *leaving_text ? ", leaving " : "", leaving_text);
+    was_vouched = vouched;
+    snprintf(now, sizeof now, "%s%s%s%s", cpus_text, *leaving_text ? ", leaving " : "", leaving_text,
+             vouched ? "" : ", unvouched");
     printf("CPUs %s\n", now);
     fflush(stdout);
 

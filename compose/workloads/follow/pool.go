@@ -22,6 +22,16 @@ type projection struct {
 	Generation uint64 `json:"generation"`
 	CPUs       string `json:"cpus"`
 	Leaving    string `json:"leaving"`
+	// LeaseSeconds is how long a renewal of the lease counts.
+	LeaseSeconds float64 `json:"lease_seconds"`
+}
+
+// renewedAt is when the daemon last renewed the lease: while that counts, it vouches for what it wrote.
+func renewedAt(directory string) time.Time {
+	if lease, err := os.Lstat(filepath.Join(directory, "lease")); err == nil && lease.Mode().IsRegular() {
+		return lease.ModTime()
+	}
+	return time.Unix(0, 0)
 }
 
 // parse reads the kernel's list syntax, "0-3,8".
@@ -82,6 +92,7 @@ func moveThreads(cpus map[int]bool) {
 type pool struct {
 	directory string
 	followed  uint64
+	vouched   bool
 	workers   []chan struct{} // closed when the worker is to end, which it answers by a message
 	ended     chan struct{}
 }
@@ -101,10 +112,18 @@ func (p *pool) work(ends chan struct{}) {
 }
 
 func (p *pool) look() {
+	// The lease first: what is read after it is at least as new.
+	renewed := renewedAt(p.directory)
 	content, err := os.ReadFile(filepath.Join(p.directory, "status.json"))
 	var told projection
 	// No CPUs: nothing can be said just now. Keep what you have.
-	if err != nil || json.Unmarshal(content, &told) != nil || told.CPUs == "" || told.Generation == p.followed {
+	if err != nil || json.Unmarshal(content, &told) != nil || told.CPUs == "" {
+		return
+	}
+	// If it does not vouch, keep what you have; others may be there by now.
+	age := time.Since(renewed).Seconds()
+	vouched := age >= -1 && age <= told.LeaseSeconds
+	if told.Generation == p.followed && vouched == p.vouched {
 		return
 	}
 	usable, err := parse(told.CPUs)
@@ -112,10 +131,13 @@ func (p *pool) look() {
 	if err != nil || err2 != nil {
 		return
 	}
-	p.followed = told.Generation
+	p.followed, p.vouched = told.Generation, vouched
 	note := ""
 	if told.Leaving != "" {
 		note = ", leaving " + told.Leaving
+	}
+	if !vouched {
+		note += ", unvouched"
 	}
 	fmt.Printf("CPUs %s%s\n", told.CPUs, note)
 	for cpu := range leaving {

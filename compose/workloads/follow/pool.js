@@ -19,7 +19,7 @@ if (!isMainThread) {
 
 const directory = process.env.CPUSET_SIDECAR_DIR || path.join("/run/cpuset-sidecar/by-id", os.hostname());
 const workers = [];
-let followed = 0;
+let followed = "";
 let isLooking = false;
 let isToLook = false;
 
@@ -31,17 +31,27 @@ function parse(text) {
   });
 }
 
+/** When the daemon last renewed the lease, in seconds: while that counts, it vouches for what it wrote. */
+function renewedAt() {
+  const lease = fs.lstatSync(path.join(directory, "lease"), { throwIfNoEntry: false });
+  return lease && lease.isFile() ? lease.mtimeMs / 1000 : 0;
+}
+
 async function follow() {
-  let told;
+  let told, renewed;
   try {
+    renewed = renewedAt(); // the lease first: what is read after it is at least as new
     told = JSON.parse(fs.readFileSync(path.join(directory, "status.json"), "utf8"));
   } catch {
     return; // not there yet, or not any more
   }
   // No CPUs: nothing can be said just now. Keep what you have.
-  if (!told.cpus || told.generation === followed) return;
-  followed = told.generation;
-  console.log(`CPUs ${told.cpus}${told.leaving ? `, leaving ${told.leaving}` : ""}`);
+  const age = Date.now() / 1000 - renewed;
+  // If it does not vouch, keep what you have; others may be there by now.
+  const isVouched = age >= -1 && age <= (told.lease_seconds || 0);
+  if (!told.cpus || `${told.generation} ${isVouched}` === followed) return;
+  followed = `${told.generation} ${isVouched}`;
+  console.log(`CPUs ${told.cpus}${told.leaving ? `, leaving ${told.leaving}` : ""}${isVouched ? "" : ", unvouched"}`);
   const leaving = new Set(parse(told.leaving));
   const usable = parse(told.cpus).filter((cpu) => !leaving.has(cpu));
   if (usable.length === 0) return;

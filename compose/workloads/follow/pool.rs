@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 #[repr(C)]
 struct PollFd {
@@ -85,23 +85,37 @@ impl Worker {
 
 struct Pool {
     directory: PathBuf,
-    followed: u64,
+    followed: (u64, bool),
     workers: Vec<Worker>,
 }
 
 impl Pool {
+    /// When the daemon last renewed the lease: while that counts, it vouches for what it wrote.
+    fn renewed_at(&self) -> SystemTime {
+        let found = fs::symlink_metadata(self.directory.join("lease")).ok().filter(fs::Metadata::is_file);
+        found.and_then(|lease| lease.modified().ok()).unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+
     fn look(&mut self) -> Option<()> {
+        // The lease first: what is read after it is at least as new.
+        let renewed = self.renewed_at();
         let status = fs::read_to_string(self.directory.join("status.json")).ok()?;
         let (cpus_text, leaving_text) = (field(&status, "\"cpus\":\""), field(&status, "\"leaving\":\""));
         let generation = field(&status, "\"generation\":").split(',').next()?.parse().ok()?;
         // No CPUs: nothing can be said just now. Keep what you have.
-        if cpus_text.is_empty() || generation == self.followed {
+        let seconds: f64 = field(&status, "\"lease_seconds\":").split(',').next()?.parse().unwrap_or(0.0);
+        // If it does not vouch, keep what you have; others may be there by now.
+        let vouched = match SystemTime::now().duration_since(renewed) {
+            Ok(age) => age.as_secs_f64() <= seconds,
+            Err(ahead) => ahead.duration().as_secs_f64() <= 1.0,
+        };
+        if cpus_text.is_empty() || (generation, vouched) == self.followed {
             return None;
         }
         let (cpus, leaving) = (parse(cpus_text)?, parse(leaving_text)?);
-        self.followed = generation;
+        self.followed = (generation, vouched);
         let note = if leaving.is_empty() { String::new() } else { format!(", leaving {leaving_text}") };
-        println!("CPUs {cpus_text}{note}");
+        println!("CPUs {cpus_text}{note}{}", if vouched { "" } else { ", unvouched" });
 
         let usable: Vec<usize> = cpus.into_iter().filter(|cpu| !leaving.contains(cpu)).collect();
         if usable.is_empty() {
@@ -133,7 +147,7 @@ fn directory() -> PathBuf {
 }
 
 fn main() {
-    let mut pool = Pool { directory: directory(), followed: 0, workers: Vec::new() };
+    let mut pool = Pool { directory: directory(), followed: (0, false), workers: Vec::new() };
     let path = CString::new(pool.directory.as_os_str().as_encoded_bytes()).expect("a path has no NUL");
     let descriptor = unsafe { inotify_init1(IN_NONBLOCK_CLOEXEC) };
     assert!(descriptor >= 0, "no inotify: {}", std::io::Error::last_os_error());

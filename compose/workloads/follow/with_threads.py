@@ -10,6 +10,7 @@ import threading
 from state import ack
 from state.cpuset import CPUSet
 from state.errors import ProjectionError
+from state.projection import Reading
 from state.watch import ProjectionWatch
 
 
@@ -42,6 +43,12 @@ def work(ends: threading.Event) -> None:
         hashlib.sha256(bytes(1 << 16)).digest()
 
 
+def line_of(told: Reading) -> str:
+    """Return what is told. If the daemon does not vouch for it any more, keep what you have: others may be there."""
+    leaving = f", leaving {told.leaving}" if told.leaving else ""
+    return f"CPUs {told.cpus}{leaving}{'' if told.vouched else ', unvouched'}"
+
+
 def move_threads(cpus: CPUSet) -> None:
     """Move all threads of this process, including those of libraries."""
     for thread in os.listdir("/proc/self/task"):
@@ -57,7 +64,7 @@ def main() -> None:
     pool = Pool()
     with ProjectionWatch() as watch:
         for told in watch.changes():
-            print(f"CPUs {told.cpus}" + (f", leaving {told.leaving}" if told.leaving else ""), flush=True)
+            print(line_of(told), flush=True)
             if not (usable := told.cpus - told.leaving):
                 continue
             # First leave, then acknowledge.

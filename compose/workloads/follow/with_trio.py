@@ -11,6 +11,7 @@ import trio
 from state import ack
 from state.cpuset import CPUSet
 from state.errors import ProjectionError
+from state.projection import Reading
 from state.watch import ProjectionWatch
 
 
@@ -24,6 +25,12 @@ async def serve(limiter: trio.CapacityLimiter) -> None:
 def compute() -> None:
     """Do work that releases the interpreter's lock."""
     hashlib.sha256(bytes(1 << 16)).digest()
+
+
+def line_of(told: Reading) -> str:
+    """Return what is told. If the daemon does not vouch for it any more, keep what you have: others may be there."""
+    leaving = f", leaving {told.leaving}" if told.leaving else ""
+    return f"CPUs {told.cpus}{leaving}{'' if told.vouched else ', unvouched'}"
 
 
 def move_threads(cpus: CPUSet) -> None:
@@ -40,7 +47,7 @@ async def follow(limiter: trio.CapacityLimiter) -> None:
     """Set the limit and the CPUs at each change."""
     with ProjectionWatch() as watch:
         async for told in watch.achanges():
-            print(f"CPUs {told.cpus}" + (f", leaving {told.leaving}" if told.leaving else ""), flush=True)
+            print(line_of(told), flush=True)
             if not (usable := told.cpus - told.leaving):
                 continue
             # First leave, then acknowledge. This thread starts all new ones, which inherit its CPUs: one pass is

@@ -16,6 +16,7 @@ from sidecar.decide.books.gains_and_losses import cut_off, given_up
 from sidecar.decide.books.grants import options_of, place
 from sidecar.decide.books.sizes import least_for, least_of, sizes, unit_for
 from sidecar.decide.books.takes import changed
+from sidecar.decide.books.would_fit import with_what_fits
 from sidecar.decide.placement.shortfall import with_facts
 from sidecar.decide.placement.whole_cores import is_by_cores
 from sidecar.decide.world import World, replace
@@ -29,12 +30,15 @@ from state.refusal import Refusal
 def found_for(world: World, state: State, demand: Demand) -> CPUSet | Refusal:
     """Return CPUs for a demand, out of free CPUs and those of other grants; or why there are none."""
     found: CPUSet | Refusal | None = None
+    trial = state
     for count, targets in _trials(world, state, demand):
-        found = place(world, shrunk_to(world, state, targets), demand, count)
+        trial = shrunk_to(world, state, targets)
+        found = place(world, trial, demand, count)
         if isinstance(found, CPUSet):
             # 3. No further than needed.
             return _with_the_fewest(world, state, targets, demand, count) or found
     assert isinstance(found, Refusal)
+    found = with_what_fits(world, trial, demand, found)
     is_shrunk = any(len(each.cpus) > least_of(world, each) for each in state.assignments.values())
     return with_facts(found, at_floors=True) if is_shrunk else found
 

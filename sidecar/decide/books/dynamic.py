@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from sidecar.decide.books.arrivals import found_for, without
 from sidecar.decide.books.exchanges import defragmented
-from sidecar.decide.books.gains_and_losses import cut_off, gained, given_up, is_bound
+from sidecar.decide.books.gains_and_losses import gained, given_up, is_bound
 from sidecar.decide.books.grants import (
     departures,
     fallen_short,
@@ -29,14 +29,13 @@ from sidecar.decide.books.grants import (
 )
 from sidecar.decide.books.pinned import off_the_pinned
 from sidecar.decide.books.size_causes import Events, why_gained, why_lost
-from sidecar.decide.books.sizes import kept_of, least_for, least_of, sizes
+from sidecar.decide.books.sizes import least_for, sizes
 from sidecar.decide.books.takes import changed, held, without_ended_takes
 from sidecar.decide.books.vacancies import answered
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.whole_cores import is_by_cores
 from sidecar.decide.world import World, replace
-from state.cause import PinnedThere
 from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
 from state.model import Demand, State
@@ -52,7 +51,7 @@ class DynamicPolicy:
     def settle(self, world: World) -> State:
         """Return the State after the four rules above."""
         # 1. Departures.
-        state = _beside_strangers(world, without_ended_takes(world, departures(world)))
+        state = without_ended_takes(world, departures(world))
         was_released = any(key not in state.assignments for key in world.state.assignments)
         state = off_the_pinned(world, state)
         # 2. Arrivals.
@@ -115,18 +114,6 @@ def _answer(world: World, state: State, container: Container) -> State:
 def _granted(topology: Topology, state: State, demand: Demand, cpus: CPUSet) -> State:
     """Return the State after a grant, whose original set is its best packed part, as large as its floor."""
     return state.granted(demand, cpus, packed(topology, cpus, demand.floor) or cpus)
-
-
-def _beside_strangers(world: World, state: State) -> State:
-    """Return the State in which grants have given up the CPUs above their floors that containers pinned by hand use."""
-    strangers = world.strangers
-    for key, each in state.assignments.items():
-        if not (each.cpus - each.original).isdisjoint(strangers):
-            lost = cut_off(world, each, (each.cpus - kept_of(world, each)) & strangers)
-            if lost:
-                cause = PinnedThere(name=each.name, count=len(lost), floor=least_of(world, each))
-                state = changed(state, key, cause, lost=lost)
-    return state
 
 
 def _shared_out(world: World, state: State, events: Events) -> State:

@@ -8,8 +8,8 @@ from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.swarm_task import is_over
 from sidecar.decide.container.terms import Terms
 from sidecar.decide.placement.choose import Ask, choose
-from sidecar.decide.placement.shortfall import with_facts
-from sidecar.decide.placement.whole_cores import is_by_cores
+from sidecar.decide.placement.shortfall import largest_fitting, only_fitting, with_facts
+from sidecar.decide.placement.whole_cores import is_by_cores, unit_of
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from sidecar.natural_order import natural
@@ -146,13 +146,20 @@ def never(world: World, state: State, demand: Demand, count: int) -> Refusal | N
     refusal = found(count)
     if isinstance(refusal, CPUSet):
         return None
-    by_cores = is_by_cores(options_of(world, demand))
-    most = min(count - 1, len(room.spare(by_cores=by_cores)))
-    fitting = next((number for number in range(most, 0, -1) if isinstance(found(number), CPUSet)), 0)
+    options = options_of(world, demand)
+    most = min(count - 1, len(room.spare(by_cores=is_by_cores(options))))
+    unit = unit_of(world.topology, options)
+
+    def fits(number: int) -> bool:
+        return isinstance(found(number), CPUSet)
+
     # A number that is no multiple of a core's threads fails for that, whatever the most is.
-    is_odd = isinstance(refusal.detail, NoMultiple)
-    would_fit = {} if is_odd else {"would_fit": (fitting,) if fitting else ()}
-    return with_facts(refusal, **would_fit, is_final=True, neighbours=Neighbours(reserved=empty.reserved))
+    if isinstance(refusal.detail, NoMultiple):
+        refusal = only_fitting(refusal, unit, fits)
+    else:
+        fitting = largest_fitting(most, unit, fits)
+        refusal = with_facts(refusal, would_fit=(fitting,) if fitting else ())
+    return with_facts(refusal, is_final=True, neighbours=Neighbours(reserved=empty.reserved))
 
 
 def ask_of(world: World, demand: Demand, count: int) -> Ask:

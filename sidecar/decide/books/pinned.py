@@ -54,8 +54,9 @@ def _elsewhere(world: World, state: State, grant: Assignment, claimed: CPUSet) -
     bare, demand = replace(state, assignments={}), grant.demand
     least, kept = fewest_for(world, demand), grant.cpus - claimed
     # 1. What it has elsewhere.
-    if len(kept) >= least and is_by_its_rules(world, demand, kept):
-        return kept
+    elsewhere = left_without(world, grant, grant.cpus, claimed)
+    if len(elsewhere) >= least and is_by_its_rules(world, demand, elsewhere):
+        return elsewhere
     # 2. As after a CPU went offline.
     holdings = {key: each.cpus for key, each in state.assignments.items()}
     floors = {

@@ -18,6 +18,10 @@ def objection(world: World, container: ContainerKey, cpus: int) -> Refusal | Non
     name = known.view.name
     if world.settings.policy is not PolicyName.DYNAMIC:
         return Refusal(RefusalCode.WRONG_POLICY, UnderPolicy(world.settings.policy.value))
+    asked = known.wish.demand
+    if assignment is None and asked and asked.floor < asked.ceiling and asked.scale is not Scale.MANUAL:
+        # Its label is in the way first: with CPUs of its own it could not be resized either.
+        return Refusal(RefusalCode.NOT_ELASTIC, Scaled(name, asked.scale.value))
     if assignment is None:
         return Refusal(RefusalCode.NOT_GRANTED, Named(name))
     demand = assignment.demand

@@ -20,6 +20,7 @@ from sidecar.decide.books.grants import (
 )
 from sidecar.decide.books.pinned import off_the_pinned
 from sidecar.decide.books.vacancies import answered
+from sidecar.decide.books.would_fit import with_what_fits
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.world import World
 from state.cpuset import CPUSet
@@ -57,4 +58,5 @@ def _answer(world: World, state: State, container: Container) -> State:
     found = place(world, state, demand, demand.cpus)
     if isinstance(found, CPUSet):
         return state.granted(demand, found)
-    return fallen_short(state, container, demand, never(world, state, demand, demand.cpus) or found)
+    refusal = never(world, state, demand, demand.cpus) or with_what_fits(world, state, demand, found)
+    return fallen_short(state, container, demand, refusal)

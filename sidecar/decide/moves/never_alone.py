@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from sidecar.decide.container.askers import is_coming, is_waiting
 from sidecar.decide.container.container import Container
 from sidecar.decide.moves.alone import is_never_moved
 from sidecar.decide.world import World
-from state.model import Shortage
 
 
 def is_never_alone(world: World, container: Container) -> bool:
@@ -13,15 +13,19 @@ def is_never_alone(world: World, container: Container) -> bool:
 
     1. It has a grant: what is missing comes.
     2. It is left alone, or pinned by hand, or asks for nothing, or its request has a mistake: never.
-    3. It was not answered yet, waits for CPUs, or does not run yet and is asked again when it starts: not never.
-    4. It runs, and was refused for good.
+    3. It was not answered yet.
+    4. It was refused: never, unless it waits for CPUs, or is stopped and asks when it starts.
     """
-    key, demand = container.view.key, container.wish.demand
+    key = container.view.key
     # 1.
     if key in world.state.assignments:
         return False
     # 2.
-    if is_never_moved(container) or demand is None:
+    if is_never_moved(container) or container.wish.demand is None:
         return True
-    # 3. and 4.
-    return key in world.state.refusals and demand.shortage is not Shortage.WAIT and not container.is_idle
+    # 3.
+    refused = world.state.refusals.get(key)
+    if refused is None:
+        return False
+    # 4.
+    return is_coming(container) and not is_waiting(container, refused)

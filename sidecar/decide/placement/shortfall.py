@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -72,6 +72,34 @@ def not_aligned(topology: Topology, free: CPUSet, count: int, rule: NumaRule) ->
             nodes=tuple(sorted(loose.nodes)) if loose.nodes else (),
         ),
     )
+
+
+def only_fitting(refusal: Refusal, unit: int, fits: Callable[[int], bool]) -> Refusal:
+    """Return the refusal with only numbers that fit: those named that are larger than the number asked for, and the
+    largest of the others, or else one below it.
+    """
+    detail = refusal.detail
+    if not isinstance(detail, Asked) or not detail.would_fit:
+        return refusal
+    fewer = max((count for count in detail.would_fit if count < detail.count), default=0)
+    if fewer and not fits(fewer):
+        fewer = largest_fitting(fewer - 1, unit, fits)
+    more = [count for count in detail.would_fit if count > detail.count and fits(count)]
+    return with_facts(refusal, would_fit=(*([fewer] if fewer else []), *more))
+
+
+def largest_fitting(most: int, unit: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number of CPUs in whole units, at most `most`, that fits; 0 if none does.
+
+    It is found by bisection. Where more CPUs can fit and fewer cannot, it is some number that fits.
+    """
+    if not (first := most - most % unit) or fits(first):
+        return first
+    low, high = 0, first // unit
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle * unit) else (low, middle)
+    return low * unit
 
 
 def with_facts(refusal: Refusal, **facts: Any) -> Refusal:

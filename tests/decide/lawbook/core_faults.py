@@ -36,8 +36,7 @@ def grows_by_single_threads(patch: pytest.MonkeyPatch) -> None:
 
 def leaves_the_other_thread(patch: pytest.MonkeyPatch) -> None:
     """Take only the CPUs that an arrival gets, and leave their siblings where they are."""
-    for module in (arrivals, dynamic):
-        patch.setattr(module, "cut_off", lambda world, assignment, lost: lost)
+    patch.setattr(arrivals, "cut_off", lambda world, assignment, lost: lost)
 
 
 def counts_floors_in_cpus(patch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ def idle_though_wanted(reality: Reality) -> list[str]:
 
 def taken_in_vain(reality: Reality) -> list[str]:
     """Return grants that lost CPUs and gained others in the last burst, as sentences, unless a demand that cannot use
-    any CPUs came, CPUs were exchanged, or a container was pinned there by hand.
+    any CPUs came, or CPUs were exchanged, for better ones or for those of a container that was pinned by hand.
     """
     before, world = reality.planned_from, reality.world
     if world.settings.policy is not PolicyName.DYNAMIC or _was_refitted(reality):
@@ -65,9 +65,9 @@ def taken_in_vain(reality: Reality) -> list[str]:
     found = []
     for key, grant in world.state.assignments.items():
         was = before.state.assignments.get(key)
-        if was is None or was.since != grant.since or grant.demand.move:
+        if was is None or was.since != grant.since or grant.demand.move or was.cpus & world.strangers:
             continue
-        if (lost := (was.cpus - grant.cpus) - world.strangers) and (gained := grant.cpus - was.cpus):
+        if (lost := was.cpus - grant.cpus) and (gained := grant.cpus - was.cpus):
             found.append(f"{grant.name} lost {lost} and gained {gained} in one decision")
     return found
 

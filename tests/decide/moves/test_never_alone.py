@@ -52,6 +52,14 @@ def test_a_refusal_is_for_good_unless_it_waits() -> None:
     assert not never(story, patient)
 
 
+@pytest.mark.parametrize("labels", [{}, WAITS])
+def test_more_than_the_machine_can_give_is_never_alone(labels: dict[str, str]) -> None:
+    """Even if it waits, and before its start."""
+    story = Story()
+    assert never(story, story.arrive("huge", 9, labels=labels))
+    assert never(story, story.arrive("created", 9, labels=labels, starts=False))
+
+
 def test_before_a_start_a_refusal_is_not_for_good() -> None:
     """It is asked again when it starts."""
     story = Story()

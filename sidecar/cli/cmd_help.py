@@ -1,0 +1,42 @@
+"""`help`: the help of the program, or of one command."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from typing import Final
+
+from sidecar.misreadings import ListKind, Misreading, Unknown
+from sidecar.readers import kept
+
+_EXAMPLES: Final = """examples:
+  cpuset-sidecar help
+  cpuset-sidecar help run
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command and its argument."""
+    parser = subparsers.add_parser(
+        "help",
+        help="the help of a command",
+        description="Print the help of a command, as COMMAND --help does; without one the list of commands.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+    def known(word: str) -> str | Misreading:
+        flaw = Unknown(ListKind.COMMAND, tuple(subparsers.choices))
+        return word if word in subparsers.choices else Misreading(name=kept(word), flaw=flaw)
+
+    parser.add_argument("command", nargs="?", type=known, metavar="COMMAND", help="a command")
+    parser.set_defaults(func=partial(run, subparsers))
+
+
+def run(subparsers: argparse._SubParsersAction[argparse.ArgumentParser], args: argparse.Namespace) -> int:
+    """Print the help."""
+    if args.command:
+        subparsers.choices[args.command].print_help()
+    else:
+        args.program.print_help()
+    return 0

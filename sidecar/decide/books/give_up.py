@@ -1,0 +1,33 @@
+"""Releases of one container, ordered by people: which may be ordered, and the State after an order.
+
+The container runs in the shared pool from then on, and asks again at its next start, as after a refusal.
+"""
+
+from __future__ import annotations
+
+from sidecar.decide.facts import GiveUpRequested
+from sidecar.decide.world import World, replace
+from state.key import ContainerKey
+from state.model import Refused
+from state.refusal import Named, Refusal, RefusalCode
+
+
+def obstacle(world: World, container: ContainerKey) -> Refusal | None:
+    """Return why the exclusive CPUs of this container cannot be released; None if they can."""
+    known = world.containers.get(container)
+    if known is None:
+        return Refusal(RefusalCode.UNKNOWN_CONTAINER)
+    if container not in world.state.assignments:
+        return Refusal(RefusalCode.NOT_GRANTED, Named(known.view.name))
+    return None
+
+
+def after_giving_up(world: World, fact: GiveUpRequested) -> World:
+    """Return the world after a release was ordered; unchanged if it may not be ordered."""
+    if obstacle(world, fact.container):
+        return world
+    view = world.containers[fact.container].view
+    refused = Refused(
+        container=view.key, name=view.name, refusal=Refusal(RefusalCode.GIVEN_UP), started_at=view.started_at
+    )
+    return replace(world, state=world.state.refused(refused))

@@ -1,0 +1,59 @@
+"""The lease of the status document: a daemon that runs, but is stalled or stuck, does not vouch for what it wrote.
+
+It is a file of the state directory, renewed together with the leases of projections (`state.lease`). A lock shows only
+that the process is there.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from sidecar.status.status_file import is_daemon_running
+from state import files, lease
+from state.errors import StateError
+
+_MODE: Final = 0o600
+
+
+def renew_status_lease(state_dir: str | Path, seconds: float) -> None:
+    """Set the time of the lease, in seconds since 1970; 0 ends it. Raise StateError."""
+    with files.directory(state_dir) as at:
+        try:
+            os.utime(lease.NAME, times=(seconds, seconds), dir_fd=at, follow_symlinks=False)
+        except OSError:
+            with files.write_beside(at, lease.NAME, b"", sync=False, mode=_MODE) as fresh:
+                os.utime(fresh, times=(seconds, seconds), dir_fd=at, follow_symlinks=False)
+                os.rename(fresh, lease.NAME, src_dir_fd=at, dst_dir_fd=at)
+
+
+def why_outdated(state_dir: str | Path, now: float, *, is_ready: bool) -> str:
+    """Return why the document may be out of date, as a sentence for people; "" if it is not, or nothing shows it.
+
+    It is not if it says itself that the daemon is not ready. `now` is in seconds since 1970.
+    """
+    if (is_running := is_daemon_running(state_dir)) is False:
+        return f"no daemon is running on {state_dir}"
+    renewed = None
+    with suppress(OSError):
+        found = os.lstat(Path(state_dir) / lease.NAME)
+        renewed = found.st_mtime if stat.S_ISREG(found.st_mode) else None
+    if not is_running or not is_ready or renewed is None or _counts(renewed, now):
+        return ""
+    return (
+        f"the daemon on {state_dir} runs, but does not vouch for this: it is stopped, stalled or stuck; this is its "
+        "last state"
+    )
+
+
+def end_status_lease(state_dir: str | Path) -> None:
+    """Vouch for the document no more. No error: the lease runs out."""
+    with suppress(StateError):
+        renew_status_lease(state_dir, 0.0)
+
+
+def _counts(renewed: float, now: float) -> bool:
+    return lease.seconds_left(renewed, lease.LEASE_SECONDS, now) > 0

@@ -1,0 +1,53 @@
+"""A release of one container, ordered by people."""
+
+from __future__ import annotations
+
+from sidecar.decide.books.give_up import obstacle
+from sidecar.decide.facts import GiveUpRequested
+from sidecar.decide.settings import PolicyName
+from sidecar.words.refusals import sentence
+from state.key import ContainerKey
+from state.refusal import RefusalCode
+from tests.support.decide.stories import Story, where
+
+
+def test_a_released_container_shares_until_it_is_next_started() -> None:
+    """Its CPUs are everybody's at once, also for those who wait; another start asks again."""
+    for policy in (PolicyName.STATIC, PolicyName.DYNAMIC):
+        story = Story(policy=policy)
+        one, other = story.arrive("one", 2), story.arrive("other", 1)
+        story.settle()
+        story.feed(GiveUpRequested(one.key))
+        story.settle()
+        assert story.refusal(one).code is RefusalCode.GIVEN_UP
+        assert story.why_refused(one) == "its exclusive CPUs were released by hand"
+        assert where(one) == str(story.world.state.shared)
+        assert story.granted(other) is not None
+        story.end(one)
+        story.again(one)
+        story.settle()
+        assert len(story.world.state.assignments[one.key].cpus) == 2
+
+
+def test_a_waiting_container_is_not_granted_them_again_at_once() -> None:
+    """Although its label says that it waits: people said otherwise."""
+    story = Story()
+    one = story.arrive("one", 2, labels={"cpuset.on-shortage": "wait"})
+    story.settle()
+    story.feed(GiveUpRequested(one.key))
+    story.settle()
+    assert story.granted(one) is None
+
+
+def test_one_without_cpus_of_its_own_has_none_to_release() -> None:
+    """And an order for it has no effect."""
+    story = Story()
+    plain = story.arrive("plain")
+    story.settle()
+    refusal = obstacle(story.world, plain.key)
+    assert refusal is not None
+    assert sentence(refusal) == "plain has no exclusive CPUs"
+    before = story.world.state
+    story.feed(GiveUpRequested(plain.key), GiveUpRequested(ContainerKey("docker", "f" * 64)))
+    assert story.world.state == before
+    assert obstacle(story.world, ContainerKey("docker", "f" * 64)).code is RefusalCode.UNKNOWN_CONTAINER  # type: ignore[union-attr]

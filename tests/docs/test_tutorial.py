@@ -1,0 +1,66 @@
+"""What the tutorial and the README show is what the program prints, but for identifiers, versions and times."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from sidecar.cli.cmd_explain import rendered as explained
+from sidecar.cli.cmd_status import rendered
+from sidecar.decide.facts import ContainerView
+from sidecar.status.document import status_of
+from sidecar.words.reasons import reason_of
+from state.topology import uniform
+from tests.cli.worlds import container, world
+from tests.docs.pages import ROOT
+
+TUTORIAL = ROOT / "docs" / "tutorial.md"
+
+NOISY, SIDECAR = container("quiet-noisy-1"), container("quiet-sidecar-1")
+QUIET = container("quiet-quiet-1", exclusive=1)
+SECOND = container("second", exclusive=1, labels={"cpuset.on-shortage": "wait"})
+DEMO = [container(f"cpuset-sidecar-demo_{name}_1") for name in ("noisy", "sidecar")]
+ALONE = container("cpuset-sidecar-demo_exclusive_1", exclusive=1)
+
+
+def general(text: str) -> str:
+    """Return a text without what differs from host to host and from time to time."""
+    text = re.sub(r"\b[0-9a-f]{12}\b", "ID", text)
+    text = re.sub(r" on docker [^ ]+", " on docker VERSION", text)
+    return re.sub(r"the last change was .* ago", "the last change was SOME TIME ago", text)
+
+
+def page(*views: ContainerView) -> str:
+    status = status_of(world(uniform(cores=2), *views))
+    return "\n".join(rendered(status, datetime.now(UTC), is_running=True))
+
+
+def sentences(name: str, *views: ContainerView) -> str:
+    [told] = [each for each in status_of(world(uniform(cores=2), *views)).containers if each.name == name]
+    # The last sentence of the page needs the machine, which `explain` reads itself.
+    return "\n".join(explained(told))
+
+
+@pytest.mark.parametrize(
+    ("where", "printed"),
+    [
+        (TUTORIAL, page(SIDECAR, NOISY)),
+        (TUTORIAL, page(SIDECAR, NOISY, QUIET)),
+        (TUTORIAL, sentences("quiet-quiet-1", SIDECAR, NOISY, QUIET)),
+        (TUTORIAL, sentences("second", SIDECAR, NOISY, QUIET, SECOND)),
+        (ROOT / "README.md", page(*DEMO, ALONE)),
+    ],
+    ids=["before", "after", "why", "refused", "README"],
+)
+def test_a_page_shows_what_the_program_prints(where: Path, printed: str) -> None:
+    """Word for word, line by line."""
+    assert general(printed) in general(where.read_text())
+
+
+def test_the_tutorial_shows_the_reason_that_a_workload_reads() -> None:
+    """In the line of `watch`."""
+    made = world(uniform(cores=2), SIDECAR, NOISY, QUIET, SECOND)
+    assert reason_of(made, made.containers[SECOND.key]) in TUTORIAL.read_text()
