@@ -277,7 +277,7 @@ FAULTS = (
     Fault(ignores_what_is_configured, laws.FOOTPRINTS, first=2220),
     Fault(ignores_doubts, laws.FOOTPRINTS, first=170),
     Fault(counts_what_a_strict_start_is_configured_for, laws.SETTLED),
-    Fault(counts_the_dead, laws.SETTLED),
+    Fault(counts_the_dead, laws.SETTLED, first=230),
     Fault(believes_old_looks, laws.COMES_TO_REST),
     Fault(calls_crowded_cpus_settled, laws.IN_FORCE),
     Fault(forgets_lost_orders_at_the_first_look, laws.ORIGINALS, first=630),
