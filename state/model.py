@@ -210,7 +210,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The container's name when it was granted."""
+        """The container's name when it was last seen."""
         return self.demand.name
 
 

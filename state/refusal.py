@@ -35,9 +35,7 @@ class RefusalCode(enum.StrEnum):
     GIVEN_UP = "given-up"
     """People released its CPUs; it asks again at its next start."""
     TAKEN_BY_STRANGER = "taken-by-stranger"
-    """A container pinned by hand is on the CPUs that were granted to it, and its start is held, or they were a
-    replacement at the start of the sidecar.
-    """
+    """Its start is held, and a container pinned by hand is on the CPUs that were granted to it."""
     UNKNOWN_CONTAINER = "unknown-container"
     WRONG_POLICY = "wrong-policy"
     NOT_GRANTED = "not-granted"

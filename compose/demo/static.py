@@ -98,7 +98,7 @@ def tell(screen: Screen, verdict: Verdict) -> int:
         screen.verdict(finding.is_true, finding.text)
     if verdict.late_ms:
         screen.note(f"(a newly started neighbour was there for {verdict.late_ms:.0f} ms, until it was pinned)")
-    if verdict.outside:
+    if verdict.outside and verdict.is_true:
         screen.note(f"({verdict.outside}: a cpuset keeps off containers only)")
     screen.note("`make demo-dynamic` shows how CPUs change hands while containers run.")
     return 0 if verdict.is_true else 1

@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from sidecar.board import Board
+from sidecar.decide.books.clashes import clashes
 from sidecar.decide.books.room import capacity, free
 from sidecar.decide.container.askers import is_standing
 from sidecar.decide.moves.alone import is_alone
@@ -76,6 +77,8 @@ class Metrics:
         yield _containers(world)
         alone = sum(1 for each in world.containers.values() if is_alone(world, each))
         yield _gauge("cpuset_sidecar_alone_containers", "Containers that are alone on exclusive CPUs.", alone)
+        clashing = len(clashes(world))
+        yield _gauge("cpuset_sidecar_clashes", "Containers pinned by hand to exclusive CPUs, by pairs.", clashing)
         yield _refused(world)
         yield _gauge("cpuset_sidecar_waiting_containers", "Containers that wait for exclusive CPUs.", len(world.queue))
         pending = sum(1 for each in world.containers.values() if each.order)

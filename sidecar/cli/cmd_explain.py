@@ -17,6 +17,7 @@ from sidecar.log import printable
 from sidecar.status.cpu_view import CPUView, cpu_view
 from sidecar.status.document import ContainerStatus, SharingStatus, Status
 from sidecar.status.find_container import find
+from sidecar.status.last_state import last_word, unvouched
 from sidecar.status.status_file import is_daemon_running, read_status
 from sidecar.words.machine_text import lie
 from sidecar.words.refusals import sentence
@@ -44,12 +45,19 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the sentences. SidecarError, with the nearest name, if there is no such container."""
+    """Print the sentences. Return 1 if no daemon is running: they are then its last word. SidecarError, with the
+    nearest name, if there is no such container.
+    """
     state_dir = config_of(args).state_dir
-    status = read_status(state_dir)
+    status, is_running = read_status(state_dir), is_daemon_running(state_dir)
+    if is_running is False:
+        status = unvouched(status)
     told: CPUView | ContainerStatus
     if view := _cpu(status, args.container):
         told, lines = view, rendered_cpu(view)
+        if is_running is False:
+            lines = [last_word(status), *lines]
+            told = replace(view, explanation=(last_word(status), *view.explanation))
     else:
         told = _container(status, state_dir, args.container)
         lines = rendered(told)
@@ -57,8 +65,9 @@ def run(args: argparse.Namespace) -> int:
         print_json(told)
     else:
         sys.stdout.write("\n".join(lines) + "\n")
-    if is_daemon_running(state_dir) is False:
+    if is_running is False:
         sys.stderr.write(f"cpuset-sidecar: no daemon is running on {state_dir}: this is its last state\n")
+        return 1
     return 0
 
 

@@ -187,7 +187,8 @@ def rendered(plan: Plan, topology: Topology, *, paint: Paint = plain, width: int
     for number, answer in enumerate(plan.answers):
         mark = LETTERS[number] if number < len(LETTERS) else MORE
         marks.update(dict.fromkeys(answer.cpus, mark))
-        said = f"{answer.cpus} ({answer.lie})" if answer.cpus else f"none: {answer.reason}"
+        why_not = f"{'refused' if answer.code else 'none'}: {answer.reason}"
+        said = f"{answer.cpus} ({answer.lie})" if answer.cpus else why_not
         lines += wrapped(f"{mark}  {cpus(answer.asked)}: {said}", width)
         lines += [line for warning in answer.warnings for line in wrapped(f"   warning: {warning}", width)]
     lines += [f"free afterwards: {len(plan.free)}{f' ({plan.free})' if plan.free else ''}", ""]

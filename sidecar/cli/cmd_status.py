@@ -17,11 +17,14 @@ from sidecar.cli.machine_drawing import Paint, coloured, draw, legend, letters_o
 from sidecar.cli.printout import joined, printout, wrapped
 from sidecar.cli.table import table_rows
 from sidecar.decide.facts import Phase
+from sidecar.decide.settings import PolicyName
 from sidecar.status.document import ContainerStatus, LeavingStatus, SharingStatus, Status
+from sidecar.status.last_state import unvouched
 from sidecar.status.problem_list import Problem, ProblemKind, problems_of
 from sidecar.status.status_file import is_daemon_running, read_status
 from sidecar.status.status_lease import why_outdated
 from sidecar.words.counts import counted, ordinal
+from sidecar.words.neighbours import may_run_there
 
 _EXAMPLES: Final = """examples:
   cpuset-sidecar status
@@ -66,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     problems = problems_of(status)
     paint, width = printout()
     if args.json:
-        print_json(problems if args.problems else status)
+        print_json(problems if args.problems else unvouched(status) if is_running is False else status)
     elif args.problems:
         sys.stdout.write("".join(f"{line}\n" for line in problem_lines(problems, width)))
     else:
@@ -90,7 +93,7 @@ def rendered(
             each.id[:12],
             each.sharing.value,
             str(each.cpus) if Phase(each.phase).is_live else "-",
-            state_of(each, now, status.waiting),
+            last_known(state_of(each, now, status.waiting), is_running=is_running),
         )
         for each in status.containers
     ]
@@ -159,6 +162,8 @@ def headline(status: Status, width: int | None) -> list[str]:
     engine = f"{status.engine.name} {status.engine.version}" if status.engine else "no engine yet"
     options = f" ({', '.join(status.options)})" if status.options else ""
     parts = [f"policy {status.policy}{options} on {engine}"]
+    if status.policy == PolicyName.NONE:
+        parts.append("labels are not looked at")
     for what, cpus in (("reserved", status.reserved), ("shared", status.shared), ("exclusive", status.exclusive)):
         parts.append(f"{what} {cpus or 'none'}")
     return joined(parts, width)
@@ -205,7 +210,7 @@ def state_of(each: ContainerStatus, now: datetime, waiting: int = 0) -> str:
     elif each.waits_for:
         words.append("waiting")
     elif each.is_settled and each.sharing is SharingStatus.EXCLUSIVE:
-        words.append("settled, alone" if each.phase in ("running", "paused") else "keeps its CPUs")
+        words.append(_settled(each))
     elif each.is_settled and each.sharing is SharingStatus.SHARED:
         words.append("settled")
     if each.refusal:
@@ -215,6 +220,20 @@ def state_of(each: ContainerStatus, now: datetime, waiting: int = 0) -> str:
     if warnings := [said for said in each.warnings if said != each.refusal]:
         words.append(counted(len(warnings), "warning"))
     return "; ".join(words)
+
+
+def last_known(state: str, *, is_running: bool | None) -> str:
+    """Return the state in the past tense if no daemon is running."""
+    return f"was {state}" if state and is_running is False else state
+
+
+def _settled(each: ContainerStatus) -> str:
+    """Return what is true of a container with a grant that is in force."""
+    if not Phase(each.phase).is_live:
+        return "keeps its CPUs"
+    if each.is_alone:
+        return "settled, alone"
+    return f"settled; {may_run_there([(other.name, other.sharing.value) for other in each.neighbours])}"
 
 
 def _page(status: Status, now: datetime, is_running: bool | None, width: int) -> list[str]:

@@ -9,7 +9,16 @@ import time
 from datetime import UTC, datetime
 from typing import Final
 
-from sidecar.cli.cmd_status import below, freshness, headline, painted, pending_lines, problem_lines, state_of
+from sidecar.cli.cmd_status import (
+    below,
+    freshness,
+    headline,
+    last_known,
+    painted,
+    pending_lines,
+    problem_lines,
+    state_of,
+)
 from sidecar.cli.flags import add_config, config_of, print_json
 from sidecar.cli.live_page import REFRESH_SECONDS, follow
 from sidecar.cli.machine_drawing import Paint, coloured, draw, legend, letters_of, marks_of, plain
@@ -17,6 +26,7 @@ from sidecar.cli.printout import printout, wrapped
 from sidecar.cli.table import without_empty
 from sidecar.decide.settings import PolicyName
 from sidecar.status.document import ContainerStatus, SharingStatus, Status
+from sidecar.status.last_state import unvouched
 from sidecar.status.problem_list import problems_of
 from sidecar.status.status_file import is_daemon_running, read_status
 from sidecar.status.status_lease import why_outdated
@@ -78,17 +88,14 @@ def rendered(
         lines.append(f"takes so far: {status.acknowledged} acknowledged, {status.forced} forced")
     lines.append("")
     if shown:
-        lines += painted(
-            *without_empty(_HEAD, [(letters.get(each.id, " "), *_row(each, now, status.waiting)) for each in shown]),
-            paint,
-            width,
-        )
+        rows = [(letters.get(each.id, " "), *_row(each, now, status.waiting, is_running=is_running)) for each in shown]
+        lines += painted(*without_empty(_HEAD, rows), paint, width)
     lines.append(f"containers that ask for no exclusive CPUs: {len(status.containers) - len(shown)}")
     lines += below([*problem_lines(problems, width), *pending_lines(status, now, width)])
     return [*lines, "", *draw(status.machine, marks_of(status), paint, width), "", *legend(status, paint, width)]
 
 
-def _row(each: ContainerStatus, now: datetime, waiting: int) -> tuple[str, ...]:
+def _row(each: ContainerStatus, now: datetime, waiting: int, *, is_running: bool | None) -> tuple[str, ...]:
     is_granted, is_elastic = each.sharing is SharingStatus.EXCLUSIVE, each.floor < each.ceiling
     asked = f"0 of {each.asked}" if each.asked else "-"
     return (
@@ -99,7 +106,7 @@ def _row(each: ContainerStatus, now: datetime, waiting: int) -> tuple[str, ...]:
         each.scale if is_elastic else "-",
         str(each.weight) if is_elastic else "-",
         f"{each.load.use:.1f}" if each.load else "-",
-        state_of(each, now, waiting),
+        last_known(state_of(each, now, waiting), is_running=is_running),
     )
 
 
@@ -110,7 +117,7 @@ def _page(status: Status, now: datetime, is_running: bool | None, width: int) ->
 def _once(state_dir: str, *, as_json: bool) -> int:
     status, is_running = read_status(state_dir), is_daemon_running(state_dir)
     if as_json:
-        print_json(status)
+        print_json(unvouched(status) if is_running is False else status)
     else:
         paint, width = printout()
         page = rendered(status, datetime.now(UTC), is_running=is_running, paint=paint, width=width)

@@ -30,11 +30,25 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
     if began <= (before.known if before else world.horizon) or (before and view.is_glance):
         return world
     place = place_of(view, world.state.online)
+    world = world if view.is_glance else renamed(world, view)
     if before is None:
         made = first_seen(view, place, _wish(world, view), world.numbers, began)
         return replace(world.with_container(made), numbers=world.numbers + 1)
     wish = before.wish if _shows_the_same_wish(before.view, view) else _wish(world, view)
     return world.with_container(after(before, Looked(view=view, place=place, wish=wish, began=began)))
+
+
+def renamed(world: World, view: ContainerView) -> World:
+    """Return the world in which the records of a container have its present name."""
+    state, key = world.state, view.key
+    grant, refused = state.assignments.get(key), state.refusals.get(key)
+    if grant and grant.name != view.name:
+        grant = replace(grant, demand=replace(grant.demand, name=view.name))
+        state = replace(state, assignments={**state.assignments, key: grant})
+    if refused and refused.name != view.name:
+        demand = refused.demand and replace(refused.demand, name=view.name)
+        state = replace(state, refusals={**state.refusals, key: replace(refused, name=view.name, demand=demand)})
+    return world if state is world.state else replace(world, state=state)
 
 
 def believed(world: World, view: ContainerView, began: int) -> World:

@@ -196,24 +196,28 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return the CPUs, as a mask, on which a container may run now, as far as the sidecar can see.
 
         1. A member of the shared group is represented by the group.
-        2. A container that the sidecar places may start at any moment: its footprint counts.
-        3. A container that the sidecar never moves counts while it runs, and while it is about to: it restarts, or the
-           engine holds its lock. In the shared group it has no CPUs outside the group's.
+        2. One that the sidecar places, or that is pinned by hand, may start at any moment: its footprint counts.
+        3. An unmanaged one may run anywhere, so it counts only while it runs, and while it is about to: it restarts, or
+           the engine holds its lock.
+        4. In the shared group no container has CPUs outside the group's.
         """
         standing, view, group = container.wish.standing, container.view, self.group
         # 1. A member.
         if standing is Standing.MEMBER and group is not None:
             return 0
-        # 2. Placed.
+        # 2. Placed, or pinned.
         if standing in (Standing.MANAGED, Standing.MEMBER):
             return container.footprint
-        # 3. Never moved.
-        if view.phase.is_live and not view.is_glance:
+        if standing is Standing.STRANGER:
+            mask = container.footprint
+        # 3. Unmanaged.
+        elif view.phase.is_live and not view.is_glance:
             mask = container.place.seen.mask
         elif view.phase is Phase.RESTARTING or view.is_glance:
             mask = container.footprint
         else:
             return 0
+        # 4. In the group.
         return mask & group.footprint if view.in_shared_group and group is not None else mask
 
     @cached_property

@@ -22,6 +22,7 @@ from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.projection.projection_of import names_of, projection_of
 from sidecar.projection.projections import Projections
+from sidecar.words.neighbours import company
 from state.cpuset import CPUSet
 from state.errors import ProjectionError
 from state.key import ContainerKey
@@ -30,9 +31,9 @@ from state.model import Assignment, Refused
 PAUSE: Final = 0.001
 """Seconds before writing, so that the orders of the same decision leave first: writing directories takes as long."""
 
-_Known = tuple[Container, Container, Assignment | None, CPUSet, bool, bool, Refused | None]
+_Known = tuple[Container, Container, Assignment | None, CPUSet, bool, bool, str, Refused | None]
 """All that a projection depends on: the container, its grant with what leaves it and why, the shared pool, whether it
-is settled and alone, and why it was refused."""
+is settled, and alone or beside which others, and why it was refused."""
 
 
 class Teller:
@@ -123,8 +124,9 @@ def _known(world: World, key: ContainerKey, container: Container) -> _Known:
     assignment = world.state.assignments.get(key)
     settled = assignment is not None and is_settled(world, container)
     alone = settled and is_alone(world, container)
+    beside = company(world, container) if settled and not alone else ""
     confined = world.group if container.view.in_shared_group and world.group else container
-    return container, confined, assignment, world.state.shared, settled, alone, world.state.refusals.get(key)
+    return container, confined, assignment, world.state.shared, settled, alone, beside, world.state.refusals.get(key)
 
 
 def _is_same(before: _Known | None, now: _Known) -> bool:

@@ -16,8 +16,8 @@ from functools import partial
 from sidecar.config.config import Config
 from sidecar.decide.books.resize import objection
 from sidecar.decide.books.takes import held
-from sidecar.decide.container.container import Standing
 from sidecar.decide.facts import DefragmentRequested, ResizeRequested
+from sidecar.decide.moves.alone import is_alone, is_never_moved
 from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.world import World
 from sidecar.simulation.agenda import Action, Agenda
@@ -285,19 +285,24 @@ class Simulation:
                 self._say(What.BROKEN, why=law)
 
     def _intruders(self, world: World) -> list[str]:
-        """Return a sentence for each container that runs where another is settled, once the sidecar looked at both."""
+        """Return a sentence for each container that runs where another is settled, once the sidecar looked at both. One
+        that is never moved counts if the other is said to be alone.
+        """
         found = []
         seen = {key: each for key, each in self._host.containers.items() if not each.is_unseen and each.effective}
         for key, assignment in world.state.assignments.items():
             container, real = world.containers.get(key), seen.get(key)
             if container is None or real is None or not is_settled(world, container):
                 continue
+            is_by_itself = is_alone(world, container)
             own = held(assignment, container)
             if real.effective != own:
                 found.append(f"{real.name} is settled on {own} and runs on {real.effective}")
             for other_key, other in seen.items():
                 known = world.containers.get(other_key)
-                if other is real or known is None or known.wish.standing is Standing.UNMANAGED:
+                if other is real or known is None:
+                    continue
+                if is_never_moved(known) and not (is_by_itself and known.view.phase.is_live):
                     continue
                 if both := (other.effective or EMPTY) & own:
                     found.append(f"{real.name} is settled on {own}, and {other.name} runs on {both}")

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from sidecar.decide.books.clashes import clashes_of
 from sidecar.decide.books.queue import turn_of
 from sidecar.decide.books.room import capacity, free
 from sidecar.decide.container.askers import is_standing
@@ -26,6 +27,7 @@ from sidecar.natural_order import natural
 from sidecar.status.machine_map import MachineMap, machine_of
 from sidecar.words.causes import why
 from sidecar.words.explanations import explanation, waits_for
+from sidecar.words.neighbours import clash_text
 from sidecar.words.refusals import sentence, warnings
 from sidecar.words.repairs import noted
 from state.cpuset import EMPTY, CPUSet
@@ -97,6 +99,7 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     `granted` are its recorded CPUs. It has between `floor` and `ceiling` CPUs, as `scale` and `weight` determine; 0 and
     "" unless the policy is dynamic. `ordered` is the size ordered by `resize`. `leaving` is what is being taken,
     `forced` counts takes without its acknowledgement, and `moves` are the last changes of its grant with their reasons.
+    `clash` tells which containers are pinned by hand to its CPUs.
     """
 
     id: str
@@ -124,6 +127,7 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     load: LoadStatus | None = None
     moves: tuple[MoveStatus, ...] = ()
     waits_for: str = ""
+    clash: str = ""
     refusal: str = ""
     turn: int = 0
     """Its place in the queue for exclusive CPUs, from 1; 0 if it is not in the queue."""
@@ -249,6 +253,7 @@ def _with_grant(made: ContainerStatus, world: World, grant: Assignment, deadline
         ordered=grant.ordered,
         leaving=_leaving(world, grant, deadlines),
         forced=grant.forced,
+        clash=clash_text(clashes_of(world, grant)),
         moves=tuple(MoveStatus(gained=m.gained, lost=m.lost, reason=why(m.cause)) for m in grant.moves),
     )
 

@@ -7,12 +7,14 @@ from typing import Final
 import trio
 
 from sidecar.board import Board
+from sidecar.decide.settings import PolicyName
 from sidecar.log import Log, now
 from sidecar.status.deadlines import Deadlines
 from sidecar.status.document import status_of
 from sidecar.status.status_file import write_status
 from sidecar.version import version
 from sidecar.words.changes import news
+from sidecar.words.settings_text import NOT_LOOKED_AT
 from state.errors import StateError
 
 READERS_PAUSE: Final = 0.005
@@ -42,6 +44,8 @@ class Narrator:
             if world.is_ready and not is_announced:
                 is_announced = True
                 self.write_status()
+                if world.settings.policy is PolicyName.NONE:
+                    self._log.warning(NOT_LOOKED_AT)
                 self._log.info(
                     "ready",
                     policy=world.settings.policy,

@@ -19,6 +19,8 @@ class ProblemKind(enum.StrEnum):
     """An order for the container failed."""
     REFUSED = "refused"
     """The container asked for exclusive CPUs and has none."""
+    CLASH = "clash"
+    """Another container is pinned by hand to its CPUs, and it cannot move."""
     LABEL = "label"
     """A label of the container has no effect, or has another one than it seems to ask for."""
 
@@ -42,6 +44,8 @@ def _of(each: ContainerStatus) -> Iterator[Problem]:
         yield Problem(kind=ProblemKind.FAILED, container=each.name, text=each.trouble)
     if each.refusal:
         yield Problem(kind=ProblemKind.REFUSED, container=each.name, text=each.refusal)
+    if each.clash:
+        yield Problem(kind=ProblemKind.CLASH, container=each.name, text=each.clash)
     for warning in each.warnings:
         # The refusal of a wrong label is that label's warning as well.
         if warning != each.refusal:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from sidecar.decide.books.clashes import clashes
 from sidecar.decide.books.queue import overtakers
 from sidecar.decide.container.mounts import is_single_file_mount
 from sidecar.decide.facts import Phase
@@ -39,6 +40,8 @@ def news(before: World, now: World) -> Iterator[Line]:
         yield from _books(before, now)
     if before.containers is not now.containers:
         yield from _warnings(before, now)
+    if before.containers is not now.containers or before.state is not now.state:
+        yield from _clashes(before, now)
     told = before.engine.notes if before.engine else ()
     for note in now.engine.notes if now.engine else ():
         if note not in told:
@@ -139,6 +142,15 @@ def _takes(before: World, world: World, was: Assignment, now: Assignment) -> Ite
 def _take(assignment: Assignment, leaving: Leaving | None) -> dict[str, object]:
     what: dict[str, object] = {"cpus": leaving.cpus, "number": leaving.number} if leaving else {}
     return {"container": assignment.name, **what}
+
+
+def _clashes(before: World, now: World) -> Iterator[Line]:
+    known = {(each.owner.container, each.pinned.view.key) for each in clashes(before)}
+    for each in clashes(now):
+        if (each.owner.container, each.pinned.view.key) not in known:
+            fields: dict[str, object] = {"container": each.owner.name, "cpus": each.cpus}
+            message = "another container is pinned by hand to its CPUs, and it cannot move"
+            yield Line(LogLevel.WARNING, message, {**fields, "pinned": each.pinned.view.name})
 
 
 def _warnings(before: World, now: World) -> Iterator[Line]:

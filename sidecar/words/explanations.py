@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
+from operator import or_
 from typing import Final, assert_never
 
+from sidecar.decide.books.clashes import clashes_of
 from sidecar.decide.books.load_wish import wished
 from sidecar.decide.books.queue import overtakers, turn_of
 from sidecar.decide.container.askers import is_coming, is_hopeful
@@ -12,6 +15,7 @@ from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.line import Paused
 from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.facts import Phase
+from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.moves.settled import is_quota_lifted, is_where_it_should_be
 from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.settings import PolicyName
@@ -19,7 +23,8 @@ from sidecar.decide.world import World
 from sidecar.natural_order import natural
 from sidecar.words.causes import why
 from sidecar.words.counts import agree, cpus, exclusive_cpus, named, ordinal, some
-from sidecar.words.reasons import LEFT_ALONE, NEVER_MOVED
+from sidecar.words.neighbours import clash_text, company, pinned_text
+from sidecar.words.reasons import LEFT_ALONE
 from sidecar.words.refusals import harmless, sentence, warnings
 from state.cpuset import CPUSet
 from state.model import Assignment, Leaving, Move, Refused, Scale, Shortage
@@ -47,7 +52,7 @@ def waits_for(world: World, container: Container, assignment: Assignment | None,
         for key in (candidates if missing and not is_where_it_should_be(world, container, assignment, wanted) else ())
         if (other := world.containers.get(key))
         and key != container.view.key
-        and other.wish.standing is not Standing.UNMANAGED
+        and other.wish.standing is Standing.MANAGED
         and other.footprint & missing.mask
     ]
     if not others:
@@ -62,7 +67,8 @@ def waits_for(world: World, container: Container, assignment: Assignment | None,
     ]
     after = f", after {max(notices):g} s of notice" if notices else ""
     names = sorted((other.view.name for other in others), key=natural)
-    return f"{some(names[:_SHOWN_NAMES], of=len(names))} to leave {missing}{after}"
+    reached = CPUSet.from_mask(reduce(or_, (other.footprint for other in others)) & missing.mask)
+    return f"{some(names[:_SHOWN_NAMES], of=len(names))} to leave {reached}{after}"
 
 
 def _own_notice(world: World, assignment: Assignment | None) -> str:
@@ -105,7 +111,7 @@ def _why(world: World, container: Container, assignment: Assignment | None, refu
     if world.is_releasing:
         return ["The sidecar is releasing every container: its original settings are being restored."]
     if wish.standing is Standing.STRANGER:
-        return [f"It is pinned by hand to {named(container.place.seen)}: {NEVER_MOVED}."]
+        return [f"It is {pinned_text(world, container)}."]
     if wish.standing is Standing.UNMANAGED:
         return [f"It is not managed: {LEFT_ALONE}."]
     if world.settings.policy is PolicyName.NONE:
@@ -160,12 +166,23 @@ def _where(world: World, container: Container, assignment: Assignment | None, wa
     if assignment and assignment.leaving:
         return [f"It runs on {container.place.seen} now.", _leaving(world, assignment, assignment.leaving)]
     if is_where_it_should_be(world, container, assignment, wanted):
-        return [f"It runs on exactly these{', and no other container does' if assignment else ''}."]
+        if not assignment:
+            return ["It runs on exactly these."]
+        if is_alone(world, container):
+            return ["It runs on exactly these, and no other container of the engine does."]
+        found, beside = clashes_of(world, assignment), company(world, container)
+        sentences = ["It runs on exactly these.", f"{beside}." if beside else "", _capital(clash_text(found))]
+        return [each for each in sentences if each]
     waits = waits_for(world, container, assignment, wanted)
     return [
         f"It runs on {container.place.seen} now and should run on {wanted}"
         + (f"; it waits for {waits}." if waits else ".")
     ]
+
+
+def _capital(clause: str) -> str:
+    """Return a clause as a sentence; "" for ""."""
+    return f"{clause[:1].upper()}{clause[1:]}." if clause else ""
 
 
 def _is_elastic(world: World, assignment: Assignment) -> bool:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.world import World
 from sidecar.words.causes import why
-from sidecar.words.counts import exclusive_cpus, named
+from sidecar.words.counts import exclusive_cpus
+from sidecar.words.neighbours import company, pinned_text
 from sidecar.words.refusals import sentence
 from state.model import Move
 
 LEFT_ALONE: Final = "left alone, as requested"
-NEVER_MOVED: Final = "it is never moved, and no other container gets these CPUs exclusively"
 
 
 def reason_of(world: World, container: Container) -> str:
@@ -22,7 +23,7 @@ def reason_of(world: World, container: Container) -> str:
         return "the sidecar is releasing every container"
     match wish.standing:
         case Standing.STRANGER:
-            return f"pinned by hand to {named(container.place.seen)}: {NEVER_MOVED}"
+            return pinned_text(world, container)
         case Standing.UNMANAGED:
             return LEFT_ALONE
         case Standing.MEMBER:
@@ -32,9 +33,10 @@ def reason_of(world: World, container: Container) -> str:
         case Standing.MANAGED:
             pass
     if assignment := world.state.assignments.get(key):
-        if assignment.moves:
-            return _moved(assignment.moves[-1])
-        return f"granted {exclusive_cpus(len(assignment.cpus))}: {assignment.cpus}"
+        cpus, moves = assignment.cpus, assignment.moves
+        why = _moved(moves[-1]) if moves else f"granted {exclusive_cpus(len(cpus))}: {cpus}"
+        beside = company(world, container) if is_settled(world, container) else ""
+        return f"{why}; {beside}" if beside else why
     if refused := world.state.refusals.get(key):
         return f"in the shared pool: {sentence(refused.refusal)}"
     if wish.refusal is not None:

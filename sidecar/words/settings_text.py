@@ -21,6 +21,11 @@ def settings_of(whose: str) -> str:
     return f"the settings are those of {whose}" if whose else ""
 
 
+NOT_LOOKED_AT: Final = (
+    "the policy is none: labels are not looked at, and no container is changed; set the key policy, or --policy"
+)
+
+
 def of_no_container(rule: Rule) -> str:
     """Return that a rule applies to no container that exists."""
     patterns = ", ".join(f"{key} {text}" for key in ("name", "project", "image") if (text := getattr(rule, key)))

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from sidecar.cli.arguments import typed
+from sidecar.cli.flags import add_config, daemons_config
 from sidecar.failures import SidecarError
 from sidecar.readers import choice, duration
 from sidecar.workload.find_projection import directory_of, may_come, no_name
@@ -18,7 +19,7 @@ from sidecar.workload.gates import Open, Shut, Until, gate
 from state import codec
 from state.errors import ProjectionError, ProjectionMissing
 from state.projection import Reading
-from state.watch import ROOT, ProjectionWatch, default_directory
+from state.watch import ProjectionWatch, default_directory
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  # it has no public name
@@ -39,9 +40,6 @@ def add_parser(subparsers: Subparsers) -> None:
         "left out: then $CPUSET_SIDECAR_DIR, or /run/cpuset-sidecar/by-id/$HOSTNAME",
     )
     parser.add_argument(
-        "--projections", metavar="DIR", default=ROOT, help=f"where NAME is looked for (default: {ROOT})"
-    )
-    parser.add_argument(
         "--until",
         type=typed("--until", choice(Until)),
         metavar="WHEN",
@@ -55,6 +53,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="with --until: exit with 1 if that takes longer",
     )
     parser.add_argument("--json", action="store_true", help="print each state in full, one JSON object per line")
+    add_config(parser, ("state_dir", "projections"))
     parser.set_defaults(func=_run_with)
 
 
@@ -158,18 +157,24 @@ def _run_with(arguments: argparse.Namespace) -> int:
         return 2
     timeout = math.inf if arguments.timeout is None else arguments.timeout
     try:
-        directory = _directory(arguments.workload, arguments.projections)
+        directory = _directory(arguments)
     except SidecarError as error:
         _complain(str(error))
         return 1
     return run(directory, arguments.json, until, timeout)
 
 
-def _directory(workload: str | None, root: str) -> str:
-    """Return the directory of what was typed. Raise SidecarError if there is none, and never will be."""
+def _directory(arguments: argparse.Namespace) -> str:
+    """Return the directory of what was typed. Raise SidecarError if there is none, and never will be.
+
+    A name is looked for where the daemon of this host writes.
+    """
+    workload: str | None = arguments.workload
     if workload is None:
         directory = default_directory(os.environ)
         if not may_come(directory):
-            raise no_name(directory, root)
+            raise no_name(directory, daemons_config(arguments)[0].projections)
         return directory
-    return workload if os.sep in workload or os.path.lexists(workload) else directory_of(root, workload)
+    if os.sep in workload or os.path.lexists(workload):
+        return workload
+    return directory_of(daemons_config(arguments)[0].projections, workload)

@@ -97,7 +97,7 @@ async def test_a_resize_is_answered_with_what_was_decided(rig: Rig) -> None:
         taken = leaving(story, story.batch)
         grown = str(taken | cpus("7"))
         assert (told["name"], told["cpus"], told["granted"], told["ordered"]) == ("man", "7", grown, 3)
-        assert told["waits_for"] == f"batch to leave {grown}, after 2 s of notice"
+        assert told["waits_for"] == f"batch to leave {taken}, after 2 s of notice"
         code, told = await rig.ask("GET", of(rig, story.batch))
         assert told["leaving"] == {
             "cpus": str(taken),

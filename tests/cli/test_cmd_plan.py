@@ -9,6 +9,7 @@ import pytest
 
 from sidecar.__main__ import main
 from sidecar.cli import cmd_explain, cmd_plan
+from sidecar.commit.state_lock import hold_lock
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
 from sidecar.decide.world import replace
@@ -83,7 +84,7 @@ def test_requests_are_answered_one_after_the_other_and_a_refusal_says_what_would
     assert main(args) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "A  10 CPUs: 1,4-7,9,12-15 (5 whole cores, sockets 0, 1)"
-    assert lines[1].startswith("B  6 CPUs: none: asked for 6 exclusive CPUs, 5 free: 2-3,8,10-11 (1 reserved: 0; ")
+    assert lines[1].startswith("B  6 CPUs: refused: asked for 6 exclusive CPUs, 5 free: 2-3,8,10-11 (1 reserved: 0; ")
     assert lines[1].endswith("; 5 would fit")
 
 
@@ -180,7 +181,8 @@ def test_books_that_cannot_be_read_are_told_with_the_way_around(
 def test_explain_says_how_cpus_lie(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Placed again it would get the same, so there is no remark on that."""
     state_of(tmp_path)
-    assert main(["explain", "web", "--state-dir", str(tmp_path)]) == 0
+    with hold_lock(str(tmp_path)):
+        assert main(["explain", "web", "--state-dir", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "  They are 1 whole core, socket 0."
 
@@ -188,14 +190,16 @@ def test_explain_says_how_cpus_lie(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_explain_says_what_changed_options_would_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Grants stay; nothing has to be deleted."""
     state_of(tmp_path, later=replace(STATIC, options=("distribute-cpus-across-cores",)))
-    assert main(["explain", "web", "--state-dir", str(tmp_path)]) == 0
+    with hold_lock(str(tmp_path)):
+        assert main(["explain", "web", "--state-dir", str(tmp_path)]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == "  Placed again now, it would get 1-2 (2 single threads, socket 0); it keeps what it has."
 
 
 def test_explain_says_where_a_request_would_be_refused_now(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state_of(tmp_path, later=replace(STATIC, isolated=IsolatedRule.ONLY))
-    assert main(["explain", "--json", "web", "--state-dir", str(tmp_path)]) == 0
+    with hold_lock(str(tmp_path)):
+        assert main(["explain", "--json", "web", "--state-dir", str(tmp_path)]) == 0
     explanation = json.loads(capsys.readouterr().out)["explanation"]
     said = "Placed again now, it would be refused: asked for 2 exclusive CPUs, 0 free; isolated CPUs only (isolated)"
     assert explanation[-1].startswith(said)
@@ -212,7 +216,7 @@ def test_under_dynamic_a_plan_counts_what_others_have_above_their_floors(
     with CheckpointFile(tmp_path) as file:
         file.save(books)
     write_status(tmp_path, status_of(begin(books, MACHINE, settings)))
-    for policy, code, words in (("dynamic", 0, "A  4 CPUs: "), ("static", 1, "A  4 CPUs: none: ")):
+    for policy, code, words in (("dynamic", 0, "A  4 CPUs: "), ("static", 1, "A  4 CPUs: refused: ")):
         asked = ["plan", "--cpus", "4", "--state-dir", str(tmp_path), "--reserved", "0", "--policy", policy]
         assert (main(asked), capsys.readouterr().out.startswith(words)) == (code, True), policy
 

@@ -61,7 +61,7 @@ async def test_a_size_is_ordered_and_the_decision_is_printed(rig: Rig, capsys: p
         grown = taken | cpus("7")
         assert capsys.readouterr().out == (
             f"man has 3 CPUs ({grown}); it runs on CPU 7 now\n"
-            f"  it waits for batch to leave {grown}, after 1.5 s of notice\n"
+            f"  it waits for batch to leave {taken}, after 1.5 s of notice\n"
         )
         acknowledge(rig.story, 0)
         rig.story.settle()

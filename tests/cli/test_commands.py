@@ -74,6 +74,14 @@ def test_without_a_daemon_status_fails_but_shows(
     shown = capsys.readouterr()
     assert "THE DAEMON IS NOT RUNNING" in shown.out
     assert shown.err == f"cpuset-sidecar: no daemon is running on {tmp_path}\n"
+    assert "was settled, alone" in shown.out
+    assert main(["explain", "web"]) == 1
+    assert capsys.readouterr().out.splitlines()[1].startswith("  No daemon is running. This is what the last one said")
+    assert main(["explain", "2"]) == 1
+    assert capsys.readouterr().out.startswith("No daemon is running.")
+    assert main(["status", "--json"]) == 1
+    last = decode_status(capsys.readouterr().out.encode())
+    assert not any(each.is_settled or each.is_alone for each in last.containers)
     assert main(["status", "--state-dir", str(tmp_path / "nowhere")]) == 1
     assert capsys.readouterr().err == (
         f"cpuset-sidecar: there is no {tmp_path}/nowhere: no daemon has run with this state_dir "
@@ -96,7 +104,7 @@ def test_explain_tells_by_name_and_by_id(capsys: pytest.CaptureFixture[str]) -> 
         assert capsys.readouterr().out == (
             "web (776562000000): exclusive, running, on 1-2\n"
             "  It asked for 2 exclusive CPUs and was granted 1-2.\n"
-            "  It runs on exactly these, and no other container does.\n"
+            "  It runs on exactly these, and no other container of the engine does.\n"
             "  Its limit of 2 CPUs is lifted while it has exclusive CPUs, and restored when it gives them up.\n"
             "  They are 2 cores.\n"
         )

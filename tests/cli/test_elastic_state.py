@@ -8,6 +8,7 @@ import pytest
 
 from sidecar.__main__ import main
 from sidecar.cli.cmd_state import rendered
+from sidecar.commit.state_lock import hold_lock
 from sidecar.decide.settings import PolicyName
 from sidecar.status.document import status_of
 from sidecar.status.status_file import write_status
@@ -53,7 +54,8 @@ def test_explain_says_why_cpus_moved(story: Story, tmp_path: Path, capsys: pytes
     with CheckpointFile(tmp_path) as checkpoint:
         checkpoint.save(story.world.state)
     [take] = [each.leaving for each in story.world.state.assignments.values() if each.leaving]
-    assert main(["explain", "batch", "--state-dir", str(tmp_path)]) == 0
+    with hold_lock(str(tmp_path)):
+        assert main(["explain", "batch", "--state-dir", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert f"  It gave up CPUs {take.cpus}: {why(take.cause)}." in lines
     assert any(line.startswith(f"  It keeps CPUs {take.cpus} (take 1) until it acknowledges") for line in lines)

@@ -158,7 +158,7 @@ async def test_a_boot_with_fewer_cpus_than_the_checkpoint_knows(
         assert (host.where(first), host.where(third)) == ("1,3", "0")
         await host.docker.start(second)
         await host.until(lambda: docker(second) in host.books().refusals)
-        assert host.books().refusals[docker(second)].refusal.code is RefusalCode.NOT_ENOUGH
+        assert host.books().refusals[docker(second)].refusal.code is RefusalCode.CPUS_LOST
     assert "first moved from CPUs 1-2 to 1,3" in host.lines.getvalue()
     assert "second lost its exclusive CPUs" in host.lines.getvalue()
     assert host.broken == []

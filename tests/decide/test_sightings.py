@@ -162,6 +162,26 @@ def test_what_is_kept_out_and_then_pinned_is_a_stranger_at_once() -> None:
     assert _standing(story, monitor) is Standing.STRANGER
 
 
+def test_records_have_the_present_name_of_a_container() -> None:
+    """Of one that was renamed while the sidecar ran, or while it did not; nothing else changes."""
+    story = Story()
+    rt = story.arrive("rt", 2)
+    big = story.arrive("big", 99)
+    story.settle()
+    for real in (rt, big):
+        known = story.known(real).view
+        seen = replace(known, name=f"new-{known.name}")
+        story.feed(ContainerSeen(seen, story.world.containers[real.key].known + 1))
+    state = story.world.state
+    assert (state.assignments[rt.key].name, state.refusals[big.key].name) == ("new-rt", "new-big")
+    assert len(state.assignments[rt.key].cpus) == 2
+    # The engine's own name is the old one, which the first look after a restart shows.
+    story.crash([True])
+    story.settle()
+    state = story.world.state
+    assert (state.assignments[rt.key].name, state.refusals[big.key].name) == ("rt", "big")
+
+
 def test_a_change_of_what_was_never_ordered_is_drift() -> None:
     """What it was at first sight is remembered, also through a restart before it is put back."""
     story = Story()

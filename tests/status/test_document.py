@@ -38,7 +38,7 @@ def test_an_exclusive_container_that_is_settled() -> None:
     assert web.is_settled
     assert web.explanation == (
         "It asked for 2 exclusive CPUs and was granted 1-2.",
-        "It runs on exactly these, and no other container does.",
+        "It runs on exactly these, and no other container of the engine does.",
     )
     log = one(status, "log")
     assert (log.sharing, log.is_settled, str(log.cpus)) == (SharingStatus.SHARED, True, "0,3")

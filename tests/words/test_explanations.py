@@ -57,7 +57,7 @@ def test_why_cpus_moved_and_what_is_leaving_is_said() -> None:
     assert said in batch.explanation
     assert batch.explanation[0] == f"It asked for 2 exclusive CPUs and has {len(kept)} now: {kept}."
     assert "web arrived" in batch.leaving.reason
-    assert web.waits_for == f"batch to leave {web.granted}, after 3 s of notice"
+    assert web.waits_for == f"batch to leave {web.granted & batch.cpus}, after 3 s of notice"
     [grace] = [place for place, timer in enumerate(story.timers) if timer.purpose is Purpose.GRACE]
     story.time_out(grace)
     due = f"It is losing CPUs {taken} now (take 1): {batch.leaving.reason}."
@@ -67,7 +67,7 @@ def test_why_cpus_moved_and_what_is_leaving_is_said() -> None:
     assert after.leaving is None
     assert after.moves[-1] == MoveStatus(lost=taken, reason=batch.leaving.reason)
     assert after.explanation[2:] == (
-        "It runs on exactly these, and no other container does.",
+        "It runs on exactly these, and no other container of the engine does.",
         f"It gave up CPUs {taken}: {batch.leaving.reason}.",
         "It gained CPUs 3-6: its share of the spare CPUs grew by 4, within its ceiling of 6.",
         "CPUs were taken from it once before it acknowledged.",

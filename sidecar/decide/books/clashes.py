@@ -1,4 +1,4 @@
-"""Clashes: CPUs that one container was granted, and to which another that runs is pinned by hand.
+"""Clashes: CPUs that one container was granted, and to which another is pinned by hand, running or not.
 
 The owner moves where it can (`pinned`). Where it cannot, both stay and share these CPUs, which people are told of: the
 owner was there first. But what a grant gained at the start of the sidecar, before any container was looked at, it may
@@ -25,14 +25,21 @@ class Clash(msgspec.Struct, frozen=True):
 
 
 def clashes(world: World) -> tuple[Clash, ...]:
-    """Return each clash, in the order of the grants, then by the name of the pinned container. One that does not run is
-    in no clash.
-    """
+    """Return each clash, in the order of the grants, then by the name of the pinned container."""
+    if world.strangers.isdisjoint(world.state.exclusive):
+        return ()
+    owners = sorted(world.state.assignments.values(), key=lambda each: each.since)
+    return tuple(clash for owner in owners for clash in clashes_of(world, owner))
+
+
+def clashes_of(world: World, owner: Assignment) -> tuple[Clash, ...]:
+    """Return the clashes of one grant."""
+    if world.strangers.isdisjoint(owner.cpus):
+        return ()
     pinned = [each for each in world.containers.values() if each.wish.standing is Standing.STRANGER]
     pinned.sort(key=lambda each: (each.view.name, each.view.id))
-    owners = sorted(world.state.assignments.values(), key=lambda each: each.since) if pinned else ()
-    found = ((owner, each, owner.cpus.mask & world.may_run(each)) for owner in owners for each in pinned)
-    return tuple(Clash(owner, each, CPUSet.from_mask(mask)) for owner, each, mask in found if mask)
+    found = ((each, owner.cpus.mask & world.may_run(each)) for each in pinned)
+    return tuple(Clash(owner, each, CPUSet.from_mask(mask)) for each, mask in found if mask)
 
 
 def without_unaware_grants(world: World, state: State) -> State:
@@ -44,7 +51,7 @@ def without_unaware_grants(world: World, state: State) -> State:
     for clash in clashes(replace(world, state=state)):
         grant = state.assignments.get(clash.owner.container)
         if grant is not None and (taken := clash.cpus & world.unlooked):
-            refusal = Refusal(RefusalCode.TAKEN_BY_STRANGER, Taken(taken))
+            refusal = Refusal(RefusalCode.CPUS_LOST, Taken(taken))
             state = state.refused(
                 Refused(container=grant.container, name=grant.name, refusal=refusal, demand=grant.demand)
             )

@@ -6,6 +6,11 @@ import pytest
 
 from sidecar.decide.books.clashes import clashes
 from sidecar.decide.settings import PolicyName
+from sidecar.log import LogLevel
+from sidecar.projection.projection_of import projection_of
+from sidecar.status.document import status_of
+from sidecar.status.problem_list import ProblemKind, problems_of
+from sidecar.words.changes import news
 from state.cause import Pinned
 from state.refusal import RefusalCode
 from state.topology import uniform
@@ -76,7 +81,7 @@ def test_a_replacement_at_the_start_is_not_beside_a_pin(cores: int, granted: str
     story.settle()
     assert story.granted(rt) == granted
     if granted is None:
-        assert story.refusal(rt).code is RefusalCode.TAKEN_BY_STRANGER
+        assert story.refusal(rt).code is RefusalCode.CPUS_LOST
 
 
 def test_a_stopped_pin_to_an_offline_cpu_blocks_nothing() -> None:
@@ -91,3 +96,26 @@ def test_a_stopped_pin_to_an_offline_cpu_blocks_nothing() -> None:
     story.settle()
     assert story.granted(rt) == "1"
     assert story.is_settled(rt)
+
+
+def test_a_clash_is_told_everywhere() -> None:
+    """In the status of both, as a problem, in the projections, and once in the log."""
+    story = Story(uniform(cores=3))
+    rt = story.arrive("rt", 2)
+    story.settle()
+    before = story.world
+    pinned = story.arrive("pinned", cpuset="1")
+    story.settle()
+    status = status_of(story.world)
+    owner, other = (next(each for each in status.containers if each.name == name) for name in ("rt", "pinned"))
+    assert (owner.is_settled, owner.is_alone) == (True, False)
+    assert "pinned (pinned by hand) may run there too." in owner.explanation
+    assert "shares CPU 1 with rt" in other.explanation[0]
+    assert [(each.kind, each.container) for each in problems_of(status)] == [(ProblemKind.CLASH, "rt")]
+    told = projection_of(story.world, story.known(rt))
+    assert (told.settled, told.alone) == (True, False)
+    assert told.reason.endswith("; pinned (pinned by hand) may run there too")
+    assert "shares CPU 1 with rt" in projection_of(story.world, story.known(pinned)).reason
+    lines = [line.fields for line in news(before, story.world) if line.level is LogLevel.WARNING]
+    assert lines == [{"container": "rt", "cpus": cpus("1"), "pinned": "pinned"}]
+    assert [*news(story.world, story.world)] == []

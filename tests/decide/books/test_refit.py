@@ -15,8 +15,9 @@ from state.cpuset import CPUSet
 from state.invariants import violations
 from state.refusal import PoolEmptied, RefusalCode
 from state.topology import uniform
+from tests.decide.lawbook.refitlaws import ended_though_they_fit
 from tests.decide.lawbook.roomlaws import kept_without_room
-from tests.support.decide.carried import carried_over, refitted, some_carried_over
+from tests.support.decide.carried import carried_over, refitted, some_fitted
 from tests.support.decide.histories import MACHINES, SETTINGS
 from tests.support.decide.real import Real
 from tests.support.decide.stories import Story, where
@@ -164,10 +165,29 @@ def test_the_pool_keeps_what_the_rule_says_after_a_refit(machine, before, after,
 
 @pytest.mark.parametrize(("first", "last"), [(0, 400), pytest.param(400, 2000, marks=pytest.mark.slow)])
 def test_the_pool_keeps_it_in_two_thousand_seeded_cases(first: int, last: int) -> None:
-    """The same law, over States drawn from seeds; in enough of them a container loses its grant for lack of room."""
+    """The same law, over States drawn from seeds; in enough of them a container loses its grant for lack of room. Where
+    counting is enough, none loses it whose floor fits.
+    """
     lost = 0
     for seed in range(first, last):
-        books, machine, node = some_carried_over(seed)
-        assert kept_without_room(books, machine, node) == []
-        lost += any(isinstance(each.refusal.detail, PoolEmptied) for each in books.refusals.values())
+        before, world = some_fitted(seed)
+        assert kept_without_room(world.state, world.topology, world.settings) == []
+        assert ended_though_they_fit(before, world) == []
+        lost += any(isinstance(each.refusal.detail, PoolEmptied) for each in world.state.refusals.values())
     assert lost * 20 > last - first
+
+
+def test_from_dynamic_to_static_a_container_gives_up_what_it_gained_and_keeps_what_it_began_with() -> None:
+    """Another one is completed to its number from that."""
+    story = Story(uniform(cores=7), policy=PolicyName.DYNAMIC)
+    server = story.arrive("server", 4, labels={"cpuset.min": "2"})
+    sig = story.arrive("sig", 1, labels={"cpuset.max": "2"})
+    story.settle()
+    story.change_settings(policy=PolicyName.DYNAMIC, reserved_cpus=CPUSet.of(0, 4))
+    story.settle()
+    began = story.world.state.assignments[sig.key].original
+    assert len(story.world.state.assignments[server.key].cpus) < 4
+    story.change_settings()
+    story.settle()
+    assert story.world.state.assignments[sig.key].cpus == began
+    assert len(story.world.state.assignments[server.key].cpus) == 4

@@ -17,7 +17,17 @@ from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
 from state.invariants import violations
 from state.key import ContainerKey
-from tests.decide.lawbook import alonelaws, corelaws, grantlaws, pinlaws, queuelaws, restlaws, takelaws, waitlaws
+from tests.decide.lawbook import (
+    alonelaws,
+    corelaws,
+    grantlaws,
+    pinlaws,
+    queuelaws,
+    refitlaws,
+    restlaws,
+    takelaws,
+    waitlaws,
+)
 from tests.decide.lawbook.alonelaws import accounted, is_unseen
 from tests.decide.lawbook.roomlaws import held_without_room
 from tests.support.decide.reality import Reality
@@ -245,6 +255,7 @@ KNOWN = Law("nothing is ordered before everything was looked at", _every_contain
 VACATED = Law("a CPU is vacated before it is entered", _entered_when_vacated)
 IN_FORCE = Law("settled means in force", alonelaws.not_in_force)
 ALONE = Law("alone means alone", alonelaws.not_alone)
+NEVER_ALONE = Law("what is never alone is granted nothing", alonelaws.granted_though_never)
 TOLD = Law("no CPU is told that is not there", _projections_are_true)
 ONE_ORDER = Law("a container has one order at a time", _one_order_each)
 FEW_ORDERS = Law("few orders are outstanding at once", _few_orders_at_once)
@@ -264,6 +275,11 @@ NEVER_HAD = Law("a new grant leaves nothing", grantlaws.leaving_at_once)
 WHOLE = Law("whole cores stay whole", corelaws.cut_cores)
 NEEDLESS = Law("nothing is taken in vain", corelaws.taken_in_vain)
 SPARE = Law("no CPU is idle that could be used", corelaws.idle_though_wanted, When.REST)
+
+FLOOR = Law("a floor that fits is kept", refitlaws.floors_lost)
+ORIGINAL = Law("what is lawful of an original set stays", refitlaws.originals_lost)
+NUMA = Law("no grant comes onto more nodes than its rule allows", refitlaws.on_more_nodes)
+REGRANTED = Law("what was lost is granted again", refitlaws.never_granted_again, When.REST)
 
 GONE = Law("what is gone is not ordered", waitlaws.ordered_though_gone)
 PAUSES = Law("a failed order is not repeated before its pause is over", waitlaws.ordered_in_a_pause)
@@ -305,6 +321,7 @@ LAWS: tuple[Law[Reality], ...] = (
         VACATED,
         IN_FORCE,
         ALONE,
+        NEVER_ALONE,
         TOLD,
         ONE_ORDER,
         FEW_ORDERS,
@@ -321,6 +338,9 @@ LAWS: tuple[Law[Reality], ...] = (
         OWN,
         AS_ASKED,
         NEVER_HAD,
+        FLOOR,
+        ORIGINAL,
+        NUMA,
         WHOLE,
         NEEDLESS,
         GONE,
@@ -346,6 +366,7 @@ LAWS: tuple[Law[Reality], ...] = (
         MEMORY,
         RELEASED,
         FAIR,
+        REGRANTED,
         SPARE,
         NO_TIMERS,
     ),

@@ -27,7 +27,15 @@ from sidecar.projection import projection_of
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.model import State
-from tests.decide.lawbook import alone_faults, core_faults, dynamic_faults, laws, queue_faults, strict_faults
+from tests.decide.lawbook import (
+    alone_faults,
+    core_faults,
+    dynamic_faults,
+    laws,
+    queue_faults,
+    refit_faults,
+    strict_faults,
+)
 from tests.decide.lawbook.faults import Fault
 from tests.support.decide.histories import DYNAMIC, GROUPED, STATIC
 from tests.support.decide.history_users import MIXED
@@ -312,6 +320,7 @@ PLANTED: tuple[tuple[Fault, Sequence[Settings]], ...] = (
     *((fault, STATIC) for fault in queue_faults.FAULTS),
     *((fault, STATIC) for fault in alone_faults.FAULTS),
     *((fault, DYNAMIC) for fault in dynamic_faults.FAULTS),
+    *((fault, refit_faults.SETTINGS) for fault in refit_faults.FAULTS),
     *((fault, MIXED) for fault in core_faults.FAULTS),
     *((fault, DYNAMIC) for fault in core_faults.PLAIN_FAULTS),
     *((fault, (*GROUPED, *STATIC)) for fault in strict_faults.FAULTS),

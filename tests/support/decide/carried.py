@@ -30,19 +30,33 @@ def carried_over(
     """Grant containers what they ask for, from a floor up, under some settings; then change the settings, and take CPUs
     away.
     """
+    _, world = fitted(machine, before, after, sizes, offline)
+    return world.state, world.topology, world.settings
+
+
+def fitted(
+    machine: Topology, before: Settings, after: Settings, sizes: Sequence[tuple[int, int]], offline: CPUSet
+) -> tuple[State, World]:
+    """Return the State before that, and the world after it."""
     requests = [
         (f"c{n}", {"cpuset.exclusive": str(count), "cpuset.min": str(min(floor, count)), "cpuset.max": "99"})
         for n, (floor, count) in enumerate(sizes)
     ]
     world = asking(replace(begin(State(), machine, before), readiness=Ready(0)), requests)
     left = with_online(machine, machine.online - offline or machine.online)
-    return refitted(world.state, left, after)[0], left, after
+    return world.state, begin(world.state, left, after)
 
 
 def some_carried_over(seed: int) -> Carried:
     """Draw one of these from a seed."""
+    _, world = some_fitted(seed)
+    return world.state, world.topology, world.settings
+
+
+def some_fitted(seed: int) -> tuple[State, World]:
+    """Draw the same from a seed."""
     rng = random.Random(seed)
     machine = rng.choice(MACHINES)
     sizes = [(rng.randint(1, 3), rng.randint(1, 4)) for _ in range(rng.randint(1, 5))]
     offline = CPUSet(cpu for cpu in machine.online if rng.random() < 0.1)
-    return carried_over(machine, rng.choice(SETTINGS), rng.choice(SETTINGS), sizes, offline)
+    return fitted(machine, rng.choice(SETTINGS), rng.choice(SETTINGS), sizes, offline)

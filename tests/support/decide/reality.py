@@ -74,6 +74,8 @@ class Reality(Host):
         self.bursts: list[tuple[Fact, ...]] = []
         self.first = self.world = begin(State(), machine, settings)
         self.planned_from = self.world
+        self.recorded = self.world.state
+        """The State before the last burst, or before the daemon started."""
         self.last_orders: tuple[Order, ...] = ()
         self.new_orders: list[ApplyCpuset] = []
         self.new_answers: list[AnswerStart] = []
@@ -93,7 +95,7 @@ class Reality(Host):
         self.bursts.append(facts)
         if any(isinstance(fact, SettingsChanged | TopologyRead) for fact in facts):
             self.failed_with_memory.clear()
-        self.planned_from = self.world
+        self.planned_from, self.recorded = self.world, self.world.state
         self.world, orders = step(self.world, facts)
         self.last_orders = orders
         forgotten = set(self.planned_from.state.originals) - set(self.world.state.originals)
@@ -369,7 +371,7 @@ class Reality(Host):
             real.held = None
         self.landed, self.inventories, self.bursts = set(), [], []
         self.paused, self.failed_with_memory = {}, set()
-        saved = decode(encode(self.checkpoint), State)
+        self.recorded = saved = decode(encode(self.checkpoint), State)
         self.first = self.world = begin(saved, self.topology(), self.settings)
         self.connect(is_slow=is_slow)
 

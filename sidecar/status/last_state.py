@@ -1,0 +1,34 @@
+"""The status document of a daemon that is gone: what it last knew, without what only a running one can claim. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sidecar.status.document import ContainerStatus, Status
+from state.cpuset import EMPTY
+
+replace = msgspec.structs.replace
+
+
+def last_word(status: Status) -> str:
+    """Return the sentence that comes before everything that a daemon which is gone said."""
+    return f"No daemon is running. This is what the last one said, at {status.updated_at or 'an unknown time'}:"
+
+
+def unvouched(status: Status) -> Status:
+    """Return the document without any claim that only a running daemon can make: nothing is ready, settled or alone,
+    nothing is on its way, and each explanation is told as the last word of the daemon.
+    """
+    said = last_word(status)
+    return replace(status, is_ready=False, containers=tuple(_last_known(each, said) for each in status.containers))
+
+
+def _last_known(each: ContainerStatus, said: str) -> ContainerStatus:
+    return replace(
+        each,
+        is_settled=False,
+        is_alone=False,
+        pending=EMPTY,
+        waits_for="",
+        explanation=(said, *each.explanation) if each.explanation else (),
+    )

@@ -1,0 +1,54 @@
+"""Which others may run on a container's CPUs, as sentences: neighbours, and clashes with those pinned by hand. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from sidecar.decide.books.clashes import Clash, clashes
+from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.moves.alone import neighbours
+from sidecar.decide.world import World
+from sidecar.words.counts import named, some
+from state.cpuset import union
+
+NEVER_MOVED: Final = "it is never moved, and no other container gets these CPUs exclusively"
+
+_SHOWN: Final = 5
+"""Names in one sentence; of more, their number."""
+
+
+def company(world: World, container: Container) -> str:
+    """Return which containers may run on the CPUs of one with a grant, as a clause; "" if none."""
+    return may_run_there([(each.view.name, each.wish.standing.value) for each in neighbours(world, container)])
+
+
+def may_run_there(others: Sequence[tuple[str, str]]) -> str:
+    """Return that these containers may run there too, each given by its name and what it is; "" for none."""
+    if not others:
+        return ""
+    shown = [f"{name} ({'pinned by hand' if kind == 'stranger' else kind})" for name, kind in others[:_SHOWN]]
+    return f"{some(shown, of=len(others))} may run there too"
+
+
+def clash_text(found: Sequence[Clash]) -> str:
+    """Return what is wrong, and what to do, where containers are pinned by hand to CPUs of one owner; "" for none."""
+    if not found:
+        return ""
+    names = some([each.pinned.view.name for each in found[:_SHOWN]], of=len(found))
+    where = named(union(each.cpus for each in found))
+    return (
+        f"pinned by hand to its {where}: {names}; no other CPUs that it may have are free: "
+        "recreate the pinned container elsewhere, or this one"
+    )
+
+
+def pinned_text(world: World, container: Container) -> str:
+    """Return where a container is pinned by hand, and what that means for others, as a clause."""
+    head = f"pinned by hand to {named(container.place.seen)}"
+    found = [each for each in clashes(world) if each.pinned.view.key == container.view.key]
+    if container.wish.standing is not Standing.STRANGER or not found:
+        return f"{head}: {NEVER_MOVED}"
+    owners = some([each.owner.name for each in found[:_SHOWN]], of=len(found))
+    shared = named(union(each.cpus for each in found))
+    return f"{head}: it is never moved, and shares {shared} with {owners}, which had them and cannot move"

@@ -1,0 +1,53 @@
+"""Faults of the refit, each a rule that is broken in one place: the histories must catch every one."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.decide.books import refit, replacing
+from sidecar.decide.books.holdings import Holdings
+from sidecar.decide.container import askers
+from sidecar.decide.settings import PolicyName, Settings
+from sidecar.decide.world import World
+from state.cpuset import CPUSet
+from state.model import Assignment, State
+from state.refusal import RefusalCode
+from tests.decide.lawbook import laws
+from tests.decide.lawbook.faults import Fault
+
+
+def completes_to_the_number(patch: pytest.MonkeyPatch) -> None:
+    """Demand the number that a grant asked for, in place of its floor."""
+    patch.setattr(refit, "fewest_for", lambda world, demand: demand.cpus)
+
+
+def takes_what_is_nearest(patch: pytest.MonkeyPatch) -> None:
+    """Complete a grant from all other CPUs alike, granted or not."""
+
+    def sources(world: World, bare: State, holdings: Holdings, grant: Assignment) -> list[CPUSet]:
+        return [bare.assignable - world.strangers - holdings[grant.container]]
+
+    patch.setattr(refit, "sources_for", sources)
+
+
+def replaces_from_any_node(patch: pytest.MonkeyPatch) -> None:
+    """Complete a grant without regard to its NUMA rule."""
+    patch.setattr(replacing, "_most_nodes", lambda world, demand, count: None)
+
+
+def asks_only_for_those_that_wait(patch: pytest.MonkeyPatch) -> None:
+    """Leave a container that lost its CPUs in the shared pool until it starts again."""
+    patch.setattr(askers, "_RECONSIDERED", (RefusalCode.AWAITS_PLACE,))
+
+
+SETTINGS = (
+    Settings(policy=PolicyName.STATIC, reserved_count=1),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=1),
+)
+
+FAULTS = (
+    Fault(completes_to_the_number, laws.FLOOR, first=360),
+    Fault(takes_what_is_nearest, laws.ORIGINAL, first=1660),
+    Fault(replaces_from_any_node, laws.NUMA, first=160),
+    Fault(asks_only_for_those_that_wait, laws.REGRANTED, first=1315),
+)
