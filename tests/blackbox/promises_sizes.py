@@ -79,21 +79,26 @@ def cores_have_no_stranger(chronicle: Chronicle) -> Iterator[Finding]:
 
 
 def single_is_one_node(chronicle: Chronicle) -> Iterator[Finding]:
-    """ "`single`: one node, or a refusal"; "`restricted`: as few nodes as on an empty machine" (labels)."""
+    """ "`single`: one node, or a refusal"; "`restricted`: as few nodes as on an empty machine" (labels): as that was when
+    CPUs were offline, since one that is on too many nodes moves only "if free CPUs allow it" (cpu-hotplug).
+    """
+    most: dict[str, int] = {}
     for stage in chronicle.stages:
         for name, place in stage.places.items():
             asked = chronicle.asked[name]
-            if place.granted and asked.number and asked.numa in ("single", "restricted") and stage.is_watched:
+            if place.granted and asked.number and asked.numa in ("single", "restricted"):
+                fewest = 1 if asked.numa == "single" else _fewest_nodes(chronicle, stage, len(place.granted), asked)
+                most[name] = max(most.get(name, 1), fewest)
                 touched = _touched(chronicle, place.granted & stage.online)
-                sizes = sorted(
-                    (len(node & stage.online - stage.reserved) for node in chronicle.plan.nodes), reverse=True
-                )
-                wanted = max(asked.number, len(place.granted))
-                allowed = next((n for n in range(1, len(sizes) + 1) if sum(sizes[:n]) >= wanted), len(sizes))
-                most = 1 if asked.numa == "single" else allowed
-                if len(touched) > most:
+                if stage.is_watched and len(touched) > most[name]:
                     text = f"{listed(place.granted)} is on {len(touched)} nodes under {asked.numa}"
                     yield Finding("single_is_one_node", stage.at, name, text)
+
+
+def _fewest_nodes(chronicle: Chronicle, stage: Stage, size: int, asked: Asked) -> int:
+    sizes = sorted((len(node & stage.online - stage.reserved) for node in chronicle.plan.nodes), reverse=True)
+    wanted = max(asked.number, size)
+    return next((count for count in range(1, len(sizes) + 1) if sum(sizes[:count]) >= wanted), len(sizes))
 
 
 def growth_stays_on_its_nodes(chronicle: Chronicle) -> Iterator[Finding]:
@@ -147,7 +152,7 @@ def originals_stay(chronicle: Chronicle) -> Iterator[Finding]:
 def static_sizes_stay(chronicle: Chronicle) -> Iterator[Finding]:
     """ "Under `static` a container keeps its CPUs until it ends" (dynamic). But for CPUs that went offline, or that a
     container is pinned to by hand: where a rule cannot be met beside what is left, it "is placed as a new request would
-    be" (cpu-hotplug).
+    be", and when CPUs come back it is mended (cpu-hotplug).
     """
     if chronicle.settings["policy"] != "static":
         return
@@ -161,7 +166,10 @@ def static_sizes_stay(chronicle: Chronicle) -> Iterator[Finding]:
             ):
                 continue
             gone = ((had - place.granted) & after.online) - chronicle.pinned(after, but=name)
-            is_new = bool(had & chronicle.pinned(after, but=name)) and _has_a_rule(chronicle.asked[name])
+            is_evicted = bool(had & chronicle.pinned(after, but=name))
+            is_new = (is_evicted or not chronicle.is_quiet(after.at - 1.1, after.at)) and _has_a_rule(
+                chronicle.asked[name]
+            )
             if gone and had <= after.online and not is_new:
                 yield Finding("static_sizes_stay", after.at, name, f"lost {listed(gone)}")
 
