@@ -263,6 +263,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     originals: Mapping[ContainerKey, Originals] = {}
     lifts: Mapping[ContainerKey, tuple[int, ...]] = {}
     vacancies: Mapping[ContainerKey, Assignment] = {}
+    lapsed: tuple[ContainerKey, ...] = ()
+    """The containers that were created so long ago, and never started, that they may keep no CPUs."""
     asks: int = 0
     grants: int = 0
     takes: int = 0
@@ -386,6 +388,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def forgetting(self, container: ContainerKey) -> State:
         """Return the State without any trace of a container that no longer exists, but the vacancy that it leaves."""
         state = self.vacated_by(container).put_back(container)
+        if container in state.lapsed:
+            state = msgspec.structs.replace(state, lapsed=tuple(key for key in state.lapsed if key != container))
         if container not in state.originals:
             return state
         return msgspec.structs.replace(state, originals=_without(state.originals, container))
