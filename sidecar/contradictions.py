@@ -74,11 +74,10 @@ class SplitCores(Flaw, frozen=True):
     rest: CPUSet
 
 
-class UnevenCores(Flaw, frozen=True):
-    """Cores have these numbers of threads, and full-pcpus-only counts with the `average`."""
+class LackingThreads(Flaw, frozen=True):
+    """These CPUs are on cores of which a thread is offline, and full-pcpus-only is set."""
 
-    widths: tuple[int, ...]
-    average: int
+    cpus: CPUSet
 
 
 class IsolatedShared(Flaw, frozen=True):
@@ -109,7 +108,7 @@ Contradiction: TypeAlias = (
     | Unfit
     | BareNumber
     | SplitCores
-    | UnevenCores
+    | LackingThreads
     | IsolatedShared
     | NothingIsolated
     | IsolatedReserved

@@ -87,7 +87,10 @@ def open_to_group(state_dir: str, group: int | None) -> None:
         elif stat.S_IMODE(os.stat(state_dir).st_mode) == SHARED_MODE:
             os.chmod(state_dir, 0o700)
     except OSError as error:
-        raise StateUnwritable(f"{state_dir} cannot be opened to the api_group: {error.strerror}") from error
+        raise StateUnwritable(
+            f"{state_dir} cannot be opened to the api_group: {error.strerror}; without CAP_CHOWN the sidecar must be a "
+            "member of the group (group_add in compose, SupplementaryGroups= in a unit)"
+        ) from error
 
 
 def is_owner(peer: bytes) -> bool:

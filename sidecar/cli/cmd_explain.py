@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+import time
 
 from sidecar.cli.cmd_plan import pinned
 from sidecar.cli.cmd_state import read_books
@@ -19,6 +20,7 @@ from sidecar.status.document import ContainerStatus, SharingStatus, Status
 from sidecar.status.find_container import find
 from sidecar.status.last_state import last_word, unvouched
 from sidecar.status.status_file import is_daemon_running, read_status
+from sidecar.status.status_lease import why_outdated
 from sidecar.words.machine_text import lie
 from sidecar.words.refusals import sentence
 from state.cpuset import MAX_CPU, CPUSet
@@ -45,19 +47,21 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the sentences. Return 1 if no daemon is running: they are then its last word. SidecarError, with the
-    nearest name, if there is no such container.
+    """Print the sentences. Return 1 if no daemon runs and vouches for them: they are then its last word.
+
+    SidecarError, with the nearest name, if there is no such container.
     """
     state_dir = config_of(args).state_dir
     status, is_running = read_status(state_dir), is_daemon_running(state_dir)
-    if is_running is False:
-        status = unvouched(status)
+    if outdated := why_outdated(state_dir, time.time(), is_ready=status.is_ready):
+        status = unvouched(status, is_running=is_running)
     told: CPUView | ContainerStatus
     if view := _cpu(status, args.container):
         told, lines = view, rendered_cpu(view)
-        if is_running is False:
-            lines = [last_word(status), *lines]
-            told = replace(view, explanation=(last_word(status), *view.explanation))
+        if outdated:
+            said = last_word(status, is_running=is_running)
+            lines = [said, *lines]
+            told = replace(view, explanation=(said, *view.explanation))
     else:
         told = _container(status, state_dir, args.container)
         lines = rendered(told)
@@ -65,8 +69,8 @@ def run(args: argparse.Namespace) -> int:
         print_json(told)
     else:
         sys.stdout.write("\n".join(lines) + "\n")
-    if is_running is False:
-        sys.stderr.write(f"cpuset-sidecar: no daemon is running on {state_dir}: this is its last state\n")
+    if outdated:
+        sys.stderr.write(f"cpuset-sidecar: {outdated}\n")
         return 1
     return 0
 

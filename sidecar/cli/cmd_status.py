@@ -69,11 +69,12 @@ def run(args: argparse.Namespace) -> int:
     problems = problems_of(status)
     paint, width = printout()
     if args.json:
-        print_json(problems if args.problems else unvouched(status) if is_running is False else status)
+        print_json(problems if args.problems else unvouched(status, is_running=is_running) if outdated else status)
     elif args.problems:
         sys.stdout.write("".join(f"{line}\n" for line in problem_lines(problems, width)))
     else:
         page = rendered(status, datetime.now(UTC), is_running=is_running, paint=paint, width=width)
+        page = [*wrapped(outdated, width), *page] if outdated and is_running else page
         sys.stdout.write("\n".join(page) + "\n")
     if outdated:
         sys.stderr.write(f"cpuset-sidecar: {outdated}\n")

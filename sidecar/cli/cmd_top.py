@@ -116,13 +116,15 @@ def _page(status: Status, now: datetime, is_running: bool | None, width: int) ->
 
 def _once(state_dir: str, *, as_json: bool) -> int:
     status, is_running = read_status(state_dir), is_daemon_running(state_dir)
+    outdated = why_outdated(state_dir, time.time(), is_ready=status.is_ready)
     if as_json:
-        print_json(unvouched(status) if is_running is False else status)
+        print_json(unvouched(status, is_running=is_running) if outdated else status)
     else:
         paint, width = printout()
         page = rendered(status, datetime.now(UTC), is_running=is_running, paint=paint, width=width)
+        page = [*wrapped(outdated, width), *page] if outdated and is_running else page
         sys.stdout.write("\n".join(page) + "\n")
-    if outdated := why_outdated(state_dir, time.time(), is_ready=status.is_ready):
+    if outdated:
         sys.stderr.write(f"cpuset-sidecar: {outdated}\n")
         return 1
     return 0

@@ -161,6 +161,23 @@ def read_config(
     return msgspec.structs.replace(read, file=file, flags=kept, rules=rules)
 
 
+def read_file_again(running: Config) -> Config | Mistakes:
+    """Return what the configuration `running` would be with its file as it is now, or all mistakes in that.
+
+    Values from variables and flags stay, also where they are not known here.
+    """
+    file = read_file(running.file, "the configuration") if running.file else None
+    if file is None or isinstance(file, Misreading):
+        return running if file is None else (file,)
+    keys, rules, wrong = _in_file(file)
+    elsewhere = {key for key, where in running.origins.items() if not where.startswith(f"{running.file}, line ")}
+    fields = {field: getattr(Config(), field) for key in KEYS if key not in elsewhere for field in KEYS[key].fields}
+    origins = {key: where for key, where in running.origins.items() if key in elsewhere}
+    below = msgspec.structs.replace(running, **fields, origins=origins, rules=rules)
+    read = configured((each for each in keys if each.name not in elsewhere), below=below)
+    return (*wrong, *(() if isinstance(read, Config) else read)) if wrong or not isinstance(read, Config) else read
+
+
 def load_over(
     running: Config, flags: Mapping[str, str | None], machine: Callable[[], Topology | None] = lambda: None
 ) -> Config:

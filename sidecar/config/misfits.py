@@ -13,19 +13,19 @@ from sidecar.contradictions import (
     Contradiction,
     IsolatedReserved,
     IsolatedShared,
+    LackingThreads,
     NeedsReserved,
     NothingIsolated,
     NotOnMachine,
     PoolTooLarge,
     SplitCores,
     StateInProjections,
-    UnevenCores,
     Unfit,
 )
 from sidecar.decide.placement.options import FULL_PCPUS_ONLY, misfit
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.misreadings import Misreading
-from state.cpuset import EMPTY
+from state.cpuset import EMPTY, union
 from state.topology import Topology
 
 if TYPE_CHECKING:
@@ -81,9 +81,9 @@ def doubts(config: Config, topology: Topology) -> Iterator[Misreading]:
     split = topology.whole_cores(reserved) - reserved
     if split and FULL_PCPUS_ONLY in config.options:
         yield Misreading(flaw=SplitCores(reserved, split))
-    widths = tuple(sorted({len(core.cpus) for core in topology.cores}))
-    if FULL_PCPUS_ONLY in config.options and len(widths) > 1 and not topology.kinds:
-        yield Misreading(flaw=UnevenCores(widths, topology.cpus_per_core))
+    lacking = topology.online - union(core.cpus for core in topology.full_cores)
+    if lacking and FULL_PCPUS_ONLY in config.options:
+        yield Misreading(flaw=LackingThreads(lacking))
     if config.isolated is IsolatedRule.IGNORE:
         if isolated and config.policy is not PolicyName.NONE:
             yield Misreading(flaw=IsolatedShared(isolated))

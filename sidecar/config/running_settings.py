@@ -7,12 +7,15 @@ the daemon changed, at its engine and in its directories, after it has ended.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from sidecar.config.config import Config
+from sidecar.config.keys import KEYS
+from sidecar.decide.settings import Rule
 from state import codec, files
 from state.errors import StateError
 
@@ -56,6 +59,17 @@ def changed_in_vain(config: Config, running: Config) -> tuple[str, ...]:
 def after_reload(config: Config, running: Config) -> Config:
     """Return what is in force after a daemon with the configuration `running` has read this one."""
     return msgspec.structs.replace(config, **{key: getattr(running, key) for key in RESTART_KEYS})
+
+
+def differing(config: Config, other: Config) -> tuple[str, ...]:
+    """Return the keys, and `rule`, in which two configurations differ."""
+    keys = [key for key, row in KEYS.items() if any(getattr(config, f) != getattr(other, f) for f in row.fields)]
+    return (*keys, *(["rule"] if _unplaced(config.rules) != _unplaced(other.rules) else []))
+
+
+def _unplaced(rules: Sequence[Rule]) -> list[object]:
+    """Return the rules without their places: a line more above a rule changes nothing."""
+    return [(rule.labels, rule.name, rule.project, rule.image) for rule in rules]
 
 
 def overridden(config: Config) -> tuple[str, ...]:

@@ -12,13 +12,13 @@ from sidecar.contradictions import (
     Contradiction,
     IsolatedReserved,
     IsolatedShared,
+    LackingThreads,
     NeedsReserved,
     NothingIsolated,
     NotOnMachine,
     PoolTooLarge,
     SplitCores,
     StateInProjections,
-    UnevenCores,
     Unfit,
 )
 from sidecar.misreadings import (
@@ -199,11 +199,8 @@ def _contradiction(flaw: Contradiction) -> str:
             return f"reserved is CPU {cpu} alone: for {counted_cpus(cpu)} write count:{cpu}"
         case SplitCores(reserved, rest):
             return f"reserved {reserved} splits cores: under full-pcpus-only {named(rest)} cannot be granted"
-        case UnevenCores(widths, average):
-            return (
-                f"cores have {' or '.join(map(str, widths))} threads here: full-pcpus-only counts with {average}, the "
-                "average, as the kubelet does, and two containers may share a core"
-            )
+        case LackingThreads(cpus):
+            return f"a thread of the same core is offline: under full-pcpus-only {named(cpus)} cannot be granted"
         case IsolatedShared(cpus):
             return (
                 f"the kernel isolates {named(cpus)}, over which it does not balance threads: those of a shared "

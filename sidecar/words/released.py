@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from sidecar.natural_order import natural
 from sidecar.words.counts import counted
 from state.cpuset import CPUSet
 
@@ -12,12 +13,12 @@ def restored(names: Sequence[str], written_out: Sequence[str], online: CPUSet, g
     """Return what a release did for `names`. Of these, `written_out` had no cpuset before, and an engine cannot clear
     one. `gone` containers did not exist any more.
     """
-    said = [f"restored: {', '.join(sorted(names))}"] if names else []
+    said = [f"restored: {', '.join(sorted(names, key=natural))}"] if names else []
     if written_out:
         many = len(written_out) > 1
         said.append(
             f"{len(written_out)} had no cpuset before, and {'have' if many else 'has'} {online} written out until "
-            f"{'they are' if many else 'it is'} recreated: {', '.join(sorted(written_out))}"
+            f"{'they are' if many else 'it is'} recreated: {', '.join(sorted(written_out, key=natural))}"
         )
     if gone:
         said.append(f"{counted(gone, 'container')} did not exist any more")
@@ -31,7 +32,7 @@ def nothing_known(state_dir: str) -> str:
 
 def astray(state_dir: str, confined: Mapping[str, str]) -> str:
     """Return that containers have these cpusets, by name, and the recorded state knows of none."""
-    have = ", ".join(f"{name} ({cpuset})" for name, cpuset in sorted(confined.items()))
+    have = _with_cpusets(confined)
     verb = "has" if len(confined) == 1 else "have"
     return (
         f"the state recorded in {state_dir} knows of no container, but {counted(len(confined), 'container')} {verb} a "
@@ -41,10 +42,14 @@ def astray(state_dir: str, confined: Mapping[str, str]) -> str:
 
 def others(confined: Mapping[str, str]) -> str:
     """Return that containers have cpusets, by name, that the sidecar did not give them."""
-    have = ", ".join(f"{name} ({cpuset})" for name, cpuset in sorted(confined.items()))
+    have = _with_cpusets(confined)
     return f"not the sidecar's, and unchanged: the cpuset of {have}"
 
 
 def not_as_before(cpuset: str) -> str:
     """Return that the engine shows another cpuset than the original one after the release."""
     return f"the engine shows the cpuset {cpuset or 'none'}"
+
+
+def _with_cpusets(confined: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} ({confined[name]})" for name in sorted(confined, key=natural))

@@ -13,7 +13,7 @@ import pytest
 
 from sidecar.api import connections
 from sidecar.api.unix_socket import PEER, group_id, is_owner, listening, open_to_group
-from sidecar.failures import ConfigError
+from sidecar.failures import ConfigError, StateUnwritable
 from sidecar.status.document import status_of
 from sidecar.status.status_file import NAME, is_daemon_running, write_status
 from tests.api.apirig import Rig
@@ -41,6 +41,19 @@ def test_without_a_group_all_is_the_owners_again(tmp_path: Path) -> None:
     with listening(str(tmp_path)):
         write_status(tmp_path, status_of(Story().world))
         assert (mode(tmp_path), mode(tmp_path / "api.sock"), mode(tmp_path / NAME)) == (0o700, 0o600, 0o600)
+
+
+def test_a_group_that_the_sidecar_may_not_give_the_directory_to_says_the_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container without capabilities."""
+
+    def denied(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "chown", denied)
+    with pytest.raises(StateUnwritable, match="without CAP_CHOWN the sidecar must be a member of the group"):
+        open_to_group(str(tmp_path), OURS)
 
 
 def test_one_who_may_not_open_the_lock_asks_the_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,10 +16,12 @@ import pytest
 
 from sidecar.__main__ import DAEMON_PACKAGES, main
 from sidecar.cli import cmd_explain
+from sidecar.commit.state_lock import hold_lock
 from sidecar.decide.world import World
 from sidecar.status.document import Status, status_of
 from sidecar.status.machine_map import MachineMap
 from sidecar.status.status_file import decode_status, write_status
+from sidecar.status.status_lease import renew_status_lease
 from state import codec
 from state.checkpoint import CheckpointFile
 from state.cpuset import CPUSet
@@ -61,6 +64,29 @@ def test_the_status_command(state_dir: Path, capsys: pytest.CaptureFixture[str])
     assert "\x1b" not in out
     assert main(["status", "--json"]) == 0
     assert decode_status(capsys.readouterr().out.encode()) == decode_status((state_dir / "status.json").read_bytes())
+
+
+def test_a_stalled_daemon_is_not_believed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process is there, and vouches for nothing: exit code 1, and nothing is alone."""
+    monkeypatch.setenv("CPUSET_SIDECAR_STATE_DIR", str(tmp_path))
+    monkeypatch.setattr(cmd_explain, "read_topology", lambda: BUSY.topology)
+    leave(tmp_path, BUSY)
+    with hold_lock(str(tmp_path)):
+        renew_status_lease(tmp_path, 0)
+        for words in (["status"], ["top", "--once"]):
+            assert main(words) == 1
+            shown = capsys.readouterr()
+            assert shown.out.startswith(f"the daemon on {tmp_path} runs, but does not vouch for this")
+            assert "does not vouch for this" in shown.err
+        assert main(["explain", "web"]) == 1
+        assert "The daemon is stopped, stalled or stuck." in capsys.readouterr().out
+        assert main(["status", "--json"]) == 1
+        last = decode_status(capsys.readouterr().out.encode())
+        assert not any(each.is_settled or each.is_alone for each in last.containers)
+        renew_status_lease(tmp_path, time.time())
+        assert main(["status"]) == 0
 
 
 def test_without_a_daemon_status_fails_but_shows(

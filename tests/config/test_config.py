@@ -14,7 +14,7 @@ from sidecar.readers import Given
 from sidecar.words.misread import sentences
 from state.cpuset import CPUSet
 from state.model import Shortage
-from state.topology import topology, uniform
+from state.topology import topology, uniform, with_online
 
 
 def from_text(tmp_path: Path, text: str) -> Config:
@@ -175,12 +175,14 @@ def test_a_reservation_that_splits_a_core_is_worth_a_warning() -> None:
     assert warnings == ("reserved 0 splits cores: under full-pcpus-only CPU 2 cannot be granted",)
 
 
-def test_cores_of_different_widths_are_worth_a_warning_under_full_pcpus_only() -> None:
-    """The kubelet's average is 1 there, so any number of CPUs is a number of cores to it."""
-    machine = topology(cores=[CPUSet.of(0, 1), CPUSet.of(2), CPUSet.of(3)])
-    flags = {"policy": "static", "reserved": "0-1", "options": "full-pcpus-only"}
-    [warning] = load(None, {}, flags).check_against(machine)
-    assert warning.startswith("cores have 1 or 2 threads here: full-pcpus-only counts with 1, the average")
+def test_a_core_with_an_offline_thread_is_worth_a_warning_under_full_pcpus_only() -> None:
+    """It cannot be granted as a whole. A core that is narrower as such can."""
+    machine = uniform(cores=4, threads=2)
+    flags = {"policy": "static", "reserved": "0,4", "options": "full-pcpus-only"}
+    [warning] = load(None, {}, flags).check_against(with_online(machine, machine.online - CPUSet.of(6)))
+    assert warning == "a thread of the same core is offline: under full-pcpus-only CPU 2 cannot be granted"
+    narrow = topology(cores=[CPUSet.of(0, 4), CPUSet.of(1), CPUSet.of(2)])
+    assert load(None, {}, flags).check_against(narrow) == ()
 
 
 @pytest.mark.parametrize(

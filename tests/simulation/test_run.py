@@ -266,6 +266,18 @@ def test_the_figures_of_a_history() -> None:
     assert figures.waits_most == max(*batch.waits, *server.waits)
 
 
+def test_a_container_that_starts_pinned_by_hand_breaks_no_promise() -> None:
+    """The other one gives up what is above its floor, and is settled meanwhile: the sidecar does not move the first."""
+    sim = host()
+    runs(sim, "batch", 1, most=5)
+    sim.advance(5)
+    sim.create("pinned", cpuset="3,5")
+    sim.start("pinned")
+    sim.advance(10)
+    assert sim.broken == []
+    assert sim.cpus_of("batch").isdisjoint(CPUSet.of(3, 5))
+
+
 def test_under_static_sizes_stay() -> None:
     sim = host(config=Config(policy=PolicyName.STATIC, reserved=CPUSet.of(0)))
     runs(sim, "batch", 1, most=7)

@@ -12,13 +12,13 @@ from sidecar.contradictions import (
     BareNumber,
     IsolatedReserved,
     IsolatedShared,
+    LackingThreads,
     NeedsReserved,
     NothingIsolated,
     NotOnMachine,
     PoolTooLarge,
     SplitCores,
     StateInProjections,
-    UnevenCores,
     Unfit,
 )
 from sidecar.misreadings import (
@@ -131,11 +131,8 @@ FLAWS: tuple[tuple[TypedFlaw, str], ...] = (
     (BareNumber(2), "reserved is CPU 2 alone: for 2 CPUs write count:2"),
     (SplitCores(ONE, CPUSet.of(2)), "reserved 1 splits cores: under full-pcpus-only CPU 2 cannot be granted"),
     (
-        UnevenCores((1, 2), 1),
-        (
-            "cores have 1 or 2 threads here: full-pcpus-only counts with 1, the average, as the kubelet does, and two "
-            "containers may share a core"
-        ),
+        LackingThreads(CPUSet.of(2)),
+        "a thread of the same core is offline: under full-pcpus-only CPU 2 cannot be granted",
     ),
     (
         IsolatedShared(ONE),

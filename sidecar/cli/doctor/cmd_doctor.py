@@ -23,6 +23,7 @@ from sidecar.cli.doctor.host_checks import (
     check_config,
     check_containers,
     check_engine,
+    check_file,
     check_machine,
     check_projections,
     check_rules,
@@ -34,6 +35,7 @@ from sidecar.cli.printout import LEAST_WIDTH, printout, wrapped
 from sidecar.cli.setup.cmd_swarm import check_swarm, node_capacity
 from sidecar.config.config import Config
 from sidecar.config.keys import KEYS
+from sidecar.config.running_settings import read_settings
 from sidecar.failures import ConfigError, ContainerGone, EngineLacks, SidecarError
 from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel, find_hierarchy
@@ -74,7 +76,9 @@ def run(args: argparse.Namespace) -> int:
     findings: list[Finding] = []
     try:
         config, whose = daemons_config(args, this_machine)
-        findings += [Finding("settings", Verdict.OK, settings_of(whose))] if whose else []
+        if whose:
+            findings.append(Finding("settings", Verdict.OK, settings_of(whose)))
+            findings += check_file(read_settings(config.state_dir) or config)
     except ConfigError as error:
         findings += [
             Finding("configuration", Verdict.FAIL, told, "correct it; the other checks run without it")

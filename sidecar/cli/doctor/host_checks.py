@@ -14,7 +14,8 @@ from typing import Final
 
 import msgspec
 
-from sidecar.config.config import Config
+from sidecar.config.config import Config, read_file_again
+from sidecar.config.running_settings import differing
 from sidecar.decide.container.container import Standing
 from sidecar.decide.container.mounts import is_single_file_mount
 from sidecar.decide.container.originals import originals_of
@@ -26,6 +27,7 @@ from sidecar.failures import ConfigError
 from sidecar.host.cgroup.places import Hierarchy
 from sidecar.natural_order import natural
 from sidecar.words.counts import agree, counted, cpus, named
+from sidecar.words.misread import sentences
 from sidecar.words.refusals import warnings as warnings_of
 from sidecar.words.settings_text import of_no_container
 from state.cpuset import CPUSet
@@ -133,6 +135,19 @@ def check_machine(topology: Topology) -> Iterator[Finding]:
         yield Finding("isolated CPUs", Verdict.WARN, says, cure)
 
 
+def check_file(running: Config) -> Iterator[Finding]:
+    """Check whether a running daemon's file still says what the daemon goes by, if the file is visible here."""
+    if not running.file or not os.path.exists(running.file):
+        return
+    read = read_file_again(running)
+    if not isinstance(read, Config):
+        says = f"{running.file} was changed since the daemon read it, and has mistakes: {'; '.join(sentences(read))}"
+        yield Finding("settings", Verdict.WARN, says, "correct it: the daemon would not start with it")
+    elif changed := differing(read, running):
+        says = f"{running.file} was changed since the daemon read it: {', '.join(changed)}"
+        yield Finding("settings", Verdict.WARN, says, "have the daemon read it again (SIGHUP), or restart it")
+
+
 def check_config(config: Config, topology: Topology | None) -> Iterator[Finding]:
     """Check that the configuration fits the machine, and that its policy grants CPUs."""
     where = config.file or "no file"
@@ -154,8 +169,9 @@ def check_config(config: Config, topology: Topology | None) -> Iterator[Finding]
     if not warnings and config.policy is not PolicyName.NONE:
         reserved = config.reserved or f"{config.reserved_count} of them"
         yield Finding("reserved CPUs", Verdict.OK, f"{reserved}")
-    if topology.cpus_per_core > 1 and config.policy is not PolicyName.NONE and "full-pcpus-only" not in config.options:
-        says = f"{topology.cpus_per_core} CPUs share a core: two containers may get siblings and slow each other down"
+    threads = max(len(core.cpus) for core in topology.cores)
+    if threads > 1 and config.policy is not PolicyName.NONE and "full-pcpus-only" not in config.options:
+        says = f"{threads} CPUs share a core: two containers may get siblings and slow each other down"
         yield Finding("SMT", Verdict.WARN, says, "add the option: --options full-pcpus-only")
     if config.policy is PolicyName.DYNAMIC and not config.shared_min:
         says = "containers that fill spare CPUs may leave only the reserved ones to all others"

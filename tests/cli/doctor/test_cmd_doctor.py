@@ -21,6 +21,7 @@ from sidecar.cli.doctor.host_checks import (
     check_config,
     check_containers,
     check_engine,
+    check_file,
     check_machine,
     check_projections,
     check_rules,
@@ -118,6 +119,26 @@ def test_a_configuration_that_does_nothing_or_does_not_fit() -> None:
     greedy = told(check_config(load(None, {}, {"policy": "dynamic", "reserved": "0"}), cores))
     assert [each[:2] for each in greedy] == [("policy", "ok"), ("reserved CPUs", "ok"), ("shared pool", "warn")]
     assert len(told(check_config(static(policy="dynamic", reserved="0", shared_min="1"), cores))) == 2
+
+
+def test_a_file_that_was_changed_under_a_running_daemon_is_told(tmp_path: Path) -> None:
+    """By its keys; what the daemon has from variables and flags counts on."""
+    file = tmp_path / "c.toml"
+    rule = '[[rule]]\nmatch = { name = "a" }\nexclusive = 1\n'
+    file.write_text(f'reserved = "0"\nlinger = "3s"\n{rule}')
+    running = load(str(file), {"CPUSET_SIDECAR_POLICY": "static"}, {"linger": "5s"})
+    assert told(check_file(running)) == told(check_file(Config())) == []
+    file.write_text(f'# more\nreserved = "0"\nlinger = "4s"\npolicy = "none"\n{rule}')
+    assert told(check_file(running)) == []
+    file.write_text('reserved = "0-1"\nshared_min = 1\n')
+    says = f"{file} was changed since the daemon read it: reserved, shared_min, rule"
+    assert told(check_file(running)) == [("settings", "warn", says)]
+    file.write_text("reserved = 1\n")
+    [(_, verdict, says)] = told(check_file(running))
+    assert verdict == "warn"
+    assert "has mistakes: " in says
+    file.unlink()
+    assert told(check_file(running)) == []
 
 
 def test_a_rule_that_is_no_containers_is_named() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from sidecar.decide.books import dynamic, static
 from sidecar.decide.container.container import Container, Standing
-from sidecar.decide.moves import alone
+from sidecar.decide.moves import alone, never_alone
 from sidecar.decide.world import World
 from sidecar.projection import projection_of
 from state.cpuset import EMPTY
@@ -41,7 +41,12 @@ def grants_where_another_is_pinned(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(World, "strangers", nowhere)
 
 
+def gives_up_who_waits(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(never_alone, "is_waiting", lambda container, refused: False)
+
+
 FAULTS = (
+    Fault(gives_up_who_waits, laws.NEVER_ALONE),
     Fault(overlooks_what_is_kept_out, laws.ALONE),
     Fault(calls_alone_what_has_not_arrived, laws.ALONE),
     Fault(stays_beside_the_pinned, laws.ASIDE, first=530),

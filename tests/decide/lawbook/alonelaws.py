@@ -55,6 +55,26 @@ def not_alone(reality: Reality) -> list[str]:
     return found
 
 
+def granted_though_never(reality: Reality) -> list[str]:
+    """Return containers that the last step granted CPUs although it was said before that this would never be so,
+    while neither they nor the settings nor the machine changed: who waits for that gave up.
+    """
+    before, world = reality.planned_from, reality.world
+    if (before.settings, before.topology, before.state.online) != (world.settings, world.topology, world.state.online):
+        return []
+    found = []
+    for key in world.state.assignments.keys() - before.state.assignments.keys():
+        was, now = before.containers.get(key), world.containers.get(key)
+        is_same = was and now and _asks(was) == _asks(now)
+        if was and is_same and projection_of(before, was).never_alone:
+            found.append(f"{was.view.name} was never to be granted CPUs, and is")
+    return found
+
+
+def _asks(container: Container) -> tuple[object, ...]:
+    return container.wish, container.view.started_at, container.is_idle
+
+
 def _owners(reality: Reality) -> Iterator[tuple[Container, Real, CPUSet]]:
     """Yield each live container with a grant to which nothing unseen happened, and where it may run."""
     for key, assignment in reality.world.state.assignments.items():

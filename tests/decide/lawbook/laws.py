@@ -245,6 +245,7 @@ KNOWN = Law("nothing is ordered before everything was looked at", _every_contain
 VACATED = Law("a CPU is vacated before it is entered", _entered_when_vacated)
 IN_FORCE = Law("settled means in force", alonelaws.not_in_force)
 ALONE = Law("alone means alone", alonelaws.not_alone)
+NEVER_ALONE = Law("what is never alone is granted nothing", alonelaws.granted_though_never)
 TOLD = Law("no CPU is told that is not there", _projections_are_true)
 ONE_ORDER = Law("a container has one order at a time", _one_order_each)
 FEW_ORDERS = Law("few orders are outstanding at once", _few_orders_at_once)
@@ -306,6 +307,7 @@ LAWS: tuple[Law[Reality], ...] = (
         VACATED,
         IN_FORCE,
         ALONE,
+        NEVER_ALONE,
         TOLD,
         ONE_ORDER,
         FEW_ORDERS,

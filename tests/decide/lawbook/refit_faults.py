@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.decide.books import grants, refit, replacing
+from sidecar.decide.books import refit, replacing
 from sidecar.decide.books.holdings import Holdings
+from sidecar.decide.container import askers
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.world import World
 from state.cpuset import CPUSet
-from state.model import Assignment, Refused, Shortage, State
+from state.model import Assignment, State
+from state.refusal import RefusalCode
 from tests.decide.lawbook import laws
 from tests.decide.lawbook.faults import Fault
 
@@ -35,11 +37,7 @@ def replaces_from_any_node(patch: pytest.MonkeyPatch) -> None:
 
 def asks_only_for_those_that_wait(patch: pytest.MonkeyPatch) -> None:
     """Leave a container that lost its CPUs in the shared pool until it starts again."""
-
-    def waits(refused: Refused) -> bool:
-        return refused.demand is not None and refused.demand.shortage is Shortage.WAIT
-
-    patch.setattr(grants, "_waits", waits)
+    patch.setattr(askers, "_RECONSIDERED", (RefusalCode.AWAITS_PLACE,))
 
 
 SETTINGS = (
@@ -51,5 +49,5 @@ FAULTS = (
     Fault(completes_to_the_number, laws.FLOOR, first=360),
     Fault(takes_what_is_nearest, laws.ORIGINAL, first=1660),
     Fault(replaces_from_any_node, laws.NUMA, first=160),
-    Fault(asks_only_for_those_that_wait, laws.REGRANTED, first=1310),
+    Fault(asks_only_for_those_that_wait, laws.REGRANTED, first=1315),
 )
