@@ -249,8 +249,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     `online` is what may be used at all; `reserved` is never granted, and is in the shared pool unless `strict`;
     `isolated` may be granted, and is never in the shared pool. `lifts` holds the values, in 1e-9 CPUs, to which the
     limit of a container was lifted: the sidecar set a limit of such a value, and restores the original. `vacancies` are
-    the last grants of containers that are gone, for their successors. `grants` counts
-    all grants ever made, and numbers the next; `asks` does so for containers that first ask.
+    the last grants of containers that are gone, for their successors. `lapsed` were created and not started in time to
+    keep CPUs. `grants` counts all grants ever made, and numbers the next; `asks` does so for containers that first ask.
     """
 
     policy: str = "none"
@@ -264,7 +264,6 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     lifts: Mapping[ContainerKey, tuple[int, ...]] = {}
     vacancies: Mapping[ContainerKey, Assignment] = {}
     lapsed: tuple[ContainerKey, ...] = ()
-    """The containers that were created so long ago, and never started, that they may keep no CPUs."""
     asks: int = 0
     grants: int = 0
     takes: int = 0
