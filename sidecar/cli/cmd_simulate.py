@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from sidecar.cli.arguments import typed
@@ -80,9 +80,13 @@ def run(args: argparse.Namespace) -> int:
     if not args.json:
         sys.stdout.write(f"{printable(scenario.title)}\n\n")
         sys.stdout.write(f"note: {printable(settings_of(whose))}\n\n" if whose else "")
-    for happening in _played(simulation, scenario.ends, args.speed):
-        line = codec.encode(happening).decode() if args.json else said(happening)
-        sys.stdout.write(f"{line}\n")
+    shown = 0
+    for happenings in _played(simulation, scenario.ends, args.speed):
+        lines = [codec.encode(each).decode() if args.json else said(each) for each in happenings]
+        if args.json:
+            lines += [codec.encode(frame).decode() for frame in simulation.frames[shown:]]
+            shown = len(simulation.frames)
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
         if args.speed:
             sys.stdout.flush()
     figures = summary_of(simulation)
@@ -154,13 +158,13 @@ def drawn(scenario: Scenario, simulation: Simulation) -> str:
     return picture(scenario.title, simulation.machine, simulation.frames, simulation.log, scenario.ends)
 
 
-def _played(simulation: Simulation, ends: float, speed: float | None) -> Iterable[Happening]:
-    """Yield what happens, as it happens."""
+def _played(simulation: Simulation, ends: float, speed: float | None) -> Iterable[Sequence[Happening]]:
+    """Yield what happens, as it happens, an instant at a time."""
     began = time.monotonic()
     while (due := simulation.next_at) is not None and due <= ends:
         if speed:
             time.sleep(max(0.0, began + due / speed - time.monotonic()))
-        yield from simulation.advance(due)
+        yield simulation.advance(due)
     simulation.advance(ends)
 
 

@@ -17,7 +17,7 @@ from state.cpuset import EMPTY, CPUSet
 
 
 class What(enum.StrEnum):
-    """What happens beside the decisions."""
+    """What happens beside the decisions, and `now`, which says how things stand."""
 
     CREATED = "created"
     STARTED = "started"
@@ -35,6 +35,7 @@ class What(enum.StrEnum):
     ONLINE = "came online"
     SIDECAR_STARTED = "the sidecar starts"
     SIDECAR_CRASHED = "the sidecar is killed"
+    NOW = "now"
     BROKEN = "BROKEN"
 
 
@@ -69,9 +70,10 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """The host from `at` on, until the next frame."""
+    """The host from `at` on, until the next frame. `what` tells it from a Happening where both are printed."""
 
     at: float
+    what: What = What.NOW
     online: CPUSet
     reserved: CPUSet
     holdings: tuple[Holding, ...]

@@ -79,7 +79,8 @@ def test_a_history_for_people(scenario: str, capsys: pytest.CaptureFixture[str])
 def test_a_history_for_programs(scenario: str, capsys: pytest.CaptureFixture[str]) -> None:
     """An object a line, and nothing else."""
     assert main(["simulate", scenario, "--json"]) == 0
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    found = [each for each in lines if each["what"] != "now"]
     assert found[5] == {
         "at": 2.011,
         "what": "runs on",
@@ -90,6 +91,17 @@ def test_a_history_for_programs(scenario: str, capsys: pytest.CaptureFixture[str
         "seconds": None,
     }
     assert len(found) == 8
+    assert lines[-1]["what"] == "in place"
+    assert lines[-2] == {
+        "at": 2.21,
+        "what": "now",
+        "online": "0-3",
+        "reserved": "0",
+        "holdings": [
+            {"name": "plain", "cpus": "0,3", "granted": None, "leaving": "", "wants": 0.0},
+            {"name": "own", "cpus": "1-2", "granted": "1-2", "leaving": "", "wants": 1.5},
+        ],
+    }
 
 
 def test_the_journal_and_the_picture_are_written(

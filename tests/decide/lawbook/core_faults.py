@@ -110,7 +110,7 @@ def _with_cpus(assignment: Assignment, cpus: CPUSet) -> Assignment:
 
 FAULTS = (
     Fault(takes_half_free_cores, laws.WHOLE),
-    Fault(grows_by_single_threads, laws.WHOLE, first=190),
+    Fault(grows_by_single_threads, laws.WHOLE, first=330),
     Fault(leaves_the_other_thread, laws.WHOLE, first=4410),
     Fault(counts_floors_in_cpus, laws.WHOLE, first=660),
     Fault(lets_no_growth_be_small, laws.SPARE, first=270),

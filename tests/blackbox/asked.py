@@ -1,0 +1,125 @@
+"""What a scenario describes, by the words of the pages: the machine's cores and nodes, and what containers ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from tests.blackbox.scenarios import Scenario, Table, numbers
+
+CPUs = frozenset[int]
+
+UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class Plan(NamedTuple):
+    """The machine: the CPUs of each core, of each node, and of each socket."""
+
+    cores: tuple[CPUs, ...]
+    nodes: tuple[CPUs, ...]
+    sockets: tuple[CPUs, ...]
+
+    @property
+    def all(self) -> CPUs:
+        """All CPUs of the machine."""
+        return joined(self.cores)
+
+
+class Asked(NamedTuple):
+    """What one container asks for. `number` is 0 for a container that asks for nothing, or whose labels are invalid.
+
+    `floor` and `ceiling` are whole cores where `whole_cores` says so. `pin` is empty without a pin by hand.
+    """
+
+    name: str
+    number: int
+    floor: int
+    ceiling: int
+    scale: str
+    weight: int
+    grace: float
+    whole_cores: bool
+    is_plain: bool
+    numa: str
+    shortage: str
+    may_move: bool
+    pin: CPUs
+    is_managed: bool
+    follows: bool
+    is_in_doubt: bool
+
+
+def seconds(text: object) -> float:
+    """Return the seconds of a duration such as `500ms`."""
+    if isinstance(text, (int, float)):
+        return float(text)
+    for unit in ("ms", "s", "m", "h"):
+        if str(text).endswith(unit) and str(text)[: -len(unit)].replace(".", "").isdigit():
+            return float(str(text)[: -len(unit)]) * UNITS[unit]
+    return float(str(text))
+
+
+def joined(parts: Iterable[CPUs]) -> CPUs:
+    """Return the CPUs of all parts."""
+    return frozenset().union(*parts)
+
+
+def plan_of(machine: Table) -> Plan:
+    """Return the regular machine of the table `machine`."""
+    sockets, nodes = machine.get("sockets", 1), machine.get("nodes", 1)
+    cores, threads = machine.get("cores", 1), machine.get("threads", 1)
+    total = sockets * nodes * cores
+    of_core = [
+        frozenset(c * threads + t if machine.get("adjacent") else c + t * total for t in range(threads))
+        for c in range(total)
+    ]
+    of_node = [joined(of_core[n * cores : (n + 1) * cores]) for n in range(sockets * nodes)]
+    of_socket = [joined(of_node[s * nodes : (s + 1) * nodes]) for s in range(sockets)]
+    return Plan(tuple(of_core), tuple(of_node), tuple(of_socket))
+
+
+def asked_of(scenario: Scenario) -> dict[str, Asked]:
+    """Return what each container asks for."""
+    plan, settings = plan_of(scenario["machine"]), scenario["settings"]
+    return {each["name"]: _asked(each, settings, plan) for each in scenario["container"]}
+
+
+def _asked(container: Table, settings: Table, plan: Plan) -> Asked:
+    labels: dict[str, Any] = container.get("labels", {})
+    text = labels.get("cpuset.exclusive", "0")
+    number = int(text) if text.isdigit() else 0
+    least = int(labels.get("cpuset.min", number))
+    most = int(labels.get("cpuset.max", number))
+    options = settings.get("options", [])
+    if "cpuset.options" in labels:
+        options = list(filter(None, labels["cpuset.options"].split(",")))
+    whole_cores, threads = "full-pcpus-only" in options, len(plan.cores[0])
+    is_dynamic = settings["policy"] == "dynamic"
+    is_range = is_dynamic and least < number
+    if not 1 <= least <= number <= most or (whole_cores and number % threads and not is_range):
+        number = 0
+    pin = numbers(container.get("cpuset", ""))
+    pin = frozenset() if pin >= plan.all else pin
+    if pin and len(pin) != number:
+        number = 0
+    if labels.get("cpuset.manage") == "off":
+        number = 0
+    step = threads if whole_cores else 1
+    return Asked(
+        name=container["name"],
+        number=number,
+        floor=-(-least // step) * step if is_dynamic else number,
+        ceiling=max(most // step * step, -(-least // step) * step) if is_dynamic else number,
+        scale=labels.get("cpuset.scale", "fill"),
+        weight=int(labels.get("cpuset.weight", 10)),
+        grace=seconds(labels.get("cpuset.grace", settings.get("grace", "2s"))) if is_dynamic else 0.0,
+        whole_cores=whole_cores,
+        is_plain=not whole_cores and not [each for each in options if each != "strict-cpu-reservation"],
+        numa=str(labels.get("cpuset.numa", settings.get("numa", "none"))),
+        shortage=str(labels.get("cpuset.on-shortage", settings.get("shortage", "share"))),
+        may_move=labels.get("cpuset.move") == "true",
+        pin=pin,
+        is_managed=labels.get("cpuset.manage") != "off",
+        follows=bool(container.get("follows")) and container.get("moves_in", "never") != "never",
+        is_in_doubt=bool(pin) and number > 0,
+    )

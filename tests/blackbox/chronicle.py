@@ -1,0 +1,215 @@
+"""What was printed of a history, as values: its lines, and stages between which nothing changed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from tests.blackbox.asked import Asked, CPUs, Plan, asked_of, joined, plan_of
+from tests.blackbox.player import Printed
+from tests.blackbox.scenarios import REST, Scenario, Table, numbers
+
+
+class Said(NamedTuple):
+    """One line that was printed."""
+
+    at: float
+    what: str
+    container: str
+    cpus: CPUs
+    was: CPUs
+    why: str
+    seconds: float | None
+
+
+class Place(NamedTuple):
+    """One container: the CPUs that it runs on (none if it does not run), its grant (None without), what is leaving."""
+
+    cpus: CPUs
+    granted: CPUs | None
+    leaving: CPUs
+
+    @property
+    def own(self) -> CPUs:
+        """What it runs on by its grant, what is leaving included."""
+        return self.cpus & ((self.granted or frozenset()) | self.leaving)
+
+
+NOWHERE = Place(frozenset(), None, frozenset())
+
+
+class Stage(NamedTuple):
+    """The host from `at` to `until`. `is_watched` says whether the sidecar runs, `since` from when on it does or not.
+
+    `there` are all containers that exist, `running` those that run. `said` is what was printed when it began.
+    """
+
+    at: float
+    until: float
+    online: CPUs
+    reserved: CPUs
+    places: dict[str, Place]
+    there: frozenset[str]
+    running: frozenset[str]
+    is_watched: bool
+    since: float
+    said: tuple[Said, ...]
+
+    def place(self, name: str) -> Place:
+        """Return where a container is, NOWHERE if nothing is known."""
+        return self.places.get(name, NOWHERE)
+
+    @property
+    def granted(self) -> CPUs:
+        """All CPUs that are granted."""
+        return joined(each.granted or frozenset() for each in self.places.values())
+
+
+@dataclasses.dataclass(frozen=True)
+class Chronicle:
+    """A scenario with what was printed of it."""
+
+    scenario: Scenario
+    said: tuple[Said, ...]
+    stages: tuple[Stage, ...]
+    code: int = 0
+    complaint: str = ""
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The machine."""
+        return plan_of(self.scenario["machine"])
+
+    @cached_property
+    def asked(self) -> dict[str, Asked]:
+        """What the containers ask for, by their names."""
+        return asked_of(self.scenario)
+
+    @property
+    def settings(self) -> Table:
+        """The table `settings`."""
+        table: Table = self.scenario["settings"]
+        return table
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether the reserved CPUs are not in the shared pool."""
+        return "strict-cpu-reservation" in self.settings.get("options", [])
+
+    @property
+    def last(self) -> Stage:
+        """How it stands at the end."""
+        return self.stages[-1]
+
+    @cached_property
+    def has_rested(self) -> bool:
+        """Whether the end is a rest: the sidecar runs, and nothing was begun that is not over."""
+        ended = max((event["at"] for event in self.scenario["event"]), default=0.0)
+        return bool(self.stages) and self.last.is_watched and self.last.until >= ended + REST - 1
+
+    @cached_property
+    def hotplugs(self) -> tuple[float, ...]:
+        """When CPUs went offline, or came back."""
+        return tuple(each.at for each in self.said if each.what in ("went offline", "came online"))
+
+    def pool(self, stage: Stage) -> CPUs:
+        """Return the shared pool, by its definition: what is online and not granted, and not kept for the host."""
+        rest = stage.online - stage.granted
+        return (rest - stage.reserved or rest) if self.is_strict else rest
+
+    def is_stranger(self, name: str) -> bool:
+        """Return whether it is pinned by hand, and is left there."""
+        asked = self.asked[name]
+        return bool(asked.pin) and asked.number == 0
+
+    def pinned(self, stage: Stage, *, but: str = "") -> CPUs:
+        """Return the CPUs of the containers that are pinned by hand."""
+        return joined(self.asked[name].pin for name in stage.there if name != but and self.asked[name].pin)
+
+    def pairs(self) -> Iterator[tuple[Stage, Stage]]:
+        """Yield each stage with the next one."""
+        return zip(self.stages, self.stages[1:], strict=False)
+
+    def is_quiet(self, since: float, at: float) -> bool:
+        """Return whether no CPU went or came from `since` to `at`."""
+        return not any(since <= each <= at for each in self.hotplugs)
+
+
+def chronicle_of(scenario: Scenario, printed: Printed) -> Chronicle:
+    """Return the history that was printed of a scenario."""
+    lines: list[Said] = []
+    made: list[Stage] = []
+    there: set[str] = set()
+    running: set[str] = set()
+    is_watched, since, pending = False, 0.0, len(lines)
+    for each in printed.objects:
+        if each["what"] != "now":
+            line = _said(each)
+            lines.append(line)
+            _follow(line, there, running)
+            if line.what in ("the sidecar starts", "the sidecar is killed"):
+                is_watched, since = line.what == "the sidecar starts", line.at
+                made += [made[-1]._replace(at=line.at, said=(), is_watched=is_watched, since=since)] if made else []
+            continue
+        if made and made[-1].at == each["at"]:
+            # Several decisions of one instant: between them nothing was in force.
+            pending -= len(made.pop().said)
+        places = {
+            one["name"]: Place(
+                numbers(one["cpus"]),
+                None if one["granted"] is None else numbers(one["granted"]),
+                numbers(one["leaving"]),
+            )
+            for one in each["holdings"]
+        }
+        made.append(
+            Stage(
+                at=each["at"],
+                until=each["at"],
+                online=numbers(each["online"]),
+                reserved=numbers(each["reserved"]),
+                places=places,
+                there=frozenset(there),
+                running=frozenset(running),
+                is_watched=is_watched,
+                since=since,
+                said=tuple(lines[pending:]),
+            )
+        )
+        pending = len(lines)
+    if made and pending < len(lines):
+        now = made[-1]._replace(at=lines[-1].at, said=tuple(lines[pending:]), is_watched=is_watched, since=since)
+        made.append(now._replace(there=frozenset(there), running=frozenset(running)))
+    ends = max((event["at"] for event in scenario["event"]), default=0.0) + REST
+    return Chronicle(scenario, tuple(lines), tuple(_timed(made, ends)), printed.code, printed.complaint)
+
+
+def _timed(stages: Sequence[Stage], ends: float) -> Iterator[Stage]:
+    for number, stage in enumerate(stages):
+        yield stage._replace(until=stages[number + 1].at if number + 1 < len(stages) else ends)
+
+
+def _follow(line: Said, there: set[str], running: set[str]) -> None:
+    name = line.container
+    if line.what == "created":
+        there.add(name)
+    elif line.what == "started":
+        running.add(name)
+    elif line.what in ("stopped", "removed"):
+        running.discard(name)
+        if line.what == "removed":
+            there.discard(name)
+
+
+def _said(each: dict[str, Any]) -> Said:
+    return Said(
+        at=each["at"],
+        what=each["what"],
+        container=each["container"],
+        cpus=numbers(each["cpus"]),
+        was=numbers(each["was"]),
+        why=each["why"],
+        seconds=each["seconds"],
+    )

@@ -1,0 +1,200 @@
+"""Promises about what comes in the end: where containers run at rest, what is spare, who waits, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+
+from tests.blackbox.asked import Asked, CPUs, joined
+from tests.blackbox.chronicle import Chronicle, Stage
+from tests.blackbox.finding import ORDERS, Finding, listed
+
+QUIET = 30.0
+"""Seconds without a change, in a history without loads: then it is a rest."""
+
+
+def it_comes_to_rest(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "The same input always converges to the same sizes, and then nothing changes any more" (dynamic)."""
+    has_loads = any(each.scale == "load" for each in chronicle.asked.values())
+    if chronicle.has_rested and not has_loads and chronicle.last.until - chronicle.last.at < QUIET:
+        yield Finding("it_comes_to_rest", chronicle.last.at, "", "it still changes")
+
+
+def at_rest_all_are_in_place(chronicle: Chronicle) -> Iterator[Finding]:
+    """An exclusive container runs on its grant; others in the shared pool, "what is online and not granted" (files);
+    one that is pinned by hand where its owner put it.
+    """
+    last = chronicle.last
+    if not chronicle.has_rested or last.until - last.at < ORDERS:
+        return
+    pool = chronicle.pool(last)
+    for name in sorted(last.running):
+        asked, place = chronicle.asked[name], last.place(name)
+        if not asked.is_managed or (asked.is_in_doubt and place.granted is None):
+            continue
+        if place.leaving:
+            continue
+        if place.granted is not None:
+            right = place.granted
+        elif asked.pin:
+            right = asked.pin & last.online or last.online
+        else:
+            right = pool
+        if place.cpus != right:
+            text = f"runs on {listed(place.cpus)} instead of {listed(right)}"
+            yield Finding("at_rest_all_are_in_place", last.at, name, text)
+
+
+def nothing_is_spare(chronicle: Chronicle) -> Iterator[Finding]:
+    """`fill`: "it grows to its share of what is spare, by weight, up to max" (labels); "A growth may have any size, so
+    `min_change` keeps no CPU idle" (dynamic).
+    """
+    last = chronicle.last
+    if chronicle.settings["policy"] != "dynamic" or not _is_still(chronicle):
+        return
+    free = _free(chronicle, last)
+    over = len(free) and len(last.online - last.granted) - _least(chronicle, last)
+    for name in sorted(last.running):
+        asked, place = chronicle.asked[name], last.place(name)
+        step = len(chronicle.plan.cores[0]) if asked.whole_cores else 1
+        if place.granted is None or asked.scale != "fill" or len(place.granted) + step > asked.ceiling or over < step:
+            continue
+        usable = free & _nodes(chronicle, place.granted) if asked.numa in ("single", "restricted") else free
+        if asked.whole_cores:
+            usable = joined(core for core in chronicle.plan.cores if core <= usable)
+        if usable:
+            text = f"has {listed(place.granted)} of up to {asked.ceiling}, {listed(usable)} is spare"
+            yield Finding("nothing_is_spare", last.at, name, text)
+
+
+def _is_still(chronicle: Chronicle) -> bool:
+    return chronicle.has_rested and chronicle.last.until - chronicle.last.at >= QUIET
+
+
+def _least(chronicle: Chronicle, stage: Stage) -> int:
+    """Return how many CPUs must stay in the shared pool, the reserved ones included."""
+    least = max(1, int(chronicle.settings.get("shared_min", 0)))
+    if chronicle.is_strict:
+        has_cores = "full-pcpus-only" in chronicle.settings.get("options", [])
+        core = len(chronicle.plan.cores[0]) * (2 if has_cores else 1)
+        return len(stage.reserved & stage.online) + max(least, core if has_cores else 1)
+    return max(least, len(stage.reserved & stage.online))
+
+
+def _free(chronicle: Chronicle, stage: Stage) -> CPUs:
+    return stage.online - stage.reserved - stage.granted - chronicle.pinned(stage)
+
+
+def _nodes(chronicle: Chronicle, cpus: CPUs) -> CPUs:
+    return joined(node for node in chronicle.plan.nodes if node & cpus)
+
+
+def sizes_are_fair(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "CPUs are dealt one at a time, each to the container that has the least above its floor for its
+    `cpuset.weight`"; "Sizes are fair within one CPU" (dynamic). On machines where no rule stands against it.
+    """
+    last = chronicle.last
+    asked = chronicle.asked
+    growing = [name for name in sorted(last.running) if last.place(name).granted and asked[name].scale == "fill"]
+    is_plain = all(
+        asked[n].is_plain and asked[n].numa in ("none", "best-effort") and not asked[n].pin for n in last.there
+    )
+    if not _is_still(chronicle) or not is_plain or chronicle.settings.get("min_change", 1) > 1:
+        return
+    if any(each.pin for each in asked.values()):
+        return
+    for one, other in permutations(growing, 2):
+        more, less = asked[one], asked[other]
+        above = len(last.place(one).granted or ()) - more.floor
+        below = len(last.place(other).granted or ()) - less.floor
+        can_grow = len(last.place(other).granted or ()) < less.ceiling
+        if can_grow and (above - 1) / more.weight > (below + 1) / less.weight:
+            text = f"has {above} above its floor by weight {more.weight}, {other} has {below} by {less.weight}"
+            yield Finding("sizes_are_fair", last.at, one, text)
+
+
+def waiters_are_granted_what_is_free(chronicle: Chronicle) -> Iterator[Finding]:
+    """`wait`: "run there and get the CPUs when they are free"; "decided again whenever something changes" (labels)."""
+    if not _is_still(chronicle):
+        return
+    for name in sorted(chronicle.last.running):
+        asked = chronicle.asked[name]
+        if (
+            asked.shortage == "wait"
+            and chronicle.last.place(name).granted is None
+            and _fits(chronicle, chronicle.last, asked)
+        ):
+            text = f"waits for {asked.floor} at least, and they are free"
+            yield Finding("waiters_are_granted_what_is_free", chronicle.last.at, name, text)
+
+
+def a_start_asks_again(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "A request is decided when the container is created, and again at each start after it was refused" (labels)."""
+    for line in chronicle.said:
+        asked = chronicle.asked.get(line.container)
+        if line.what != "started" or asked is None or not asked.number:
+            continue
+        during = [each for each in chronicle.stages if each.until > line.at - ORDERS and each.at <= line.at + 1]
+        is_calm = all(each.is_watched for each in during) and chronicle.is_quiet(line.at - 31, line.at + 1)
+        runs_on = all(line.container in each.running for each in during if each.at >= line.at)
+        refused = all(each.place(line.container).granted is None for each in during)
+        if is_calm and runs_on and refused and during and all(_fits(chronicle, each, asked) for each in during):
+            yield Finding(
+                "a_start_asks_again", line.at, line.container, f"{asked.floor} would fit, and it was not granted"
+            )
+
+
+def _fits(chronicle: Chronicle, stage: Stage, asked: Asked) -> bool:
+    """Return whether a demand certainly fits, by counting: False where a rule needs more than counting."""
+    if not asked.number or asked.whole_cores or asked.pin or asked.numa in ("single", "restricted"):
+        return False
+    if any(chronicle.asked[name].pin or chronicle.asked[name].whole_cores for name in stage.there):
+        return False
+    spare = 0
+    if chronicle.settings["policy"] == "dynamic":
+        spare = sum(
+            max(0, len(each.granted) - chronicle.asked[name].floor)
+            for name, each in stage.places.items()
+            if each.granted is not None
+        )
+    room = len(stage.online - stage.granted) + spare - _least(chronicle, stage)
+    return asked.floor <= min(room, len(_free(chronicle, stage)) + spare)
+
+
+def the_queue_is_in_order(chronicle: Chronicle) -> Iterator[Finding]:
+    """Waiting containers are granted CPUs in the order in which they first asked, as far as they fit: one that asks for
+    the same or more does not come first (labels).
+    """
+    waiting: list[str] = []
+    for before, after in chronicle.pairs():
+        granted = [each.container for each in after.said if each.what == "granted"]
+        for name in granted:
+            asked = chronicle.asked[name]
+            if name not in waiting or not chronicle.is_quiet(after.at - 31, after.at) or not after.is_watched:
+                continue
+            for first in waiting[: waiting.index(name)]:
+                elder = chronicle.asked[first]
+                is_alike = elder._replace(name="", weight=0, grace=0.0, follows=False) == asked._replace(
+                    name="", weight=0, grace=0.0, follows=False
+                )
+                still = first in before.running and first in after.running and after.place(first).granted is None
+                if still and is_alike and elder.number and elder.shortage == "wait":
+                    yield Finding(
+                        "the_queue_is_in_order", after.at, name, f"granted before {first}, which asked earlier"
+                    )
+        for line in after.said:
+            if line.what == "refused" and line.container not in waiting:
+                waiting.append(line.container)
+            elif line.what in ("granted", "removed", "stopped") and line.container in waiting:
+                waiting.remove(line.container)
+
+
+PROMISES = (
+    it_comes_to_rest,
+    at_rest_all_are_in_place,
+    nothing_is_spare,
+    sizes_are_fair,
+    waiters_are_granted_what_is_free,
+    a_start_asks_again,
+    the_queue_is_in_order,
+)

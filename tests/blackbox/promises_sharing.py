@@ -1,0 +1,162 @@
+"""Promises about who may run where: exclusive, shared, reserved, pinned by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.blackbox.asked import CPUs, joined
+from tests.blackbox.chronicle import Chronicle, Stage
+from tests.blackbox.finding import LONGEST_NOTICE, ORDERS, Finding, lasting, listed
+
+
+def owners_are_alone(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "Two exclusive containers never share a CPU" (dynamic); "whole CPUs on which no other managed container runs"
+    (labels). Until orders took effect, which is milliseconds.
+    """
+
+    def seen(stage: Stage) -> dict[tuple[str, ...], CPUs]:
+        found: dict[tuple[str, ...], CPUs] = {}
+        for name in stage.running:
+            own = stage.place(name).own
+            for other in stage.running if own else ():
+                asked = chronicle.asked[other]
+                if other != name and asked.is_managed and not asked.pin and (both := stage.place(other).cpus & own):
+                    found[name, other] = both
+        return found
+
+    for each in lasting(chronicle, seen, ORDERS):
+        owner, other = each.names
+        seen_text = f"{other} runs on {listed(each.cpus)} of {owner} for {each.seconds:g} s"
+        yield Finding("owners_are_alone", each.began, owner, seen_text)
+
+
+def no_cpu_is_granted_twice(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "Two exclusive containers never share a CPU" (dynamic): nor are they promised one."""
+    for stage in chronicle.stages:
+        taken: set[int] = set()
+        for name, place in sorted(stage.places.items()):
+            if both := taken & (place.granted or frozenset()):
+                yield Finding("no_cpu_is_granted_twice", stage.at, name, listed(frozenset(both)))
+            taken |= place.granted or frozenset()
+
+
+def what_is_kept_is_not_granted(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "Reserved CPUs are never granted exclusively" (reserve-cpus)."""
+    for stage in chronicle.stages:
+        for name, place in stage.places.items():
+            if both := (place.granted or frozenset()) & stage.reserved:
+                yield Finding("what_is_kept_is_not_granted", stage.at, name, f"{listed(both)} is reserved")
+
+
+def offline_cpus_leave_a_grant(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "An exclusive container loses some of its CPUs: the container keeps the others, gets the nearest free ones as
+    replacement" (cpu-hotplug). "The sidecar checks once a second".
+    """
+
+    def seen(stage: Stage) -> dict[tuple[str, ...], CPUs]:
+        places = stage.places.items()
+        return {(name,): gone for name, each in places if (gone := (each.granted or frozenset()) - stage.online)}
+
+    for each in lasting(chronicle, seen, 1.1):
+        yield Finding("offline_cpus_leave_a_grant", each.began, each.names[0], f"{listed(each.cpus)} is offline")
+
+
+def pinned_cpus_are_granted_to_nobody(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "Its CPUs are granted to no other container, for as long as it exists, running or not"
+    (run-beside-hand-pinned-containers): none that comes new into a grant, once it was looked at.
+    """
+    created = {each.container: each.at for each in chronicle.said if each.what == "created"}
+    for before, after in chronicle.pairs():
+        if not before.is_watched or after.at - before.since < ORDERS:
+            continue
+        for name, place in after.places.items():
+            gained = (place.granted or frozenset()) - (before.place(name).granted or frozenset())
+            seen = [each for each in before.there & after.there if after.at - created[each] > ORDERS and each != name]
+            if both := gained & joined(chronicle.asked[each].pin for each in seen):
+                yield Finding("pinned_cpus_are_granted_to_nobody", after.at, name, f"gained {listed(both)}")
+
+
+def elastic_ones_make_room_for_a_pin(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "If a container is pinned by hand onto CPUs above the floor of another, that one gives them up, with notice"
+    (dynamic).
+    """
+    if chronicle.settings["policy"] != "dynamic" or not chronicle.has_rested:
+        return
+    last = chronicle.last
+    for name, place in last.places.items():
+        asked = chronicle.asked[name]
+        foreign = joined_pins(chronicle, last, name) & (place.granted or frozenset())
+        over = len(place.granted or ()) - asked.floor
+        is_cut = chronicle.hotplugs or asked.whole_cores
+        if (
+            name in last.running
+            and over > 0
+            and foreign
+            and not is_cut
+            and chronicle.settings.get("min_change", 1) == 1
+        ):
+            originals = original(chronicle, name)
+            if originals is not None and foreign - originals:
+                text = f"keeps {listed(foreign - originals)} above its floor of {asked.floor}"
+                yield Finding("elastic_ones_make_room_for_a_pin", last.at, name, text)
+
+
+def joined_pins(chronicle: Chronicle, stage: Stage, name: str) -> CPUs:
+    """Return what strangers are pinned to, but for one container's own pin."""
+    return frozenset(
+        cpu for each in stage.there if each != name and chronicle.is_stranger(each) for cpu in chronicle.asked[each].pin
+    )
+
+
+def original(chronicle: Chronicle, name: str) -> CPUs | None:
+    """Return what a container's present grant always had, None if that is more than its floor."""
+    always: CPUs | None = None
+    for stage in chronicle.stages:
+        granted = stage.place(name).granted
+        always = granted if granted is None or always is None else always & granted
+    return always if always is not None and len(always) == chronicle.asked[name].floor else None
+
+
+def the_pool_keeps_its_minimum(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "The minimum number of CPUs in the shared pool (at least one is always kept)" (configuration). After CPUs went
+    offline, elastic containers have notice of what they give up for it (cpu-hotplug).
+    """
+    least = max(1, int(chronicle.settings.get("shared_min", 0)))
+    went = [each.at for each in chronicle.said if each.what == "went offline"]
+    missing_since: float | None = None
+    for stage in chronicle.stages:
+        possible = stage.online - (stage.reserved if chronicle.is_strict else frozenset())
+        pool = possible - stage.granted
+        is_short = stage.is_watched and len(pool) < min(least, len(possible))
+        if not is_short:
+            missing_since = None
+            continue
+        missing_since = stage.at if missing_since is None else missing_since
+        allowed = LONGEST_NOTICE if any(at <= stage.until for at in went) else ORDERS
+        if stage.until - missing_since > allowed:
+            yield Finding("the_pool_keeps_its_minimum", missing_since, "", f"{listed(pool)} of {least} CPUs")
+            missing_since = stage.until
+
+
+def what_is_left_alone_is_never_moved(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "The sidecar never moves it" (run-beside-hand-pinned-containers); "left alone entirely: the sidecar never sends
+    an order for it" (labels, `cpuset.manage`).
+    """
+    for each in chronicle.said:
+        if each.what == "runs on" and each.container in chronicle.asked:
+            asked = chronicle.asked[each.container]
+            if not asked.is_managed or chronicle.is_stranger(each.container):
+                text = f"moved from {listed(each.was)} to {listed(each.cpus)}"
+                yield Finding("what_is_left_alone_is_never_moved", each.at, each.container, text)
+
+
+PROMISES = (
+    owners_are_alone,
+    no_cpu_is_granted_twice,
+    what_is_kept_is_not_granted,
+    offline_cpus_leave_a_grant,
+    pinned_cpus_are_granted_to_nobody,
+    elastic_ones_make_room_for_a_pin,
+    the_pool_keeps_its_minimum,
+    what_is_left_alone_is_never_moved,
+)

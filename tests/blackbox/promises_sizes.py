@@ -1,0 +1,178 @@
+"""Promises about grants: how many CPUs, of which cores and nodes, and which ones stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.blackbox.asked import Asked, CPUs
+from tests.blackbox.chronicle import Chronicle, Stage
+from tests.blackbox.finding import ORDERS, Finding, lasting, listed
+
+
+def sizes_are_in_range(chronicle: Chronicle) -> Iterator[Finding]:
+    """`cpuset.min` is "its floor: it never has fewer", `cpuset.max` "its ceiling: it never has more"; without them it
+    has N (labels). A CPU that goes offline is replaced, or the grant ends (cpu-hotplug).
+    """
+    since: dict[str, float] = {}
+    for stage in chronicle.stages:
+        for name, place in stage.places.items():
+            asked, size = chronicle.asked[name], len((place.granted or frozenset()) & stage.online)
+            is_right = asked.floor <= size <= asked.ceiling
+            # Where no core has all its threads, a core is what is left of it.
+            is_right |= asked.whole_cores and not any(core <= stage.online for core in chronicle.plan.cores)
+            if place.granted is None or not stage.is_watched or not asked.number or is_right:
+                since.pop(name, None)
+                continue
+            since.setdefault(name, stage.at)
+            if stage.until - since[name] > 1.1:
+                text = f"has {size} ({listed(place.granted)}), not {asked.floor} to {asked.ceiling}"
+                yield Finding("sizes_are_in_range", since[name], name, text)
+                since[name] = stage.until
+
+
+def invalid_demands_are_granted_nothing(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "An invalid value refuses them, with the reason, and the container runs in the shared pool" (labels)."""
+    for stage in chronicle.stages:
+        for name, place in stage.places.items():
+            is_narrow = chronicle.asked[name].whole_cores and stage.online != chronicle.plan.all
+            if place.granted and not chronicle.asked[name].number and not is_narrow:
+                text = f"granted {listed(place.granted)}"
+                yield Finding("invalid_demands_are_granted_nothing", stage.at, name, text)
+
+
+def cores_are_whole(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "Whole physical cores only" (configuration); "gains and loses whole cores" (dynamic). A core that had an offline
+    thread since is let pass: a container keeps what is left of it.
+    """
+    ever_gone: CPUs = frozenset()
+    for stage in chronicle.stages:
+        ever_gone |= chronicle.plan.all - stage.online
+        for name, place in stage.places.items():
+            if not chronicle.asked[name].whole_cores or not place.granted:
+                continue
+            for core in chronicle.plan.cores:
+                if core & place.granted and not core <= place.granted and not core & ever_gone:
+                    text = f"{listed(core & place.granted)} is a part of core {listed(core)}"
+                    yield Finding("cores_are_whole", stage.at, name, text)
+
+
+def cores_have_no_stranger(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "Needs whole cores, with no other container on the sibling thread" (choose-cpus)."""
+
+    def seen(stage: Stage) -> dict[tuple[str, ...], CPUs]:
+        found: dict[tuple[str, ...], CPUs] = {}
+        for name in stage.running:
+            place = stage.place(name)
+            if not chronicle.asked[name].whole_cores or not place.own or place.cpus != place.own:
+                continue
+            whole = frozenset(cpu for core in chronicle.plan.cores if core & place.own for cpu in core) - place.own
+            for other in stage.running:
+                asked = chronicle.asked[other]
+                if other != name and asked.is_managed and not asked.pin and (both := stage.place(other).cpus & whole):
+                    found[name, other] = both
+        return found
+
+    if not chronicle.hotplugs:
+        for each in lasting(chronicle, seen, ORDERS):
+            text = f"{each.names[1]} runs on {listed(each.cpus)}, its sibling, for {each.seconds:g} s"
+            yield Finding("cores_have_no_stranger", each.began, each.names[0], text)
+
+
+def single_is_one_node(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "`single`: one node, or a refusal"; "`restricted`: as few nodes as on an empty machine" (labels)."""
+    for stage in chronicle.stages:
+        for name, place in stage.places.items():
+            asked = chronicle.asked[name]
+            if place.granted and asked.number and asked.numa in ("single", "restricted") and stage.is_watched:
+                touched = _touched(chronicle, place.granted & stage.online)
+                sizes = sorted(
+                    (len(node & stage.online - stage.reserved) for node in chronicle.plan.nodes), reverse=True
+                )
+                wanted = max(asked.number, len(place.granted))
+                allowed = next((n for n in range(1, len(sizes) + 1) if sum(sizes[:n]) >= wanted), len(sizes))
+                most = 1 if asked.numa == "single" else allowed
+                if len(touched) > most:
+                    text = f"{listed(place.granted)} is on {len(touched)} nodes under {asked.numa}"
+                    yield Finding("single_is_one_node", stage.at, name, text)
+
+
+def growth_stays_on_its_nodes(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "A container with `cpuset.numa: restricted` or `single` grows only on the nodes that it has" (dynamic)."""
+    for before, after in chronicle.pairs():
+        for line in after.said:
+            asked, had = chronicle.asked.get(line.container), before.place(line.container).granted
+            if asked is None or line.what != "grew" or asked.numa not in ("restricted", "single") or not had:
+                continue
+            is_evicted = had & chronicle.pinned(after, but=line.container)
+            if not is_evicted and (new := _touched(chronicle, line.cpus) - _touched(chronicle, had)):
+                text = f"grew onto {listed(line.cpus)}, of {len(new)} other nodes"
+                yield Finding("growth_stays_on_its_nodes", line.at, line.container, text)
+
+
+def _touched(chronicle: Chronicle, cpus: CPUs) -> frozenset[int]:
+    return frozenset(number for number, node in enumerate(chronicle.plan.nodes) if node & cpus)
+
+
+def _has_a_rule(asked: Asked) -> bool:
+    return asked.whole_cores or asked.numa in ("single", "restricted")
+
+
+def originals_stay(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "The original CPUs, as many as the floor, are chosen once, best packed, and never leave" (dynamic). But for
+    those that went offline, or that a container is pinned to by hand, and for a container that may be moved.
+    """
+    always: dict[str, CPUs] = {}
+    lost: dict[str, int] = {}
+    for before, after in chronicle.pairs():
+        for name in set(always) - {each for each, place in after.places.items() if place.granted is not None}:
+            always.pop(name)
+        renewed = {each.container for each in after.said if each.what in ("granted", "released", "refused")}
+        for name, place in after.places.items():
+            asked = chronicle.asked[name]
+            if place.granted is None or not asked.number or asked.may_move:
+                continue
+            if name not in always or name in renewed:
+                always[name], lost[name] = place.granted, 0
+                continue
+            gone = (before.place(name).granted or frozenset()) - after.online
+            gone |= (before.place(name).granted or frozenset()) & chronicle.pinned(after, but=name)
+            lost[name] += len(gone & always[name])
+            always[name] &= place.granted
+            if lost[name] == 0 and not gone and len(always[name]) < asked.floor:
+                text = f"of what it always had, {listed(always[name])} is left, its floor is {asked.floor}"
+                yield Finding("originals_stay", after.at, name, text)
+                always[name] = place.granted
+
+
+def static_sizes_stay(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "Under `static` a container keeps its CPUs until it ends" (dynamic). But for CPUs that went offline, or that a
+    container is pinned to by hand: where a rule cannot be met beside what is left, it "is placed as a new request would
+    be" (cpu-hotplug).
+    """
+    if chronicle.settings["policy"] != "static":
+        return
+    for before, after in chronicle.pairs():
+        for name, place in after.places.items():
+            had = before.place(name).granted
+            if (
+                had is None
+                or place.granted is None
+                or any(e.container == name and e.what == "granted" for e in after.said)
+            ):
+                continue
+            gone = ((had - place.granted) & after.online) - chronicle.pinned(after, but=name)
+            is_new = bool(had & chronicle.pinned(after, but=name)) and _has_a_rule(chronicle.asked[name])
+            if gone and had <= after.online and not is_new:
+                yield Finding("static_sizes_stay", after.at, name, f"lost {listed(gone)}")
+
+
+PROMISES = (
+    sizes_are_in_range,
+    invalid_demands_are_granted_nothing,
+    cores_are_whole,
+    cores_have_no_stranger,
+    single_is_one_node,
+    growth_stays_on_its_nodes,
+    originals_stay,
+    static_sizes_stay,
+)

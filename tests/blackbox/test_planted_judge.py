@@ -1,0 +1,116 @@
+"""The judge has teeth: of a daemon with one rule broken, it finds the promise that breaks.
+
+Only here the judge meets the daemon's decisions: the faults are patches of them, most of them those that the laws of
+the decisions are proved by.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sidecar.decide.books import queue
+from sidecar.decide.container.container import Container
+from sidecar.decide.placement import choose
+from sidecar.decide.placement.numa.affinity import affinity
+from state.model import NumaRule, State
+from tests.blackbox.judge import broken_in
+from tests.blackbox.scenarios import Scenario, scenario_of
+from tests.decide.lawbook import alone_faults, core_faults, dynamic_faults
+
+TRIES = 8
+"""How many scenarios a fault gets to show itself."""
+
+
+def splits_nodes(patch: pytest.MonkeyPatch) -> None:
+    """Place by no rule of NUMA nodes."""
+
+    def without(topology: Any, free: Any, count: int, rule: NumaRule, **more: Any) -> Any:
+        return affinity(topology, free, count, NumaRule.NONE, **more)
+
+    patch.setattr(choose, "affinity", without)
+
+
+def grants_what_is_reserved(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(State, "assignable", property(lambda state: state.online - state.exclusive))
+
+
+def serves_the_last_first(patch: pytest.MonkeyPatch) -> None:
+    """Ask the queue from its end."""
+
+    def turn(state: State, container: Container) -> tuple[int, int, int]:
+        refused = state.refusals.get(container.view.key)
+        asked = state.asks if refused is None or refused.asked is None else refused.asked
+        return 0, -asked, -container.arrival
+
+    patch.setattr(queue, "_turn", turn)
+
+
+QUEUE: Scenario = {
+    "machine": {"cores": 3},
+    "settings": {"policy": "static", "reserved": "0-1", "shortage": "wait", "linger": "1s"},
+    "container": [{"name": name, "labels": {"cpuset.exclusive": "1"}} for name in ("holder", "first", "second")],
+    "event": [
+        {"at": 1.0, "do": "run", "container": "holder"},
+        {"at": 2.0, "do": "run", "container": "first"},
+        {"at": 3.0, "do": "run", "container": "second"},
+        {"at": 9.0, "do": "remove", "container": "holder"},
+    ],
+}
+"""One CPU, three that want it."""
+
+TWO_NODES: Scenario = {
+    "machine": {"nodes": 2, "cores": 3},
+    "settings": {"policy": "static", "reserved": "0", "numa": "single"},
+    "container": [{"name": name, "labels": {"cpuset.exclusive": wanted}} for name, wanted in (("a", "4"), ("b", "3"))]
+    + [{"name": "c", "labels": {"cpuset.exclusive": "2"}}, {"name": "d", "labels": {"cpuset.exclusive": "1"}}],
+    "event": [
+        {"at": at, "do": "run", "container": name} for at, name in ((1.0, "a"), (2.0, "b"), (3.0, "c"), (4.0, "d"))
+    ],
+}
+"""One container asks for more CPUs than a node has; the others for all that there are, and one more."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Planted:
+    """A fault, and the promise that breaks by it: in the scenarios from the seed `first` on, or in `scenario`."""
+
+    plant: Callable[[pytest.MonkeyPatch], None]
+    promise: str
+    first: int = 0
+    scenario: Scenario | None = None
+
+
+FAULTS = (
+    Planted(dynamic_faults.lets_newcomers_onto_what_is_leaving, "owners_are_alone", 14),
+    Planted(dynamic_faults.empties_the_pool, "the_pool_keeps_its_minimum", 32),
+    Planted(dynamic_faults.takes_at_once, "notice_is_given", 6),
+    Planted(dynamic_faults.grants_less_than_the_floor, "sizes_are_in_range"),
+    Planted(dynamic_faults.grows_above_the_ceiling, "sizes_are_in_range"),
+    Planted(dynamic_faults.never_ends_a_take, "at_rest_all_are_in_place", 50),
+    Planted(dynamic_faults.begins_no_grace_after_a_restart, "at_rest_all_are_in_place", 43),
+    Planted(core_faults.counts_floors_in_cpus, "cores_are_whole", 50),
+    Planted(core_faults.shares_out_less_than_there_is, "nothing_is_spare", 6),
+    Planted(alone_faults.grants_where_another_is_pinned, "pinned_cpus_are_granted_to_nobody"),
+    Planted(splits_nodes, "single_is_one_node", scenario=TWO_NODES),
+    Planted(grants_what_is_reserved, "what_is_kept_is_not_granted", scenario=TWO_NODES),
+    Planted(serves_the_last_first, "the_queue_is_in_order", scenario=QUEUE),
+)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.plant.__name__)
+def test_a_planted_fault_is_found(fault: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the promise that it breaks, in a few scenarios."""
+    fault.plant(monkeypatch)
+    few = (
+        [fault.scenario] if fault.scenario else [scenario_of(seed) for seed in range(fault.first, fault.first + TRIES)]
+    )
+    assert any(each.promise == fault.promise for one in few for each in broken_in(one))
+
+
+@pytest.mark.parametrize("scenario", [QUEUE, TWO_NODES])
+def test_without_a_fault_no_promise_is_broken(scenario: Scenario) -> None:
+    assert broken_in(scenario) == ()
