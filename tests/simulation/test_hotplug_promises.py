@@ -207,3 +207,27 @@ def test_a_container_keeps_its_floor_when_another_is_pinned_to_a_cpu_that_it_wai
     sim.run("pinned")
     sim.advance(sim.now + 10)
     assert (has(sim, "a"), has(sim, "b")) == ("3,6", "1-2,4-5")
+
+
+def test_a_bystander_keeps_its_cores_when_another_container_has_cpus_above_its_floor() -> None:
+    """The nearest CPU belongs to a neighbour at its floor; one that an elastic container can spare is taken instead."""
+    machine = uniform(packages=2, nodes=1, cores=2, threads=2)
+    sim = host(config=replace(CONFIG, reserved=CPUSet.of(0, 4)), machine=machine)
+    starts(sim, "aa", 2)
+    starts(sim, "bb", 2)
+    starts(sim, "fill", 2, min="1")
+    assert [has(sim, name) for name in ("aa", "bb", "fill")] == ["1,5", "2,6", "3,7"]
+    goes(sim, "5")
+    assert [has(sim, name) for name in ("aa", "bb", "fill")] == ["1,7", "2,6", "3"]
+
+
+def test_whole_cores_of_one_node_are_given_up_together_and_granted_together() -> None:
+    """No other place is lawful: it shares until the thread is back, and then lies as before."""
+    machine = uniform(packages=2, nodes=1, cores=2, threads=2)
+    sim = host(config=replace(CONFIG, reserved=CPUSet.of(0, 4)), machine=machine)
+    starts(sim, "sn", 4, numa="single", options="full-pcpus-only")
+    assert has(sim, "sn") == "2-3,6-7"
+    goes(sim, "3")
+    assert has(sim, "sn") == "0-2,4-7"
+    comes_back(sim, "3")
+    assert has(sim, "sn") == "2-3,6-7"

@@ -3,7 +3,8 @@
 1. CPUs that a grant loses are recorded in its `leaving`, with a number. The container may stay on them, and no other
    enters them while its footprint touches them: that is the plan's rule, not this file's.
 2. They are due when the workload acknowledges the take, when the grace is over (the take is then *forced*, and
-   counted), or at once if nothing runs that could be notified. From then on the plan orders the container off.
+   counted), or at once if nothing that could be notified runs or is about to start. From then on the plan orders the
+   container off.
 3. CPUs that its footprint no longer touches are not leaving any more.
 4. CPUs that it gains again are not leaving any more: a growth cancels a take.
 5. A further shrink is a take of its own: CPUs that were leaving before are due when their own grace is over. An
@@ -14,6 +15,7 @@
 
 from __future__ import annotations
 
+from sidecar.decide.container.askers import is_coming
 from sidecar.decide.container.container import Container
 from sidecar.decide.facts import TakeAcknowledged
 from sidecar.decide.world import World, replace
@@ -29,9 +31,16 @@ def held(assignment: Assignment, container: Container) -> CPUSet:
     It does not enter CPUs again that it has already left.
     """
     leaving = assignment.leaving
-    if leaving is None or container.is_idle:
+    if leaving is None or is_inert(container):
         return assignment.cpus
     return assignment.cpus | (leaving.waiting & container.place.seen)
+
+
+def is_inert(container: Container) -> bool:
+    """Return whether it runs nothing that could be notified, and is not about to: an order to one that is about to
+    start may land after its start, and take CPUs without notice.
+    """
+    return container.is_idle and (container.is_strict or not is_coming(container))
 
 
 def changed(state: State, key: ContainerKey, cause: Cause, *, gained: CPUSet = EMPTY, lost: CPUSet = EMPTY) -> State:
@@ -71,7 +80,7 @@ def without_ended_takes(world: World, state: State) -> State:
             continue
         # 3. Vacated.
         rest = leaving.within(CPUSet.from_mask(container.footprint))
-        if rest and container.is_idle:
+        if rest and is_inert(container):
             # 2. Nothing runs that could be notified.
             rest = rest.over(rest.number)
         if rest != leaving:

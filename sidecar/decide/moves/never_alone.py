@@ -6,6 +6,7 @@ from sidecar.decide.container.askers import is_coming, is_waiting
 from sidecar.decide.container.container import Container
 from sidecar.decide.moves.alone import is_never_moved
 from sidecar.decide.world import World
+from state.refusal import RefusalCode
 
 
 def is_never_alone(world: World, container: Container) -> bool:
@@ -14,7 +15,7 @@ def is_never_alone(world: World, container: Container) -> bool:
     1. It has a grant: what is missing comes.
     2. It is left alone, or pinned by hand, or asks for nothing, or its request has a mistake: never.
     3. It was not answered yet.
-    4. It was refused: never, unless it waits for CPUs, or is stopped and asks when it starts.
+    4. It was refused: never, unless it waits for CPUs or for its place, or is stopped and asks when it starts.
     """
     key = container.view.key
     # 1.
@@ -28,4 +29,5 @@ def is_never_alone(world: World, container: Container) -> bool:
     if refused is None:
         return False
     # 4.
-    return is_coming(container) and not is_waiting(container, refused)
+    awaits_place = refused.refusal.code is RefusalCode.AWAITS_PLACE
+    return is_coming(container) and not awaits_place and not is_waiting(container, refused)

@@ -17,7 +17,17 @@ from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
 from state.invariants import violations
 from state.key import ContainerKey
-from tests.decide.lawbook import alonelaws, corelaws, grantlaws, pinlaws, refitlaws, restlaws, takelaws, waitlaws
+from tests.decide.lawbook import (
+    alonelaws,
+    corelaws,
+    grantlaws,
+    pinlaws,
+    queuelaws,
+    refitlaws,
+    restlaws,
+    takelaws,
+    waitlaws,
+)
 from tests.decide.lawbook.alonelaws import accounted, is_unseen
 from tests.decide.lawbook.roomlaws import held_without_room
 from tests.support.decide.reality import Reality
@@ -294,6 +304,10 @@ NO_TIMERS = Law("nothing is waited for at rest", waitlaws.waited_for_nothing, Wh
 STAYS_AT_REST = Law("what is at rest stays so", restlaws.moved_again, When.REST)
 REPLAYS = Law("the journal replays", restlaws.replayed_otherwise, When.REST)
 
+HANDED_ON = Law("a successor takes over the CPUs of its predecessor", queuelaws.not_handed_on)
+NO_OVERTAKING = Law("no container is granted CPUs before one that waits longer and fits", queuelaws.overtaken)
+ASKED_AGAIN = Law("each start is decided, and what waits and fits is granted", queuelaws.not_asked_again)
+
 LAWS: tuple[Law[Reality], ...] = (
     *(
         BOOKS,
@@ -330,6 +344,9 @@ LAWS: tuple[Law[Reality], ...] = (
         WHOLE,
         NEEDLESS,
         GONE,
+        HANDED_ON,
+        NO_OVERTAKING,
+        ASKED_AGAIN,
         PAUSES,
         MEMORY_AGAIN,
         TIMED,

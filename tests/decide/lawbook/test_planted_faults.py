@@ -27,7 +27,15 @@ from sidecar.projection import projection_of
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.model import State
-from tests.decide.lawbook import alone_faults, core_faults, dynamic_faults, laws, refit_faults, strict_faults
+from tests.decide.lawbook import (
+    alone_faults,
+    core_faults,
+    dynamic_faults,
+    laws,
+    queue_faults,
+    refit_faults,
+    strict_faults,
+)
 from tests.decide.lawbook.faults import Fault
 from tests.support.decide.histories import DYNAMIC, GROUPED, STATIC
 from tests.support.decide.history_users import MIXED
@@ -277,7 +285,7 @@ FAULTS = (
     Fault(ignores_what_is_configured, laws.FOOTPRINTS, first=2220),
     Fault(ignores_doubts, laws.FOOTPRINTS, first=170),
     Fault(counts_what_a_strict_start_is_configured_for, laws.SETTLED),
-    Fault(counts_the_dead, laws.SETTLED),
+    Fault(counts_the_dead, laws.SETTLED, first=230),
     Fault(believes_old_looks, laws.COMES_TO_REST),
     Fault(calls_crowded_cpus_settled, laws.IN_FORCE),
     Fault(forgets_lost_orders_at_the_first_look, laws.ORIGINALS, first=630),
@@ -309,6 +317,7 @@ FAULTS = (
 
 PLANTED: tuple[tuple[Fault, Sequence[Settings]], ...] = (
     *((fault, STATIC) for fault in FAULTS),
+    *((fault, STATIC) for fault in queue_faults.FAULTS),
     *((fault, STATIC) for fault in alone_faults.FAULTS),
     *((fault, DYNAMIC) for fault in dynamic_faults.FAULTS),
     *((fault, refit_faults.SETTINGS) for fault in refit_faults.FAULTS),

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from sidecar.decide.container.swarm_task import TASK_LABEL
+from sidecar.decide.container.swarm_task import TASK_LABEL, TASK_NAME_LABEL
 from sidecar.decide.facts import DefragmentRequested, Phase, ResizeRequested
 from sidecar.decide.settings import PolicyName, Settings
 from state.cpuset import CPUSet
@@ -131,6 +131,10 @@ def _create(reality: Reality, wanted: Wanted, chance: Random) -> None:
     labels, limits = wanted.labels_of(reality.created), wanted.limits
     if labels and chance.random() < 0.15:
         labels[TASK_LABEL] = str(reality.created)
+    elif labels and reality.redeploys:
+        labels.update(_role(reality.created))
+    if labels and reality.redeploys and reality.created % 4 == 0:
+        labels["cpuset.priority"] = str(reality.created % 10)
     real = reality.create(
         labels,
         cpuset=limits.cpuset,
@@ -145,6 +149,45 @@ def _create(reality: Reality, wanted: Wanted, chance: Random) -> None:
     if chance.random() < 0.35:
         _start(reality, real)
         reality.begin_look(real.key)
+
+
+def _role(number: int) -> dict[str, str]:
+    """Return the labels with which a redeploy makes its successor; none for some. They depend on the number alone."""
+    kind = number % 5
+    if kind < 2:
+        names = ("compose.project", "compose.service", "compose.container-number")
+        return {f"com.docker.{name}": str(1 + number % 3) for name in names}
+    if kind == 2:
+        return {TASK_LABEL: str(number), TASK_NAME_LABEL: f"service.{number % 2}.{number}"}
+    return {"PODMAN_SYSTEMD_UNIT": f"{number % 2}.service"} if kind == 3 else {}
+
+
+def _redeploy(reality: Reality, real: Real, chance: Random) -> None:
+    """Replace a container by one that asks for the same: created first, as compose does, or last, as Podman does."""
+    is_first = chance.random() < 0.6
+    if not is_first:
+        reality.remove(real)
+        _seen(reality, real, chance)
+    made = reality.create(dict(real.labels), nano_cpus=real.had.nano_cpus, quota=real.had.cpu_quota)
+    if TASK_NAME_LABEL in real.labels:
+        made.labels = {**real.labels, TASK_NAME_LABEL: f"{real.labels[TASK_NAME_LABEL].rpartition('.')[0]}.{made.name}"}
+    made.name = made.name if is_first else real.name
+    _seen(reality, made, chance)
+    if is_first:
+        reality.stop(real)
+        _seen(reality, real, chance)
+        reality.remove(real)
+        _seen(reality, real, chance)
+    _start(reality, made)
+    _seen(reality, made, chance)
+
+
+def _seen(reality: Reality, real: Real, chance: Random) -> None:
+    """Look at it, mostly; the looks are delivered at once, in part."""
+    if _is_seen(chance):
+        reality.begin_look(real.key)
+        while reality.looks and chance.random() < 0.8:
+            reality.deliver_look(0)
 
 
 def _start(reality: Reality, real: Real) -> None:
@@ -165,6 +208,9 @@ def _with_one(reality: Reality, real: Real, drawn: Act, chance: Random) -> None:
         case Verb.RESTART:
             reality.stop(real)
             _start(reality, real)
+        case Verb.REMOVE if reality.redeploys and real.labels.get("cpuset.exclusive") and chance.random() < 0.5:
+            _redeploy(reality, real, chance)
+            return
         case Verb.REMOVE:
             reality.remove(real, by_half=chance.random() < 0.15)
         case Verb.PAUSE if real.phase is Phase.RUNNING:

@@ -57,6 +57,7 @@ class Reality(Host):
     def __init__(self, machine: Topology, settings: Settings) -> None:
         super().__init__(machine, settings.shared_slice)
         self.settings = settings
+        self.redeploys = False
         self.tickets = 0
         self.flight: list[ApplyCpuset] = []
         self.landed: set[int] = set()

@@ -1,0 +1,42 @@
+"""Planted faults in waiting and giving, for the laws of `queuelaws`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from sidecar.decide.books import queue, vacancies
+from sidecar.decide.container import askers
+from sidecar.decide.container.container import Container
+from state.model import State
+from tests.decide.lawbook import laws
+from tests.decide.lawbook.faults import Fault
+
+
+def hands_nothing_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(vacancies, "_left_to", lambda state, demand: None)
+
+
+def serves_the_last_first(patch: pytest.MonkeyPatch) -> None:
+    def turn(state: State, container: Container) -> tuple[int, int, int]:
+        return (0, 0, -container.arrival)
+
+    patch.setattr(queue, "_turn", turn)
+
+
+def ignores_priorities(patch: pytest.MonkeyPatch) -> None:
+    honest = queue._turn
+    patch.setattr(queue, "_turn", lambda state, container: (0, *honest(state, container)[1:]))
+
+
+def asks_again_only_what_was_seen_stopped(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(askers, "has_started_anew", lambda container, refused: False)
+
+
+FAULTS: Final = (
+    Fault(hands_nothing_on, laws.HANDED_ON, first=450),
+    Fault(serves_the_last_first, laws.NO_OVERTAKING),
+    Fault(ignores_priorities, laws.NO_OVERTAKING, first=110),
+    Fault(asks_again_only_what_was_seen_stopped, laws.ASKED_AGAIN),
+)

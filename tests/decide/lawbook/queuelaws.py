@@ -1,0 +1,111 @@
+"""The laws of waiting and giving: a successor takes over, no container is overtaken, each start is asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sidecar.decide.books.grants import bounds, place
+from sidecar.decide.container.askers import is_coming
+from sidecar.decide.container.container import Container
+from sidecar.decide.container.swarm_task import is_over
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import World, replace
+from state.cpuset import CPUSet
+from state.model import Assignment, Demand, State
+from tests.support.decide.reality import Reality
+
+
+def not_handed_on(reality: Reality) -> Iterator[str]:
+    """Yield successors that did not get the CPUs of a container that is gone, though they ask for the same."""
+    before, world = reality.planned_from, reality.world
+    if not _decides(world) or before.topology != world.topology or before.settings != world.settings:
+        return
+    for left in _left(before, world):
+        heirs = [each for each in world.containers.values() if _is_heir(before, each, left)]
+        if heirs and not any(_has_taken_over(world, heir, left) for heir in heirs):
+            now = [world.state.assignments.get(each.view.key) for each in heirs]
+            held = [str(each.cpus) if each else "nothing" for each in now]
+            yield f"{left.name} left {left.cpus}, and its successors have {', '.join(held)}"
+
+
+def _left(before: World, world: World) -> Iterator[Assignment]:
+    """Yield the grants of containers that are gone, by role: those that ended now, and those that were vacant."""
+    vacant = [each for key, each in before.state.vacancies.items() if key not in world.state.vacancies]
+    for key, each in before.state.assignments.items():
+        container = world.containers.get(key)
+        if key not in world.state.assignments and (container is None or is_over(container.view)):
+            vacant.append(each)
+    for each in vacant:
+        is_free = each.cpus <= world.state.online - world.strangers - world.state.reserved
+        if each.demand.role and is_free:
+            yield each
+
+
+def _is_heir(before: World, container: Container, left: Assignment) -> bool:
+    """Return whether it asks for just what a container had that is gone, has its role, and had no CPUs before."""
+    demand, key = container.wish.demand, container.view.key
+    if demand is None or not is_coming(container) or key in before.state.assignments or key == left.container:
+        return False
+    return replace(demand, container=left.container, name=left.name) == left.demand
+
+
+def _has_taken_over(world: World, heir: Container, left: Assignment) -> bool:
+    grant = world.state.assignments.get(heir.view.key)
+    if grant is None:
+        return False
+    if world.settings.policy is PolicyName.STATIC:
+        return grant.cpus == left.cpus
+    return len(grant.cpus & left.cpus) >= min(grant.demand.floor, len(left.cpus))
+
+
+def overtaken(reality: Reality) -> Iterator[str]:
+    """Yield containers that wait, and would have fit where a later one was granted CPUs in the last burst."""
+    before, world = reality.planned_from, reality.world
+    if not _decides(world):
+        return
+    made = [each for key, each in world.state.assignments.items() if key not in before.state.assignments]
+    for key in before.queue if made else ():
+        refused = world.state.refusals.get(key)
+        if refused is None or refused.demand is None or refused.asked is None or key not in world.queue:
+            continue
+        first = (-refused.demand.priority, refused.asked)
+        later = [
+            each for each in made if (-each.demand.priority, each.asked) > first and not _is_exempt(before, world, each)
+        ]
+        freed = world.state
+        for each in later:
+            freed = freed.released(each.container)
+        if later and _fits(world, freed, refused.demand):
+            yield f"{refused.name} waits, and would fit where {', '.join(each.name for each in later)} was put"
+
+
+def _is_exempt(before: World, world: World, granted: Assignment) -> bool:
+    """Return whether a grant was not from the queue: of a successor, or of a container that kept its own CPUs."""
+    left = [*before.state.vacancies.values(), *before.state.assignments.values()]
+    roles = {each.demand.role for each in left} - {""}
+    container = world.containers[granted.container]
+    keeps_its_own = bool(container.view.cpuset) and granted.container not in before.state.originals
+    return granted.demand.role in roles or keeps_its_own
+
+
+def not_asked_again(reality: Reality) -> Iterator[str]:
+    """Yield refusals of another start than the present one, and containers in the queue that would fit now."""
+    world = reality.world
+    if not _decides(world):
+        return
+    for key, refused in world.state.refusals.items():
+        container = world.containers.get(key)
+        if container and is_coming(container) and refused.started_at not in (None, container.view.started_at):
+            yield f"{refused.name} was refused at {refused.started_at}, and started at {container.view.started_at}"
+    for key in world.queue:
+        demand = world.state.refusals[key].demand
+        if demand and _fits(world, world.state, demand):
+            yield f"{demand.name} waits, and would fit"
+
+
+def _fits(world: World, state: State, demand: Demand) -> bool:
+    return isinstance(place(world, state, demand, bounds(world, demand)[0]), CPUSet)
+
+
+def _decides(world: World) -> bool:
+    return world.is_ready and not world.is_releasing and world.settings.policy is not PolicyName.NONE
