@@ -25,7 +25,8 @@ def claimed(state: State, engine: str) -> State:
 
     Return the same State if there is nothing to claim. An existing entry of that key is newer, and stays.
     """
-    if not engine or all(key.engine for key in (*state.assignments, *state.refusals, *state.originals, *state.lifts)):
+    recorded = (*state.assignments, *state.refusals, *state.originals, *state.lifts, *state.lapsed)
+    if not engine or all(key.engine for key in recorded):
         return state
     return replace(
         state,
@@ -33,6 +34,7 @@ def claimed(state: State, engine: str) -> State:
         refusals={key: _refused(each, key) for key, each in _by_key(state.refusals, engine).items()},
         originals=_by_key(state.originals, engine),
         lifts=_by_key(state.lifts, engine),
+        lapsed=tuple(_by_key(dict.fromkeys(state.lapsed), engine)),
     )
 
 

@@ -249,8 +249,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     `online` is what may be used at all; `reserved` is never granted, and is in the shared pool unless `strict`;
     `isolated` may be granted, and is never in the shared pool. `lifts` holds the values, in 1e-9 CPUs, to which the
     limit of a container was lifted: the sidecar set a limit of such a value, and restores the original. `vacancies` are
-    the last grants of containers that are gone, for their successors. `grants` counts
-    all grants ever made, and numbers the next; `asks` does so for containers that first ask.
+    the last grants of containers that are gone, for their successors. `lapsed` were created and not started in time to
+    keep CPUs. `grants` counts all grants ever made, and numbers the next; `asks` does so for containers that first ask.
     """
 
     policy: str = "none"
@@ -263,6 +263,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     originals: Mapping[ContainerKey, Originals] = {}
     lifts: Mapping[ContainerKey, tuple[int, ...]] = {}
     vacancies: Mapping[ContainerKey, Assignment] = {}
+    lapsed: tuple[ContainerKey, ...] = ()
     asks: int = 0
     grants: int = 0
     takes: int = 0
@@ -386,6 +387,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def forgetting(self, container: ContainerKey) -> State:
         """Return the State without any trace of a container that no longer exists, but the vacancy that it leaves."""
         state = self.vacated_by(container).put_back(container)
+        if container in state.lapsed:
+            state = msgspec.structs.replace(state, lapsed=tuple(key for key in state.lapsed if key != container))
         if container not in state.originals:
             return state
         return msgspec.structs.replace(state, originals=_without(state.originals, container))

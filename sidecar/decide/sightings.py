@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from sidecar.decide.container.container import Container, Standing, Wish
 from sidecar.decide.container.machine import after, first_seen
-from sidecar.decide.container.news import Disputed, Looked
+from sidecar.decide.container.news import Disputed, Lapsed, Looked
 from sidecar.decide.container.originals import originals_of
 from sidecar.decide.container.place import place_of
 from sidecar.decide.container.wish import wish_of
-from sidecar.decide.facts import ContainerView
+from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.world import Connected, Ready, World, replace
 from state.key import ContainerKey
 from state.model import State
@@ -33,6 +33,8 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
     world = world if view.is_glance else renamed(world, view)
     if before is None:
         made = first_seen(view, place, _wish(world, view), world.numbers, began)
+        if view.key in world.state.lapsed and view.phase is Phase.CREATED:
+            made = after(made, Lapsed())
         return replace(world.with_container(made), numbers=world.numbers + 1)
     wish = before.wish if _shows_the_same_wish(before.view, view) else _wish(world, view)
     return world.with_container(after(before, Looked(view=view, place=place, wish=wish, began=began)))
@@ -120,13 +122,15 @@ def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:
 
 def remembered(world: World, state: State) -> State:
     """Return the State that remembers the originals of each container that the sidecar places, as first seen: from then
-    on, a change by another tool is drift, also after a restart. A glance does not show them.
+    on, a change by another tool is drift, also after a restart. A glance does not show them. It also remembers which
+    of those that were created have rested too long to keep CPUs.
     """
     for key in sorted(world.containers.keys() - state.originals.keys()):
         container = world.containers[key]
         if container.wish.standing in (Standing.MANAGED, Standing.MEMBER) and not container.view.is_glance:
             state = state.remembering(key, originals_of(container.view))
-    return state
+    lapsed = tuple(key for key, each in world.containers.items() if each.is_lapsed and each.view.phase is Phase.CREATED)
+    return state if lapsed == state.lapsed else replace(state, lapsed=lapsed)
 
 
 def wish_in(world: World, container: Container) -> Wish:
@@ -135,13 +139,15 @@ def wish_in(world: World, container: Container) -> Wish:
 
 
 def _shows_the_same_wish(before: ContainerView, view: ContainerView) -> bool:
-    """Return whether two looks agree in everything from which a wish is read."""
-    return _sources(before) == _sources(view)
+    """Return whether two looks agree in everything from which a wish is read. Orders change the cpuset that is known,
+    which matters only in the shared group.
+    """
+    return not (before.in_shared_group or view.in_shared_group) and _sources(before) == _sources(view)
 
 
 def _sources(view: ContainerView) -> tuple[object, ...]:
     limits = (view.cpuset, view.nano_cpus, view.cpu_quota, view.cpu_period, view.memory, view.memory_reservation)
-    return (view.name, view.labels, view.set_aside, view.in_shared_group, view.is_glance, *limits)
+    return (view.name, view.labels, view.set_aside, view.is_glance, *limits)
 
 
 def _wish(world: World, view: ContainerView) -> Wish:

@@ -1,0 +1,74 @@
+"""A container means the same before and after a restart of the sidecar, after any history."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from sidecar.decide import sightings
+from sidecar.decide.facts import ContainerView
+from sidecar.decide.reconcile import begin
+from sidecar.decide.settings import Settings
+from sidecar.decide.world import World, replace
+from state.model import State
+from state.topology import Topology
+from tests.decide.lawbook.restartlaw import changed_by_a_restart
+from tests.support.decide import reality
+from tests.support.decide.histories import BEGUN_WITH, MACHINES, play, random_history
+from tests.support.soaking import IS_SOAK
+
+
+def changed(seeds: Iterable[int]) -> list[str]:
+    """Return what a restart changes after the histories of these seeds, as sentences."""
+    found = []
+    for seed in seeds:
+        rng = random.Random(seed)
+        host = play(rng.choice(MACHINES), rng.choice(BEGUN_WITH), random_history(rng, 60))
+        found += [f"seed {seed}: {each}" for each in changed_by_a_restart(host)]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [(0, 60), *(pytest.param(start, start + 200, marks=pytest.mark.slow) for start in range(60, 660, 200))],
+)
+def test_a_restart_changes_nothing_that_people_read(first: int, last: int) -> None:
+    """Of the status and all projections; but for what tells about one life of the sidecar."""
+    assert changed(range(first, last)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not IS_SOAK, reason="make soak plays these")
+@pytest.mark.parametrize("first", range(1000, 21_000, 500))
+def test_a_restart_changes_nothing_in_more_churn(first: int) -> None:
+    """The same over 20,000 histories."""
+    assert changed(range(first, first + 500)) == []
+
+
+def forgets_which_lapsed(patch: pytest.MonkeyPatch) -> None:
+    """A container that was created long ago asks again after a restart."""
+
+    def begun(state: State, topology: Topology, settings: Settings) -> World:
+        return begin(replace(state, lapsed=()), topology, settings)
+
+    patch.setattr(reality, "begin", begun)
+
+
+def judges_by_the_first_sight(patch: pytest.MonkeyPatch) -> None:
+    """What a container is stays as it was first seen, until a restart."""
+
+    def same(before: ContainerView, view: ContainerView) -> bool:
+        return not (before.is_glance or before.in_shared_group or view.in_shared_group) and before.name == view.name
+
+    patch.setattr(sightings, "_shows_the_same_wish", same)
+
+
+@pytest.mark.parametrize(("plant", "seed"), [(forgets_which_lapsed, 20), (judges_by_the_first_sight, 214)])
+def test_a_sidecar_that_remembers_too_little_is_caught(
+    plant: Callable[[pytest.MonkeyPatch], None], seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The history of this seed shows it."""
+    plant(monkeypatch)
+    assert changed([seed]) != []
