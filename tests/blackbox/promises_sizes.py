@@ -79,8 +79,8 @@ def cores_have_no_stranger(chronicle: Chronicle) -> Iterator[Finding]:
 
 
 def single_is_one_node(chronicle: Chronicle) -> Iterator[Finding]:
-    """ "`single`: one node, or a refusal"; "`restricted`: as few nodes as on an empty machine" (labels): as that was when
-    CPUs were offline, since one that is on too many nodes moves only "if free CPUs allow it" (cpu-hotplug).
+    """ "`single`: one node, or a refusal"; "`restricted`: as few nodes as on an empty machine" (labels): as that was
+    when CPUs were offline, since one that is on too many nodes moves only "if free CPUs allow it" (cpu-hotplug).
     """
     most: dict[str, int] = {}
     for stage in chronicle.stages:
