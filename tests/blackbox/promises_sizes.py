@@ -34,7 +34,8 @@ def invalid_demands_are_granted_nothing(chronicle: Chronicle) -> Iterator[Findin
     """ "An invalid value refuses them, with the reason, and the container runs in the shared pool" (labels)."""
     for stage in chronicle.stages:
         for name, place in stage.places.items():
-            is_narrow = chronicle.asked[name].whole_cores and stage.online != chronicle.plan.all
+            # Where threads are offline, a core may have fewer; what was granted then stays.
+            is_narrow = chronicle.asked[name].whole_cores and "went offline" in {e.what for e in chronicle.said}
             if place.granted and not chronicle.asked[name].number and not is_narrow:
                 text = f"granted {listed(place.granted)}"
                 yield Finding("invalid_demands_are_granted_nothing", stage.at, name, text)
@@ -108,7 +109,9 @@ def growth_stays_on_its_nodes(chronicle: Chronicle) -> Iterator[Finding]:
             asked, had = chronicle.asked.get(line.container), before.place(line.container).granted
             if asked is None or line.what != "grew" or asked.numa not in ("restricted", "single") or not had:
                 continue
-            is_evicted = had & chronicle.pinned(after, but=line.container)
+            is_evicted = bool(had & chronicle.pinned(after, but=line.container))
+            is_evicted |= _gives_way(chronicle, before, after, line.container)
+            is_evicted |= not had & after.online
             if not is_evicted and (new := _touched(chronicle, line.cpus) - _touched(chronicle, had)):
                 text = f"grew onto {listed(line.cpus)}, of {len(new)} other nodes"
                 yield Finding("growth_stays_on_its_nodes", line.at, line.container, text)
@@ -120,6 +123,15 @@ def _touched(chronicle: Chronicle, cpus: CPUs) -> frozenset[int]:
 
 def _has_a_rule(asked: Asked) -> bool:
     return asked.whole_cores or asked.numa in ("single", "restricted")
+
+
+def _gives_way(chronicle: Chronicle, before: Stage, after: Stage, name: str) -> bool:
+    """Return whether an older grant lost CPUs to a hotplug now: where not all fit, "the newest grants end", and may be
+    granted again elsewhere at once.
+    """
+    at = {e.container: e.at for e in chronicle.said if e.what == "granted" and e.at <= after.at}
+    losers = (other for other, each in before.places.items() if (each.granted or frozenset()) - after.online)
+    return any(at.get(other, 0.0) < at.get(name, 0.0) for other in losers)
 
 
 def originals_stay(chronicle: Chronicle) -> Iterator[Finding]:
@@ -143,6 +155,9 @@ def originals_stay(chronicle: Chronicle) -> Iterator[Finding]:
             gone |= (before.place(name).granted or frozenset()) & chronicle.pinned(after, but=name)
             lost[name] += len(gone & always[name])
             always[name] &= place.granted
+            if _gives_way(chronicle, before, after, name) or (asked.whole_cores and chronicle.hotplugs):
+                always[name] = place.granted
+                continue
             if lost[name] == 0 and not gone and len(always[name]) < asked.floor:
                 text = f"of what it always had, {listed(always[name])} is left, its floor is {asked.floor}"
                 yield Finding("originals_stay", after.at, name, text)
