@@ -137,6 +137,12 @@ class Chronicle:
         """Yield each stage with the next one."""
         return zip(self.stages, self.stages[1:], strict=False)
 
+    def is_locked(self, name: str, stage: Stage) -> bool:
+        """Return whether the engine has several orders of people for a container then: an update waits for all."""
+        verbs = ("run", "start", "stop")
+        events = [each for each in self.scenario["event"] if each.get("container") == name and each["do"] in verbs]
+        return len([each for each in events if stage.at - 1 < each["at"] <= stage.at]) > 1
+
     def is_quiet(self, since: float, at: float) -> bool:
         """Return whether no CPU went or came from `since` to `at`."""
         return not any(since <= each <= at for each in self.hotplugs)

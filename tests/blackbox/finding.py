@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from tests.blackbox.asked import CPUs
 from tests.blackbox.chronicle import Chronicle, Stage
 
-ORDERS: Final = 1.0
-"""Seconds in which all orders of one decision take effect, also for a container that the engine starts some times over."""
+ORDERS: Final = 0.5
+"""Seconds in which all orders of one decision take effect, also for a container that is being started meanwhile."""
 
 LONGEST_NOTICE: Final = 21.0
 """Seconds: the longest notice that a scenario has, and the orders after it."""

@@ -21,6 +21,7 @@ def owners_are_alone(chronicle: Chronicle) -> Iterator[Finding]:
             for other in stage.running if own else ():
                 asked = chronicle.asked[other]
                 is_placed = asked.is_managed and not asked.pin and not asked.is_in_doubt
+                is_placed &= not chronicle.is_locked(other, stage)
                 if other != name and is_placed and (both := stage.place(other).cpus & own):
                     found[name, other] = both
         return found

@@ -111,7 +111,7 @@ def growth_stays_on_its_nodes(chronicle: Chronicle) -> Iterator[Finding]:
                 continue
             is_evicted = bool(had & chronicle.pinned(after, but=line.container))
             is_evicted |= _gives_way(chronicle, before, after, line.container)
-            is_evicted |= not had & after.online
+            is_evicted |= any(e.container == line.container and e.what in ("exchanged", "moved") for e in after.said)
             if not is_evicted and (new := _touched(chronicle, line.cpus) - _touched(chronicle, had)):
                 text = f"grew onto {listed(line.cpus)}, of {len(new)} other nodes"
                 yield Finding("growth_stays_on_its_nodes", line.at, line.container, text)
@@ -185,7 +185,7 @@ def static_sizes_stay(chronicle: Chronicle) -> Iterator[Finding]:
             is_new = (is_evicted or not chronicle.is_quiet(after.at - 1.1, after.at)) and _has_a_rule(
                 chronicle.asked[name]
             )
-            if gone and had <= after.online and not is_new:
+            if gone and had <= after.online & before.online and not is_new:
                 yield Finding("static_sizes_stay", after.at, name, f"lost {listed(gone)}")
 
 
