@@ -182,9 +182,9 @@ def static_sizes_stay(chronicle: Chronicle) -> Iterator[Finding]:
                 continue
             gone = ((had - place.granted) & after.online) - chronicle.pinned(after, but=name)
             is_evicted = bool(had & chronicle.pinned(after, but=name))
-            is_new = (is_evicted or not chronicle.is_quiet(after.at - 1.1, after.at)) and _has_a_rule(
-                chronicle.asked[name]
-            )
+            # Under a strict reservation by whole cores the pool keeps one, which a pin may cut.
+            by_rule = chronicle.is_strict or _has_a_rule(chronicle.asked[name])
+            is_new = by_rule and (is_evicted or not chronicle.is_quiet(after.at - 1.1, after.at))
             if gone and had <= after.online & before.online and not is_new:
                 yield Finding("static_sizes_stay", after.at, name, f"lost {listed(gone)}")
 

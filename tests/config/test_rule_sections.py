@@ -52,7 +52,7 @@ MISTAKES = [
     ("exclusive = 1", 'line 1: match is missing: write match = { name = "db-*" }'),
     ("match = {}\nexclusive = 1", 'line 2: match is {}: write patterns, like { name = "db-*" }'),
     ('match = "db-*"', "line 2: match is 'db-*': write patterns"),
-    ('match = { nam = "db-*" }', "line 2: unknown key 'match.nam'; did you mean 'match.name'?"),
+    ('match = { imag = "db-*" }', "line 2: unknown key 'match.imag'; did you mean 'match.image'?"),
     ("match = { name = 3 }", "line 2: match.name is 3: write it as text, between quotes"),
     ('match = { name = "a" }\nexclusiv = 2', "line 3: unknown key 'exclusiv'; did you mean 'exclusive'?"),
     ('match = { name = "a" }\nexclusive = 2.5', "line 3: exclusive is 2.5: write a whole number of CPUs"),
