@@ -1,9 +1,9 @@
 """The law of restarts: after a restart at rest, what people and workloads read is the same.
 
 Compared are the status document and every projection. What tells about one life of the sidecar is left out: the notes
-about its last start, loads, which it measures again, and faults of orders, which it tries again, as it does memory nodes
-that failed with an order. A host on which a lost order may still take effect is left out as well: a restart ends that
-doubt by a rule of its own.
+about its last start, loads, which it measures again, and faults of orders, which it tries again, as it does memory
+nodes that failed with an order. A host on which a lost order may still take effect is left out as well: a restart ends
+that doubt by a rule of its own.
 """
 
 from __future__ import annotations
