@@ -13,6 +13,7 @@ from sidecar.decide.container.originals import originals_of
 from sidecar.decide.container.place import place_of
 from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, Phase
+from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import Connected, Ready, World, replace
 from state.key import ContainerKey
 from state.model import State
@@ -127,8 +128,11 @@ def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:
 def remembered(world: World, state: State) -> State:
     """Return the State that remembers the originals of each container that the sidecar places, as first seen: from then
     on, a change by another tool is drift, also after a restart. A glance does not show them. It also remembers which
-    of those that were created have rested too long to keep CPUs.
+    of those that were created have rested too long to keep CPUs. Under the policy none nothing is remembered: the
+    sidecar places no container.
     """
+    if world.settings.policy is PolicyName.NONE:
+        return state
     for key in sorted(world.containers.keys() - state.originals.keys()):
         container = world.containers[key]
         if container.wish.standing in (Standing.MANAGED, Standing.MEMBER) and not container.view.is_glance:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.trio
 
 
 @pytest.fixture
-def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock) -> Host:
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     return Host(tmp_path, monkeypatch)
 
 
@@ -39,7 +39,7 @@ async def is_renewed(host: Host, container: str) -> bool:
     return is_vouched(host, container)
 
 
-async def test_it_vouches_while_it_runs_and_not_after_its_end(host: Host) -> None:
+async def test_it_vouches_while_it_runs_and_not_after_its_end(host: Host, autojump_clock: MockClock) -> None:
     async with host.running():
         rt = await host.docker.run("rt", labels={"cpuset.exclusive": "2"})
         await host.settled(rt)
@@ -49,7 +49,9 @@ async def test_it_vouches_while_it_runs_and_not_after_its_end(host: Host) -> Non
     assert read(host.path / "cpus" / "by-id" / rt[:12]).settled
 
 
-async def test_it_vouches_for_what_it_found_only_after_it_looked(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_vouches_for_what_it_found_only_after_it_looked(
+    host: Host, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
     """The files of the last run are those of another time."""
     async with host.running():
         rt = await host.docker.run("rt", labels={"cpuset.exclusive": "2"})
@@ -63,7 +65,7 @@ async def test_it_vouches_for_what_it_found_only_after_it_looked(host: Host, mon
 
 
 async def test_with_an_allocator_that_is_stuck_it_vouches_for_nothing(
-    host: Host, monkeypatch: pytest.MonkeyPatch
+    host: Host, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
     """All other tasks run."""
     async with trio.open_nursery() as nursery:

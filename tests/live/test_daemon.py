@@ -222,7 +222,7 @@ def test_a_workload_reads_its_cpus_by_its_own_name(
     running.until(named, lambda it: it.is_settled and it.phase == "running", "settled")
     read = eventually(lambda: workloads.execute(named, "cat", "/cpus/cpuset"), "it reads")
     assert read.strip() == str(REST)
-    assert workloads.execute(named, "ls", "/cpus").split() == ["by-id", "cpuset", "status.json"]
+    assert workloads.execute(named, "ls", "/cpus").split() == ["by-id", "cpuset", "lease", "status.json"]
     workloads.api.remove(by_id)
     eventually(lambda: workloads.execute(named, "cat", "/cpus/cpuset").strip() == str(online()), "it reads the change")
 

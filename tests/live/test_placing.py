@@ -46,12 +46,12 @@ def test_memory_nodes_come_with_the_cpus_and_go_back(running: SidecarProcess, wo
     assert mems(workloads, id) == CPUSet(topology.memory)
 
 
-def test_a_refusal_says_what_is_free_and_what_would_fit(running: SidecarProcess, workloads: Containers) -> None:
-    """In the same words in `explain`, the status and the projection."""
+def test_a_refusal_says_the_most_that_the_machine_can_give(running: SidecarProcess, workloads: Containers) -> None:
+    """No release of CPUs would make room for it, and it says so."""
     wide = workloads.run("wide", labels={"cpuset.exclusive": "64", "cpuset.numa": "single"})
     refused = running.until(wide, lambda it: it.refusal, "refused")
     assert refused.refusal.startswith("asked for 64 exclusive CPUs")
-    assert refused.refusal.endswith(f"{len(LAST)} would fit")
+    assert f"this machine can give {len(LAST)} at most" in refused.refusal
 
 
 def test_a_plan_is_what_then_happens(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
