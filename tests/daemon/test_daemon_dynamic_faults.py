@@ -154,18 +154,18 @@ def counts_the_word_as_force(patch: Patch) -> None:
 FAULTS: tuple[tuple[Plant, str, int], ...] = (
     (tells_after_the_grace_began, "was taken from|no longer told", 3001),
     (signals_before_it_tells, "is sent a signal, and its file does not say why", 3001),
-    (hears_any_number, "no longer told to .* after|takes count as acknowledged", 3000),
+    (hears_any_number, "no longer told to .* after|takes count as acknowledged", 3001),
     (hears_numbers_to_come, "no longer told to .* after|takes count as acknowledged", 3001),
-    (hears_no_acknowledgement, "acknowledged .* s ago, and the take was forced", 3000),
+    (hears_no_acknowledgement, "acknowledged .* s ago, and the take was forced", 3012),
     (says_the_whole_grace_again, "before the time that its file gave it", 3001),
     (waits_half_the_grace, "no longer told to .* after", 3001),
-    (begins_no_grace_after_a_restart, "is still losing", 3005),
+    (begins_no_grace_after_a_restart, "is still losing", 3001),
     (measures_another_container, "uses .* and holds|uses .*, holds", 3012),
     (orders_before_it_withdraws, "is told .* and has", 3000),
     (tells_what_is_to_come, "is told .* and has", 3000),
-    (enters_without_looking, "is still there", 3001),
-    (gives_up_the_original_set, "began on|without its original|in layers", 3000),
-    (counts_the_word_as_force, "was forced after", 3000),
+    (enters_without_looking, "is still there", 3006),
+    (gives_up_the_original_set, "began on|without its original|in layers", 3001),
+    (counts_the_word_as_force, "was forced after", 3001),
 )
 """Each fault, what its law says, and the seed of a history that shows it."""
 
