@@ -115,3 +115,15 @@ def test_original_cpus_go_if_a_container_is_pinned_there_by_hand() -> None:
     story.arrive("pinned", cpuset=str(had.original))
     story.settle()
     assert story.grant(batch).cpus == had.cpus - had.original
+
+
+def test_a_core_is_entered_as_a_whole_when_both_halves_are_free() -> None:
+    """Another container still leaves one thread of the core: the other thread is not entered before that is over."""
+    story = Dynamic(uniform(cores=5, threads=2, adjacent=True), reserved_cpus=cpus("0-1"))
+    plain = story.elastic("plain", 5, 2)
+    whole = story.elastic("whole", 2, None, 10, options="full-pcpus-only")
+    assert (story.layout(plain, whole), story.leaving(plain)) == (["2-5", "6-9"], "6")
+    assert str(whole.effective) == "8-9"
+    story.over(Purpose.GRACE, plain)
+    assert str(whole.effective) == "6-9"
+    assert story.is_settled(whole)
