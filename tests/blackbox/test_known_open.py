@@ -35,37 +35,3 @@ def test_linger_counts_from_the_last_stop() -> None:
         }
     )
     assert one(chronicle, "released")[-1].at >= one(chronicle, "stopped")[-1].at + 10
-
-
-@pytest.mark.xfail(reason="with a range, a number that is not whole cores is rounded down", strict=True)
-def test_a_number_that_is_not_whole_cores_is_refused() -> None:
-    """ "A demand that is not a multiple of the threads of a core is refused" (configuration)."""
-    labels = {"cpuset.exclusive": "5", "cpuset.min": "2", "cpuset.options": "full-pcpus-only"}
-    chronicle = played(
-        {
-            "machine": {"cores": 4, "threads": 2},
-            "settings": {"policy": "dynamic", "reserved": "0"},
-            "container": [{"name": "a", "labels": labels}],
-            "event": [{"at": 1.0, "do": "run", "container": "a"}],
-        }
-    )
-    assert one(chronicle, "granted") == []
-
-
-@pytest.mark.xfail(reason="what the first decision after a start takes has no line", strict=True)
-def test_a_take_that_begins_at_a_start_has_a_line() -> None:
-    """ "`take started`: a workload gets notice: which CPUs, ... for how many seconds" (log lines)."""
-    chronicle = played(
-        {
-            "machine": {"cores": 3, "threads": 2, "adjacent": True},
-            "settings": {"policy": "dynamic", "reserved": "0", "options": ["full-pcpus-only"]},
-            "container": [{"name": "a", "labels": {"cpuset.exclusive": "2"}}],
-            "event": [
-                {"at": 1.0, "do": "run", "container": "a"},
-                {"at": 5.0, "do": "crash"},
-                {"at": 6.0, "do": "offline", "cpus": "3"},
-                {"at": 7.0, "do": "restart"},
-            ],
-        }
-    )
-    assert len(one(chronicle, "take started")) == 1

@@ -127,3 +127,13 @@ def test_a_core_is_entered_as_a_whole_when_both_halves_are_free() -> None:
     story.over(Purpose.GRACE, plain)
     assert str(whole.effective) == "6-9"
     assert story.is_settled(whole)
+
+
+def test_a_number_that_is_not_whole_cores_is_refused_with_a_range_too() -> None:
+    """The number that was asked for is not rounded; bounds are."""
+    story = on_four_cores(options=("full-pcpus-only",))
+    uneven = story.elastic("uneven", 5, 2, 6)
+    assert story.refusal(uneven).code is RefusalCode.NOT_WHOLE_CORES
+    assert "would fit" in story.why_refused(uneven)
+    even = story.elastic("even", 4, 1, 5)
+    assert story.layout(even) == ["1-2,5-6"]
