@@ -204,9 +204,13 @@ class Executor:
         try:
             await self._engine.stop(order.container.id)
         except ContainerGone:
-            return
+            pass
         except EngineError as error:
+            # The decision answers a failure with the next attempt.
+            await trio.sleep(self._pause(order.container, _failure(error)))
             await self._outbox.send(StopFailed(order.container, f"it cannot be stopped: {error}"))
+            return
+        self._pauses.pop(order.container, None)
 
     async def wait(self, order: StartTimer) -> None:
         """Wait for the timer, and report its end."""

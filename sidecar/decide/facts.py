@@ -311,7 +311,7 @@ class StartLetGo(msgspec.Struct, frozen=True, tag=True):
 
 
 class StopFailed(msgspec.Struct, frozen=True, tag=True):
-    """A stop of a container for lack of CPUs failed."""
+    """A stop of a container for lack of CPUs failed, and the pause before the next attempt is over."""
 
     container: ContainerKey
     reason: str

@@ -20,14 +20,18 @@ from state.model import State
 
 def sighted(world: World, view: ContainerView, began: int) -> World:
     """Return the world after a look at one container; the same world if the look is outdated, or a mere glance at a
-    known container.
+    known container. A look that is older than a removal does not prove that a container of disputed existence is there.
 
     The first engine to show a container claims the records that name no engine.
     """
     if world.engine is None:
         world = world.named(view.engine)
     before = world.containers.get(view.key)
-    if began <= (before.known if before else world.horizon) or (before and view.is_glance):
+    if before is None:
+        newest = world.horizon
+    else:
+        newest = max(before.known, world.horizon) if before.is_disputed else before.known
+    if began <= newest or (before and view.is_glance):
         return world
     place = place_of(view, world.state.online)
     world = world if view.is_glance else renamed(world, view)

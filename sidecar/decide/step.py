@@ -51,6 +51,7 @@ from sidecar.decide.facts import (
 )
 from sidecar.decide.moves.plan import plan
 from sidecar.decide.moves.release import start_releasing
+from sidecar.decide.moves.signals import after_failed_stop
 from sidecar.decide.moves.starts import after_hold, after_letting_go
 from sidecar.decide.moves.timers import after_timer, interrupted
 from sidecar.decide.orders import LookAgain, Order, ReadTopology
@@ -128,8 +129,7 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
         case StartLetGo():
             return after_letting_go(world, fact), (LookAgain(fact.container),)
         case StopFailed():
-            container = world.containers.get(fact.container)
-            return world.with_container(after(container, news.NotStopped(fact.reason))) if container else world, ()
+            return after_failed_stop(world, fact), ()
         case EngineConnected():
             named = world.named(fact.engine.name)
             return replace(named, engine=fact.engine, readiness=Connected(fact.began)), ()

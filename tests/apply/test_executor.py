@@ -264,11 +264,14 @@ async def test_the_other_orders(autojump_clock: MockClock, bench: Bench, monkeyp
     assert "the machine's topology cannot be read" in bench.lines.getvalue()
 
 
-async def test_a_stop_that_fails_is_told(autojump_clock: MockClock, bench: Bench) -> None:
+async def test_a_stop_that_fails_is_told_after_a_pause(autojump_clock: MockClock, bench: Bench) -> None:
+    """The next attempt follows from it."""
     one = await bench.run()
     await bench.docker.go_down()
+    began = trio.current_time()
     bench.executor.start(StopContainer(docker(one), NO_CPUS))
     fact = await bench.next()
+    assert trio.current_time() > began
     assert isinstance(fact, StopFailed)
     assert "it cannot be stopped" in fact.reason
     await bench.docker.come_up()

@@ -143,6 +143,19 @@ def test_an_inventory_tells_of_what_is_disputed_though_nothing_else_is_new() -> 
     assert not differs(world, seen)
 
 
+def test_a_look_that_is_older_than_a_removal_ends_no_dispute() -> None:
+    """Two inventories were overtaken by the removal: the container is not stopped, and is looked at again."""
+    seen = _view(OTHER, effective=CPUSet.parse("0-3"), started_at="1")
+    seen = replace(seen, labels={"cpuset.exclusive": "9", "cpuset.on-shortage": "stop"})
+    facts = (ENGINE, ContainerRemoved(OTHER, 5), InventoryTaken((seen,), (), 1))
+    world, _ = step(_world_with_books(), facts)
+    world, orders = step(world, (InventoryTaken((seen,), (), 2),))
+    assert world.containers[OTHER].is_disputed
+    assert orders == (LookAgain(OTHER),)
+    world, _ = step(world, (ContainerRemoved(OTHER, 6),))
+    assert OTHER not in world.containers
+
+
 # What a container is follows from what it shows now and from the State, not from when it was first seen.
 
 

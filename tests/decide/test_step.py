@@ -213,6 +213,20 @@ def test_a_stop_that_failed_is_told() -> None:
     assert story.known(second).fault == Fault(FaultKind.NOT_STOPPED, "it cannot be stopped: 500")
 
 
+def test_a_stop_that_failed_is_ordered_again() -> None:
+    """Until the container has stopped, and not while a stop is outstanding."""
+    story = Story()
+    story.arrive("first", 7)
+    second = story.arrive("second", 1, labels={"cpuset.on-shortage": "stop"})
+    story.take_inventory()
+    assert story.stops() == ["second"]
+    story.deliver_stop(0, fails=True)
+    assert story.stops() == ["second", "second"]
+    story.settle()
+    assert not story.known(second).view.phase.is_live
+    assert story.stops() == ["second", "second"]
+
+
 def test_a_lost_engine_stops_all_orders() -> None:
     story = Story()
     plain = story.arrive("plain")

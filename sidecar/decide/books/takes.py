@@ -28,10 +28,13 @@ from state.model import KEPT_MOVES, Assignment, Leaving, Move, State
 def held(assignment: Assignment, container: Container) -> CPUSet:
     """Return where an exclusive container should run now: its grant, and leaving CPUs while it may stay on them.
 
-    It does not enter CPUs again that it has already left.
+    It does not enter CPUs again that it has already left. A container that does not run, and is configured for others
+    than its own, as before its first order, has none to stay on: an order onto leaving CPUs would enter them.
     """
     leaving = assignment.leaving
     if leaving is None or is_inert(container):
+        return assignment.cpus
+    if container.is_idle and not container.place.configured <= assignment.cpus | leaving.cpus:
         return assignment.cpus
     return assignment.cpus | (leaving.waiting & container.place.seen)
 

@@ -1,5 +1,7 @@
 """Signals to workloads that ask for one at each change, and stops of containers that prefer to stop than to share.
 
+A stop is ordered once per start, and again after it failed: the executor reports a failure only after a pause.
+
 Only this module and the removal of a container write `World.signalled` and `World.stops`.
 """
 
@@ -7,8 +9,11 @@ from __future__ import annotations
 
 from sidecar.decide.books.takes import held
 from sidecar.decide.container.container import Container
+from sidecar.decide.container.machine import after
+from sidecar.decide.container.news import NotStopped
+from sidecar.decide.facts import StopFailed
 from sidecar.decide.orders import SendSignal, StopContainer
-from sidecar.decide.world import Told, World, replace
+from sidecar.decide.world import Told, World, replace, without
 from state.cpuset import EMPTY
 from state.model import Assignment, Shortage
 from state.refusal import RefusalCode
@@ -39,7 +44,9 @@ def signals(world: World) -> tuple[World, tuple[SendSignal, ...]]:
 
 
 def stops(world: World) -> tuple[World, tuple[StopContainer, ...]]:
-    """Return the world and an order to stop each live container that was refused and asks for that, once per start."""
+    """Return the world and an order to stop each live container that was refused and asks for that, unless one is
+    outstanding for its present start.
+    """
     orders: list[StopContainer] = []
     for key, refused in world.state.refusals.items():
         container = world.containers.get(key)
@@ -52,6 +59,15 @@ def stops(world: World) -> tuple[World, tuple[StopContainer, ...]]:
             orders.append(StopContainer(key, refused.refusal))
             world = replace(world, stops={**world.stops, key: container.view.started_at})
     return world, tuple(orders)
+
+
+def after_failed_stop(world: World, fact: StopFailed) -> World:
+    """Return the world after a stop failed: it is ordered again if the container still runs and is still refused."""
+    container = world.containers.get(fact.container)
+    if container is None:
+        return world
+    known = world.with_container(after(container, NotStopped(fact.reason)))
+    return replace(known, stops=without(known.stops, fact.container))
 
 
 def told_of(container: Container, assignment: Assignment) -> Told:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sidecar.decide.facts import Purpose, ResizeRequested
-from tests.support.decide.dynamic import Dynamic
+from tests.support.decide.dynamic import Dynamic, elastic_labels
 from tests.support.decide.stories import where
 
 
@@ -69,3 +69,31 @@ def test_no_container_is_settled_on_more_than_its_files_name() -> None:
     story.settle()
     told = story.told(batch)
     assert (str(told.cpus), told.settled) == ("1-4", True)
+
+
+def test_what_was_never_written_to_a_created_container_is_not_written_after_it_was_taken() -> None:
+    """The order that brings all its CPUs fails, and meanwhile another container is granted some of them: the next order
+    is without these.
+    """
+    story = Dynamic(cooldown_seconds=0)
+    batch = story.arrive("batch", 4, starts=False, labels=elastic_labels(1, 4, scale="manual"))
+    story.deliver(0, "failed")
+    story.feed(ResizeRequested(batch.key, 1))
+    assert story.leaving(batch) == "2-4"
+    story.elastic("web", 5)
+    story.retry(0)
+    story.settle()
+    assert [str(update.cpus) for update in story.updates(batch)] == ["1-4", "1"]
+    assert (batch.cpuset, story.leaving(batch)) == ("1", "")
+
+
+def test_a_created_container_keeps_what_was_written_until_its_notice_is_over() -> None:
+    """It may start at any moment, and would be moved at once otherwise."""
+    story = Dynamic(cooldown_seconds=0)
+    batch = story.arrive("batch", 4, starts=False, labels=elastic_labels(1, 4, scale="manual"))
+    story.settle()
+    story.feed(ResizeRequested(batch.key, 1))
+    assert story.leaving(batch) == "2-4"
+    assert story.flight == []
+    story.over(Purpose.GRACE, batch)
+    assert (batch.cpuset, story.leaving(batch)) == ("1", "")

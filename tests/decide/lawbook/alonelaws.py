@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from sidecar.decide.books.takes import held
 from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.container.machine import rests
 from sidecar.projection.projection_of import projection_of
 from state.cpuset import EMPTY, CPUSet
 from state.projection import Sharing
@@ -36,7 +37,7 @@ def not_in_force(reality: Reality) -> list[str]:
 
 def not_alone(reality: Reality) -> list[str]:
     """Return containers that are called alone and are not settled, or with another there that was looked at, whether
-    the sidecar places it or not.
+    the sidecar places it or not. One that is kept out of management counts from the first look after its start.
     """
     found = []
     for container, real, granted in _owners(reality):
@@ -50,9 +51,15 @@ def not_alone(reality: Reality) -> list[str]:
                 if other is not real
                 and other.key in reality.world.containers
                 and not is_unseen(reality, other)
+                and not _was_started_unseen(reality.world.containers[other.key])
                 and not (other.effective or EMPTY).isdisjoint(granted)
             ]
     return found
+
+
+def _was_started_unseen(known: Container) -> bool:
+    """Return whether the last look at a container that runs, and that the sidecar leaves alone, shows it at rest."""
+    return known.wish.standing is Standing.UNMANAGED and rests(known.view)
 
 
 def granted_though_never(reality: Reality) -> list[str]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sidecar.decide.settings import Settings
 from tests.decide.long_run import history
 from tests.support.decide.histories import BEGUN_WITH, MACHINES, play
+from tests.support.decide.history_users import MIXED
 
 numbers = st.integers(0, 999)
 ops = st.lists(st.tuples(numbers, numbers, numbers), max_size=60)
@@ -19,6 +23,20 @@ node_settings = st.sampled_from(BEGUN_WITH)
 def test_no_history_breaks_a_law(machine, node, ops) -> None:  # type: ignore[no-untyped-def]
     """Whatever happens in whatever order, every law holds after every step, and everything comes to rest."""
     play(machine, node, ops)
+
+
+@pytest.mark.parametrize(
+    ("seed", "begun_with"),
+    [
+        pytest.param(1241, BEGUN_WITH, id="an order back onto CPUs that were taken before they were written"),
+        pytest.param(3824, BEGUN_WITH, id="the same, after another tool pinned it"),
+        pytest.param(23243, BEGUN_WITH, id="a start of an unmanaged container that nothing reports"),
+        pytest.param(3538, MIXED, id="two inventories that a removal overtakes"),
+    ],
+)
+def test_rare_histories_break_no_law(seed: int, begun_with: Sequence[Settings]) -> None:
+    """Each of these broke one once, and is one in thousands."""
+    history(seed, settings=begun_with)
 
 
 @pytest.mark.parametrize(

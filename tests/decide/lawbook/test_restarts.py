@@ -39,6 +39,19 @@ def test_a_restart_changes_nothing_that_people_read(first: int, last: int) -> No
     assert changed(range(first, last)) == []
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(1689, id="a stop that failed"),
+        pytest.param(3239, id="memory nodes that failed"),
+        pytest.param(3776, id="memory nodes of a lost order"),
+    ],
+)
+def test_a_restart_changes_nothing_after_rare_histories(seed: int) -> None:
+    """After each of these it once did."""
+    assert changed([seed]) == []
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not IS_SOAK, reason="make soak plays these")
 @pytest.mark.parametrize("first", range(1000, 21_000, 500))
