@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from sidecar.decide.books.room import room_in
-from sidecar.decide.books.sizes import wish_for
+from sidecar.decide.books.sizes import least_of, wish_for
 from sidecar.decide.facts import Fact, Purpose, SettingsChanged, TakeAcknowledged, TimerEnded, TopologyRead
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import World
@@ -97,8 +97,8 @@ def _without_notice(reality: Reality, was: Assignment, after: Assignment, ended:
 
 
 def unfair(world: World) -> list[str]:
-    """Return containers that could gain CPUs at rest without leaving another less for its weight; where all CPUs are
-    alike.
+    """Return containers that keep more CPUs at rest than they want, unless their floors in whole cores are more, and
+    those that could gain some without leaving another less for its weight; where all CPUs are alike.
     """
     settings = world.settings
     is_plain = settings.isolated is IsolatedRule.IGNORE and settings.numa is NumaRule.NONE and not settings.options
@@ -111,7 +111,7 @@ def unfair(world: World) -> list[str]:
     found = [
         f"{each.name} wants {wish_for(world, each)} CPUs and keeps {each.cpus}"
         for each in grants
-        if len(each.cpus) > wish_for(world, each)
+        if len(each.cpus) > max(wish_for(world, each), least_of(world, each))
     ]
     hungry = [
         each

@@ -31,6 +31,7 @@ def test_no_history_breaks_a_law(machine, node, ops) -> None:  # type: ignore[no
         pytest.param(1241, BEGUN_WITH, id="an order back onto CPUs that were taken before they were written"),
         pytest.param(3824, BEGUN_WITH, id="the same, after another tool pinned it"),
         pytest.param(23243, BEGUN_WITH, id="a start of an unmanaged container that nothing reports"),
+        pytest.param(910550, BEGUN_WITH, id="an ordered size below a floor in whole cores"),
         pytest.param(3538, MIXED, id="two inventories that a removal overtakes"),
     ],
 )
