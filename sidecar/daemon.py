@@ -61,7 +61,7 @@ from sidecar.projection.voucher import Voucher
 from sidecar.restoring import Restoring
 from sidecar.status.deadlines import Deadlines
 from sidecar.status.narrator import STATUS_PAUSE, Narrator
-from sidecar.words.changes import repairs
+from sidecar.words.changes import at_start
 from state.codec import encode, to_builtins
 from state.errors import StateError
 from state.model import State
@@ -164,8 +164,8 @@ def _first_world(config: Config, checkpoints: SparedCheckpoint, kernel: Kernel, 
     loaded = checkpoints.load()
     for note in loaded.notes:
         log.warning(note)
-    world = begin(loaded.state or State(), topology, config.settings())
-    for line in repairs(world.notes):
+    world = begin(recorded := loaded.state or State(), topology, config.settings())
+    for line in at_start(recorded, world):
         log.say(line.level, line.message, line.fields)
     return world
 

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 import msgspec
 
 from sidecar.decide.world import World
-from sidecar.words.changes import Line, news, repairs
+from sidecar.words.changes import Line, at_start, news
 from state.cpuset import EMPTY, CPUSet
+from state.model import State
 
 
 class What(enum.StrEnum):
@@ -85,9 +86,9 @@ def told(before: World, now: World, at: float) -> Iterator[Happening]:
         yield _happening(line, at)
 
 
-def repaired(world: World, at: float) -> Iterator[Happening]:
-    """Yield the lines of the daemon's log about what its start changed in the recorded grants."""
-    for line in repairs(world.notes):
+def begun(recorded: State, world: World, at: float) -> Iterator[Happening]:
+    """Yield the lines of the daemon's log about what its start changed in the recorded State."""
+    for line in at_start(recorded, world):
         yield _happening(line, at)
 
 

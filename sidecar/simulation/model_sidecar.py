@@ -49,7 +49,7 @@ from sidecar.projection.projection_of import projection_of
 from sidecar.simulation.agenda import Action, Agenda
 from sidecar.simulation.busy_container import BusyContainer
 from sidecar.simulation.busy_host import ENGINE, BusyHost, Pace
-from sidecar.simulation.happenings import Happening, What, repaired, told
+from sidecar.simulation.happenings import Happening, What, begun, told
 from sidecar.simulation.model_limits import changed
 from state import codec
 from state.cpuset import CPUSet
@@ -100,7 +100,7 @@ class ModelSidecar:
         self.is_running = True
         self.world = begin(self._books, self._host.topology(), self._config.settings())
         self._say(Happening(at=self._agenda.now, what=What.SIDECAR_STARTED, why=f"policy {self._config.policy}"))
-        for happening in repaired(self.world, self._agenda.now):
+        for happening in begun(self._books, self.world, self._agenda.now):
             self._say(happening)
         self._write_down(world_line(codec.encode(self.world)))
         self.hear(EngineConnected(_with_cpus(self._host.machine.online), self._ticket()))

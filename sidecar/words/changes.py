@@ -22,7 +22,7 @@ from sidecar.words.causes import why
 from sidecar.words.counts import some
 from sidecar.words.refusals import harmless, sentence, warnings
 from sidecar.words.repairs import noted
-from state.model import Assignment, Leaving, Move, Refused
+from state.model import Assignment, Leaving, Move, Refused, State
 from state.refusal import NAMES
 
 
@@ -49,8 +49,16 @@ def news(before: World, now: World) -> Iterator[Line]:
     yield from repairs(each for each in now.notes if each not in before.notes)
 
 
+def at_start(recorded: State, begun: World) -> Iterator[Line]:
+    """Yield the lines for what the daemon's start changed in the recorded State, and the takes that begin with it."""
+    yield from repairs(begun.notes)
+    for key, now in begun.state.assignments.items():
+        if was := recorded.assignments.get(key):
+            yield from _begun_takes(begun, was, now)
+
+
 def repairs(notes: Iterable[Note]) -> Iterator[Line]:
-    """Yield the lines for what a repair of the recorded grants changed. At the daemon's start there are no others."""
+    """Yield the lines for what a repair of the recorded grants changed."""
     message = "the recorded grants were adapted to this machine and configuration"
     for note in notes:
         yield Line(LogLevel.WARNING, message, {"note": noted(note)})
@@ -123,8 +131,7 @@ def new_moves(was: Assignment, now: Assignment) -> tuple[Move, ...]:
 def _takes(before: World, world: World, was: Assignment, now: Assignment) -> Iterator[Line]:
     """Yield the progress of a take: started, acknowledged, forced, finished."""
     old, new = was.leaving, now.leaving
-    if new and not new.is_due and (old is None or old.number != new.number):
-        yield Line(LogLevel.INFO, "take started", {**_take(now, new), "notice_seconds": grace_of(world, now)})
+    yield from _begun_takes(world, was, now)
     if now.forced > was.forced:
         message = "take forced: the workload did not acknowledge in time"
         yield Line(LogLevel.WARNING, message, _take(now, old or new))
@@ -137,6 +144,12 @@ def _takes(before: World, world: World, was: Assignment, now: Assignment) -> Ite
         yield Line(LogLevel.INFO, "take acknowledged", _take(now, old))
     if old and new is None:
         yield Line(LogLevel.INFO, "take finished", _take(now, old))
+
+
+def _begun_takes(world: World, was: Assignment, now: Assignment) -> Iterator[Line]:
+    old, new = was.leaving, now.leaving
+    if new and not new.is_due and (old is None or old.number != new.number):
+        yield Line(LogLevel.INFO, "take started", {**_take(now, new), "notice_seconds": grace_of(world, now)})
 
 
 def _take(assignment: Assignment, leaving: Leaving | None) -> dict[str, object]:

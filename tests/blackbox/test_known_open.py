@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.blackbox.chronicle import Chronicle, Said, chronicle_of
-from tests.blackbox.judge import judged
 from tests.blackbox.player import printed
 from tests.blackbox.scenarios import Scenario
 
@@ -36,75 +35,3 @@ def test_linger_counts_from_the_last_stop() -> None:
         }
     )
     assert one(chronicle, "released")[-1].at >= one(chronicle, "stopped")[-1].at + 10
-
-
-@pytest.mark.xfail(reason="with a range, a number that is not whole cores is rounded down", strict=True)
-def test_a_number_that_is_not_whole_cores_is_refused() -> None:
-    """ "A demand that is not a multiple of the threads of a core is refused" (configuration)."""
-    labels = {"cpuset.exclusive": "5", "cpuset.min": "2", "cpuset.options": "full-pcpus-only"}
-    chronicle = played(
-        {
-            "machine": {"cores": 4, "threads": 2},
-            "settings": {"policy": "dynamic", "reserved": "0"},
-            "container": [{"name": "a", "labels": labels}],
-            "event": [{"at": 1.0, "do": "run", "container": "a"}],
-        }
-    )
-    assert one(chronicle, "granted") == []
-
-
-@pytest.mark.xfail(reason="what the first decision after a start takes has no line", strict=True)
-def test_a_take_that_begins_at_a_start_has_a_line() -> None:
-    """ "`take started`: a workload gets notice: which CPUs, ... for how many seconds" (log lines)."""
-    chronicle = played(
-        {
-            "machine": {"cores": 3, "threads": 2, "adjacent": True},
-            "settings": {"policy": "dynamic", "reserved": "0", "options": ["full-pcpus-only"]},
-            "container": [{"name": "a", "labels": {"cpuset.exclusive": "2"}}],
-            "event": [
-                {"at": 1.0, "do": "run", "container": "a"},
-                {"at": 5.0, "do": "crash"},
-                {"at": 6.0, "do": "offline", "cpus": "3"},
-                {"at": 7.0, "do": "restart"},
-            ],
-        }
-    )
-    assert len(one(chronicle, "take started")) == 1
-
-
-@pytest.mark.xfail(reason="after a hotplug an older grant takes the CPUs of a newer one", strict=True)
-def test_a_neighbour_keeps_its_cpus_where_another_node_has_free_ones() -> None:
-    """ "Under `static` a container keeps its CPUs until it ends" (dynamic); one whose rule cannot be met beside what it
-    keeps "is placed as a new request would be" (cpu-hotplug): on the other node, which is free.
-    """
-    single = {"cpuset.exclusive": "2", "cpuset.numa": "single"}
-    chronicle = played(
-        {
-            "machine": {"nodes": 2, "cores": 7},
-            "settings": {"policy": "static", "reserved": "0"},
-            "container": [{"name": "a", "labels": {"cpuset.exclusive": "4"}}, {"name": "b", "labels": single}],
-            "event": [
-                {"at": 6.0, "do": "run", "container": "b"},
-                {"at": 7.0, "do": "run", "container": "a"},
-                {"at": 18.0, "do": "offline", "cpus": "2,11"},
-            ],
-        }
-    )
-    assert [each for each in one(chronicle, "exchanged") if each.container == "a"] == []
-
-
-@pytest.mark.xfail(reason="a growing container enters half of a core while another leaves the other half", strict=True)
-def test_a_core_is_entered_as_a_whole() -> None:
-    """ "Needs whole cores, with no other container on the sibling thread" (choose-cpus)."""
-    chronicle = played(
-        {
-            "machine": {"cores": 5, "threads": 2, "adjacent": True},
-            "settings": {"policy": "dynamic", "reserved": "0-1", "options": ["full-pcpus-only"]},
-            "container": [
-                {"name": "b", "labels": {"cpuset.exclusive": "2", "cpuset.max": "10"}},
-                {"name": "c", "labels": {"cpuset.exclusive": "5", "cpuset.min": "2", "cpuset.options": ""}},
-            ],
-            "event": [{"at": 1.0, "do": "run", "container": "c"}, {"at": 6.0, "do": "run", "container": "b"}],
-        }
-    )
-    assert [each for each in judged(chronicle) if each.promise == "cores_have_no_stranger"] == []

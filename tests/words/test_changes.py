@@ -8,11 +8,12 @@ import msgspec
 
 from sidecar.decide.facts import Mount, Purpose
 from sidecar.decide.placement.shortfall import with_facts
+from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.sightings import sighted
 from sidecar.decide.world import World, replace
 from sidecar.log import LogLevel
-from sidecar.words.changes import new_moves, new_refusals, news
+from sidecar.words.changes import at_start, new_moves, new_refusals, news
 from state.model import Move
 from state.refusal import Said
 from tests.support.decide.stories import Story, cpus
@@ -123,6 +124,19 @@ def test_a_take_is_told_from_its_beginning_to_its_end() -> None:
     before = story.world
     story.settle()
     assert told(story, before) == [(LogLevel.INFO, "take finished", take)]
+
+
+def test_a_take_that_begins_at_the_start_is_told_and_one_that_goes_on_is_not() -> None:
+    """The daemon starts again with a larger reservation, and then once more with the same."""
+    story = elastic()
+    recorded, settings = story.world.state, replace(story.settings, shared_min=3)
+    begun = begin(recorded, story.machine, settings)
+    [leaving] = [each.leaving for each in begun.state.assignments.values()]
+    assert leaving is not None
+    take = {"container": "batch", "cpus": leaving.cpus, "number": leaving.number, "notice_seconds": 3.0}
+    lines = [line for line in at_start(recorded, begun) if line.message == "take started"]
+    assert [line.fields for line in lines] == [take]
+    assert list(at_start(begun.state, begin(begun.state, story.machine, settings))) == []
 
 
 def test_a_forced_take_is_a_warning() -> None:

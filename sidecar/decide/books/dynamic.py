@@ -4,7 +4,8 @@
    gives up CPUs above its floor on which a container was pinned by hand.
 2. Each demand is granted at least its floor, in the order of the queue: from free CPUs, else from what other grants
    have above their fair size, else, for the floor alone, from all that other grants have above their floors
-   (`arrivals`). No grant is pushed below its floor: the demand is refused instead.
+   (`arrivals`). No grant is pushed below its floor: the demand is refused instead. So is a number that is not one of
+   whole cores, if its options require these.
 3. Each grant gets its fair size (`sizes`) and keeps CPUs that it has (`gains_and_losses`). If no CPUs of the right kind
    are available, no other grant gives anything up.
 4. After a release, or on command, containers that allow it exchange CPUs for better ones (`exchanges`).
@@ -29,7 +30,7 @@ from sidecar.decide.books.grants import (
 )
 from sidecar.decide.books.pinned import off_the_pinned
 from sidecar.decide.books.size_causes import Events, why_gained, why_lost
-from sidecar.decide.books.sizes import least_for, sizes
+from sidecar.decide.books.sizes import least_for, sizes, unit_for
 from sidecar.decide.books.takes import changed, held, without_ended_takes
 from sidecar.decide.books.vacancies import answered
 from sidecar.decide.container.container import Container, Standing
@@ -102,6 +103,9 @@ def _answer(world: World, state: State, container: Container) -> State:
     demand = container.wish.demand
     if demand is None:
         return misunderstood(state, container)
+    if demand.cpus % unit_for(world, demand) and (refusal := never(world, state, demand, demand.cpus)):
+        # Its bounds are in whole cores, its number is not.
+        return fallen_short(state, container, demand, refusal)
     if keeps(world, state, container):
         return _granted(world.topology, state, demand, container.place.seen)
     # 2. From free CPUs, or from other grants.

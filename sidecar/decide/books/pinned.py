@@ -23,7 +23,6 @@ from sidecar.decide.world import World, replace
 from state.cause import Pinned
 from state.cpuset import CPUSet, union
 from state.model import Assignment, State
-from state.refusal import Refusal
 
 
 def off_the_pinned(world: World, state: State) -> State:
@@ -63,9 +62,8 @@ def _elsewhere(world: World, state: State, grant: Assignment, claimed: CPUSet) -
         key: least_part(world, each, each.cpus) for key, each in state.assignments.items() if key != grant.container
     }
     sources = sources_for(world, bare, holdings, grant)
-    found = replaced(world, with_holdings(world, bare, floors), demand, kept, sources, least)
-    # 3. It stays.
-    return None if isinstance(found, Refusal) else found
+    # 3. Else it stays.
+    return replaced(world, with_holdings(world, bare, floors), demand, kept, sources, least)
 
 
 def _exchanged(world: World, state: State, grant: Assignment, cpus: CPUSet, pinned: CPUSet) -> State:

@@ -5,10 +5,11 @@ Every change to a grant is reported, and no file has to be deleted by hand.
 1. The reservation follows the settings, and takes precedence over grants.
 2. A grant keeps the CPUs that are still lawful. Under `static` it gives up those above its number.
 3. Floors come first, in the order of the grants. A grant below its least size is completed (`replacing`) from free
-   CPUs; then from what others have above their fair size; then from what they have above their floors; then from the
-   newest grants.
+   CPUs; then from what others have above their fair size; then from what they have above their floors.
 4. A grant ends only if its least size cannot be completed, or if the shared pool has no room for it beside the least
-   sizes of the older ones. A container that ends so asks again as soon as there is room (`grants.askers`).
+   sizes of the older ones: if not all fit, the newest. A trial finds which end, and their CPUs are free for the others.
+   No other grant gives up CPUs of its least size. A container whose grant ended so asks again as soon as there is room
+   (`grants.askers`).
 5. If CPUs came back, a grant that breaks its rules (half cores, too many nodes) lies by them again if free CPUs
    allow it.
 6. If the shared pool is short, grants keep no more above their least sizes than is fair.
@@ -18,11 +19,11 @@ Every change to a grant is reported, and no file has to be deleted by hand.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 import msgspec
 
-from sidecar.decide.books.grants import bounds, options_of
+from sidecar.decide.books.grants import bounds, options_of, place
 from sidecar.decide.books.holdings import (
     Holdings,
     fair_sizes,
@@ -103,15 +104,41 @@ def _kept(world: World, bare: State, grant: Assignment) -> CPUSet:
     return left if len(left) <= most else packed(world.topology, left, most) or left
 
 
-def _with_floors(world: World, bare: State, holdings: Holdings) -> tuple[Holdings, Mapping[ContainerKey, Refused]]:
+def _with_floors(world: World, bare: State, kept: Holdings) -> tuple[Holdings, Mapping[ContainerKey, Refused]]:
     """Return what each grant holds after rules 3 and 4, and the refusals of those that ended."""
+    unfit: dict[ContainerKey, Refused] = {}
+    while True:
+        # 3. What those have that end anyway is free for the others.
+        _, ended = _completed(world, bare, _but(kept, unfit), is_trial=True)
+        holdings, failed = _completed(world, bare, _but(kept, unfit | ended), is_trial=False)
+        if not failed:
+            return holdings, unfit | ended
+        # 4. No grant gives way to one that its rules do not let use what is free.
+        unfit |= failed
+
+
+def _but(holdings: Holdings, ended: Container[ContainerKey]) -> Holdings:
+    return {key: cpus for key, cpus in holdings.items() if key not in ended}
+
+
+def _completed(
+    world: World, bare: State, holdings: Holdings, *, is_trial: bool
+) -> tuple[Holdings, dict[ContainerKey, Refused]]:
+    """Return what each of these grants holds once it has its least size, and the refusals of those that cannot have it.
+    In a trial, which shows only what ends, older grants take what they lack from the newest.
+    """
     holdings, refused, older = {**holdings}, dict[ContainerKey, Refused](), bare
     for grant in in_order(world.state):
         key, least = grant.container, fewest_for(world, grant.demand)
+        if key not in holdings:
+            continue
         found: CPUSet | Refusal = holdings[key]
         if len(holdings[key]) < least:
-            sources = [*sources_for(world, bare, holdings, grant), *_newest(world, holdings, grant)]
-            found = replaced(world, older, grant.demand, holdings[key], sources, least)
+            sources = sources_for(world, bare, holdings, grant)
+            sources += _newest(world, holdings, grant) if is_trial else []
+            beside = older if is_trial else with_holdings(world, bare, _but(holdings, {key}))
+            replacement = replaced(world, older, grant.demand, holdings[key], sources, least)
+            found = replacement or place(world, beside, grant.demand, least)
         if isinstance(found, CPUSet):
             floor = least_part(world, grant, found)
             if objection := room_in(world, older).objection(floor):
@@ -146,7 +173,7 @@ def _by_their_rules(world: World, bare: State, holdings: Holdings) -> Holdings:
         most = bounds(world, demand)[1]
         for count in dict.fromkeys((min(most, len(world.topology.whole_cores(held))), len(held))):
             found = replaced(world, without, demand, held, [free], count) if count >= len(held) else None
-            if isinstance(found, CPUSet):
+            if found:
                 holdings = {**holdings, key: found}
                 break
     return holdings

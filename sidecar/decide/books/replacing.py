@@ -1,8 +1,9 @@
 """CPUs for a grant that lost some: beside those that it keeps, and by the same rules as a new grant.
 
-A grant keeps all that it can. Sources are tried in turn, each together with all before it, and in each the nearest CPUs
-come first. If no source completes what it keeps by its NUMA rule and in whole cores, it keeps less: only the cores that
-can be made whole, then only one node's part. If that fails too, it is placed as a new grant, by `choose`.
+Sources are tried in turn, each together with all before it. From each, a grant keeps all that it can, and the nearest
+CPUs come first. If they do not complete what it keeps by its NUMA rule and in whole cores, it keeps less: only the
+cores that can be made whole, then only one node's part. At last it is placed as a new grant, by `choose`. So no rule of
+a grant takes CPUs from another one as long as free CPUs serve it elsewhere.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from sidecar.decide.books.grants import ask_of, place
+from sidecar.decide.books.grants import ask_of
 from sidecar.decide.books.room import room_in
 from sidecar.decide.container.terms import Terms
 from sidecar.decide.placement.choose import choose
@@ -21,31 +22,29 @@ from sidecar.decide.placement.whole_cores import is_by_cores, takeable, unit_of
 from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet, union
 from state.model import Demand, NumaRule, State
-from state.refusal import Refusal
 from state.topology import Topology
 
 
 def replaced(
     world: World, state: State, demand: Demand, kept: CPUSet, sources: Sequence[CPUSet], count: int
-) -> CPUSet | Refusal:
-    """Return `count` CPUs for a grant that keeps `kept`, or why there are none.
+) -> CPUSet | None:
+    """Return `count` CPUs for a grant that keeps `kept`, from it and the sources alone; None if its rules allow none.
 
-    `sources` are disjoint sets of other CPUs, the best first. The State has neither this grant nor any that gives way
-    to it: its room limits what may be taken, and its free CPUs are those of a refusal.
+    `sources` are disjoint sets of other CPUs, the best first. The State, whose room limits what may be taken, has
+    neither this grant nor any that gives way to it.
     """
     accept = room_in(world, state).objection
-    reached = list(accumulate(sources, CPUSet.__or__))
-    if reached and len(reached[-1]) >= count - len(kept):
-        for part in _parts(world, demand, kept, reached[-1], count):
-            for n in range(len(sources)):
-                found = _completed(world, demand, part, sources[: n + 1], count)
-                if found and accept(found) is None:
-                    return found
-    for free in reached[:-1]:
+    for n, free in enumerate(accumulate(sources, CPUSet.__or__), 1):
+        if len(kept | free) < count:
+            continue
+        for part in _parts(world, demand, kept, free, count):
+            found = _completed(world, demand, part, sources[:n], count)
+            if found and accept(found) is None:
+                return found
         fresh = choose(world.topology, kept | free, ask_of(world, demand, count), accept=accept)
         if isinstance(fresh, CPUSet):
             return fresh
-    return place(world, state, demand, count)
+    return None
 
 
 def is_by_its_rules(world: World, demand: Demand, cpus: CPUSet) -> bool:

@@ -5,8 +5,8 @@ running. Two containers conflict if either is exclusive. Then, for each containe
 
 1. It may always **stay** on CPUs that it should have and already runs on; but not on those that another container is
    still leaving: they are exclusive to that one until it has left.
-2. It may **enter** a CPU only if no conflicting container's footprint touches it. Reserved CPUs are never exclusive, so
-   it may always enter them.
+2. It may **enter** a CPU only if no conflicting container's footprint touches it; under full-pcpus-only, only if none
+   touches what it should have of that core. Reserved CPUs are never exclusive, so it may always enter them.
 3. If that leaves no CPU, it is **parked** on the reserved CPUs, so that a swap cannot deadlock.
 4. A container that is not live runs nothing yet, and cannot wait when it starts. Its configuration is set to its whole
    grant at once, except CPUs in another *exclusive* container's footprint; without a grant, to the shared pool. A
@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from heapq import nsmallest
 from typing import Final
 
+from sidecar.decide.books.grants import options_of
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
 from sidecar.decide.container.line import Free, Sent
@@ -42,6 +43,7 @@ from sidecar.decide.moves.signals import signals, stops
 from sidecar.decide.moves.starts import answers
 from sidecar.decide.moves.timers import timers
 from sidecar.decide.orders import ApplyCpuset, Order
+from sidecar.decide.placement.whole_cores import is_by_cores
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
@@ -83,7 +85,10 @@ def target(world: World, container: Container, desired: CPUSet, reached: Reach) 
         conflicting = reached.others(footprint) if grant else reached.exclusive
     if grant:
         stays &= ~(world.state.leaving.mask & grant.cpus.mask & reached.other_exclusive(footprint))
-    allowed = stays | (wanted & ~(conflicting & ~reserved))
+    closed = wanted & conflicting & ~reserved
+    if closed and grant and is_by_cores(options_of(world, grant.demand)):
+        closed |= world.topology.whole_cores(CPUSet.from_mask(closed)).mask
+    allowed = stays | (wanted & ~closed)
     # 3. Park.
     allowed = allowed or reserved
     return desired if allowed == wanted else CPUSet.from_mask(allowed)

@@ -115,3 +115,25 @@ def test_original_cpus_go_if_a_container_is_pinned_there_by_hand() -> None:
     story.arrive("pinned", cpuset=str(had.original))
     story.settle()
     assert story.grant(batch).cpus == had.cpus - had.original
+
+
+def test_a_core_is_entered_as_a_whole_when_both_halves_are_free() -> None:
+    """Another container still leaves one thread of the core: the other thread is not entered before that is over."""
+    story = Dynamic(uniform(cores=5, threads=2, adjacent=True), reserved_cpus=cpus("0-1"))
+    plain = story.elastic("plain", 5, 2)
+    whole = story.elastic("whole", 2, None, 10, options="full-pcpus-only")
+    assert (story.layout(plain, whole), story.leaving(plain)) == (["2-5", "6-9"], "6")
+    assert str(whole.effective) == "8-9"
+    story.over(Purpose.GRACE, plain)
+    assert str(whole.effective) == "6-9"
+    assert story.is_settled(whole)
+
+
+def test_a_number_that_is_not_whole_cores_is_refused_with_a_range_too() -> None:
+    """The number that was asked for is not rounded; bounds are."""
+    story = on_four_cores(options=("full-pcpus-only",))
+    uneven = story.elastic("uneven", 5, 2, 6)
+    assert story.refusal(uneven).code is RefusalCode.NOT_WHOLE_CORES
+    assert "would fit" in story.why_refused(uneven)
+    even = story.elastic("even", 4, 1, 5)
+    assert story.layout(even) == ["1-2,5-6"]
