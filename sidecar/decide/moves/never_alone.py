@@ -14,7 +14,8 @@ def is_never_alone(world: World, container: Container) -> bool:
 
     1. It has a grant: what is missing comes.
     2. It is left alone, or pinned by hand, or asks for nothing, or its request has a mistake: never.
-    3. It was not answered yet.
+    3. It was not answered yet, or is to be answered again when the engine is back: settings and machine may change
+       meanwhile.
     4. It was refused: never, unless it waits for CPUs or for its place, or is stopped and asks when it starts.
     """
     key = container.view.key
@@ -26,7 +27,7 @@ def is_never_alone(world: World, container: Container) -> bool:
         return True
     # 3.
     refused = world.state.refusals.get(key)
-    if refused is None:
+    if refused is None or not world.is_ready:
         return False
     # 4.
     awaits_place = refused.refusal.code is RefusalCode.AWAITS_PLACE

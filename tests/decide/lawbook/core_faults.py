@@ -87,7 +87,7 @@ def shares_out_less_than_there_is(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sizes, "fair", less)
 
 
-def lets_whole_cores_undershoot_the_pool(patch: pytest.MonkeyPatch) -> None:
+def admits_by_floors_in_cpus(patch: pytest.MonkeyPatch) -> None:
     """Admit by floors in CPUs, and let the containers of whole cores keep their cores."""
     honest = arrivals.shrunk_to
 
@@ -115,7 +115,7 @@ FAULTS = (
     Fault(counts_floors_in_cpus, laws.WHOLE, first=660),
     Fault(lets_no_growth_be_small, laws.SPARE, first=270),
     Fault(shares_out_less_than_there_is, laws.SPARE),
-    Fault(lets_whole_cores_undershoot_the_pool, laws.POOL, first=660),
+    Fault(admits_by_floors_in_cpus, laws.BOOKS, first=680),
 )
 """Among containers of which some require whole cores."""
 

@@ -32,6 +32,7 @@ def test_no_history_breaks_a_law(machine, node, ops) -> None:  # type: ignore[no
         pytest.param(3824, BEGUN_WITH, id="the same, after another tool pinned it"),
         pytest.param(23243, BEGUN_WITH, id="a start of an unmanaged container that nothing reports"),
         pytest.param(910550, BEGUN_WITH, id="an ordered size below a floor in whole cores"),
+        pytest.param(933156, BEGUN_WITH, id="settings that change while the engine is away"),
         pytest.param(3538, MIXED, id="two inventories that a removal overtakes"),
     ],
 )

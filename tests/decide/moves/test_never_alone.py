@@ -69,3 +69,15 @@ def test_before_a_start_a_refusal_is_not_for_good() -> None:
     assert not never(story, late)
     story.again(late)
     assert never(story, late)
+
+
+def test_no_refusal_is_for_good_while_the_engine_is_away() -> None:
+    """Settings that change meanwhile are answered afterwards."""
+    story = Story(shared_min=6)
+    rt = story.arrive("rt", 3, labels=WAITS)
+    assert never(story, rt)
+    story.disconnect()
+    story.change_settings(shared_min=1)
+    assert not never(story, rt)
+    story.connect()
+    assert story.granted(rt) == "1-3"
