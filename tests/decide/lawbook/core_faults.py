@@ -112,7 +112,7 @@ FAULTS = (
     Fault(takes_half_free_cores, laws.WHOLE),
     Fault(grows_by_single_threads, laws.WHOLE, first=330),
     Fault(leaves_the_other_thread, laws.WHOLE, first=4410),
-    Fault(counts_floors_in_cpus, laws.WHOLE, first=660),
+    Fault(counts_floors_in_cpus, laws.WHOLE, first=990),
     Fault(lets_no_growth_be_small, laws.SPARE, first=270),
     Fault(shares_out_less_than_there_is, laws.SPARE),
     Fault(admits_by_floors_in_cpus, laws.BOOKS, first=680),

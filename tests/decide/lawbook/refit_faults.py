@@ -48,6 +48,6 @@ SETTINGS = (
 FAULTS = (
     Fault(completes_to_the_number, laws.FLOOR, first=360),
     Fault(takes_what_is_nearest, laws.ORIGINAL, first=1660),
-    Fault(replaces_from_any_node, laws.NUMA, first=1230),
+    Fault(replaces_from_any_node, laws.NUMA, first=2795),
     Fault(asks_only_for_those_that_wait, laws.REGRANTED, first=1315),
 )
