@@ -9,6 +9,7 @@ import pytest
 from sidecar.decide.books import arrivals, gains_and_losses, sizes
 from sidecar.decide.books.fair import Capacity, Claim, fair
 from sidecar.decide.books.grants import ask_of
+from sidecar.decide.books.grants import place as honest
 from sidecar.decide.books.room import room_in
 from sidecar.decide.placement import choose
 from sidecar.decide.world import World, replace
@@ -91,7 +92,6 @@ def shares_out_less_than_there_is(patch: pytest.MonkeyPatch) -> None:
 
 def lets_whole_cores_undershoot_the_pool(patch: pytest.MonkeyPatch) -> None:
     """Admit by floors in CPUs, and let the containers of whole cores keep their cores."""
-    honest = arrivals.place
 
     def place(world: World, state: State, demand: Demand, count: int) -> CPUSet | Refusal:
         free, room = state.assignable - world.strangers, room_in(world, _at_floors(state))
