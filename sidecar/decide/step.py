@@ -152,7 +152,7 @@ def _seen(world: World, view: ContainerView, began: int) -> tuple[World, tuple[O
     seen = sighted(world, view, began)
     if seen is world:
         return world, (LookAgain(view.key),) if differs(world, view) else ()
-    return interrupted(seen, view.key), ()
+    return interrupted(seen, view.key, world.containers.get(view.key)), ()
 
 
 def _outstanding(world: World, key: ContainerKey, number: int) -> Container | None:

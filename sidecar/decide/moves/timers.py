@@ -91,10 +91,17 @@ def after_timer(world: World, fact: TimerEnded) -> World:
             return replace(world, state=world.state.holding(replace(assignment, cooling=None)))
 
 
-def interrupted(world: World, key: ContainerKey) -> World:
-    """Return the world without the `LINGER` timer of a container whose rest has ended: the next is timed in full."""
+def interrupted(world: World, key: ContainerKey, before: Container | None = None) -> World:
+    """Return the world without the `LINGER` timer of a container whose rest has ended: the next is timed in full.
+
+    Where it is as it was `before`, at rest, but was started in between, a run was too short to be looked at.
+    """
     container, running = world.containers.get(key), world.timers.get(key, {})
-    if container is None or Purpose.LINGER not in running or (rests(container.view) and not container.is_held):
+    if container is None or Purpose.LINGER not in running:
+        return world
+    known = before.view if before and not before.view.is_glance else container.view
+    has_run = known.started_at != container.view.started_at
+    if rests(container.view) and not container.is_held and not has_run:
         return world
     return _with(world, key, {purpose: number for purpose, number in running.items() if purpose is not Purpose.LINGER})
 

@@ -6,17 +6,14 @@ from collections.abc import Collection, Iterator, Mapping
 
 import pytest
 
-from sidecar.decide.books import arrivals, gains_and_losses, sizes
+from sidecar.decide.books import arrivals, dynamic, gains_and_losses, sizes
 from sidecar.decide.books.fair import Capacity, Claim, fair
-from sidecar.decide.books.grants import ask_of
-from sidecar.decide.books.grants import place as honest
-from sidecar.decide.books.room import room_in
 from sidecar.decide.placement import choose
+from sidecar.decide.placement.whole_cores import takeable
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.model import Assignment, Demand, State
-from state.refusal import Refusal
 from state.topology import Topology
 from tests.decide.lawbook import laws
 from tests.decide.lawbook.faults import Fault
@@ -90,22 +87,25 @@ def shares_out_less_than_there_is(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sizes, "fair", less)
 
 
-def lets_whole_cores_undershoot_the_pool(patch: pytest.MonkeyPatch) -> None:
+def admits_by_floors_in_cpus(patch: pytest.MonkeyPatch) -> None:
     """Admit by floors in CPUs, and let the containers of whole cores keep their cores."""
+    honest = arrivals.shrunk_to
 
-    def place(world: World, state: State, demand: Demand, count: int) -> CPUSet | Refusal:
-        free, room = state.assignable - world.strangers, room_in(world, _at_floors(state))
-        found = choose.choose(world.topology, free, ask_of(world, demand, count), accept=room.objection)
-        return found if isinstance(found, CPUSet) else honest(world, state, demand, count)
+    def shrunk(world: World, state: State, targets: Mapping[ContainerKey, int]) -> State:
+        made = honest(world, state, targets)
+        for each in made.assignments.values():
+            whole = takeable(world.topology, each.demand.options or (), each.cpus)
+            if each.demand.options and whole == each.cpus and len(whole) > each.demand.floor:
+                made = made.holding(_with_cpus(each, CPUSet(list(each.cpus)[: each.demand.floor])))
+        return made
 
-    patch.setattr(arrivals, "place", place)
+    patch.setattr(arrivals, "shrunk_to", shrunk)
+    patch.setattr(arrivals, "without", lambda world, state, cpus, demand: state)
+    patch.setattr(dynamic, "without", lambda world, state, cpus, demand: state)
 
 
-def _at_floors(state: State) -> State:
-    for each in state.assignments.values():
-        if each.demand.options and len(each.cpus) > each.demand.floor:
-            state = state.holding(replace(each, cpus=CPUSet(list(each.cpus)[: each.demand.floor])))
-    return state
+def _with_cpus(assignment: Assignment, cpus: CPUSet) -> Assignment:
+    return replace(assignment, cpus=cpus)
 
 
 FAULTS = (
@@ -115,7 +115,7 @@ FAULTS = (
     Fault(counts_floors_in_cpus, laws.WHOLE, first=660),
     Fault(lets_no_growth_be_small, laws.SPARE, first=270),
     Fault(shares_out_less_than_there_is, laws.SPARE),
-    Fault(lets_whole_cores_undershoot_the_pool, laws.POOL, first=730),
+    Fault(admits_by_floors_in_cpus, laws.BOOKS, first=680),
 )
 """Among containers of which some require whole cores."""
 

@@ -48,6 +48,20 @@ def test_each_rest_is_timed_from_its_beginning() -> None:
     assert story.granted(real) is None
 
 
+def test_a_run_that_ended_before_it_was_looked_at_restarts_the_time() -> None:
+    """Its time stamp says that it ran. A second look at the same rest restarts nothing."""
+    story = Story()
+    real = rested(story)
+    story.start(real)
+    story.end(real)
+    story.look(real)
+    _, one, two = lingers(story)
+    story.time_out(story.timers.index(one))
+    assert story.granted(real) == "1-2"
+    story.time_out(story.timers.index(two))
+    assert story.granted(real) is None
+
+
 def test_what_was_waited_for_is_forgotten_with_what_is_waited_for() -> None:
     """A cooled-down growth and a finished take leave no timer behind."""
     story = Dynamic()
