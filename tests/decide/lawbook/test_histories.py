@@ -10,7 +10,6 @@ from sidecar.decide.facts import CpusetApplied, CpusetFailed, Fact, Failure, Pha
 from tests.decide.long_run import history
 from tests.support.decide.reality import Reality
 
-
 HISTORIES = 600
 
 OFTEN = HISTORIES // 100
