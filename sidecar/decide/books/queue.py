@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from sidecar.decide.books.grants import keeps
-from sidecar.decide.container.askers import asks_again, has_started_anew, is_coming
+from sidecar.decide.container.askers import asks_again, has_restarted, is_coming
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.world import World
 from state.key import ContainerKey
@@ -36,10 +36,10 @@ def in_turn(world: World, state: State) -> list[Container]:
     return sorted(asking, key=lambda each: (not keeps(world, state, each), *_turn(state, each)))
 
 
-def asks_anew(state: State, container: Container) -> bool:
+def is_new_request(state: State, container: Container) -> bool:
     """Return whether it asks for the first time, or because of another start, rather than in the queue."""
     refused = state.refusals.get(container.view.key)
-    return refused is None or container.is_held or has_started_anew(container, refused)
+    return refused is None or container.is_held or has_restarted(container, refused)
 
 
 def turn_of(world: World, key: ContainerKey) -> int:

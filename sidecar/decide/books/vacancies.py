@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from sidecar.decide.books.grants import ask_of, bounds, fallen_short, may_hold
-from sidecar.decide.books.queue import asks_anew, in_turn
+from sidecar.decide.books.queue import in_turn, is_new_request
 from sidecar.decide.books.room import room_in
 from sidecar.decide.container.askers import is_coming, is_hopeful
 from sidecar.decide.container.container import Container
@@ -101,7 +101,7 @@ def _lasting(world: World, state: State) -> Vacancies:
     claimed = {key: each for key, each in state.vacancies.items() if any(_succeeds(demand, each) for demand in asking)}
     # 3. A container that starts.
     is_wanted = any(
-        (container.is_idle or asks_anew(state, container))
+        (container.is_idle or is_new_request(state, container))
         and not any(_succeeds(demand, each) for each in claimed.values())
         for container in in_turn(world, state)
         if (demand := container.wish.demand) and not (_has_not_started(container) and predecessor(state, demand))

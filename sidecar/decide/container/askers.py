@@ -22,12 +22,12 @@ def is_coming(container: Container) -> bool:
 
 def asks_again(container: Container, refused: Refused) -> bool:
     """Return whether a refused container that is coming asks in the next decision."""
-    if container.is_idle or has_started_anew(container, refused) or refused.refusal.code in _RECONSIDERED:
+    if container.is_idle or has_restarted(container, refused) or refused.refusal.code in _RECONSIDERED:
         return True
     return refused.demand is not None and refused.demand.shortage is Shortage.WAIT
 
 
-def has_started_anew(container: Container, refused: Refused) -> bool:
+def has_restarted(container: Container, refused: Refused) -> bool:
     """Return whether its last start is another than the one that was refused, even if no look showed it stopped."""
     return refused.started_at is not None and refused.started_at != container.view.started_at
 

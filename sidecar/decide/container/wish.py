@@ -81,7 +81,7 @@ def _wish(
     settings: Settings,
     originals: Originals,
     online: CPUSet,
-    devices: Mapping[str, CPUSet] | None = None,
+    devices: Mapping[str, CPUSet] | None,
 ) -> Wish:
     """Return the same from labels that are complete. The numbers are those of `wish_of`."""
     # 1. The shared group.

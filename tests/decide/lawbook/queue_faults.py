@@ -31,7 +31,7 @@ def ignores_priorities(patch: pytest.MonkeyPatch) -> None:
 
 
 def asks_again_only_what_was_seen_stopped(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(askers, "has_started_anew", lambda container, refused: False)
+    patch.setattr(askers, "has_restarted", lambda container, refused: False)
 
 
 FAULTS: Final = (
