@@ -61,3 +61,15 @@ class ContainerGone(EngineError):
 
 class EngineLacks(EngineError):
     """This engine cannot do it at all (no such route, no cpuset controller): a matter of configuration."""
+
+
+class CgroupError(SidecarError):
+    """A container's cgroup was not written."""
+
+
+class CgroupGone(CgroupError):
+    """The container has no cgroup (any more)."""
+
+
+class CgroupClosed(CgroupError):
+    """The cgroup is there, but cannot be written: permission, a read-only mount, a set outside its parent's."""

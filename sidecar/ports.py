@@ -11,7 +11,7 @@ import msgspec
 from sidecar.astray import Astray
 from sidecar.decide.books.load_sample import Usage
 from sidecar.decide.facts import ContainerView, EngineInfo, Fact
-from sidecar.decide.orders import Order, Update
+from sidecar.decide.orders import Answers, Order, Update
 from state.cpuset import CPUSet
 from state.model import State
 from state.projection import Projection
@@ -102,6 +102,100 @@ class Kernel(Protocol):
         Parents regain the online CPUs, and processes that fell out of their container's group return to it. Return what
         could not be mended; on v2 there is nothing to mend, and nothing is done.
         """
+
+
+class HeldAnswers(msgspec.Struct, frozen=True):
+    """What a hand holds: the parents that it watches, as paths below the hierarchy's root, and the CPUs where a newborn
+    may run that it could not write.
+    """
+
+    parents: tuple[str, ...]
+    stuck: CPUSet
+
+
+class GroupBorn(msgspec.Struct, frozen=True):
+    """A cgroup appeared below a watched parent. A hint, like an engine's event: what it is must be looked up.
+
+    `id` is the full id of its container, "" if its name has none (a step of a build). `cpus` is what was written into
+    it, None if nothing was. `at` is in seconds of the monotonic clock.
+    """
+
+    id: str
+    path: str
+    cpus: CPUSet | None
+    at: float
+
+
+class GroupGone(msgspec.Struct, frozen=True):
+    """A cgroup below a watched parent is gone; `id` as in GroupBorn."""
+
+    id: str
+    path: str
+
+
+class GroupOverwritten(msgspec.Struct, frozen=True):
+    """Another program wrote the cpuset of this container, so many times since the last such news, most recently
+    `found`; the hand wrote the expected set again. At most one in a second for each container.
+    """
+
+    id: str
+    found: CPUSet
+    times: int
+
+
+class ParentsChanged(msgspec.Struct, frozen=True):
+    """The hand watches these parents now: one has appeared, or is gone."""
+
+    parents: tuple[str, ...]
+
+
+class NewsLost(msgspec.Struct, frozen=True):
+    """Some news were lost, and the hand has read the tree again: look at all containers."""
+
+
+class HandBroken(msgspec.Struct, frozen=True):
+    """The last news of a hand that has ended by itself. `reason` is a sentence's end, for people."""
+
+    reason: str
+
+
+HandNews = GroupBorn | GroupGone | GroupOverwritten | ParentsChanged | NewsLost | HandBroken
+
+
+class Hand(Protocol):
+    """Writes cgroups itself, and watches for newborn ones in a thread of its own. All methods may be called from one
+    thread only; `hold`, `write` and `release` take less than a millisecond for a few groups, and never wait for an
+    engine.
+    """
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The parents that are watched now, as paths below the hierarchy's root."""
+
+    def hold(self, answers: Answers, parents: Sequence[str] = ()) -> HeldAnswers:
+        """Hold these answers instead of the earlier ones, and watch these parents beyond the engines' defaults.
+
+        On return every newborn that is not known yet has its answer: no later birth gets an earlier one. Groups that
+        the hand found when it began are moved as `Answers` describes. Those that `write` wrote are left as they are.
+        """
+
+    def write(self, view: ContainerView, update: Update) -> CPUSet:
+        """Write an update into a container's cgroup, and return the CPUs that it has effectively.
+
+        From now on the group is known: it is guarded with these CPUs, and no answer is written into it. Raise
+        CgroupGone if the container has no cgroup, CgroupClosed if it cannot be written.
+        """
+
+    def release(self, id: str | None) -> None:
+        """Guard the cgroup of this container no more, and write no answer into it; None: all that exist now."""
+
+    async def news(self) -> Sequence[HandNews]:
+        """Wait for news, and return all there are, in order. A birth answered before a `hold` is reported before what
+        follows it. After HandBroken there are none.
+        """
+
+    def close(self) -> None:
+        """End the thread, and leave all groups as they are. May be called twice."""
 
 
 class Usages(Protocol):

@@ -37,12 +37,14 @@ from sidecar.decide.facts import (
 from sidecar.decide.orders import (
     AnswerStart,
     ApplyCpuset,
+    HoldAnswers,
     LookAgain,
     Order,
     ReadTopology,
     SendSignal,
     StartTimer,
     StopContainer,
+    WriteCpuset,
 )
 from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineLacks, EngineRefused, EngineUnavailable
 from sidecar.log import Log, LogLevel
@@ -110,6 +112,8 @@ class Executor:
             case ApplyCpuset():
                 self._nursery.start_soon(self._apply, order)
                 self._nursery.start_soon(self._tell_if_late, order)
+            case HoldAnswers() | WriteCpuset():
+                raise AssertionError("no hand was ever reported")
             case StopContainer():
                 self._nursery.start_soon(self._stop, order)
             case StartTimer():

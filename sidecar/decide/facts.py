@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from sidecar.decide.hand_facts import HandFact
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.topology import Topology
@@ -355,4 +356,5 @@ Fact = (
     | TopologyRead
     | SettingsChanged
     | ReleaseRequested
+    | HandFact
 )

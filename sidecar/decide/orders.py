@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from sidecar.decide.facts import Purpose
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
 from state.refusal import Refusal
 
@@ -38,6 +40,39 @@ class ApplyCpuset(msgspec.Struct, frozen=True, tag=True):
     number: int
     update: Update
     live: bool
+
+
+class Answers(msgspec.Struct, frozen=True, kw_only=True):
+    """The standing answers: what the hand writes into a newborn cgroup before anything is known about it.
+
+    `own` has an entry for each container with CPUs of its own, and None for one that is left alone (pinned by hand,
+    not managed). `others` is for every other newborn; None: nothing is written. `owned` are the exclusive CPUs in
+    force: a group that already exists when the hand begins, and has no entry, is only moved off these. It keeps the
+    rest of its set, or gets `others` if nothing remains.
+    """
+
+    others: CPUSet | None = None
+    own: Mapping[ContainerKey, CPUSet | None] = {}
+    owned: CPUSet = EMPTY
+
+
+class HoldAnswers(msgspec.Struct, frozen=True, tag=True):
+    """Hold these answers instead of the earlier ones, and rewrite the newborns that have an earlier one.
+
+    `parents` are cgroup parents to watch beyond the engines' defaults, as the engine names them: paths or slices.
+    """
+
+    number: int
+    answers: Answers
+    parents: tuple[str, ...] = ()
+
+
+class WriteCpuset(msgspec.Struct, frozen=True, tag=True):
+    """Write this update into the container's cgroup, without the engine: at most one at a time per container."""
+
+    container: ContainerKey
+    number: int
+    update: Update
 
 
 class StopContainer(msgspec.Struct, frozen=True, tag=True):
@@ -88,4 +123,14 @@ class ReadTopology(msgspec.Struct, frozen=True, tag=True):
     """Read the machine again: the engine refused CPUs that should be there."""
 
 
-Order = ApplyCpuset | StopContainer | StartTimer | SendSignal | AnswerStart | LookAgain | ReadTopology
+Order = (
+    ApplyCpuset
+    | HoldAnswers
+    | WriteCpuset
+    | StopContainer
+    | StartTimer
+    | SendSignal
+    | AnswerStart
+    | LookAgain
+    | ReadTopology
+)

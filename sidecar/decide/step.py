@@ -49,6 +49,7 @@ from sidecar.decide.facts import (
     TimerEnded,
     TopologyRead,
 )
+from sidecar.decide.hand_facts import AnswersHeld, CpusetWritten, HandLost, HandReady, Overwritten, WriteFailed
 from sidecar.decide.moves.plan import plan
 from sidecar.decide.moves.release import start_releasing
 from sidecar.decide.moves.signals import after_failed_stop
@@ -142,6 +143,8 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
             return with_settings(world, convert(fact.settings, Settings)), ()
         case ReleaseRequested():
             return start_releasing(world), ()
+        case HandReady() | HandLost() | AnswersHeld() | CpusetWritten() | WriteFailed() | Overwritten():
+            return world, ()
     assert_never(fact)
 
 

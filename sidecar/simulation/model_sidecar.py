@@ -35,12 +35,14 @@ from sidecar.decide.facts import (
 from sidecar.decide.orders import (
     AnswerStart,
     ApplyCpuset,
+    HoldAnswers,
     LookAgain,
     Order,
     ReadTopology,
     SendSignal,
     StartTimer,
     StopContainer,
+    WriteCpuset,
 )
 from sidecar.decide.reconcile import begin
 from sidecar.decide.step import step
@@ -228,6 +230,8 @@ class ModelSidecar:
                 self._agenda.after(self._pace.stop, partial(self._stopped, order.container))
             case AnswerStart():
                 raise AssertionError("nothing here holds a start")
+            case HoldAnswers() | WriteCpuset():
+                raise AssertionError("there is no hand here")
             case LookAgain():
                 self.look_at(order.container)
             case ReadTopology():

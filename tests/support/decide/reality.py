@@ -29,12 +29,14 @@ from sidecar.decide.facts import (
 from sidecar.decide.orders import (
     AnswerStart,
     ApplyCpuset,
+    HoldAnswers,
     LookAgain,
     Order,
     ReadTopology,
     SendSignal,
     StartTimer,
     StopContainer,
+    WriteCpuset,
 )
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import Settings
@@ -121,6 +123,8 @@ class Reality(Host):
                 self.flight.append(order)
             case StartTimer():
                 self.timers.append(order)
+            case HoldAnswers() | WriteCpuset():
+                raise AssertionError("there is no hand here")
             case LookAgain():
                 self.begin_look(order.container)
             case StopContainer():

@@ -1,0 +1,73 @@
+"""What the hand reports: the thread at the edge that watches and writes cgroups itself. Part of the facts' union.
+
+A newborn group is a cgroup that appeared below an engine's parent and is not known yet: a container before its first
+look, a step of a build, a container of a foreign engine. The hand writes it from the standing answers
+(`orders.Answers`), without asking.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from state.cpuset import CPUSet
+from state.key import ContainerKey
+
+
+class HandReady(msgspec.Struct, frozen=True, tag=True):
+    """The hand works, and watches these parents: paths below the hierarchy's root. It holds no answers until
+    `AnswersHeld`. Reported again when a parent appears or is gone.
+    """
+
+    parents: tuple[str, ...]
+    began: int
+
+
+class HandLost(msgspec.Struct, frozen=True, tag=True):
+    """There is no hand (any more): cpusets change by the engine alone. `reason` is a sentence's end, for people."""
+
+    reason: str
+
+
+class AnswersHeld(msgspec.Struct, frozen=True, tag=True):
+    """The hand holds the answers of this order. Newborn groups that were answered earlier were rewritten, except for
+    those that cannot be: `stuck` are all CPUs where such a group may run. `parents` are those that are watched now.
+    """
+
+    number: int
+    parents: tuple[str, ...]
+    stuck: CPUSet
+    ended: int
+
+
+class CpusetWritten(msgspec.Struct, frozen=True, tag=True):
+    """A kernel write took effect: `effective` is what the container's cgroup shows afterwards."""
+
+    container: ContainerKey
+    order: int
+    effective: CPUSet
+    ended: int
+
+
+class WriteFailed(msgspec.Struct, frozen=True, tag=True):
+    """A kernel write failed. `is_gone`: the container has no cgroup any more, which a look explains. Otherwise the hand
+    cannot write it: until the container's next start, the engine alone changes its CPUs.
+    """
+
+    container: ContainerKey
+    order: int
+    reason: str
+    is_gone: bool
+    ended: int
+
+
+class Overwritten(msgspec.Struct, frozen=True, tag=True):
+    """Another program wrote a container's cpuset (`found`, the newest), so many times since the last such report; the
+    hand wrote the expected one again each time. It decides nothing: it is for people.
+    """
+
+    container: ContainerKey
+    found: CPUSet
+    times: int
+
+
+HandFact = HandReady | HandLost | AnswersHeld | CpusetWritten | WriteFailed | Overwritten
