@@ -177,6 +177,10 @@ class Hand(Protocol):
 
         On return every newborn that is not known yet has its answer: no later birth gets an earlier one. Groups that
         the hand found when it began are moved as `Answers` describes. Those that `write` wrote are left as they are.
+
+        A group whose answer is None from now on is let go: it gets what it would have without the hand (what another
+        program wrote last, or what it had when it was found, or else its parent's CPUs). One that `write` wrote keeps
+        what it has. Neither is guarded any more. `Answers()` lets all go.
         """
 
     def write(self, view: ContainerView, update: Update) -> CPUSet:

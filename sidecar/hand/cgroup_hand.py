@@ -143,7 +143,7 @@ class CgroupHand:
         with self._lock:
             groups = self._table.groups() if id is None else self._table.by_id.get(id, [])
             for group in groups:
-                group.standing = Footing.RELEASED
+                group.footing = Footing.RELEASED
 
     async def news(self) -> Sequence[HandNews]:
         """Wait for news, and return all there are."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -35,7 +36,7 @@ _TRIES: Final = 12
 
 
 class Enforcer:
-    """Writes groups by their standing; `tell` receives what people should know."""
+    """Writes groups by their footing; `tell` receives what people should know."""
 
     def __init__(
         self, files: GroupFiles, queue: Queue, table: GroupTable, due: Due, tell: Callable[[HandNews], None]
@@ -56,7 +57,7 @@ class Enforcer:
             return
         try:
             self._watch(group, fd)
-            if group.standing is Footing.FOUND:
+            if group.footing is Footing.FOUND:
                 self._read(group, fd)
             self._write(group, fd)
             if group.watch < 0:
@@ -89,6 +90,9 @@ class Enforcer:
 
     def rewrite(self, group: WatchedGroup, now: float) -> CPUSet:
         """Bring a group to the present answers. Return the CPUs where it may run in spite of them; EMPTY if none."""
+        if self.answers and self.answers.for_newborn(group.id) is None:
+            self._let_go(group)
+            return EMPTY
         expected = self._expected(group)
         if expected is None or (group.line == expected and group.watch >= 0 and not group.is_closed):
             return EMPTY
@@ -100,6 +104,20 @@ class Enforcer:
             return self._rewritten(group, fd, expected, now)
         finally:
             close(fd)
+
+    def _let_go(self, group: WatchedGroup) -> None:
+        """Guard a group no more, and give it what it would have without the hand, unless an order wrote it."""
+        if group.footing is Footing.KNOWN:
+            group.footing = Footing.RELEASED
+        if not group.is_answered:
+            return
+        group.is_answered = False
+        with suppress(OSError):
+            fd = open_directory(group.parent.fd, group.name)
+            try:
+                group.line = self._files.give_back(fd, group.parent.fd, group.theirs)
+            finally:
+                close(fd)
 
     def _rewritten(self, group: WatchedGroup, fd: int, expected: bytes, now: float) -> CPUSet:
         try:
@@ -129,8 +147,10 @@ class Enforcer:
             self._table.by_watch[group.watch] = group
 
     def _read(self, group: WatchedGroup, fd: int) -> None:
-        group.line = group.runs_on = read_line(fd, CPUS)
-        if not group.line and group.standing is Footing.FOUND:
+        line = read_line(fd, CPUS)
+        if line != group.line:
+            group.line = group.runs_on = group.theirs = line
+        if not group.line and group.footing is Footing.FOUND:
             # On v2 it has those of its parent.
             group.runs_on = str(self._files.effective(fd)).encode()
 
@@ -138,12 +158,12 @@ class Enforcer:
         """Write an update into a group, which is guarded with it from now on. Raise OSError; it is then released."""
         fd = open_directory(group.parent.fd, group.name)
         try:
-            group.standing, group.expected = Footing.KNOWN, str(update.cpus).encode()
+            group.footing, group.expected = Footing.KNOWN, str(update.cpus).encode()
             self._watch(group, fd)
             self._files.write(fd, group.path, update)
-            group.line, group.is_closed, group.tries = group.expected, False, 0
+            group.line, group.is_answered, group.is_closed, group.tries = group.expected, False, False, 0
         except OSError:
-            group.standing = Footing.RELEASED
+            group.footing = Footing.RELEASED
             raise
         finally:
             close(fd)
@@ -169,11 +189,12 @@ class Enforcer:
         if expected is not None:
             write_line(fd, CPUS, expected)
             group.line = group.runs_on = expected
+            group.is_answered = True
         group.is_closed, group.tries = False, 0
 
     def _expected(self, group: WatchedGroup) -> bytes | None:
         """Return the line that a group should have; None: it is left as it is."""
-        match group.standing:
+        match group.footing:
             case Footing.KNOWN:
                 return group.expected
             case Footing.NEWBORN if self.answers:

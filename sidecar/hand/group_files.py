@@ -69,6 +69,19 @@ class GroupFiles:
                 return parsed(read_line(group, name)) or EMPTY
         raise FileNotFoundError
 
+    def give_back(self, group: int, parent: int, line: bytes) -> bytes:
+        """Write this line into an open group, or, if it is empty, its parent's CPUs; return what it has then. Raise
+        OSError.
+        """
+        if not line and self.version == 2:
+            with suppress(OSError):
+                # It inherits them. The kernel refuses that to a group with processes (ENOSPC).
+                write_line(group, CPUS, b"")
+                return b""
+        line = line or (read_line(parent, CPUS) if self.version == 1 else str(self.effective(parent)).encode())
+        write_line(group, CPUS, line)
+        return line
+
     def write(self, group: int, path: str, update: Update) -> None:
         """Write all of an update into an open group; its limits may lie at the same path elsewhere. Raise OSError."""
         if update.nano_cpus is not None or update.cpu_quota is not None:

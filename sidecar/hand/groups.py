@@ -42,15 +42,18 @@ class WatchedGroup:
 
     `expected` is the line of the last order, None without one; `line` what its cpuset had last, None if it was never
     read or written, and `runs_on` the same, or its parent's CPUs where it has none of its own. `is_closed`: the last
-    attempt to write it failed.
+    attempt to write it failed. `theirs` is what other programs wrote last, b"" if none has; `is_answered`: what
+    it has is a standing answer.
     """
 
     __slots__ = (
         "answers",
         "born_at",
         "expected",
+        "footing",
         "found",
         "id",
+        "is_answered",
         "is_closed",
         "is_due",
         "line",
@@ -58,23 +61,25 @@ class WatchedGroup:
         "parent",
         "runs_on",
         "second",
-        "standing",
+        "theirs",
         "times",
         "told_at",
         "tries",
         "watch",
     )
 
-    def __init__(self, parent: Parent, name: bytes, id: str, standing: Footing, born_at: float) -> None:
+    def __init__(self, parent: Parent, name: bytes, id: str, footing: Footing, born_at: float) -> None:
         self.parent = parent
         self.name = name
         self.id = id
-        self.standing = standing
+        self.footing = footing
         self.born_at = born_at
         self.watch = -1
         self.expected: bytes | None = None
         self.line: bytes | None = None
         self.runs_on: bytes | None = None
+        self.theirs = b""
+        self.is_answered = False
         self.is_closed = False
         self.tries = 0
         self.is_due = False

@@ -45,20 +45,20 @@ class WatchedTree:
         self._wanted = dict(wanted)
         return is_new
 
-    def settle(self, standing: Footing, now: float) -> Iterator[WatchedGroup]:
+    def settle(self, footing: Footing, now: float) -> Iterator[WatchedGroup]:
         """Open and watch the wanted parents that have appeared, and yield the groups in them, taken up."""
         for path, kind in sorted((self._wanted | self._found).items()):
             if path in self._table.parents or not self._watch_above(path) or not self._open(path, kind):
                 continue
-            yield from self.read(self._table.parents[path], standing, now)
+            yield from self.read(self._table.parents[path], footing, now)
 
-    def read(self, parent: Parent, standing: Footing, now: float) -> Iterator[WatchedGroup]:
+    def read(self, parent: Parent, footing: Footing, now: float) -> Iterator[WatchedGroup]:
         """Yield the groups in this parent that were not known, taken up."""
         for name in self._files.names(parent.path):
             if name not in parent.groups:
-                yield from self.take_up(parent, name, standing, now)
+                yield from self.take_up(parent, name, footing, now)
 
-    def take_up(self, parent: Parent, name: bytes, standing: Footing, now: float) -> Iterator[WatchedGroup]:
+    def take_up(self, parent: Parent, name: bytes, footing: Footing, now: float) -> Iterator[WatchedGroup]:
         """Yield the group of this name, taken up, and those below it if it is a parent; none if it is none of ours."""
         seen = recognized(name, parent.kind)
         if seen is None:
@@ -66,9 +66,9 @@ class WatchedTree:
         path = f"{parent.path}/{name.decode()}"
         if seen.kind is GroupKind.PARENT or path in self._wanted:
             self._found.setdefault(path, seen.parent_kind)
-            yield from self.settle(standing, now)
+            yield from self.settle(footing, now)
             return
-        group = WatchedGroup(parent, name, seen.id or parent.id, standing, now)
+        group = WatchedGroup(parent, name, seen.id or parent.id, footing, now)
         self._table.add(group)
         yield group
         if (
@@ -77,15 +77,15 @@ class WatchedTree:
             and has_inner_group(name)
             and self._open(path, ParentKind.SCOPE, seen.id)
         ):
-            yield from self.read(self._table.parents[path], standing, now)
+            yield from self.read(self._table.parents[path], footing, now)
 
-    def created(self, watch: int, name: bytes, standing: Footing, now: float) -> Iterator[WatchedGroup]:
+    def created(self, watch: int, name: bytes, footing: Footing, now: float) -> Iterator[WatchedGroup]:
         """Yield the groups that this new directory brings, taken up."""
         parent = self._table.parent_by_watch.get(watch)
         if parent and name not in parent.groups:
-            yield from self.take_up(parent, name, standing, now)
+            yield from self.take_up(parent, name, footing, now)
         if watch in self._above:
-            yield from self.settle(standing, now)
+            yield from self.settle(footing, now)
 
     def deleted(self, watch: int, name: bytes) -> WatchedGroup | None:
         """Forget what was in this directory under this name. Return the group; None if it was none."""

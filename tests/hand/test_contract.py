@@ -172,6 +172,44 @@ def test_a_group_that_was_there_before_leaves_only_owners_cpus(stage: Stage) -> 
     assert found == {ONE: "0", "c" * 64: "0", "d" * 64: "0", TWO: "0-1"}
 
 
+def test_a_newborn_that_is_let_go_gets_what_its_runtime_wrote(stage: Stage) -> None:
+    """It is pinned by hand, as its first look shows."""
+    begun(stage)
+    stage.make(at(ONE))
+    has(stage, at(ONE), "0")
+    stage.overwrite(at(ONE), "1")
+    has(stage, at(ONE), "0")
+    stage.hand.hold(Answers(others=POOL, own={docker(ONE): None}))
+    assert stage.cpus(at(ONE)) == "1"
+    stage.overwrite(at(ONE), "0-1")
+    stage.make(at(TWO))
+    has(stage, at(TWO), "0")
+    assert stage.cpus(at(ONE)) == "0-1"
+
+
+def test_a_group_that_was_moved_when_the_hand_began_gets_its_cpus_again_when_it_is_let_go(stage: Stage) -> None:
+    stage.make("/docker")
+    stage.make(at(ONE))
+    stage.overwrite(at(ONE), "1")
+    stage.begin()
+    stage.hand.hold(ANSWERS)
+    assert stage.cpus(at(ONE)) == "0"
+    stage.hand.hold(Answers())
+    assert stage.cpus(at(ONE)) == "1"
+
+
+def test_a_container_that_an_order_wrote_keeps_its_cpus_when_it_is_let_go(stage: Stage) -> None:
+    begun(stage)
+    stage.make(at(ONE))
+    stage.hand.write(view_of(ONE), Update(cpus=OWN))
+    stage.hand.hold(Answers())
+    assert stage.cpus(at(ONE)) == "1"
+    stage.overwrite(at(ONE), "0-1")
+    stage.make(at(TWO))
+    news_until(stage.hand, lambda each: isinstance(each, GroupBorn) and each.id == TWO)
+    assert stage.cpus(at(ONE)) == "0-1"
+
+
 def test_a_container_without_a_group_is_gone(stage: Stage) -> None:
     begun(stage)
     with pytest.raises(CgroupGone):

@@ -23,8 +23,8 @@ class SimulatedGroup:
 
     def __init__(self, id: str, cpus: CPUSet) -> None:
         self.id = id
-        self.cpus = cpus
-        self.standing = Footing.NEWBORN
+        self.cpus = self.theirs = cpus
+        self.footing = Footing.NEWBORN
         self.ordered: bytes | None = None
         self.is_closed = False
         """Whether the hand cannot write it."""
@@ -48,7 +48,7 @@ class SimulatedHand:
         """Begin (again): the groups that are there now are found."""
         self._answers = None
         for group in self._groups.values():
-            group.standing = Footing.FOUND if group.id else group.standing
+            group.footing = Footing.FOUND if group.id else group.footing
 
     def make(self, path: str) -> None:
         """Make a cgroup, as a runtime does, with all CPUs."""
@@ -60,7 +60,7 @@ class SimulatedHand:
         seen = recognized(name.encode(), self._there[parent]) if parent in self._there else None
         if seen is None:
             self._groups[path] = SimulatedGroup("", self._online)
-            self._groups[path].standing = Footing.RELEASED
+            self._groups[path].footing = Footing.RELEASED
             return
         if seen.kind is GroupKind.PARENT:
             self._there[path] = seen.parent_kind
@@ -81,7 +81,7 @@ class SimulatedHand:
     def overwrite(self, path: str, cpus: CPUSet) -> None:
         """Write a group's CPUs, as an engine or a tenant does."""
         group = self._groups[path]
-        group.cpus = cpus
+        group.cpus = group.theirs = cpus
         if self._enforce(group):
             self._send.send_nowait(GroupOverwritten(group.id, cpus, 1))
 
@@ -102,7 +102,9 @@ class SimulatedHand:
         self._wanted = wanted_parents(parents)
         stuck = EMPTY
         for group in self._groups.values():
-            if group.standing in (Footing.NEWBORN, Footing.FOUND):
+            if self._answers.for_newborn(group.id) is None:
+                self._let_go(group)
+            elif group.footing in (Footing.NEWBORN, Footing.FOUND):
                 self._enforce(group)
                 wanted = parsed(self._expected(group) or b"")
                 stuck |= group.cpus if wanted and not group.cpus <= wanted else EMPTY
@@ -115,9 +117,9 @@ class SimulatedHand:
             raise CgroupGone(f"{view.name} has no cgroup")
         for group in found:
             if group.is_closed:
-                group.standing = Footing.RELEASED
+                group.footing = Footing.RELEASED
                 raise CgroupClosed(f"the cgroup of {view.name} cannot be written")
-            group.standing, group.ordered = Footing.KNOWN, str(update.cpus).encode()
+            group.footing, group.ordered = Footing.KNOWN, str(update.cpus).encode()
             self._enforce(group)
         return found[-1].cpus
 
@@ -125,7 +127,7 @@ class SimulatedHand:
         """Guard the cgroup of this container no more; None: all that exist now."""
         for group in self._groups.values():
             if id in (None, group.id):
-                group.standing = Footing.RELEASED
+                group.footing = Footing.RELEASED
 
     async def news(self) -> Sequence[HandNews]:
         """Wait for news, and return all there are."""
@@ -140,7 +142,7 @@ class SimulatedHand:
         """Leave all groups as they are."""
 
     def _expected(self, group: SimulatedGroup) -> bytes | None:
-        match group.standing:
+        match group.footing:
             case Footing.KNOWN:
                 return group.ordered
             case Footing.NEWBORN if self._answers:
@@ -149,6 +151,13 @@ class SimulatedHand:
                 return self._answers.for_found(group.id, str(group.cpus).encode())
             case _:
                 return None
+
+    def _let_go(self, group: SimulatedGroup) -> None:
+        """Give a group what it would have without the hand, unless an order wrote it, and guard it no more."""
+        if group.footing is Footing.KNOWN:
+            group.footing = Footing.RELEASED
+        elif group.footing is not Footing.RELEASED:
+            group.cpus = group.theirs
 
     def _enforce(self, group: SimulatedGroup) -> bool:
         """Bring a group to what is expected. Return whether it had other CPUs."""
