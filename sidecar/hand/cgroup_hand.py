@@ -36,9 +36,11 @@ from sidecar.hand.groups import Footing, GroupTable, WatchedGroup
 from sidecar.hand.libc_calls import IN_CREATE, IN_DELETE, IN_ISDIR, IN_MODIFY, IN_Q_OVERFLOW, InotifyEvent, Queue
 from sidecar.hand.news_room import NewsRoom
 from sidecar.hand.parents import users_manager, wanted_parents
+from sidecar.hand.reflex_queue import ReflexQueue
 from sidecar.hand.standing_answers import StandingAnswers, parsed
+from sidecar.hand.urgency import Urgency
 from sidecar.hand.watched_tree import WatchedTree
-from sidecar.hand.watcher import Urgency, Watcher
+from sidecar.hand.watcher import Watcher
 from sidecar.host.cgroup.host_kernel import find_hierarchy
 from sidecar.host.cgroup.places import CGROUP
 from sidecar.ports import GroupBorn, GroupGone, HandBroken, HandNews, HeldAnswers, NewsLost, ParentsChanged
@@ -60,14 +62,14 @@ class CgroupHand:
         self._news = NewsRoom()
         self._enforcer = Enforcer(files, queue, self._table, self._due, self._news.add)
         self._told_parents: tuple[str, ...] = ()
-        self._watcher = Watcher(queue.fd, self._hear, self._end)
+        self._watcher = Watcher(queue.fd, self._hear, self._end, is_urgent=queue.is_passive)
         self._is_closed = False
 
     @classmethod
-    def open(cls, *, cgroup: str | Path = CGROUP, proc: str | Path = "/proc") -> Self:
+    def open(cls, library: str | None = None, *, cgroup: str | Path = CGROUP, proc: str | Path = "/proc") -> Self:
         """Watch the engines' default parents, and read what is below them. Raise CgroupClosed if that is not possible.
 
-        Nothing is written before the first `hold`.
+        `library` is the compiled reflex (`find_library`), None without one. Nothing is written before the first `hold`.
         """
         hierarchy = find_hierarchy(cgroup)
         if hierarchy is None:
@@ -81,7 +83,7 @@ class CgroupHand:
             files.close()
             raise CgroupClosed(f"{hierarchy.root} cannot be written: it is mounted read-only, or belongs to others")
         try:
-            queue = Queue()
+            queue = ReflexQueue(library) if library else Queue()
         except OSError as error:
             files.close()
             raise CgroupClosed(f"inotify is not available: {state_files.reason(error)}") from error
@@ -97,8 +99,8 @@ class CgroupHand:
 
     @property
     def urgency(self) -> Urgency:
-        """The priority of its thread."""
-        return self._watcher.urgency
+        """The priority of the thread that answers."""
+        return self._queue.urgency or self._watcher.urgency
 
     def hold(self, answers: Answers, parents: Sequence[str] = ()) -> HeldAnswers:
         """Hold these answers, as the port describes."""
@@ -106,9 +108,8 @@ class CgroupHand:
         with self._lock:
             now = time.monotonic()
             # Those born before get the new answers as well.
-            self._enforcer.answers = compiled
-            while self._take_events(now):
-                pass
+            self._enforcer.hold(compiled)
+            self._take_all(now)
             if self._tree.want(wanted_parents(parents, self._manager)):
                 for group in self._tree.settle(Footing.FOUND, now):
                     self._enforcer.begin(group, now)
@@ -124,8 +125,7 @@ class CgroupHand:
         """Write an update into a container's cgroup, as the port describes."""
         with self._lock:
             now = time.monotonic()
-            while self._take_events(now):
-                pass
+            self._take_all(now)
             groups = self._table.by_id.get(view.id, [])
             if not groups:
                 raise CgroupGone(f"{view.name} has no cgroup below {', '.join(self._tree.parents)}")
@@ -143,7 +143,7 @@ class CgroupHand:
         with self._lock:
             groups = self._table.groups() if id is None else self._table.by_id.get(id, [])
             for group in groups:
-                group.footing = Footing.RELEASED
+                self._enforcer.release(group)
 
     async def news(self) -> Sequence[HandNews]:
         """Wait for news, and return all there are."""
@@ -167,6 +167,7 @@ class CgroupHand:
         for group in self._tree.settle(Footing.FOUND, now):
             self._enforcer.begin(group, now)
         self._told_parents = self._tree.parents
+        self._queue.start()
         self._watcher.start()
 
     def _hear(self) -> float | None:
@@ -176,6 +177,12 @@ class CgroupHand:
             self._due.run(now)
             return self._due.pause(now)
 
+    def _take_all(self, now: float) -> None:
+        """Answer the events of everything that has happened."""
+        self._queue.drain()
+        while self._take_events(now):
+            pass
+
     def _take_events(self, now: float) -> bool:
         """Answer the events of one read. Return False if there were none."""
         any_came = False
@@ -183,7 +190,7 @@ class CgroupHand:
             any_came = True
             if event.mask & IN_MODIFY:
                 if group := self._table.by_watch.get(event.watch):
-                    self._enforcer.modified(group, now)
+                    self._enforcer.modified(group, now, event.name)
             else:
                 self._take_other(event, now)
         return any_came

@@ -48,6 +48,11 @@ class Enforcer:
         self._tell = tell
         self.answers: StandingAnswers | None = None
 
+    def hold(self, answers: StandingAnswers) -> None:
+        """Answer all births from now on with these."""
+        self.answers = answers
+        self._queue.answer(*answers.lines)
+
     def begin(self, group: WatchedGroup, now: float) -> None:
         """Watch a group that was taken up, and write it."""
         try:
@@ -68,8 +73,14 @@ class Enforcer:
         finally:
             close(fd)
 
-    def modified(self, group: WatchedGroup, now: float) -> None:
-        """Look at a group that was written, and write it again if the line is another than expected."""
+    def modified(self, group: WatchedGroup, now: float, answered: bytes = b"") -> None:
+        """Look at a group that was written, and write it again if the line is another than expected.
+
+        `answered` is the line of a foreign write that the queue has answered already.
+        """
+        if answered:
+            group.theirs = answered
+            self._note(group, answered, now)
         try:
             fd = open_directory(group.parent.fd, group.name)
         except OSError:
@@ -80,7 +91,7 @@ class Enforcer:
             if expected is None or group.line == expected:
                 group.is_closed = False
                 return
-            self._note(group, now)
+            self._note(group, group.line or b"", now)
             if self._is_calm(group, now):
                 self._write(group, fd)
         except OSError:
@@ -108,7 +119,8 @@ class Enforcer:
     def _let_go(self, group: WatchedGroup) -> None:
         """Guard a group no more, and give it what it would have without the hand, unless an order wrote it."""
         if group.footing is Footing.KNOWN:
-            group.footing = Footing.RELEASED
+            self.release(group)
+        self._queue.expect(group.watch, -1, b"", None)
         if not group.is_answered:
             return
         group.is_answered = False
@@ -122,6 +134,7 @@ class Enforcer:
     def _rewritten(self, group: WatchedGroup, fd: int, expected: bytes, now: float) -> CPUSet:
         try:
             self._watch(group, fd)
+            self._read(group, fd)
             self._write(group, fd)
             if self._files.version == 1:
                 # v1 refuses what it does not do.
@@ -149,7 +162,9 @@ class Enforcer:
     def _read(self, group: WatchedGroup, fd: int) -> None:
         line = read_line(fd, CPUS)
         if line != group.line:
-            group.line = group.runs_on = group.theirs = line
+            group.line = group.runs_on = line
+            if line != self._expected(group):
+                group.theirs = line
         if not group.line and group.footing is Footing.FOUND:
             # On v2 it has those of its parent.
             group.runs_on = str(self._files.effective(fd)).encode()
@@ -160,13 +175,19 @@ class Enforcer:
         try:
             group.footing, group.expected = Footing.KNOWN, str(update.cpus).encode()
             self._watch(group, fd)
+            self._queue.expect(group.watch, group.parent.fd, group.name, group.expected)
             self._files.write(fd, group.path, update)
             group.line, group.is_answered, group.is_closed, group.tries = group.expected, False, False, 0
         except OSError:
-            group.footing = Footing.RELEASED
+            self.release(group)
             raise
         finally:
             close(fd)
+
+    def release(self, group: WatchedGroup) -> None:
+        """Leave a group as it is from now on."""
+        group.footing = Footing.RELEASED
+        self._queue.expect(group.watch, -1, b"", None)
 
     def is_there(self, group: WatchedGroup) -> bool:
         """Return whether a group still exists."""
@@ -186,8 +207,11 @@ class Enforcer:
 
     def _write(self, group: WatchedGroup, fd: int) -> None:
         expected = self._expected(group)
+        is_moving = group.footing is Footing.FOUND
+        self._queue.expect(group.watch, group.parent.fd, group.name, None if is_moving else expected)
         if expected is not None:
-            write_line(fd, CPUS, expected)
+            if group.line != expected or group.is_closed:
+                write_line(fd, CPUS, expected)
             group.line = group.runs_on = expected
             group.is_answered = True
         group.is_closed, group.tries = False, 0
@@ -234,11 +258,11 @@ class Enforcer:
         if group.parent.groups.get(group.name) is group:
             self.begin(group, now)
 
-    def _note(self, group: WatchedGroup, now: float) -> None:
+    def _note(self, group: WatchedGroup, line: bytes, now: float) -> None:
         """Count a foreign write, and report it if the last report is old enough."""
         if not group.id or now - group.born_at < _BIRTH_SECONDS:
             return
-        group.found = group.line or b""
+        group.found = line
         group.times += 1
         if group.times == 1:
             self._due.at(max(now, group.told_at + _TOLD_SECONDS), partial(self._report, group))

@@ -45,7 +45,8 @@ class GroupName(NamedTuple):
     parent_kind: ParentKind = ParentKind.OWN
 
 
-_ID: Final = rb"([0-9a-f]{64})"
+_DIGITS: Final = b"[0-9a-f]{64}"
+_ID: Final = b"(" + _DIGITS + b")"
 _SCOPE: Final = re.compile(rb"[a-z]+-" + _ID + rb"\.scope")
 _PLAIN: Final = re.compile(rb"(?:libpod-)?" + _ID)
 _POD_SLICE: Final = re.compile(rb"[a-z_-]+-libpod_pod_[0-9a-f]{64}\.slice")
@@ -75,6 +76,16 @@ def recognized(name: bytes, below: ParentKind) -> GroupName | None:
     if below is ParentKind.GUESTS or _MONITOR.fullmatch(name) or name.endswith(b".slice"):
         return None
     return GroupName(GroupKind.STEP)
+
+
+def pattern_of(kind: ParentKind) -> bytes:
+    """Return a POSIX extended expression for names of groups that are written at birth, below a parent of this kind.
+
+    It may lack names that `recognized` knows, but has none that it does not.
+    """
+    plain = b"(libpod-)?" if kind is not ParentKind.PODS else b"libpod-"
+    names = [plain + _DIGITS, b"[a-z]+-" + _DIGITS + rb"\.scope", rb"docker-[0-9a-z]+\.scope"]
+    return b"^(" + b"|".join(names + [b"[0-9a-z]{25}"] * (kind is ParentKind.OWN)) + b")$"
 
 
 def has_inner_group(name: bytes) -> bool:

@@ -14,8 +14,11 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
+
+from sidecar.hand.group_names import ParentKind
+from sidecar.hand.urgency import Urgency
 
 _LIBC: Final = ctypes.PyDLL(None, use_errno=True)
 
@@ -32,12 +35,17 @@ IN_ISDIR: Final = 0x40000000
 _EVENT: Final = struct.Struct("iIII")
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_NOFOLLOW | os.O_CLOEXEC
+_EVENTS_BYTES: Final = 64 * 1024
+"""Read at a time: some thousand events."""
+
 _LINE_BYTES: Final = 4096
 """Read at a time: more than most CPU lists, of which the longest has 40 KiB."""
 
 
 class InotifyEvent(NamedTuple):
-    """One event: the watch, what happened (IN_*), and the name in a watched directory, b"" for a watched file."""
+    """One event: the watch, what happened (IN_*), and the name in a watched directory. For a watched file it is b"", or
+    the line of a foreign write that was answered already.
+    """
 
     watch: int
     mask: int
@@ -45,36 +53,81 @@ class InotifyEvent(NamedTuple):
 
 
 class Queue:
-    """One inotify instance, not blocking."""
+    """One inotify instance. `fd` is readable when there are events."""
 
-    def __init__(self, buffer_bytes: int = 64 * 1024) -> None:
+    is_passive = True
+    """Whether all events are left to the reader."""
+    urgency: Urgency | None = None
+    """The priority of the thread that answers by itself; None without one."""
+
+    def __init__(self) -> None:
         """Raise OSError if the kernel provides no instance: fs.inotify.max_user_instances."""
         self.fd: int = _checked(_LIBC.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
-        self._buffer = ctypes.create_string_buffer(buffer_bytes)
+        self._buffer = ctypes.create_string_buffer(_EVENTS_BYTES)
+
+    def start(self) -> None:
+        """Begin."""
 
     def watch(self, path: bytes, mask: int) -> int:
         """Return the number of the watch; the same inode has the same. Raise OSError, ENOSPC if there are no more."""
-        return _checked(_LIBC.inotify_add_watch(self.fd, path, mask))
+        return add_watch(self.fd, path, mask)
 
     def leave(self, watch: int) -> None:
         """Remove a watch; no error if it is gone. IN_IGNORED follows."""
-        _LIBC.inotify_rm_watch(self.fd, watch)
+        remove_watch(self.fd, watch)
+
+    def drain(self) -> None:
+        """Have all pending events ready for `events`."""
 
     def events(self) -> Iterator[InotifyEvent]:
         """Yield the pending events of one read."""
-        length = _LIBC.read(self.fd, self._buffer, len(self._buffer))
-        read, at = ctypes.string_at(self._buffer, max(0, length)), 0
-        while at < len(read):
-            watch, mask, _, size = _EVENT.unpack_from(read, at)
-            at += _EVENT.size
-            yield InotifyEvent(watch, mask, read[at : at + size].rstrip(b"\0"))
-            at += size
+        length = read_now(self.fd, self._buffer, _EVENTS_BYTES)
+        yield from parsed_events(ctypes.string_at(self._buffer, max(0, length)))
+
+    # What a queue may be told that answers by itself.
+
+    def know_parent(self, watch: int, fd: int, kind: ParentKind) -> None:
+        """Answer births below this parent."""
+
+    def forget_parent(self, watch: int) -> None:
+        """Answer no births there any more; its descriptor may be closed then."""
+
+    def answer(self, others: bytes, own: Mapping[str, bytes]) -> None:
+        """Answer births with these lines; b"" writes nothing."""
+
+    def expect(self, watch: int, parent: int, name: bytes, line: bytes | None) -> None:
+        """Keep a group at this line; None: leave it to the reader."""
 
     def close(self) -> None:
         """Close the descriptor. May be called twice."""
         if self.fd >= 0:
             _LIBC.close(self.fd)
             self.fd = -1
+
+
+def add_watch(queue: int, path: bytes, mask: int) -> int:
+    """Return the number of a watch on an inotify instance. Raise OSError."""
+    return _checked(_LIBC.inotify_add_watch(queue, path, mask))
+
+
+def remove_watch(queue: int, watch: int) -> None:
+    """Remove a watch; no error if it is gone."""
+    _LIBC.inotify_rm_watch(queue, watch)
+
+
+def parsed_events(read: bytes) -> Iterator[InotifyEvent]:
+    """Yield the events in what was read."""
+    at = 0
+    while at < len(read):
+        watch, mask, _, size = _EVENT.unpack_from(read, at)
+        at += _EVENT.size
+        yield InotifyEvent(watch, mask, read[at : at + size].rstrip(b"\0"))
+        at += size
+
+
+def read_now(fd: int, into: ctypes.Array[ctypes.c_char], size: int) -> int:
+    """Read from a descriptor that does not block. Return the bytes read, negative if there are none."""
+    return int(_LIBC.read(fd, into, size))
 
 
 def open_directory(above: int, name: bytes) -> int:

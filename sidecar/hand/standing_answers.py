@@ -17,6 +17,11 @@ class StandingAnswers:
         self._others_text = _text(answers.others)
         self._owned = answers.owned
 
+    @property
+    def lines(self) -> tuple[bytes, dict[str, bytes]]:
+        """What newborns get: others, and containers by their ids; b"" where nothing is written."""
+        return self._others_text or b"", {id: line or b"" for id, line in self._own.items()}
+
     def for_newborn(self, id: str) -> bytes | None:
         """Return what a newborn gets; `id` is "" if it is no container. None: nothing is written."""
         return self._own.get(id, self._others_text) if id else self._others_text

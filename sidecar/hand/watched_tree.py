@@ -113,6 +113,7 @@ class WatchedTree:
         for group in list(parent.groups.values()):
             self._drop(group)
         self._table.parent_by_watch.pop(parent.watch, None)
+        self._queue.forget_parent(parent.watch)
         if parent.watch not in self._above:
             self._queue.leave(parent.watch)
         close(parent.fd)
@@ -165,6 +166,7 @@ class WatchedTree:
             close(fd)
             return False
         self._table.parents[path] = self._table.parent_by_watch[parent.watch] = parent
+        self._queue.know_parent(parent.watch, fd, kind)
         return True
 
     def _watch_above(self, path: str) -> bool:

@@ -5,45 +5,30 @@ The wait is a poll, the one call that gives up the interpreter's lock. `Hearing`
 
 from __future__ import annotations
 
-import enum
 import os
 import select
 import threading
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Final
+
+from sidecar.hand.urgency import Urgency, hurry
 
 Hearing = Callable[[], float | None]
 """Answers what is pending now. Returns in how many seconds it is due again without an event, None: not before one."""
 
-_REAL_TIME: Final = 1
-"""The lowest real-time priority: above all that is not real-time, below all that is."""
-
-_NICE: Final = -15
-
-
-class Urgency(enum.Enum):
-    """What the scheduler lets the watcher have."""
-
-    REAL_TIME = enum.auto()
-    RAISED = enum.auto()
-    """A lower nice value."""
-    ORDINARY = enum.auto()
-    """Neither was permitted: CAP_SYS_NICE is missing."""
-
 
 class Watcher:
     """Runs `hear` in a thread whenever `fd` is readable; `ended` is called at the end of the thread if an error ended
-    it, with its text.
+    it, with its text. `is_urgent`: the thread has the highest priority that is permitted.
     """
 
-    def __init__(self, fd: int, hear: Hearing, ended: Callable[[str], None]) -> None:
+    def __init__(self, fd: int, hear: Hearing, ended: Callable[[str], None], *, is_urgent: bool) -> None:
         self._fd = fd
         self._hear = hear
         self._ended = ended
         self._stop = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._thread = threading.Thread(target=self._run, name="hand", daemon=True)
         self._began = threading.Event()
+        self._is_urgent = is_urgent
         self.urgency = Urgency.ORDINARY
 
     def start(self) -> None:
@@ -64,7 +49,8 @@ class Watcher:
         os.eventfd_write(self._stop, 2)
 
     def _run(self) -> None:
-        self.urgency = _hurried()
+        if self._is_urgent:
+            self.urgency = hurry()
         self._began.set()
         waiting = select.poll()
         waiting.register(self._fd, select.POLLIN)
@@ -83,14 +69,3 @@ class Watcher:
         finally:
             if reason:
                 self._ended(reason)
-
-
-def _hurried() -> Urgency:
-    """Raise the priority of the calling thread as far as is permitted."""
-    with suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(_REAL_TIME))
-        return Urgency.REAL_TIME
-    with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
-        return Urgency.RAISED
-    return Urgency.ORDINARY

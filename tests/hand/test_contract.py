@@ -12,7 +12,7 @@ from sidecar.decide.orders import Answers, Update
 from sidecar.failures import CgroupGone
 from sidecar.ports import GroupBorn, GroupGone, GroupOverwritten, ParentsChanged
 from state.cpuset import EMPTY, CPUSet
-from tests.support.hand.stages import Stage, memory_stage, news_until, until, v1_stage, v2_stage
+from tests.support.hand.stages import MemoryStage, Stage, news_until, until, v1_stage, v2_stage
 from tests.support.keys import docker
 
 ONE, TWO = "a" * 64, "b" * 64
@@ -20,10 +20,17 @@ POOL, OWN = CPUSet.of(0), CPUSet.of(1)
 ANSWERS = Answers(others=POOL, own={docker(TWO): OWN}, owned=OWN)
 
 
-@pytest.fixture(params=[v1_stage, v2_stage, memory_stage], ids=["v1", "v2", "simulated"])
-def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+@pytest.fixture(params=["v1", "v1 with the reflex", "v2", "v2 with the reflex", "simulated"])
+def stage(request: pytest.FixtureRequest, tmp_path: Path, reflex: str | None) -> Iterator[Stage]:
     """Yield a stage with Docker's parent, before its hand begins."""
-    with request.param(tmp_path) as opened:
+    version, _, has_reflex = request.param.partition(" with ")
+    if has_reflex and reflex is None:
+        pytest.skip("needs a C compiler")
+    if version == "simulated":
+        yield MemoryStage()
+        return
+    opening = {"v1": v1_stage, "v2": v2_stage}[version]
+    with opening(tmp_path, reflex if has_reflex else None) as opened:
         yield opened
 
 

@@ -53,15 +53,16 @@ class Stage(Protocol):
 class FileStage:
     """A directory tree that the real hand watches."""
 
-    def __init__(self, root: Path, cgroup: Path, *, is_v1: bool) -> None:
+    def __init__(self, root: Path, cgroup: Path, library: str | None, *, is_v1: bool) -> None:
         self.root = root
         self._cgroup = cgroup
+        self._library = library
         self._is_v1 = is_v1
         self._begun: CgroupHand | None = None
 
     def begin(self) -> None:
         """Start the hand."""
-        self._begun = CgroupHand.open(cgroup=self._cgroup)
+        self._begun = CgroupHand.open(self._library, cgroup=self._cgroup)
 
     @property
     def hand(self) -> CgroupHand:
@@ -162,14 +163,14 @@ def news_until(hand: Hand, is_last: Callable[[HandNews], bool]) -> list[HandNews
 
 
 @contextmanager
-def v1_stage(directory: Path) -> Iterator[FileStage]:
+def v1_stage(directory: Path, library: str | None = None) -> Iterator[FileStage]:
     """Yield cpusets of the kernel's, of CPUs 0 and 1, in a group of the test's own; skip where that is impossible."""
     if not (V1 / "cpuset.cpus").exists() or not os.access(V1, os.W_OK) or len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs two CPUs, and the right to make cgroups of v1")
     made = [each / f"cpuset-sidecar-test-{os.getpid()}" for each in (V1, _V1_LIMITS)]
     cgroup = directory / "cgroup"
     cgroup.mkdir()
-    stage = FileStage(made[0], cgroup, is_v1=True)
+    stage = FileStage(made[0], cgroup, library, is_v1=True)
     try:
         for each in made:
             each.mkdir()
@@ -185,22 +186,16 @@ def v1_stage(directory: Path) -> Iterator[FileStage]:
 
 
 @contextmanager
-def v2_stage(directory: Path) -> Iterator[FileStage]:
+def v2_stage(directory: Path, library: str | None = None) -> Iterator[FileStage]:
     """Yield plain directories with the names of v2's files."""
     root = directory / "cgroup"
     root.mkdir()
     (root / "cgroup.controllers").write_text("cpuset cpu\n")
-    stage = FileStage(root, root, is_v1=False)
+    stage = FileStage(root, root, library, is_v1=False)
     try:
         yield stage
     finally:
         stage.close()
-
-
-@contextmanager
-def memory_stage(directory: Path) -> Iterator[MemoryStage]:
-    """Yield the simulated hand."""
-    yield MemoryStage()
 
 
 def _remove_all(root: Path) -> None:
