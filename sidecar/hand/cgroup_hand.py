@@ -66,7 +66,7 @@ class CgroupHand:
         self._is_closed = False
 
     @classmethod
-    def open(cls, library: str | None = None, *, cgroup: str | Path = CGROUP, proc: str | Path = "/proc") -> Self:
+    def open(cls, library: str | None, *, cgroup: str | Path = CGROUP, proc: str | Path = "/proc") -> Self:
         """Watch the engines' default parents, and read what is below them. Raise CgroupClosed if that is not possible.
 
         `library` is the compiled reflex (`find_library`), None without one. Nothing is written before the first `hold`.
