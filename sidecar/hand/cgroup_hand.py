@@ -201,7 +201,7 @@ class CgroupHand:
         elif event.mask & IN_ISDIR and event.mask & IN_CREATE:
             for group in self._tree.created(event.watch, event.name, Footing.NEWBORN, now):
                 if event.made and group.name == event.name:
-                    group.watch = event.made
+                    group.watch, group.is_answered = event.made, True
                     self._table.by_watch[group.watch] = group
                 self._welcome(group, now)
             self._tell_parents()
