@@ -1,10 +1,12 @@
 """The state machine of a container: its next state after any news. Nothing else creates or changes a Container.
 
-Two small machines run side by side, and interact only through doubts:
+Three small machines run side by side, and interact only through doubts:
 
 - the **line** of orders: Free, Sent, Paused. At most one order is outstanding. The machine tracks what it leaves in
   doubt, and what ends the doubt;
-- the **start**, if the runtime asks first: Plain, Asks, Held, Answered.
+- the **start**, if the runtime asks first: Plain, Asks, Held, Answered;
+- the **grip** of the hand on its cgroup: Loose, Writing, Guarded, Closed (`grip_machine`). What is guarded stays where
+  it was written, so an order then changes what the engine has configured, and nothing else.
 
 Each is a table from a state and a kind of news to a rule. The tables are complete: they contain every pair, including
 those that change nothing, and docs/architecture.md prints them. A rule is a pure function; docs/architecture.md prints
@@ -25,20 +27,23 @@ table; only a look or an order ends a doubt, as its kind specifies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
 from sidecar.decide.container.container import Container, Wish
+from sidecar.decide.container.grip_machine import GRIPS, Rule, is_same_run
 from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, FaultKind, Free, Line, Paused, Sent
 from sidecar.decide.container.news import (
     AnswerOverdue,
+    AnswersTold,
     Disputed,
     HoldAnswered,
     HoldBegan,
     HoldGivenUp,
     Lapsed,
+    LetGo,
     LineNews,
     Looked,
     News,
@@ -52,6 +57,9 @@ from sidecar.decide.container.news import (
     PauseEnded,
     StartNews,
     WishRead,
+    WriteDone,
+    WriteSent,
+    WriteUndone,
 )
 from sidecar.decide.container.place import Place
 from sidecar.decide.container.start import Answered, Asks, Held, Plain, Start, shows_strict_runtime
@@ -59,9 +67,6 @@ from sidecar.decide.facts import ContainerView, Phase
 from state.cpuset import CPUSet
 
 _made = msgspec.structs.replace
-
-Rule = Callable[[Container, Any], Container]
-"""Returns the container after this news, whose type is that of the rule's row in the table."""
 
 
 def first_seen(view: ContainerView, place: Place, wish: Wish, arrival: int, began: int) -> Container:
@@ -79,9 +84,19 @@ def after(container: Container, news: News) -> Container:
             return _made(container, is_lapsed=True)
         case Disputed():
             return _disputed(container)
-        case HoldBegan() | HoldGivenUp() | HoldAnswered():
+        case WriteSent() | WriteDone() | WriteUndone() | AnswersTold() | LetGo():
+            return GRIPS[type(container.grip), type(news)](container, news)
+        case HoldBegan():
+            changed = GRIPS[type(container.grip), HoldBegan](container, news)
+            return STARTS[type(container.start), HoldBegan](changed, news)
+        case HoldGivenUp() | HoldAnswered():
             return STARTS[type(container.start), type(news)](container, news)
-        case Looked() | OrderApplied() | OrderIneffective():
+        case Looked():
+            # The grip first: it compares the look with the one before.
+            changed = GRIPS[type(container.grip), Looked](container, news)
+            changed = LINES[type(container.line), Looked](changed, news)
+            return STARTS[type(container.start), Looked](changed, news)
+        case OrderApplied() | OrderIneffective():
             changed = LINES[type(container.line), type(news)](container, news)
             return STARTS[type(container.start), type(news)](changed, news)
         case _:
@@ -112,7 +127,6 @@ def _looked(container: Container, news: Looked) -> Container:
     """
     view, place, before = news.view, news.place, container.place
     is_made_good = place.seen == place.configured == before.configured != before.seen
-    is_same_run = container.is_idle != view.phase.is_live and container.view.started_at == view.started_at
     return _made(
         container,
         view=view,
@@ -120,7 +134,7 @@ def _looked(container: Container, news: Looked) -> Container:
         known=news.began,
         place=place,
         doubts=tuple(doubt for doubt in container.doubts if doubt.ends is Ends.ORDER),
-        barred=container.barred if is_same_run else None,
+        barred=container.barred if is_same_run(container.view, view) else None,
         fault=None if is_made_good else container.fault,
         is_lapsed=container.is_lapsed and rests(view),
     )
@@ -140,10 +154,14 @@ def _overlapped(container: Container, news: Looked) -> Container:
 
 def _applied(container: Container, news: OrderApplied) -> Container:
     """Set the place to the order's, and end the fault and all doubts except about its existence. If an overlapping look
-    differs, its place is in doubt; if the order waited for a start, so are its CPUs.
+    differs, its place is in doubt; if the order waited for a start, so are its CPUs. What the hand covers stays where
+    it was seen, if nothing else is shown.
     """
     assert isinstance(container.line, Sent)
-    cpus = container.line.order.update.cpus
+    cpus, effective = container.line.order.update.cpus, news.effective
+    seen = effective or cpus
+    if effective is None and container.is_covered and not container.is_idle:
+        seen, effective = container.place.seen, container.view.effective
     doubts = [doubt for doubt in container.doubts if doubt.ends is Ends.SIGHT]
     if is_contradicted(container):
         doubts.append(Doubt(container.place.seen | container.place.configured, Ends.LOOK))
@@ -151,8 +169,8 @@ def _applied(container: Container, news: OrderApplied) -> Container:
         doubts.append(Doubt(cpus, Ends.LOOK))
     return _made(
         container,
-        view=_view_after(container.line, container.view, news.effective),
-        place=Place(news.effective or cpus, cpus),
+        view=_view_after(container.line, container.view, effective),
+        place=Place(seen, cpus),
         line=Free(),
         doubts=tuple(doubts),
         fault=None,

@@ -98,6 +98,9 @@ def answer_to(world: World, container: Container, number: int) -> AnswerStart | 
             return AnswerStart(key, number, refusal=Refusal(RefusalCode.TAKEN_BY_STRANGER, Taken(taken)))
         if reached.others(container.footprint) & wanted.mask & ~reserved:
             return None
+        if any(answer != wanted for answer in container.answers):
+            # The hand would write something else at its birth.
+            return None
         cpus = wanted
     elif container.wish.demand is not None:
         # Not decided yet.

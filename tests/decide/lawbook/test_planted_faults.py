@@ -21,6 +21,7 @@ from sidecar.decide.container.start import Answered, Plain
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves import limits, release, settled, timers
 from sidecar.decide.moves import plan as plan_module
+from sidecar.decide.moves.target import target
 from sidecar.decide.settings import Settings
 from sidecar.decide.world import Ready, World, replace
 from sidecar.projection import projection_of
@@ -46,7 +47,7 @@ def enters_without_looking(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_leaves(patch: pytest.MonkeyPatch) -> None:
-    honest = plan_module.target
+    honest = target
 
     def stay(world: World, container: Container, desired: CPUSet, reached: Reach) -> CPUSet:
         return honest(world, container, desired, reached) | (CPUSet() if container.is_idle else container.place.seen)
@@ -55,7 +56,7 @@ def never_leaves(patch: pytest.MonkeyPatch) -> None:
 
 
 def does_not_park(patch: pytest.MonkeyPatch) -> None:
-    honest = plan_module.target
+    honest = target
 
     def unparked(world: World, container: Container, desired: CPUSet, reached: Reach) -> CPUSet:
         found = honest(world, container, desired, reached)
