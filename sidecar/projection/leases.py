@@ -10,7 +10,7 @@
    was removed or replaced has one name less, which is noticed in one of `CHECK_ROUNDS` rounds. If it cannot be
    replaced, since a directory is in its place, that is tried once in a round. A lease that was renamed is noticed when
    the files are written next.
-5. A lease that ends in one of two directories begins anew in the other.
+5. A lease that ends in one of two directories begins again in the other.
 """
 
 from __future__ import annotations
