@@ -28,6 +28,7 @@ def main(commands: list[list[str]]) -> None:
                 import_module(module.name)
     for name in (
         "sidecar.__main__",
+        "encodings.ascii",
         "encodings.idna",
         "importlib.readers",
         "importlib.resources",
