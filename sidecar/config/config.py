@@ -26,7 +26,7 @@ from sidecar.misreadings import Misreading
 from sidecar.readers import Given, read_all
 from sidecar.words.misread import sentences
 from state.cpuset import EMPTY, CPUSet
-from state.model import NumaRule, Shortage
+from state.demand import NumaRule, Shortage
 from state.topology import Topology
 
 DEFAULT_FILE: Final = "/etc/cpuset-sidecar.toml"

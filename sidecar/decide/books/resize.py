@@ -5,8 +5,8 @@ from __future__ import annotations
 from sidecar.decide.facts import ResizeRequested
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
+from state.demand import Scale
 from state.key import ContainerKey
-from state.model import Scale
 from state.refusal import Fixed, Named, Range, Refusal, RefusalCode, Scaled, UnderPolicy
 
 

@@ -12,8 +12,9 @@ from sidecar.decide.placement import choose
 from sidecar.decide.placement.whole_cores import takeable
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
+from state.demand import Demand
 from state.key import ContainerKey
-from state.model import Assignment, Demand, State
+from state.model import Assignment, State
 from state.topology import Topology
 from tests.decide.lawbook import laws
 from tests.decide.lawbook.faults import Fault

@@ -16,8 +16,9 @@ from sidecar.decide.settings import Band
 from sidecar.decide.world import World, replace
 from state.cause import Cause
 from state.cpuset import EMPTY, CPUSet
+from state.demand import Demand
 from state.key import ContainerKey
-from state.model import Assignment, Demand, State
+from state.model import Assignment, State
 from state.topology import Topology
 from tests.decide.lawbook import laws
 from tests.decide.lawbook.faults import Fault
