@@ -130,6 +130,19 @@ def write_beside(at: int, name: str, content: bytes, *, sync: bool, mode: int) -
         raise FileUnwritable(f"cannot write {name}: {reason(error)}") from error
 
 
+def move(name: str, wanted: str, *, source: int, target: int) -> None:
+    """Rename a file of the directory `source` to `wanted` in `target`, in one step.
+
+    If that fails, remove the file and raise FileUnwritable.
+    """
+    try:
+        os.rename(name, wanted, src_dir_fd=source, dst_dir_fd=target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=source)
+        raise FileUnwritable(f"cannot write {wanted}: {reason(error)}") from error
+
+
 def read_bounded(at: int, name: str, limit: int) -> bytes | None:
     """Return the content of a regular file of at most `limit` bytes in the directory `at`; None if there is no file.
 
