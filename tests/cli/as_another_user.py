@@ -30,6 +30,8 @@ def main(commands: list[list[str]]) -> None:
         "sidecar.__main__",
         "encodings.ascii",
         "encodings.idna",
+        "encodings.unicode_escape",
+        "encodings.utf_8_sig",
         "importlib.readers",
         "importlib.resources",
         "trio",
