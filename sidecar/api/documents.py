@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
+from sidecar.decide.books.resize import size_of_order
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.world import World
 from sidecar.failures import SidecarError
@@ -15,8 +16,8 @@ from sidecar.status.find_container import NotFound, find
 from sidecar.status.last_state import ContainerReading, container_reading_of, last_word
 from sidecar.words.causes import why
 from sidecar.words.changes import Line, new_moves
-from sidecar.words.counts import agree, cpus
 from sidecar.words.refusals import sentence
+from sidecar.words.sizes_text import rounded, short
 from state import codec
 from state.cpuset import CPUSet
 from state.key import ContainerKey
@@ -64,7 +65,8 @@ class AckBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     """A container after a decision about its size: where it runs now (`cpus`), what it will have (`granted`), the size
-    that was ordered, what is leaving and until when, what it waits for; `short` tells why it has fewer than ordered.
+    that was ordered, what is leaving and until when, what it waits for. `rounded` tells what was made of an ordered
+    number that cannot be its size, and `short` why it has fewer CPUs than its size.
     """
 
     container: str
@@ -74,6 +76,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     ordered: int | None = None
     leaving: LeavingStatus | None = None
     waits_for: str = ""
+    rounded: str = ""
     short: str = ""
 
 
@@ -137,12 +140,7 @@ def sizing(world: World, key: ContainerKey, deadlines: Deadlines) -> Sizing:
     if container is None or grant is None:
         raise Declined(409, "it gave its CPUs back in between")
     told = container_status(world, container, deadlines)
-    short = ""
-    if grant.ordered is not None and len(grant.cpus) < grant.ordered:
-        are = agree(len(grant.cpus), "is", "are")
-        short = (
-            f"{len(grant.cpus)} of {cpus(grant.ordered)} {are} available now; it gets the rest when CPUs become spare"
-        )
+    size = size_of_order(world, grant)
     return Sizing(
         container=key.id,
         name=grant.name,
@@ -151,7 +149,8 @@ def sizing(world: World, key: ContainerKey, deadlines: Deadlines) -> Sizing:
         ordered=grant.ordered,
         leaving=told.leaving,
         waits_for=told.waits_for,
-        short=short,
+        rounded=rounded(grant.ordered, size),
+        short=short(len(grant.cpus), size),
     )
 
 

@@ -119,7 +119,7 @@ class ProjectionTree:
         link = _link(lease_of)
         with _dated(self._staging, seconds) as fresh:
             files.remove(self._staging, link)
-            os.link(fresh, link, src_dir_fd=self._staging, dst_dir_fd=self._staging, follow_symlinks=False)
+            files.link(self._staging, fresh, link)
             os.rename(fresh, lease.NAME, src_dir_fd=self._staging, dst_dir_fd=at)
 
     def share_lease(self, lease_of: tuple[str, ...], at: int) -> bool:
@@ -130,7 +130,7 @@ class ProjectionTree:
         fresh = f"{_link(lease_of)}@"
         files.remove(self._staging, fresh)
         try:
-            os.link(_link(lease_of), fresh, src_dir_fd=self._staging, dst_dir_fd=self._staging, follow_symlinks=False)
+            files.link(self._staging, _link(lease_of), fresh)
         except OSError:
             return False
         files.move(fresh, lease.NAME, source=self._staging, target=at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -315,3 +316,18 @@ def test_a_round_is_bounded_work(root: Root, monkeypatch: pytest.MonkeyPatch) ->
         (root.path / NAMED / lease.NAME).symlink_to("loop")
         root.renew()
     assert attempts == [os.stat(root.path / NAMED).st_ino]
+
+
+def test_without_hard_links_the_files_are_written_and_unvouched_and_the_error_says_why(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, "")
+
+    monkeypatch.setattr(os, "link", failing)
+    for _ in range(2):
+        with pytest.raises(ProjectionError, match="cannot write lease: the file system has no hard links"):
+            root.write()
+    assert str(read_with_lease(root.path / OURS, root.now)[0].cpus) == "2"
+    assert not any(root.counts(place) for place in PLACES)
+    assert os.listdir(root.path / ".staging") == []
