@@ -109,7 +109,9 @@ class ModelHand:
 
     def _moved_off(self, id: str) -> CPUSet:
         """Move a group that was found off owned CPUs, if nothing else is known of it; or let it go."""
-        key, now, owned = ContainerKey(self._engine, id), self._kernel.reached(id), self._answers.owned
+        key, owned = ContainerKey(self._engine, id), self._answers.owned
+        # What it was written with counts: offline CPUs come back.
+        now = self._kernel.own(id) or self._kernel.reached(id)
         if self.answer_to(id) is None:
             self._let_go(id, self._found.pop(id))
             return EMPTY

@@ -9,13 +9,16 @@ from collections.abc import Sequence
 
 from sidecar.decide.settings import Settings
 from tests.support.decide.histories import BEGUN_WITH, MACHINES, Broken, play, random_history
+from tests.support.decide.reality import Reality
 
 
-def history(seed: int, length: int = 60, settings: Sequence[Settings] = BEGUN_WITH, *, with_hand: bool = False) -> None:
-    """Play the history of one seed, under one of these settings."""
+def history(
+    seed: int, length: int = 60, settings: Sequence[Settings] = BEGUN_WITH, *, with_hand: bool = False
+) -> Reality:
+    """Play the history of one seed, under one of these settings, and return the host at its end. Raise Broken."""
     rng = random.Random(seed)
     machine, begun_with = rng.choice(MACHINES), rng.choice(settings)
-    play(machine, begun_with, random_history(rng, 2 * length if with_hand else length), with_hand=with_hand)
+    return play(machine, begun_with, random_history(rng, 2 * length if with_hand else length), with_hand=with_hand)
 
 
 def main(count: int, first: int = 0, *, with_hand: bool = False) -> int:

@@ -16,8 +16,11 @@ from tests.support.decide.reality import Reality
 
 
 def _unknown(reality: Reality) -> Iterator[Real]:
-    """Yield each container that runs below a watched parent, and that the daemon does not know yet."""
-    if isinstance(reality, HandReality) and reality.hand and not reality.is_blind:
+    """Yield each container that runs below a watched parent, and that the daemon does not know yet. A group whose CPUs
+    are all offline has those of its parent, until the machine is read.
+    """
+    is_read = reality.online == reality.world.state.online
+    if is_read and isinstance(reality, HandReality) and reality.hand and not reality.is_blind:
         for real in reality.containers.values():
             if real.key not in reality.world.containers and f"/{real.home}" in reality.hand.parents:
                 yield real
