@@ -25,7 +25,7 @@ from sidecar.decide.hand_facts import (
     WriteFailed,
 )
 from sidecar.decide.hand_state import HandState
-from sidecar.decide.orders import LookAgain, Order
+from sidecar.decide.orders import HoldAnswers, LookAgain, Order
 from sidecar.decide.world import World, replace
 from sidecar.systemd_names import parent_path
 from state.key import ContainerKey
@@ -80,7 +80,7 @@ def awaits_cover(world: World, view: ContainerView) -> bool:
 def may_cover(world: World, container: Container) -> bool:
     """Return whether the hand answers the births of this container, for all that is known."""
     hand = world.hand
-    if hand is None or not hand.is_answering or not is_answered(container):
+    if hand is None or not hand.surely_answers(container.view.key) or not is_answered(container):
         return False
     path, is_rootless = parent_path(container.view.cgroup_parent), world.engine is not None and world.engine.is_rootless
     # A user's own engine is confined to the user's part of the hierarchy.
@@ -114,7 +114,7 @@ def _held(world: World, fact: AnswersHeld) -> tuple[World, tuple[Order, ...]]:
     if newest is None or newest.number != fact.number:
         return world, ()
     hand = replace(_watching(before, fact.parents, fact.ended), held=newest, sent=None, stuck=fact.stuck)
-    if hand.is_answering and not (before.held and before.held.answers.others is not None):
+    if _answers_more(before, newest):
         hand = replace(hand, since=fact.ended)
     world = replace(world, hand=hand)
     looks = list(_to_be_covered(world)) if hand.since != before.since else []
@@ -124,6 +124,17 @@ def _held(world: World, fact: AnswersHeld) -> tuple[World, tuple[Order, ...]]:
             world = world.with_container(after(container, LetGo(fact.ended)))
             looks.append(LookAgain(key))
     return world, tuple(looks)
+
+
+def _answers_more(before: HandState, newest: HoldAnswers) -> bool:
+    """Return whether births are answered from now on that were not before."""
+    if before.held is None or before.held.answers.others is None:
+        return newest.answers.others is not None
+    own = newest.answers.own
+    return any(
+        answer is None and own.get(key, newest.answers.others) is not None
+        for key, answer in before.held.answers.own.items()
+    )
 
 
 def _to_be_covered(world: World) -> tuple[LookAgain, ...]:

@@ -29,8 +29,12 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_answering(self) -> bool:
-        """Whether it surely answers each birth."""
+        """Whether it surely answers each birth, but for containers that are left alone."""
         return all(each is not None and each.answers.others is not None for each in (self.held, self.sent or self.held))
+
+    def surely_answers(self, key: ContainerKey) -> bool:
+        """Return whether it surely answers each birth of this container."""
+        return all(_is_answered(each, key) for each in (self.held, self.sent or self.held))
 
     def answers_for(self, key: ContainerKey) -> tuple[CPUSet, ...]:
         """Return the CPUs that this container may get at its birth, the newest answer last. Without any, nothing is

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
 
 from sidecar.decide.orders import Answers
@@ -29,8 +30,8 @@ class ModelHand:
         self._guarded: dict[str, CPUSet] = {}
         self._newborn: dict[str, CPUSet] = {}
         """What each of them would have without the hand."""
-        self._found: dict[str, CPUSet] = {}
-        """The same, for groups that existed before."""
+        self._found: dict[str, CPUSet | None] = {}
+        """The same for groups that existed before; None if the hand never moved it."""
         self.parents: tuple[str, ...] = ()
         self.closed: set[str] = set()
         self.watch(DEFAULT_PARENTS)
@@ -41,7 +42,7 @@ class ModelHand:
         self.parents = tuple(sorted(parents))
         for id in self._kernel.running():
             if id not in {**self._guarded, **self._newborn, **self._found} and self._is_watched(id):
-                self._found[id] = self._kernel.own(id)
+                self._found[id] = None
 
     def close(self) -> None:
         """End: all groups stay as they are."""
@@ -106,21 +107,26 @@ class ModelHand:
         elif container in self._newborn:
             self._newborn[container] = self._kernel.own(container)
             self._rewritten(container, self.answer_to(container))
+        elif container in self._found:
+            self._found[container] = None
 
     def _moved_off(self, id: str) -> CPUSet:
         """Move a group that was found off owned CPUs, if nothing else is known of it; or let it go."""
         key, owned = ContainerKey(self._engine, id), self._answers.owned
         # What it was written with counts: offline CPUs come back.
-        now = self._kernel.own(id) or self._kernel.reached(id)
+        written = self._kernel.own(id)
+        now = written or self._kernel.reached(id)
         if self.answer_to(id) is None:
             self._let_go(id, self._found.pop(id))
             return EMPTY
         if key in self._answers.own or now.isdisjoint(owned):
             return EMPTY
+        if self._found[id] is None:
+            self._found[id] = written
         return self._rewritten(id, (now - owned) or self._answers.others)
 
-    def _let_go(self, id: str, had: CPUSet) -> None:
-        if id not in self.closed and had != self._kernel.own(id):
+    def _let_go(self, id: str, had: CPUSet | None) -> None:
+        if had is not None and id not in self.closed and had != self._kernel.own(id):
             self._kernel.answer(id, had)
 
     def _rewritten(self, id: str, cpus: CPUSet | None) -> CPUSet:
@@ -128,10 +134,8 @@ class ModelHand:
             return EMPTY
         if id in self.closed:
             return self._kernel.reached(id) - cpus
-        try:
+        with suppress(Denied):
             self._kernel.answer(id, cpus)
-        except Denied:
-            pass
         # On version 2 a group that lacks all of them has those of the group above.
         return self._kernel.reached(id) - cpus
 

@@ -6,10 +6,10 @@
 2. A container that is left alone gets nothing.
 3. All others get the vacated part of the shared pool, under the rules of a live container: they stay where the last
    answer put them, and enter what no exclusive footprint touches.
-4. Under the policy none, in a release, and with a shared group, nobody gets anything.
+4. Under the policy none, in a release, and with a shared group, no newborn gets anything.
 
-One order is outstanding at a time. Whoever enters CPUs waits until the hand holds answers without them: the newborns
-are in the way until then (`HandState.newborns`).
+One order is outstanding at a time. A container enters CPUs only once the hand holds answers without them: until then
+the newborns are in its way (`HandState.newborns`).
 """
 
 from __future__ import annotations

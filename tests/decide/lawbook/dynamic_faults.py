@@ -12,7 +12,7 @@ from sidecar.decide.container.footprint import Reach
 from sidecar.decide.facts import Load, Purpose, TakeAcknowledged, TimerEnded
 from sidecar.decide.moves import plan as plan_module
 from sidecar.decide.moves import settled, signals, timers
-from sidecar.decide.moves.target import target
+from sidecar.decide.moves import target as target_module
 from sidecar.decide.settings import Band
 from sidecar.decide.world import World, replace
 from state.cause import Cause
@@ -201,7 +201,7 @@ def refits_without_notice(patch: pytest.MonkeyPatch) -> None:
 
 def stays_where_another_is_leaving(patch: pytest.MonkeyPatch) -> None:
     """An exclusive container that runs among all others on CPUs of its grant stays while they are being left."""
-    honest = target
+    honest = target_module.target
 
     def target(world: World, container: Container, desired: CPUSet, reached: Reach) -> CPUSet:
         found = honest(world, container, desired, reached)

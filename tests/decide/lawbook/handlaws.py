@@ -76,7 +76,7 @@ def entered_beside_newborns(reality: Reality) -> Iterator[str]:
         if not order.live or order.container not in reality.world.state.assignments:
             continue
         entered = order.update.cpus - reality.world.state.reserved - container.place.seen
-        if both := entered & CPUSet.from_mask(world.newborns):
+        if both := entered & CPUSet.from_mask(world.hand.newborns(world.state.online)):
             yield f"{container.view.name} was sent to {both}, where newborns may be"
 
 
@@ -105,6 +105,23 @@ def answered_wrongly(reality: Reality) -> Iterator[str]:
             theirs = union(each.cpus for other, each in world.state.assignments.items() if other != key)
             if both := cpus & theirs - mine:
                 yield f"{granted.name} is born on {both}, granted to others"
+            container = world.containers.get(key)
+            if container is None:
+                continue
+            had = (held.own.get(key, held.others) if held else None) or EMPTY
+            there = container.place.seen if not container.is_idle else container.place.configured
+            entered = cpus - had - reserved - (EMPTY if container.is_idle and container.is_covered else there)
+            for other in world.state.assignments.keys() & world.containers.keys() - {key}:
+                if both := entered & CPUSet.from_mask(world.containers[other].footprint):
+                    yield f"{granted.name} is born on {both}, where {world.containers[other].view.name} may be"
+
+
+def unprotected(reality: Reality) -> Iterator[str]:
+    """Yield exclusive CPUs that the hand is not told of: what it finds there would stay."""
+    if isinstance(reality, HandReality):
+        for order in reality.new_answers_told:
+            if order.answers.others is not None and (left := reality.world.state.exclusive - order.answers.owned):
+                yield f"the hand is not told that {left} are exclusive"
 
 
 def written_twice(reality: Reality) -> list[str]:

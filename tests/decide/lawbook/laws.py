@@ -290,6 +290,7 @@ TIMED = Law("a rest is timed", waitlaws.untimed)
 NEWBORNS = Law("a newborn runs where newborns may be", handlaws.newborns_elsewhere)
 APART_FROM_NEWBORNS = Law("a CPU is entered once no newborn gets it", handlaws.entered_beside_newborns)
 BIRTHS = Law("no birth is answered with CPUs of others", handlaws.answered_wrongly)
+PROTECTED = Law("the hand knows all exclusive CPUs", handlaws.unprotected)
 ALONE_AT_BIRTHS = Law("alone means without newborns", handlaws.alone_beside_newborns)
 ONE_WRITE = Law("a container has one write at a time", handlaws.written_twice)
 KERNEL_FIRST = Law("the kernel first", handlaws.recorded_too_early)
@@ -365,6 +366,7 @@ LAWS: tuple[Law[Reality], ...] = (
         NEWBORNS,
         APART_FROM_NEWBORNS,
         BIRTHS,
+        PROTECTED,
         ALONE_AT_BIRTHS,
         ONE_WRITE,
         KERNEL_FIRST,

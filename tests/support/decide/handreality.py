@@ -43,8 +43,8 @@ class HandReality(Reality):
 
     def note(self, real: Real, cpus: CPUSet) -> None:
         """Record the CPUs that it was ordered onto. Where the hand is, it runs where the hand wrote it."""
-        if real.answer(self.online) is None:
-            super().note(real, cpus)
+        answer = real.answer(self.online)
+        super().note(real, cpus if answer is None else (real.effective or cpus) if answer else answer)
 
     def begin_hand(self) -> None:
         """Let the daemon open the hand, once it has heard the end of an earlier one."""

@@ -57,12 +57,14 @@ class Real(ModelContainer):
         return self.home not in (ENGINE_GROUP, "") and not self.parent
 
     def answer(self, online: CPUSet) -> CPUSet | None:
-        """Return where a hand would put it at its birth; None if no hand would."""
+        """Return where a hand would put it at its birth; None if no hand would. Nowhere if all these CPUs are offline:
+        then the kernel gives it those of the parent, which a look shows.
+        """
         hand = self.kernel.watcher
         if not isinstance(hand, ModelHand) or f"/{self.home}" not in hand.parents:
             return None
         cpus = hand.answer_to(self.id)
-        return None if cpus is None else (cpus & online) or online
+        return None if cpus is None else cpus & online
 
     def reaches(self, online: CPUSet) -> CPUSet:
         """The CPUs that it may run on now, or at any moment."""
