@@ -165,7 +165,7 @@ FAULTS = (
     Fault(covers_without_a_look, laws.FOOTPRINTS),
     Fault(never_covers, laws.COVERED),
     Fault(believes_in_a_lost_hand, laws.FOOTPRINTS),
-    Fault(overlooks_what_is_let_go, laws.ALONE),
+    Fault(overlooks_what_is_let_go, laws.TOLD),
     Fault(overlooks_what_is_stuck, laws.NEWBORNS),
     Fault(believes_a_write_to_an_earlier_run, laws.FOOTPRINTS),
     Fault(records_before_it_writes, laws.KERNEL_FIRST),

@@ -117,13 +117,13 @@ class HandReality(Reality):
     def unstick(self) -> bool:
         """Let the hand try again what it could not write; return whether there was anything."""
         known = self.world.hand
-        if self.hand is None or not self.hand.closed or known is None:
-            return False
-        if not known.stuck or known.sent or known.held is None:
+        if self.hand is None or known is None or not known.stuck or known.sent or known.held is None:
             return False
         self.hand.closed.clear()
-        self.pulls.append(known.held)
-        return self.act()
+        stuck = self.hand.hold(known.held.answers, known.held.parents)
+        if stuck != known.stuck:
+            self.hand_news.append(AnswersHeld(known.held.number, self.hand.parents, stuck, self.ticket()))
+        return stuck != known.stuck
 
     def go_on(self) -> bool:
         """Let one due thing happen, the hand's first."""
