@@ -20,7 +20,7 @@ find_python() {
 }
 
 stamp=.venv/.made-of
-want=$(cat pyproject.toml constraints.txt | cksum)
+want=$(cat pyproject.toml constraints.txt sidecar/hand/reflex.c | cksum)
 [ -x .venv/bin/python ] && [ "$(cat "$stamp" 2>/dev/null)" = "$want" ] && exit 0
 
 python=$(find_python)

@@ -1,0 +1,242 @@
+"""The hand: writes cgroups itself, and answers births and foreign writes from what it was told before.
+
+The theory.
+
+1. A thread waits for the kernel's events (`watcher`). A newborn group is watched first and written then: whatever the
+   runtime writes after our write is an event, and whatever it wrote before is overwritten.
+2. Every write makes an event, our own as well. The answer to one is to read the file, and to write the expected line
+   if another one is there. The thread decides nothing: `expected` follows from the standing answers, or from the order
+   that wrote the group last.
+3. The daemon swaps the answers under the same lock, after pending events have been taken. So on return there is no
+   group with an earlier answer, except for those that cannot be written.
+4. What cannot be written now is tried again by itself for some seconds (a controller that the engine has not enabled
+   yet, a parent that has no CPUs yet), and at the next event of its file.
+5. Events that the kernel dropped are replaced by reading the tree.
+
+A loop of foreign writes is answered each time, up to `MOST_ANSWERS` in a second for each group, and from then on every
+`CALM_SECONDS`. People are told once in a second.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from sidecar.decide.facts import ContainerView
+from sidecar.decide.orders import Answers, Update
+from sidecar.failures import CgroupClosed, CgroupGone
+from sidecar.hand.due import Due
+from sidecar.hand.enforcing import Enforcer
+from sidecar.hand.group_files import GroupFiles, find_limits
+from sidecar.hand.groups import Footing, GroupTable, WatchedGroup
+from sidecar.hand.libc_calls import IN_CREATE, IN_DELETE, IN_ISDIR, IN_MODIFY, IN_Q_OVERFLOW, InotifyEvent, Queue
+from sidecar.hand.news_room import NewsRoom
+from sidecar.hand.parents import users_manager, wanted_parents
+from sidecar.hand.reflex_queue import ReflexQueue
+from sidecar.hand.standing_answers import StandingAnswers, parsed
+from sidecar.hand.urgency import Urgency
+from sidecar.hand.watched_tree import WatchedTree
+from sidecar.hand.watcher import Watcher
+from sidecar.host.cgroup.host_kernel import find_hierarchy
+from sidecar.host.cgroup.places import CGROUP
+from sidecar.ports import GroupBorn, GroupGone, HandBroken, HandNews, HeldAnswers, NewsLost, ParentsChanged
+from state import files as state_files
+from state.cpuset import EMPTY, CPUSet
+
+
+class CgroupHand:
+    """A Hand on the cgroups below a mount of /sys/fs/cgroup. Made by `open`; `close` ends it."""
+
+    def __init__(self, files: GroupFiles, queue: Queue, manager: str) -> None:
+        self._lock = threading.Lock()
+        self._files = files
+        self._queue = queue
+        self._manager = manager
+        self._table = GroupTable()
+        self._tree = WatchedTree(files, queue, self._table)
+        self._due = Due()
+        self._news = NewsRoom()
+        self._enforcer = Enforcer(files, queue, self._table, self._due, self._news.add)
+        self._told_parents: tuple[str, ...] = ()
+        self._watcher = Watcher(queue.fd, self._hear, self._end, is_urgent=queue.is_passive)
+        self._is_closed = False
+
+    @classmethod
+    def open(cls, library: str | None, *, cgroup: str | Path = CGROUP, proc: str | Path = "/proc") -> Self:
+        """Watch the engines' default parents, and read what is below them. Raise CgroupClosed if that is not possible.
+
+        `library` is the compiled reflex (`find_library`), None without one. Nothing is written before the first `hold`.
+        """
+        hierarchy = find_hierarchy(cgroup)
+        if hierarchy is None:
+            raise CgroupClosed(f"there is no cgroup hierarchy with cpusets at {cgroup}")
+        try:
+            files = GroupFiles(hierarchy, find_limits(cgroup))
+        except OSError as error:
+            raise CgroupClosed(f"{hierarchy.root} cannot be opened: {state_files.reason(error)}") from error
+        manager = users_manager(str(proc)) if hierarchy.version == 2 else ""
+        if not files.is_writable("") and not (manager and files.is_writable(manager)):
+            files.close()
+            raise CgroupClosed(f"{hierarchy.root} cannot be written: it is mounted read-only, or belongs to others")
+        try:
+            queue = ReflexQueue(library) if library else Queue()
+        except OSError as error:
+            files.close()
+            raise CgroupClosed(f"inotify is not available: {state_files.reason(error)}") from error
+        made = cls(files, queue, manager)
+        made._begin()
+        return made
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The parents that are watched now, as paths below the hierarchy's root."""
+        with self._lock:
+            return self._tree.parents
+
+    @property
+    def urgency(self) -> Urgency:
+        """The priority of the thread that answers."""
+        return self._queue.urgency or self._watcher.urgency
+
+    def hold(self, answers: Answers, parents: Sequence[str] = ()) -> HeldAnswers:
+        """Hold these answers, as the port describes."""
+        compiled = StandingAnswers(answers)
+        with self._lock:
+            now = time.monotonic()
+            # Those born before get the new answers as well.
+            self._enforcer.hold(compiled)
+            self._take_all(now)
+            if self._tree.want(wanted_parents(parents, self._manager)):
+                for group in self._tree.settle(Footing.FOUND, now):
+                    self._enforcer.begin(group, now)
+            stuck = EMPTY
+            for group in self._table.groups():
+                stuck |= self._enforcer.rewrite(group, now)
+            self._tell_parents()
+            held = HeldAnswers(self._tree.parents, stuck)
+        self._watcher.wake()
+        return held
+
+    def write(self, view: ContainerView, update: Update) -> CPUSet:
+        """Write an update into a container's cgroup, as the port describes."""
+        with self._lock:
+            now = time.monotonic()
+            self._take_all(now)
+            groups = self._table.by_id.get(view.id, [])
+            if not groups:
+                raise CgroupGone(f"{view.name} has no cgroup below {', '.join(self._tree.parents)}")
+            try:
+                for group in groups:
+                    self._enforcer.order(group, update)
+                return self._enforcer.effective(groups[-1])
+            except OSError as error:
+                reason = f"the cgroup {groups[0].path} cannot be written: {state_files.reason(error)}"
+                is_gone = error.errno == errno.ENODEV or not self._enforcer.is_there(groups[-1])
+                raise (CgroupGone if is_gone else CgroupClosed)(reason) from error
+
+    def release(self, id: str | None) -> None:
+        """Guard the cgroup of this container no more; None: all that exist now."""
+        with self._lock:
+            groups = self._table.groups() if id is None else self._table.by_id.get(id, [])
+            for group in groups:
+                self._enforcer.release(group)
+
+    async def news(self) -> Sequence[HandNews]:
+        """Wait for news, and return all there are."""
+        return await self._news.wait()
+
+    def close(self) -> None:
+        """End the thread, and leave all groups as they are. May be called twice."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._watcher.close()
+            with self._lock:
+                for path in list(self._table.parents):
+                    self._tree.forget(path)
+                self._queue.close()
+                self._files.close()
+                self._news.close()
+
+    def _begin(self) -> None:
+        now = time.monotonic()
+        self._tree.want(wanted_parents((), self._manager))
+        for group in self._tree.settle(Footing.FOUND, now):
+            self._enforcer.begin(group, now)
+        self._told_parents = self._tree.parents
+        self._queue.start()
+        self._watcher.start()
+
+    def _hear(self) -> float | None:
+        with self._lock:
+            now = time.monotonic()
+            self._take_events(now)
+            self._due.run(now)
+            return self._due.pause(now)
+
+    def _take_all(self, now: float) -> None:
+        """Answer the events of everything that has happened."""
+        self._queue.drain()
+        while self._take_events(now):
+            pass
+
+    def _take_events(self, now: float) -> bool:
+        """Answer the events of one read. Return False if there were none."""
+        any_came = False
+        for event in self._queue.events():
+            any_came = True
+            if event.mask & IN_MODIFY:
+                if group := self._table.by_watch.get(event.watch):
+                    self._enforcer.modified(group, now, event.name)
+            else:
+                self._take_other(event, now)
+        return any_came
+
+    def _take_other(self, event: InotifyEvent, now: float) -> None:
+        if event.mask & IN_Q_OVERFLOW:
+            self._read_all(now)
+        elif event.mask & IN_ISDIR and event.mask & IN_CREATE:
+            for group in self._tree.created(event.watch, event.name, Footing.NEWBORN, now):
+                self._welcome(group, now)
+            self._tell_parents()
+        elif event.mask & IN_ISDIR and event.mask & IN_DELETE:
+            if gone := self._tree.deleted(event.watch, event.name):
+                self._news.add(GroupGone(gone.id, gone.path))
+            self._tell_parents()
+
+    def _welcome(self, group: WatchedGroup, now: float) -> None:
+        self._enforcer.begin(group, now)
+        wrote = None if group.line is None or group.is_closed else parsed(group.line)
+        self._news.add(GroupBorn(group.id, group.path, wrote, now))
+
+    def _read_all(self, now: float) -> None:
+        """Read the tree in place of events that were lost."""
+        for parent in list(self._table.parents.values()):
+            if self._tree.is_gone(parent):
+                self._tree.forget(parent.path)
+                continue
+            there = set(self._files.names(parent.path))
+            for name in parent.groups.keys() - there:
+                self._tree.deleted(parent.watch, name)
+            for group in list(parent.groups.values()):
+                if self._tree.is_reborn(group):
+                    self._tree.deleted(parent.watch, group.name)
+                else:
+                    self._enforcer.modified(group, now)
+            for group in self._tree.read(parent, Footing.NEWBORN, now):
+                self._welcome(group, now)
+        for group in self._tree.settle(Footing.NEWBORN, now):
+            self._welcome(group, now)
+        self._news.add(NewsLost())
+        self._tell_parents()
+
+    def _tell_parents(self) -> None:
+        if self._told_parents != (now := self._tree.parents):
+            self._told_parents = now
+            self._news.add(ParentsChanged(now))
+
+    def _end(self, reason: str) -> None:
+        self._news.add(HandBroken(reason))

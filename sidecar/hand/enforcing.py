@@ -1,0 +1,273 @@
+"""Bringing groups to the line that they should have, and keeping them there. All is called under the hand's lock."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from sidecar.decide.orders import Update
+from sidecar.hand.due import Due
+from sidecar.hand.group_files import CPUS, GroupFiles, watchable
+from sidecar.hand.groups import Footing, GroupTable, WatchedGroup
+from sidecar.hand.libc_calls import IN_MODIFY, Queue, close, open_directory, read_line, write_line
+from sidecar.hand.standing_answers import StandingAnswers, parsed
+from sidecar.ports import GroupOverwritten, HandNews
+from state.cpuset import EMPTY, CPUSet
+
+MOST_ANSWERS: Final = 1000
+"""Foreign writes to one group that are answered at once, in a second: an engine manages 70, and each answer costs some
+50 us.
+"""
+CALM_SECONDS: Final = 0.005
+"""Between two answers beyond that: so one group costs some 1 % of a CPU more."""
+
+_TOLD_SECONDS: Final = 1.0
+"""Between two reports of the same group."""
+
+_BIRTH_SECONDS: Final = 2.0
+"""So long a runtime may write a newborn group itself without a report."""
+
+_FIRST_RETRY_SECONDS: Final = 0.001
+_TRIES: Final = 12
+"""Attempts on one group, each after twice the pause before: four seconds in all."""
+
+
+class Enforcer:
+    """Writes groups by their footing; `tell` receives what people should know."""
+
+    def __init__(
+        self, files: GroupFiles, queue: Queue, table: GroupTable, due: Due, tell: Callable[[HandNews], None]
+    ) -> None:
+        self._files = files
+        self._queue = queue
+        self._table = table
+        self._due = due
+        self._tell = tell
+        self.answers: StandingAnswers | None = None
+
+    def hold(self, answers: StandingAnswers) -> None:
+        """Answer all births from now on with these."""
+        self.answers = answers
+        self._queue.answer(*answers.lines)
+
+    def begin(self, group: WatchedGroup, now: float) -> None:
+        """Watch a group that was taken up, and write it."""
+        try:
+            fd = open_directory(group.parent.fd, group.name)
+        except OSError:
+            # Gone already: its event follows.
+            return
+        try:
+            self._watch(group, fd)
+            if group.footing is Footing.FOUND:
+                self._read(group, fd)
+            self._write(group, fd)
+            if group.watch < 0:
+                # Nothing will tell of the runtime's own writes: write it again after each of them.
+                self._postpone(group, now)
+        except OSError:
+            self._postpone(group, now)
+        finally:
+            close(fd)
+
+    def modified(self, group: WatchedGroup, now: float, answered: bytes = b"") -> None:
+        """Look at a group that was written, and write it again if the line is another than expected.
+
+        `answered` is the line of a foreign write that the queue has answered already.
+        """
+        if answered:
+            group.theirs = answered
+            self._note(group, answered, now)
+        try:
+            fd = open_directory(group.parent.fd, group.name)
+        except OSError:
+            return
+        try:
+            self._read(group, fd)
+            expected = self._expected(group)
+            if expected is None or group.line == expected:
+                group.is_closed = False
+                return
+            self._note(group, group.line or b"", now)
+            if self._is_calm(group, now):
+                self._write(group, fd)
+        except OSError:
+            self._postpone(group, now)
+        finally:
+            close(fd)
+
+    def rewrite(self, group: WatchedGroup, now: float) -> CPUSet:
+        """Bring a group to the present answers. Return the CPUs where it may run in spite of them; EMPTY if none."""
+        if self.answers and self.answers.for_newborn(group.id) is None:
+            self._let_go(group)
+            return EMPTY
+        expected = self._expected(group)
+        if expected is None or (group.line == expected and group.watch >= 0 and not group.is_closed):
+            return EMPTY
+        try:
+            fd = open_directory(group.parent.fd, group.name)
+        except OSError:
+            return EMPTY
+        try:
+            return self._rewritten(group, fd, expected, now)
+        finally:
+            close(fd)
+
+    def _let_go(self, group: WatchedGroup) -> None:
+        """Guard a group no more, and give it what it would have without the hand, unless an order wrote it."""
+        if group.footing is Footing.KNOWN:
+            self.release(group)
+        self._queue.expect(group.watch, -1, b"", None)
+        if not group.is_answered:
+            return
+        group.is_answered = False
+        with suppress(OSError):
+            fd = open_directory(group.parent.fd, group.name)
+            try:
+                group.line = self._files.give_back(fd, group.parent.fd, group.theirs)
+            finally:
+                close(fd)
+
+    def _rewritten(self, group: WatchedGroup, fd: int, expected: bytes, now: float) -> CPUSet:
+        try:
+            self._watch(group, fd)
+            self._read(group, fd)
+            self._write(group, fd)
+            if self._files.version == 1:
+                # v1 refuses what it does not do.
+                return EMPTY
+        except OSError:
+            self._postpone(group, now)
+        try:
+            runs_on = self._files.effective(fd)
+        except OSError:
+            return EMPTY
+        return EMPTY if runs_on <= (parsed(expected) or EMPTY) else runs_on
+
+    def _watch(self, group: WatchedGroup, fd: int) -> None:
+        """Watch a group's cpuset; it stays without a watch if the kernel has no more."""
+        if group.watch >= 0:
+            return
+        try:
+            group.watch = self._queue.watch(watchable(fd, CPUS), IN_MODIFY)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+        else:
+            self._table.by_watch[group.watch] = group
+
+    def _read(self, group: WatchedGroup, fd: int) -> None:
+        line = read_line(fd, CPUS)
+        if line != group.line:
+            group.line = group.runs_on = line
+            if line != self._expected(group):
+                group.theirs = line
+        if not group.line and group.footing is Footing.FOUND:
+            # On v2 it has those of its parent.
+            group.runs_on = str(self._files.effective(fd)).encode()
+
+    def order(self, group: WatchedGroup, update: Update) -> None:
+        """Write an update into a group, which is guarded with it from now on. Raise OSError; it is then released."""
+        fd = open_directory(group.parent.fd, group.name)
+        try:
+            group.footing, group.expected = Footing.KNOWN, str(update.cpus).encode()
+            self._watch(group, fd)
+            self._queue.expect(group.watch, group.parent.fd, group.name, group.expected)
+            self._files.write(fd, group.path, update)
+            group.line, group.is_answered, group.is_closed, group.tries = group.expected, False, False, 0
+        except OSError:
+            self.release(group)
+            raise
+        finally:
+            close(fd)
+
+    def release(self, group: WatchedGroup) -> None:
+        """Leave a group as it is from now on."""
+        group.footing = Footing.RELEASED
+        self._queue.expect(group.watch, -1, b"", None)
+
+    def is_there(self, group: WatchedGroup) -> bool:
+        """Return whether a group still exists."""
+        try:
+            close(open_directory(group.parent.fd, group.name))
+        except OSError:
+            return False
+        return True
+
+    def effective(self, group: WatchedGroup) -> CPUSet:
+        """Return the CPUs that a group has effectively. Raise OSError."""
+        fd = open_directory(group.parent.fd, group.name)
+        try:
+            return self._files.effective(fd)
+        finally:
+            close(fd)
+
+    def _write(self, group: WatchedGroup, fd: int) -> None:
+        expected = self._expected(group)
+        is_moving = group.footing is Footing.FOUND
+        self._queue.expect(group.watch, group.parent.fd, group.name, None if is_moving else expected)
+        if expected is not None:
+            if group.line != expected or group.is_closed:
+                write_line(fd, CPUS, expected)
+            group.line = group.runs_on = expected
+            group.is_answered = True
+        group.is_closed, group.tries = False, 0
+
+    def _expected(self, group: WatchedGroup) -> bytes | None:
+        """Return the line that a group should have; None: it is left as it is."""
+        match group.footing:
+            case Footing.KNOWN:
+                return group.expected
+            case Footing.NEWBORN if self.answers:
+                return self.answers.for_newborn(group.id)
+            case Footing.FOUND if self.answers and group.runs_on is not None:
+                return self.answers.for_found(group.id, group.runs_on)
+            case _:
+                return None
+
+    def _postpone(self, group: WatchedGroup, now: float) -> None:
+        """Try again later; after the last attempt at its next event."""
+        group.is_closed = True
+        if not group.is_due and group.tries < _TRIES:
+            group.is_due = True
+            self._due.at(now + _FIRST_RETRY_SECONDS * 2**group.tries, partial(self._retry, group))
+            group.tries += 1
+
+    def _retry(self, group: WatchedGroup, now: float) -> None:
+        group.is_due = False
+        if group.parent.groups.get(group.name) is group and group.is_closed:
+            self.begin(group, now)
+
+    def _is_calm(self, group: WatchedGroup, now: float) -> bool:
+        """Count an answer within this second. Return False beyond the bound, where the answer is put off."""
+        if group.second != int(now):
+            group.second, group.answers = int(now), 0
+        group.answers += 1
+        if group.answers <= MOST_ANSWERS:
+            return True
+        if not group.is_due:
+            group.is_due = True
+            self._due.at(now + CALM_SECONDS, partial(self._answer_late, group))
+        return False
+
+    def _answer_late(self, group: WatchedGroup, now: float) -> None:
+        group.is_due = False
+        if group.parent.groups.get(group.name) is group:
+            self.begin(group, now)
+
+    def _note(self, group: WatchedGroup, line: bytes, now: float) -> None:
+        """Count a foreign write, and report it if the last report is old enough."""
+        if not group.id or now - group.born_at < _BIRTH_SECONDS:
+            return
+        group.found = line
+        group.times += 1
+        if group.times == 1:
+            self._due.at(max(now, group.told_at + _TOLD_SECONDS), partial(self._report, group))
+
+    def _report(self, group: WatchedGroup, now: float) -> None:
+        if group.times:
+            self._tell(GroupOverwritten(group.id, parsed(group.found) or EMPTY, group.times))
+        group.times, group.told_at = 0, now

@@ -1,0 +1,130 @@
+"""The cgroups that the hand knows: parents that are open and watched, and the groups below them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+
+from sidecar.hand.group_names import ParentKind
+
+
+class Footing(enum.Enum):
+    """How the expected CPUs of a group follow."""
+
+    NEWBORN = enum.auto()
+    """From the standing answers."""
+    FOUND = enum.auto()
+    """It existed when the hand began: from the standing answers, so far as it has owners' CPUs."""
+    KNOWN = enum.auto()
+    """They were written by an order."""
+    RELEASED = enum.auto()
+    """There are none: it is left as it is."""
+
+
+class Parent:
+    """A cgroup below which containers are born, open as `fd` and watched as `watch`. `id` is that of a container whose
+    scope it is, "" for all others.
+    """
+
+    __slots__ = ("fd", "groups", "id", "kind", "path", "watch")
+
+    def __init__(self, path: str, kind: ParentKind, fd: int, id: str = "") -> None:
+        self.path = path
+        self.kind = kind
+        self.fd = fd
+        self.id = id
+        self.watch = -1
+        self.groups: dict[bytes, WatchedGroup] = {}
+
+
+class WatchedGroup:
+    """A cgroup below a parent. `watch` is that of its cpuset, -1 without one.
+
+    `expected` is the line of the last order, None without one; `line` what its cpuset had last, None if it was never
+    read or written, and `runs_on` the same, or its parent's CPUs where it has none of its own. `is_closed`: the last
+    attempt to write it failed. `theirs` is what other programs wrote last, b"" if none has; `is_answered`: what
+    it has is a standing answer.
+    """
+
+    __slots__ = (
+        "answers",
+        "born_at",
+        "expected",
+        "footing",
+        "found",
+        "id",
+        "is_answered",
+        "is_closed",
+        "is_due",
+        "line",
+        "name",
+        "parent",
+        "runs_on",
+        "second",
+        "theirs",
+        "times",
+        "told_at",
+        "tries",
+        "watch",
+    )
+
+    def __init__(self, parent: Parent, name: bytes, id: str, footing: Footing, born_at: float) -> None:
+        self.parent = parent
+        self.name = name
+        self.id = id
+        self.footing = footing
+        self.born_at = born_at
+        self.watch = -1
+        self.expected: bytes | None = None
+        self.line: bytes | None = None
+        self.runs_on: bytes | None = None
+        self.theirs = b""
+        self.is_answered = False
+        self.is_closed = False
+        self.tries = 0
+        self.is_due = False
+        # How often it was answered within this second of the clock.
+        self.second = 0
+        self.answers = 0
+        # What people have not been told yet.
+        self.times = 0
+        self.found = b""
+        self.told_at = 0.0
+
+    @property
+    def path(self) -> str:
+        """Its path below the hierarchy's root."""
+        return f"{self.parent.path}/{self.name.decode()}"
+
+
+class GroupTable:
+    """All of them: parents by path, both by watch, groups by the id of their container (outermost first)."""
+
+    def __init__(self) -> None:
+        self.parents: dict[str, Parent] = {}
+        self.by_watch: dict[int, WatchedGroup] = {}
+        self.parent_by_watch: dict[int, Parent] = {}
+        self.by_id: dict[str, list[WatchedGroup]] = {}
+
+    def add(self, group: WatchedGroup) -> None:
+        """Take up a group."""
+        group.parent.groups[group.name] = group
+        if group.id:
+            self.by_id.setdefault(group.id, []).append(group)
+
+    def drop(self, group: WatchedGroup) -> None:
+        """Forget a group; no error if it is unknown."""
+        if group.parent.groups.get(group.name) is group:
+            del group.parent.groups[group.name]
+        if self.by_watch.get(group.watch) is group:
+            del self.by_watch[group.watch]
+        alike = self.by_id.get(group.id, [])
+        if group in alike:
+            alike.remove(group)
+        if not alike:
+            self.by_id.pop(group.id, None)
+
+    def groups(self) -> Iterator[WatchedGroup]:
+        """Yield all groups; the table may change meanwhile."""
+        for parent in list(self.parents.values()):
+            yield from list(parent.groups.values())

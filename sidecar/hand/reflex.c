@@ -1,0 +1,233 @@
+/* The part of the watcher that must not wait for the interpreter: it writes newborn groups, and groups that others wrote.
+ *
+ * One inotify queue, one thread in `reflex_run`. All other events, and what was done about these, are left for Python
+ * (`reflex_fetch`), which has the same rules in full: whatever is not understood here is only passed on. A write that is
+ * undone here is passed on as IN_MODIFY, with the line that was found as its name; a write of the expected line is not.
+ * One mutex for everything, with priority inheritance: the thread may be real-time, its callers are not. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <regex.h>
+#include <search.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ID = 64, KINDS = 8, LINE = 4096, MOST_KEPT = 4 << 20, MOST_ANSWERS = 1000 };
+
+struct parent { int watch, fd, kind; };
+struct group { int watch, parent, answers; time_t second; char *name, *line; };
+struct reflex {
+    pthread_mutex_t lock;
+    int events, bell, is_full;
+    regex_t names[KINDS];
+    int has_names[KINDS];
+    void *parents, *groups;             /* trees by watch */
+    char *others, *blob, **own;         /* own: sorted, each an id and its line */
+    size_t owners, kept, room;
+    char *out;
+};
+
+static int by_watch(const void *a, const void *b) { return (*(int *)a > *(int *)b) - (*(int *)a < *(int *)b); }
+static int by_id(const void *id, const void *entry) { return memcmp(id, *(char **)entry, ID); }
+static void *found(void **tree, int watch) { void *at = tfind(&watch, tree, by_watch); return at ? *(void **)at : NULL; }
+
+static void drop_group(struct reflex *r, int watch) {
+    struct group *g = found(&r->groups, watch);
+    if (!g) return;
+    tdelete(g, &r->groups, by_watch);
+    free(g->name); free(g->line); free(g);
+}
+
+static void set_group(struct reflex *r, int watch, int parent, const char *name, const char *line) {
+    drop_group(r, watch);
+    struct group *g = line && *line ? calloc(1, sizeof *g) : NULL;
+    if (!g) return;
+    *g = (struct group){.watch = watch, .parent = parent, .name = strdup(name), .line = strdup(line)};
+    if (!g->name || !g->line || !tsearch(g, &r->groups, by_watch)) { free(g->name); free(g->line); free(g); }
+}
+
+static void pass_on(struct reflex *r, const struct inotify_event *event, const char *name, size_t length) {
+    size_t size = sizeof *event + length;
+    if (r->kept + size > r->room) {
+        char *more = r->room < MOST_KEPT ? realloc(r->out, r->room * 2) : NULL;
+        if (!more) { r->is_full = 1; return; }
+        r->out = more; r->room *= 2;
+    }
+    struct inotify_event copy = *event;
+    copy.len = length;
+    memcpy(r->out + r->kept, &copy, sizeof copy);
+    memcpy(r->out + r->kept + sizeof copy, name, length);
+    r->kept += size;
+}
+
+static int opened(int parent, const char *name) { return openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); }
+
+static void put(int group, const char *line) {
+    char text[LINE + 2];
+    int length = snprintf(text, sizeof text, "%s\n", line), fd;
+    if (length >= (int)sizeof text || (fd = openat(group, "cpuset.cpus", O_WRONLY | O_NOFOLLOW | O_CLOEXEC)) < 0) return;
+    if (write(fd, text, length) < 0) { /* Python reads the file, and tries again. */ }
+    close(fd);
+}
+
+static const char *answer(struct reflex *r, const char *name) {
+    for (const char *at = name; *at; at++) {
+        size_t digits = strspn(at, "0123456789abcdef");
+        if (digits == ID) {
+            char **own = r->owners ? bsearch(at, r->own, r->owners, sizeof *r->own, by_id) : NULL;
+            return own ? *own + ID : r->others;
+        }
+        if (!at[digits]) break;
+        at += digits;
+    }
+    return r->others;
+}
+
+static void born(struct reflex *r, struct parent *p, const char *name) {
+    if (!r->has_names[p->kind] || regexec(&r->names[p->kind], name, 0, NULL, 0)) return;
+    const char *line = answer(r, name);
+    int group = line && *line ? opened(p->fd, name) : -1;
+    if (group < 0) return;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d/cpuset.cpus", group);
+    int watch = inotify_add_watch(r->events, path, IN_MODIFY);
+    if (watch >= 0) set_group(r, watch, p->fd, name, line);
+    put(group, line);
+    close(group);
+}
+
+/* Return whether the event is dealt with, and nothing is left to do. */
+static int modified(struct reflex *r, const struct inotify_event *event) {
+    struct group *g = found(&r->groups, event->wd);
+    int group = g ? opened(g->parent, g->name) : -1;
+    if (group < 0) return 0;
+    char text[LINE];
+    int fd = openat(group, "cpuset.cpus", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0) close(fd);
+    int is_done = 0;
+    if (length >= 0 && length < LINE - 1) {
+        text[length] = 0;
+        text[strcspn(text, "\n")] = 0;
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (now.tv_sec != g->second) { g->second = now.tv_sec; g->answers = 0; }
+        if (!strcmp(text, g->line)) is_done = 1;
+        else if (g->answers++ < MOST_ANSWERS) {
+            put(group, g->line);
+            pass_on(r, event, text, strlen(text) + 1);
+            is_done = 1;
+        }
+    }
+    close(group);
+    return is_done;
+}
+
+int reflex_take(struct reflex *r) {
+    char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+    pthread_mutex_lock(&r->lock);
+    size_t before = r->kept;
+    ssize_t length = read(r->events, buffer, sizeof buffer);
+    for (char *at = buffer; at < buffer + length;) {
+        struct inotify_event *event = (struct inotify_event *)at;
+        at += sizeof *event + event->len;
+        struct parent *p = event->mask & IN_CREATE && event->mask & IN_ISDIR ? found(&r->parents, event->wd) : NULL;
+        if (p) born(r, p, event->name);
+        if (event->mask & IN_IGNORED || (event->mask & IN_MODIFY && modified(r, event))) continue;
+        pass_on(r, event, event->name, event->len);
+    }
+    int has_news = r->kept > before || r->is_full;
+    pthread_mutex_unlock(&r->lock);
+    uint64_t one = 1;
+    if (has_news && write(r->bell, &one, sizeof one) < 0) { /* It rings already. */ }
+    return length > 0;
+}
+
+void reflex_run(struct reflex *r, int stop) {
+    struct pollfd waits[] = {{.fd = r->events, .events = POLLIN}, {.fd = stop, .events = POLLIN}};
+    while (!waits[1].revents)
+        if (poll(waits, 2, -1) > 0 && waits[0].revents) reflex_take(r);
+}
+
+long reflex_fetch(struct reflex *r, char *into, size_t room) {
+    size_t size = 0;
+    pthread_mutex_lock(&r->lock);
+    while (size < r->kept) {
+        size_t next = sizeof(struct inotify_event) + ((struct inotify_event *)(r->out + size))->len;
+        if (size + next > room) break;
+        size += next;
+    }
+    memcpy(into, r->out, size);
+    memmove(r->out, r->out + size, r->kept -= size);
+    if (!size && r->is_full) {
+        struct inotify_event lost = {.wd = -1, .mask = IN_Q_OVERFLOW};
+        memcpy(into, &lost, size = sizeof lost);
+        r->is_full = 0;
+    }
+    pthread_mutex_unlock(&r->lock);
+    return size;
+}
+
+void reflex_parent(struct reflex *r, int watch, int fd, int kind) {
+    pthread_mutex_lock(&r->lock);
+    struct parent *p = found(&r->parents, watch);
+    if (p) tdelete(p, &r->parents, by_watch), free(p);
+    if (fd >= 0 && (p = malloc(sizeof *p))) {
+        *p = (struct parent){watch, fd, kind};
+        if (!tsearch(p, &r->parents, by_watch)) free(p);
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+void reflex_expect(struct reflex *r, int watch, int parent, const char *name, const char *line) {
+    pthread_mutex_lock(&r->lock);
+    set_group(r, watch, parent, name, line);
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* `own`: for each id in order the id, the line, and a null. */
+int reflex_answers(struct reflex *r, const char *others, const char *own, size_t length, size_t owners) {
+    char *text = strdup(others), *blob = malloc(length + 1), **entries = calloc(owners + 1, sizeof *entries);
+    if (!text || !blob || !entries) { free(text); free(blob); free(entries); return -1; }
+    memcpy(blob, own, length);
+    for (size_t i = 0, at = 0; i < owners; i++, at += strlen(blob + at) + 1) entries[i] = blob + at;
+    pthread_mutex_lock(&r->lock);
+    char *old[] = {r->others, r->blob, (char *)r->own};
+    r->others = text; r->blob = blob; r->own = entries; r->owners = owners;
+    pthread_mutex_unlock(&r->lock);
+    for (int i = 0; i < 3; i++) free(old[i]);
+    return 0;
+}
+
+int reflex_names(struct reflex *r, int kind, const char *pattern) {
+    return r->has_names[kind] = !regcomp(&r->names[kind], pattern, REG_EXTENDED | REG_NOSUB);
+}
+
+struct reflex *reflex_new(int events, int bell) {
+    struct reflex *r = calloc(1, sizeof *r);
+    if (!r || !(r->out = malloc(r->room = 1 << 16))) { free(r); return NULL; }
+    r->events = events;
+    r->bell = bell;
+    pthread_mutexattr_t inherits;
+    pthread_mutexattr_init(&inherits);
+    pthread_mutexattr_setprotocol(&inherits, PTHREAD_PRIO_INHERIT);
+    pthread_mutex_init(&r->lock, &inherits);
+    return r;
+}
+
+static void free_group(void *node) { struct group *g = node; free(g->name); free(g->line); free(g); }
+
+void reflex_free(struct reflex *r) {
+    for (int i = 0; i < KINDS; i++) if (r->has_names[i]) regfree(&r->names[i]);
+    tdestroy(r->parents, free); tdestroy(r->groups, free_group);
+    free(r->others); free(r->blob); free(r->own); free(r->out);
+    pthread_mutex_destroy(&r->lock);
+    free(r);
+}

@@ -1,0 +1,124 @@
+"""The queue of events with `reflex.c` in front of it, which answers births and foreign writes by itself.
+
+With a busy interpreter an event waits until the lock is free: ten milliseconds at the median with a second program on
+each CPU, sixty at most (docs/performance.md). `reflex.c` needs no interpreter. It is compiled when the package is
+installed, if there is a compiler; without it, the watcher does the same, later.
+
+Everything passes here once more (`events`): the watcher finds that what it would write is there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.machinery
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from sidecar.hand.group_names import ParentKind, pattern_of
+from sidecar.hand.libc_calls import InotifyEvent, Queue, add_watch, parsed_events, read_now, remove_watch
+from sidecar.hand.urgency import hurry
+
+_BUFFER_BYTES: Final = 64 * 1024
+_ID_LENGTH: Final = 64
+
+_MOST_READS: Final = 1000
+"""Of 4 KiB each, in one call: more than the kernel keeps."""
+
+_KINDS: Final = {kind: number for number, kind in enumerate(ParentKind) if kind is not ParentKind.SCOPE}
+
+
+def find_library() -> str | None:
+    """Return the path of the compiled `reflex.c`; None if there is none."""
+    found = (Path(__file__).with_name(f"reflex{ending}") for ending in importlib.machinery.EXTENSION_SUFFIXES)
+    return next((str(path) for path in found if path.exists()), None)
+
+
+class ReflexQueue(Queue):
+    """A Queue whose events come from the reflex. `fd` is readable when there are some."""
+
+    is_passive = False
+
+    def __init__(self, library: str) -> None:
+        """Raise OSError if the library cannot be loaded, or the kernel provides no inotify instance."""
+        # One that keeps the interpreter's lock, for calls of microseconds, and one for the thread.
+        self._calls = ctypes.PyDLL(library)
+        self._calls.reflex_new.restype = ctypes.c_void_p
+        self._calls.reflex_fetch.restype = ctypes.c_long
+        super().__init__()
+        self._events = self.fd
+        self.fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._stop = os.eventfd(0, os.EFD_CLOEXEC)
+        self._reflex = ctypes.c_void_p(self._calls.reflex_new(self._events, self.fd))
+        for kind, number in _KINDS.items():
+            self._calls.reflex_names(self._reflex, number, pattern_of(kind))
+        self._fetched = ctypes.create_string_buffer(_BUFFER_BYTES)
+        self._runs = ctypes.CDLL(library).reflex_run
+        self._thread = threading.Thread(target=self._run, name="reflex", daemon=True)
+        self._began = threading.Event()
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+        self._began.wait()
+
+    def watch(self, path: bytes, mask: int) -> int:
+        """Return the number of the watch."""
+        return add_watch(self._events, path, mask)
+
+    def leave(self, watch: int) -> None:
+        """Remove a watch, and what is expected there."""
+        self._calls.reflex_expect(self._reflex, watch, -1, b"", None)
+        remove_watch(self._events, watch)
+
+    def drain(self) -> None:
+        """Have all pending events answered now, so that `events` yields them."""
+        for _ in range(_MOST_READS):
+            if not self._calls.reflex_take(self._reflex):
+                return
+
+    def events(self) -> Iterator[InotifyEvent]:
+        """Yield the events that the reflex has passed on, as many as one buffer holds."""
+        read_now(self.fd, self._fetched, 8)
+        length = self._calls.reflex_fetch(self._reflex, self._fetched, ctypes.c_size_t(_BUFFER_BYTES))
+        yield from parsed_events(ctypes.string_at(self._fetched, length))
+
+    def know_parent(self, watch: int, fd: int, kind: ParentKind) -> None:
+        """Answer births below this parent."""
+        if kind in _KINDS:
+            self._calls.reflex_parent(self._reflex, watch, fd, _KINDS[kind])
+
+    def forget_parent(self, watch: int) -> None:
+        """Answer no births there any more; its descriptor may be closed then."""
+        self._calls.reflex_parent(self._reflex, watch, -1, 0)
+
+    def answer(self, others: bytes, own: Mapping[str, bytes]) -> None:
+        """Answer births with these lines; b"" writes nothing."""
+        entries = [id.encode() + line for id, line in sorted(own.items()) if len(id) == _ID_LENGTH]
+        blob = b"".join(entry + b"\0" for entry in entries)
+        sizes = ctypes.c_size_t(len(blob)), ctypes.c_size_t(len(entries))
+        self._calls.reflex_answers(self._reflex, others, blob, *sizes)
+
+    def expect(self, watch: int, parent: int, name: bytes, line: bytes | None) -> None:
+        """Keep a group at this line; None: leave it to the watcher."""
+        self._calls.reflex_expect(self._reflex, watch, parent, name, line)
+
+    def close(self) -> None:
+        """End the thread, and close all descriptors. May be called twice."""
+        if self._stop < 0:
+            return
+        os.eventfd_write(self._stop, 1)
+        if self._thread.is_alive():
+            self._thread.join()
+        self._calls.reflex_free(self._reflex)
+        for fd in (self._stop, self._events):
+            os.close(fd)
+        self._stop = -1
+        super().close()
+
+    def _run(self) -> None:
+        self.urgency = hurry()
+        self._began.set()
+        self._runs(self._reflex, self._stop)

@@ -1,0 +1,189 @@
+"""Which parents are there, and what is above those that are not: opened, watched, and read.
+
+Each wanted parent has a watch on the nearest directory above it that exists, which says when the parent appears or is
+gone. An event of a removal is the only sign of it: watches on the files of a removed cgroup stay until they are left
+(Linux up to 6.18), and an open directory is not closed by it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from sidecar.hand.group_files import CPUS, GroupFiles, watchable
+from sidecar.hand.group_names import GroupKind, ParentKind, has_inner_group, recognized
+from sidecar.hand.groups import Footing, GroupTable, Parent, WatchedGroup
+from sidecar.hand.libc_calls import IN_CREATE, IN_DELETE, IN_MODIFY, IN_ONLYDIR, Queue, close, open_directory
+
+_MASK: Final = IN_CREATE | IN_DELETE | IN_ONLYDIR
+
+
+class WatchedTree:
+    """The watched parents of one hierarchy. It writes nothing."""
+
+    def __init__(self, files: GroupFiles, queue: Queue, table: GroupTable) -> None:
+        self._files = files
+        self._queue = queue
+        self._table = table
+        self._wanted: dict[str, ParentKind] = {}
+        self._found: dict[str, ParentKind] = {}
+        """Parents that were found below others: pods, and the group of builds."""
+        self._above: dict[int, str] = {}
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The parents that are watched, sorted."""
+        return tuple(sorted(path for path, each in self._table.parents.items() if each.kind is not ParentKind.SCOPE))
+
+    def want(self, wanted: Mapping[str, ParentKind]) -> bool:
+        """Watch these from the next `settle` on, as well as those found below them. Return whether any is new."""
+        is_new = not wanted.keys() <= self._wanted.keys()
+        for path in self._wanted.keys() - wanted.keys():
+            if path not in self._found:
+                self.forget(path)
+        self._wanted = dict(wanted)
+        return is_new
+
+    def settle(self, footing: Footing, now: float) -> Iterator[WatchedGroup]:
+        """Open and watch the wanted parents that have appeared, and yield the groups in them, taken up."""
+        for path, kind in sorted((self._wanted | self._found).items()):
+            if path in self._table.parents or not self._watch_above(path) or not self._open(path, kind):
+                continue
+            yield from self.read(self._table.parents[path], footing, now)
+
+    def read(self, parent: Parent, footing: Footing, now: float) -> Iterator[WatchedGroup]:
+        """Yield the groups in this parent that were not known, taken up."""
+        for name in self._files.names(parent.path):
+            if name not in parent.groups:
+                yield from self.take_up(parent, name, footing, now)
+
+    def take_up(self, parent: Parent, name: bytes, footing: Footing, now: float) -> Iterator[WatchedGroup]:
+        """Yield the group of this name, taken up, and those below it if it is a parent; none if it is none of ours."""
+        seen = recognized(name, parent.kind)
+        if seen is None:
+            return
+        path = f"{parent.path}/{name.decode()}"
+        if seen.kind is GroupKind.PARENT or path in self._wanted:
+            self._found.setdefault(path, seen.parent_kind)
+            yield from self.settle(footing, now)
+            return
+        group = WatchedGroup(parent, name, seen.id or parent.id, footing, now)
+        self._table.add(group)
+        yield group
+        if (
+            seen.id
+            and self._files.version == 2
+            and has_inner_group(name)
+            and self._open(path, ParentKind.SCOPE, seen.id)
+        ):
+            yield from self.read(self._table.parents[path], footing, now)
+
+    def created(self, watch: int, name: bytes, footing: Footing, now: float) -> Iterator[WatchedGroup]:
+        """Yield the groups that this new directory brings, taken up."""
+        parent = self._table.parent_by_watch.get(watch)
+        if parent and name not in parent.groups:
+            yield from self.take_up(parent, name, footing, now)
+        if watch in self._above:
+            yield from self.settle(footing, now)
+
+    def deleted(self, watch: int, name: bytes) -> WatchedGroup | None:
+        """Forget what was in this directory under this name. Return the group; None if it was none."""
+        parent = self._table.parent_by_watch.get(watch)
+        at = parent.path if parent else self._above.get(watch)
+        if at is None:
+            return None
+        path = f"{at}/{os.fsdecode(name)}"
+        group = parent.groups.get(name) if parent else None
+        if path in self._table.parents:
+            self.forget(path)
+        for each in [watch for watch, above in self._above.items() if above == path]:
+            self._queue.leave(each)
+            del self._above[each]
+        if group:
+            self._drop(group)
+        return group
+
+    def forget(self, path: str) -> None:
+        """Close a parent, and forget all below it."""
+        self._found.pop(path, None)
+        parent = self._table.parents.pop(path, None)
+        if parent is None:
+            return
+        for group in list(parent.groups.values()):
+            self._drop(group)
+        self._table.parent_by_watch.pop(parent.watch, None)
+        self._queue.forget_parent(parent.watch)
+        if parent.watch not in self._above:
+            self._queue.leave(parent.watch)
+        close(parent.fd)
+
+    def is_gone(self, parent: Parent) -> bool:
+        """Return whether another directory, or none, has this parent's place now."""
+        try:
+            fd = self._files.open_path(parent.path)
+        except OSError:
+            return True
+        try:
+            return self._queue.watch(watchable(fd), _MASK) != parent.watch
+        finally:
+            close(fd)
+
+    def is_reborn(self, group: WatchedGroup) -> bool:
+        """Return whether another cgroup has this one's name now: another file has another watch."""
+        if group.watch < 0:
+            return False
+        try:
+            fd = open_directory(group.parent.fd, group.name)
+        except OSError:
+            return True
+        try:
+            return self._queue.watch(watchable(fd, CPUS), IN_MODIFY) != group.watch
+        except OSError:
+            return True
+        finally:
+            close(fd)
+
+    def _drop(self, group: WatchedGroup) -> None:
+        self._table.drop(group)
+        if group.watch >= 0:
+            self._queue.leave(group.watch)
+        if group.path in self._table.parents:
+            self.forget(group.path)
+
+    def _open(self, path: str, kind: ParentKind, id: str = "") -> bool:
+        """Open and watch a parent. Return whether it is there and may be written."""
+        if not self._files.is_writable(path):
+            return False
+        try:
+            fd = self._files.open_path(path)
+        except OSError:
+            return False
+        parent = Parent(path, kind, fd, id)
+        try:
+            parent.watch = self._queue.watch(watchable(fd), _MASK)
+        except OSError:
+            close(fd)
+            return False
+        self._table.parents[path] = self._table.parent_by_watch[parent.watch] = parent
+        self._queue.know_parent(parent.watch, fd, kind)
+        return True
+
+    def _watch_above(self, path: str) -> bool:
+        """Watch the nearest directory above that exists. Return False if that is not possible."""
+        at = os.path.dirname(path)
+        while True:
+            try:
+                fd = self._files.open_path(at)
+            except OSError:
+                if at in ("", "/"):
+                    return False
+                at = os.path.dirname(at)
+                continue
+            try:
+                self._above[self._queue.watch(watchable(fd), _MASK)] = at.rstrip("/")
+            except OSError:
+                return False
+            finally:
+                close(fd)
+            return True

@@ -1,0 +1,168 @@
+"""A hand in memory: cgroups as a dictionary, and the same answers at once, without a thread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import trio
+
+from sidecar.decide.facts import ContainerView
+from sidecar.decide.orders import Answers, Update
+from sidecar.failures import CgroupClosed, CgroupGone
+from sidecar.hand.group_names import GroupKind, ParentKind, recognized
+from sidecar.hand.groups import Footing
+from sidecar.hand.parents import wanted_parents
+from sidecar.hand.standing_answers import StandingAnswers, parsed
+from sidecar.ports import GroupBorn, GroupGone, GroupOverwritten, HandNews, HeldAnswers, ParentsChanged
+from state.cpuset import EMPTY, CPUSet
+
+
+class SimulatedGroup:
+    """A cgroup: its CPUs, and what the hand knows of it."""
+
+    def __init__(self, id: str, cpus: CPUSet) -> None:
+        self.id = id
+        self.cpus = self.theirs = cpus
+        self.footing = Footing.NEWBORN
+        self.ordered: bytes | None = None
+        self.is_closed = False
+        """Whether the hand cannot write it."""
+
+
+class SimulatedHand:
+    """A Hand whose host is driven by `make`, `remove` and `overwrite`, the work of runtimes and tenants."""
+
+    def __init__(self, online: CPUSet, clock: Callable[[], float] = lambda: 0.0) -> None:
+        self._online = online
+        self._clock = clock
+        self._answers: StandingAnswers | None = None
+        self._wanted = wanted_parents(())
+        self._there: dict[str, ParentKind] = {}
+        self._groups: dict[str, SimulatedGroup] = {}
+        self._send, self._receive = trio.open_memory_channel[HandNews](math.inf)
+
+    # What happens on the host.
+
+    def begin(self) -> None:
+        """Begin (again): the groups that are there now are found."""
+        self._answers = None
+        for group in self._groups.values():
+            group.footing = Footing.FOUND if group.id else group.footing
+
+    def make(self, path: str) -> None:
+        """Make a cgroup, as a runtime does, with all CPUs."""
+        parent, _, name = path.rpartition("/")
+        if path in self._wanted:
+            self._there[path] = self._wanted[path]
+            self._send.send_nowait(ParentsChanged(self.parents))
+            return
+        seen = recognized(name.encode(), self._there[parent]) if parent in self._there else None
+        if seen is None:
+            self._groups[path] = SimulatedGroup("", self._online)
+            self._groups[path].footing = Footing.RELEASED
+            return
+        if seen.kind is GroupKind.PARENT:
+            self._there[path] = seen.parent_kind
+            self._send.send_nowait(ParentsChanged(self.parents))
+            return
+        group = self._groups[path] = SimulatedGroup(seen.id, self._online)
+        self._enforce(group)
+        wrote = None if self._expected(group) is None or group.is_closed else group.cpus
+        self._send.send_nowait(GroupBorn(seen.id, path, wrote, self._clock()))
+
+    def remove(self, path: str) -> None:
+        """Remove a cgroup."""
+        if self._there.pop(path, None):
+            self._send.send_nowait(ParentsChanged(self.parents))
+        elif group := self._groups.pop(path, None):
+            self._send.send_nowait(GroupGone(group.id, path))
+
+    def overwrite(self, path: str, cpus: CPUSet) -> None:
+        """Write a group's CPUs, as an engine or a tenant does."""
+        group = self._groups[path]
+        group.cpus = group.theirs = cpus
+        if self._enforce(group):
+            self._send.send_nowait(GroupOverwritten(group.id, cpus, 1))
+
+    def cpus(self, path: str) -> CPUSet:
+        """Return the CPUs that a group has."""
+        return self._groups[path].cpus
+
+    # The port.
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The parents that are there."""
+        return tuple(sorted(self._there))
+
+    def hold(self, answers: Answers, parents: Sequence[str] = ()) -> HeldAnswers:
+        """Hold these answers, and rewrite the newborns."""
+        self._answers = StandingAnswers(answers)
+        self._wanted = wanted_parents(parents)
+        stuck = EMPTY
+        for group in self._groups.values():
+            if self._answers.for_newborn(group.id) is None:
+                self._let_go(group)
+            elif group.footing in (Footing.NEWBORN, Footing.FOUND):
+                self._enforce(group)
+                wanted = parsed(self._expected(group) or b"")
+                stuck |= group.cpus if wanted and not group.cpus <= wanted else EMPTY
+        return HeldAnswers(self.parents, stuck)
+
+    def write(self, view: ContainerView, update: Update) -> CPUSet:
+        """Write an update into a container's cgroup."""
+        found = [group for group in self._groups.values() if group.id == view.id]
+        if not found:
+            raise CgroupGone(f"{view.name} has no cgroup")
+        for group in found:
+            if group.is_closed:
+                group.footing = Footing.RELEASED
+                raise CgroupClosed(f"the cgroup of {view.name} cannot be written")
+            group.footing, group.ordered = Footing.KNOWN, str(update.cpus).encode()
+            self._enforce(group)
+        return found[-1].cpus
+
+    def release(self, id: str | None) -> None:
+        """Guard the cgroup of this container no more; None: all that exist now."""
+        for group in self._groups.values():
+            if id in (None, group.id):
+                group.footing = Footing.RELEASED
+
+    async def news(self) -> Sequence[HandNews]:
+        """Wait for news, and return all there are."""
+        found = [await self._receive.receive()]
+        while True:
+            try:
+                found.append(self._receive.receive_nowait())
+            except trio.WouldBlock:
+                return found
+
+    def close(self) -> None:
+        """Leave all groups as they are."""
+
+    def _expected(self, group: SimulatedGroup) -> bytes | None:
+        match group.footing:
+            case Footing.KNOWN:
+                return group.ordered
+            case Footing.NEWBORN if self._answers:
+                return self._answers.for_newborn(group.id)
+            case Footing.FOUND if self._answers:
+                return self._answers.for_found(group.id, str(group.cpus).encode())
+            case _:
+                return None
+
+    def _let_go(self, group: SimulatedGroup) -> None:
+        """Give a group what it would have without the hand, unless an order wrote it, and guard it no more."""
+        if group.footing is Footing.KNOWN:
+            group.footing = Footing.RELEASED
+        elif group.footing is not Footing.RELEASED:
+            group.cpus = group.theirs
+
+    def _enforce(self, group: SimulatedGroup) -> bool:
+        """Bring a group to what is expected. Return whether it had other CPUs."""
+        wanted = self._expected(group)
+        if wanted is None or group.is_closed or str(group.cpus).encode() == wanted:
+            return False
+        group.cpus = parsed(wanted) or group.cpus
+        return True
