@@ -178,7 +178,10 @@ def _refused(container: Container, news: OrderRefused) -> Container:
 
 def _failed(container: Container, news: OrderFailed) -> Container:
     """Pause; the order's CPUs are in doubt until a look."""
-    return _doubted(container, Ends.LOOK, Fault(FaultKind.FAILED, news.text), news.ended)
+    assert isinstance(container.line, Sent)
+    has_memory = container.line.order.update.mems is not None
+    made = _doubted(container, Ends.LOOK, Fault(FaultKind.FAILED, news.text), news.ended)
+    return _made(made, keeps_mems=container.keeps_mems or has_memory)
 
 
 def _lost(container: Container, news: OrderLost) -> Container:
@@ -195,7 +198,6 @@ def _doubted(container: Container, ends: Ends, fault: Fault, ended: int) -> Cont
         doubts=_with(container.doubts, Doubt(order.update.cpus, ends)),
         fault=fault,
         known=ended,
-        keeps_mems=container.keeps_mems or order.update.mems is not None,
     )
 
 
