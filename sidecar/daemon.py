@@ -13,37 +13,35 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import random
-import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
-from types import ModuleType
 from typing import Final
 
 import msgspec
 import trio
 
 from sidecar.allocator import Allocator
+from sidecar.api.served_socket import ServedSocket
 from sidecar.api.tcp_listener import TcpListener, listening_on
-from sidecar.api.unix_socket import group_id, listening, path_in
+from sidecar.api.unix_socket import group_id, path_in
 from sidecar.apply.executor import Executor
 from sidecar.assembly import with_shared_group
 from sidecar.board import Board
+from sidecar.commit.directory_guard import DirectoryGuard
 from sidecar.commit.fallback_books import SPARE, SparedCheckpoint
 from sidecar.commit.journal import Journal
 from sidecar.commit.state_lock import Lock, hold_lock
-from sidecar.config.config import Config, load_again
-from sidecar.config.running_settings import after_reload, changed_in_vain, write_settings
+from sidecar.config.config import Config
 from sidecar.decide.container.wish import label_keys
-from sidecar.decide.facts import EngineConnected, EngineInfo, Fact, SettingsChanged, TopologyRead
+from sidecar.decide.facts import EngineConnected, EngineInfo, Fact
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.engines import open_engine as open_engine_module
-from sidecar.failures import SidecarError, StateUnwritable
+from sidecar.failures import SidecarError
 from sidecar.held_starts import Desk
 from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel
@@ -58,11 +56,12 @@ from sidecar.ports import Engine, Kernel, StartOrder, Usages
 from sidecar.projection.projections import Projections
 from sidecar.projection.teller import Teller
 from sidecar.projection.voucher import Voucher
+from sidecar.reloading import Reloading, record
 from sidecar.restoring import Restoring
 from sidecar.status.deadlines import Deadlines
-from sidecar.status.narrator import STATUS_PAUSE, Narrator
+from sidecar.status.narrator import Narrator
 from sidecar.words.changes import at_start
-from state.codec import encode, to_builtins
+from state.codec import encode
 from state.errors import StateError
 from state.model import State
 
@@ -74,12 +73,6 @@ SWITCH_SECONDS: Final = 0.0005
 
 SILENT_SECONDS: Final = 1.0
 """How long an engine may be silent at the start before the daemon treats it as lost and waits for it."""
-
-LOCK_SECONDS: Final = 5.0
-"""How often the lock is checked."""
-
-READY_SECONDS: Final = 2.0
-"""How long the API waits for the first looks before it serves anyway, and reports that they are not done."""
 
 
 @asynccontextmanager
@@ -148,7 +141,7 @@ async def serve(
         journal.start_with(lambda: encode(board.latest, keeps_order=True))
         counters, ended = usages or HostUsages(cgroup=config.cgroup), trio.Event() if stop is None else stop
         if not is_release:
-            _record(config, log)
+            record(config, log)
         daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended, tcp, lock, engine_lock)
         if engine is not None:
             return await daemon.run(engine, is_release=is_release)
@@ -168,14 +161,6 @@ def _first_world(config: Config, checkpoints: SparedCheckpoint, kernel: Kernel, 
     for line in at_start(recorded, world):
         log.say(line.level, line.message, line.fields)
     return world
-
-
-def _record(config: Config, log: Log) -> None:
-    """Keep the settings for the commands that answer for this daemon; they manage without."""
-    try:
-        write_settings(config.state_dir, config)
-    except StateError as error:
-        log.warning("the settings cannot be recorded for other commands", reason=error)
 
 
 class _Daemon:
@@ -275,8 +260,10 @@ class _Daemon:
         is_release: bool,
     ) -> int:
         state_dir, report = self._config.state_dir, self._narrator.report
-        sources.start_soon(self._hear_signals, outbox)
-        sources.start_soon(self._see_that_locked)
+        reloading = Reloading(self._config, self._kernel, stop=self._stop, log=self._log)
+        sources.start_soon(reloading.run, outbox)
+        guard = DirectoryGuard(self._lock, self._board, self._checkpoints, state_dir)
+        sources.start_soon(guard.run)
         sources.start_soon(looker.keep_inventory, self._config.reconcile_seconds)
         if is_release and info is not None:
             await outbox.send(EngineConnected(info, self._tickets()))
@@ -292,24 +279,13 @@ class _Daemon:
         sources.start_soon(self._measure, outbox)
         sources.start_soon(self._watch_cpus, looker, outbox)
         sources.start_soon(self._narrator.keep_status)
-        sources.start_soon(self._answer, outbox, engine)
+        group = self._config.api_group
+        served = ServedSocket(self._board, self._desk, self._deadlines, state_dir=state_dir, api_group=group)
+        sources.start_soon(served.run, outbox, engine, self._tickets, self._log, self._tcp)
         sources.start_soon(self._narrator.narrate)
         await self._stop.wait()
         self._log.info("stopping: containers stay as they are")
         return 0
-
-    async def _see_that_locked(self) -> None:
-        """Raise StateUnwritable once the state directory is deleted or replaced: another sidecar would find no lock."""
-        while self._lock.is_in_place():  # noqa: ASYNC110 - the file system tells nobody
-            await trio.sleep(LOCK_SECONDS)
-        what = "another sidecar uses it now"
-        if self._lock.is_free():
-            self._checkpoints.save(self._board.latest.state)
-            what = "the state was written again, so start the sidecar again"
-        raise StateUnwritable(
-            f"the state directory {self._config.state_dir} was deleted or replaced while the sidecar ran: it stops, so "
-            f"that no two sidecars run side by side; {what}"
-        )
 
     async def _follow(self, engine: Engine, looker: Looker, outbox: trio.MemorySendChannel[Fact]) -> None:
         await follow_events(
@@ -338,59 +314,6 @@ class _Daemon:
             period_seconds=self._config.load_period_seconds,
             half_life_seconds=self._config.load_half_life_seconds,
         ).run()
-
-    async def _answer(self, outbox: trio.MemorySendChannel[Fact], engine: Engine) -> None:
-        """Serve the API, after the first looks. Its imports take a tenth of a second, so they run in a thread. Earlier
-        connections are answered afterwards.
-        """
-
-        def imported() -> ModuleType:
-            from sidecar.api import web_app
-
-            return web_app
-
-        with listening(self._config.state_dir, group_id(self._config.api_group)) as listener:
-            with trio.move_on_after(READY_SECONDS):
-                async for world in self._board.worlds():
-                    if world.is_ready:
-                        await trio.sleep(STATUS_PAUSE)
-                        break
-            http = await trio.to_thread.run_sync(imported)
-            starts = http.Starts(self._board, outbox, desk=self._desk, glance=engine.glance, tickets=self._tickets)
-            api = http.Api(self._board, outbox, self._deadlines, clock=now, starts=starts)
-            await http.serve_api(listener, api, self._log, self._tcp)
-
-    async def _hear_signals(self, outbox: trio.MemorySendChannel[Fact]) -> None:
-        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-            async for number in signals:
-                if number != signal.SIGHUP:
-                    self._stop.set()
-                    continue
-                await self._read_configuration(outbox)
-
-    async def _read_configuration(self, outbox: trio.MemorySendChannel[Fact]) -> None:
-        """Reload the configuration on SIGHUP: settings of the policy change at once; paths and the engine's address do
-        not.
-
-        The machine is read again, too: there may be new devices.
-        """
-        try:
-            config = load_again(self._config, os.environ)
-            topology = await trio.to_thread.run_sync(self._kernel.topology)
-            config.check_against(topology)
-        except (SidecarError, StateError) as error:
-            for reason in error.sentences if isinstance(error, SidecarError) else (str(error),):
-                self._log.error("the running configuration stays in force", reason=reason)
-            return
-        for key in changed_in_vain(config, self._config):
-            self._log.warning(f"{key} takes effect only after a restart")
-        if label_keys(config.unmanaged) - label_keys(self._config.unmanaged):
-            self._log.warning("labels added to unmanaged take effect only after a restart")
-        self._log.info("configuration reloaded", policy=config.policy)
-        await outbox.send(TopologyRead(topology))
-        _record(after_reload(config, self._config), self._log)
-        settings = msgspec.structs.replace(config.settings(), shared_slice=self._config.shared_slice)
-        await outbox.send(SettingsChanged(to_builtins(settings)))
 
 
 def _leaves(group: BaseExceptionGroup[Exception]) -> list[Exception]:

@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from sidecar.misreadings import AboveZero, Form, ListKind, Misreading, NotOfForm, TypedFlaw, Unknown
 from state.cpuset import CPUSet
+from state.demand import NumaRule
 from state.errors import CPUSetError
 from state.mistakes import GIVEN_LENGTH, AllOf, DirectoryName, Flaw, OneOf, Seconds, TrueOrFalse, Whole
-from state.model import NumaRule
 
 T = TypeVar("T")
 W = TypeVar("W")

@@ -12,8 +12,9 @@ from typing import TypeVar
 
 import msgspec
 
+from state.demand import Demand
 from state.key import ContainerKey
-from state.model import Assignment, Demand, Refused, State
+from state.model import Assignment, Refused, State
 
 T = TypeVar("T")
 

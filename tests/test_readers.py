@@ -40,8 +40,8 @@ from sidecar.readers import (
 from sidecar.simulation import toml_sections
 from sidecar.words.misread import sentence
 from state.cpuset import CPUSet
+from state.demand import NumaRule, Shortage
 from state.mistakes import AllOf, DirectoryName, Flaw, OneOf, Seconds, TrueOrFalse, Whole
-from state.model import NumaRule, Shortage
 
 HUGE: Any = pytest.param(16**9999, id="huge")
 """A number that TOML can say, and Python refuses to write in decimal."""

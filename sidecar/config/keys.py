@@ -30,8 +30,8 @@ from sidecar.readers import (
 )
 from sidecar.systemd_names import is_slice, misread_by_runtimes, slice_path
 from state.cpuset import MAX_CPU, CPUSet
+from state.demand import NumaRule, Shortage
 from state.mistakes import AllOf, Clashes, Flaw, OneOf
-from state.model import NumaRule, Shortage
 from state.refusal import Refusal
 
 _COUNT: Final = re.compile(r"([A-Za-z]+) ?[:=]? ?(\d{1,4})", re.ASCII)

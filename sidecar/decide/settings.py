@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from state.cpuset import EMPTY, CPUSet
-from state.model import NumaRule, Shortage
+from state.demand import NumaRule, Shortage
 
 
 class PolicyName(enum.StrEnum):

@@ -31,8 +31,9 @@ from sidecar.words.neighbours import clash_text
 from sidecar.words.refusals import sentence, warnings
 from sidecar.words.repairs import noted
 from state.cpuset import EMPTY, CPUSet
+from state.demand import Demand, NumaRule
 from state.key import ContainerKey
-from state.model import Assignment, Demand, NumaRule
+from state.model import Assignment
 
 VERSION: Final = 1
 

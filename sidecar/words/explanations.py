@@ -27,7 +27,8 @@ from sidecar.words.neighbours import clash_text, company, pinned_text
 from sidecar.words.reasons import LEFT_ALONE
 from sidecar.words.refusals import harmless, sentence, warnings
 from state.cpuset import CPUSet
-from state.model import Assignment, Leaving, Move, Refused, Scale, Shortage
+from state.demand import Scale, Shortage
+from state.model import Assignment, Leaving, Move, Refused
 from state.refusal import RefusalCode
 
 _SHOWN_NAMES: Final = 5

@@ -8,7 +8,7 @@ from sidecar.decide.container.container import Wish
 from sidecar.words import mistaken
 from sidecar.words.counts import agree, counted, cpus, exclusive_cpus, named, some
 from state.cpuset import union
-from state.model import NumaRule
+from state.demand import NumaRule
 from state.refusal import (
     Asked,
     CutCore,

@@ -36,7 +36,8 @@ from sidecar.host.cgroup.usage import HostUsages
 from sidecar.observe.load_meter import LoadMeter
 from state.codec import encode
 from state.cpuset import CPUSet
-from state.model import Demand, Scale, State
+from state.demand import Demand, Scale
+from state.model import State
 from state.topology import uniform
 from tests.support.keys import docker
 

@@ -19,7 +19,7 @@ from sidecar.decide.placement.choose import Ask, choose
 from sidecar.decide.placement.options import ALIGN_BY_SOCKET
 from sidecar.decide.world import replace
 from state.cpuset import CPUSet
-from state.model import NumaRule
+from state.demand import NumaRule
 from state.topology import Topology, topology, uniform
 from tests.support.decide.placements import ALGORITHMS, Algorithm
 

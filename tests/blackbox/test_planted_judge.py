@@ -16,7 +16,8 @@ from sidecar.decide.books import queue
 from sidecar.decide.container.container import Container
 from sidecar.decide.placement import choose
 from sidecar.decide.placement.numa.affinity import affinity
-from state.model import NumaRule, State
+from state.demand import NumaRule
+from state.model import State
 from tests.blackbox.judge import broken_in
 from tests.blackbox.scenarios import Scenario, scenario_of
 from tests.decide.lawbook import alone_faults, core_faults, dynamic_faults

@@ -17,7 +17,8 @@ from sidecar.status.document import status_of
 from sidecar.status.status_file import write_status
 from state.checkpoint import CheckpointFile
 from state.cpuset import CPUSet
-from state.model import Demand, State
+from state.demand import Demand
+from state.model import State
 from state.topology import Topology, uniform
 from tests.cli.worlds import STATIC, container, world
 from tests.support.keys import docker

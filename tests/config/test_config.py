@@ -13,7 +13,7 @@ from sidecar.failures import ConfigError
 from sidecar.readers import Given
 from sidecar.words.misread import sentences
 from state.cpuset import CPUSet
-from state.model import Shortage
+from state.demand import Shortage
 from state.topology import topology, uniform, with_online
 
 

@@ -22,8 +22,9 @@ from sidecar.decide.step import step
 from sidecar.decide.world import Away, World, replace
 from state.codec import to_builtins
 from state.cpuset import CPUSet
+from state.demand import Demand
 from state.key import ContainerKey
-from state.model import Demand, Originals, State
+from state.model import Originals, State
 from state.topology import uniform
 from tests.support.decide.real import ENGINE as REALITY
 from tests.support.decide.real import Real

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from sidecar.kubelet import gojson
 from sidecar.kubelet.kubelet_state import KubeletState, decode, encode, exported, imported, parse_cpus
 from state.cpuset import EMPTY, MAX_CPU, CPUSet
+from state.demand import Demand
 from state.errors import CheckpointCorrupt, CPUSetError, StateError
-from state.model import Demand, Refused, State
+from state.model import Refused, State
 from state.refusal import Refusal, RefusalCode
 from tests.state.strategies import cpu_sets, states
 from tests.support.keys import docker

@@ -21,8 +21,9 @@ from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.world import World, replace
 from sidecar.observe.load_meter import LoadMeter
 from state.cpuset import CPUSet
+from state.demand import Demand, Scale
 from state.key import ContainerKey
-from state.model import Demand, Scale, State
+from state.model import State
 from state.topology import uniform
 from tests.support.keys import docker
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from state.cpuset import MAX_CPU, CPUSet
+from state.demand import Demand, QuotaRule, Shortage
 from state.key import ContainerKey
-from state.model import Demand, Originals, QuotaRule, Refused, Shortage, State
+from state.model import Originals, Refused, State
 from state.refusal import Lost, Neighbours, Part, Refusal, RefusalCode, Said, TooFew
 from state.topology import Topology, topology
 

@@ -24,9 +24,10 @@ from state.checkpoint import (
     encode_checkpoint,
 )
 from state.cpuset import CPUSet
+from state.demand import Demand
 from state.errors import CheckpointCorrupt, CheckpointTooNew, FileUnreadable, FileUnwritable
 from state.key import ContainerKey
-from state.model import Demand, Originals, State
+from state.model import Originals, State
 from tests.support.keys import docker
 
 FORMATS = Path(__file__).parent.parent / "data" / "checkpoints"

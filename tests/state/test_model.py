@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from state.cause import Resized
 from state.cpuset import EMPTY, CPUSet
+from state.demand import Demand
 from state.invariants import violations
 from state.key import ContainerKey
-from state.model import Demand, Leaving, Originals, Refused, State
+from state.model import Leaving, Originals, Refused, State
 from state.refusal import Refusal, RefusalCode
 from state.topology import topology
 from tests.state.strategies import demands, originals, states

@@ -8,7 +8,7 @@ from typing import Any
 from sidecar.decide.placement.numa.affinity import Affinity, affinity, hints, merged
 from sidecar.decide.placement.options import ALIGN_BY_SOCKET, from_switches, misfit
 from state.cpuset import EMPTY, CPUSet
-from state.model import NumaRule
+from state.demand import NumaRule
 from state.refusal import Refusal
 from state.topology import Topology
 from tests.vectors.node import Node

@@ -17,7 +17,7 @@ from sidecar.decide.placement.options import ALIGN_BY_SOCKET
 from sidecar.decide.placement.shortfall import not_enough, not_whole_cores
 from sidecar.decide.placement.whole_cores import is_by_cores, takeable, unit_of
 from state.cpuset import EMPTY, CPUSet, union
-from state.model import NumaRule
+from state.demand import NumaRule
 from state.refusal import Refusal
 from state.topology import Topology
 

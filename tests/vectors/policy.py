@@ -24,8 +24,9 @@ from sidecar.decide.placement.whole_cores import is_by_cores, takeable
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.words.refusals import sentence
 from state.cpuset import EMPTY, CPUSet, union
+from state.demand import Demand
 from state.invariants import violations
-from state.model import Assignment, Demand, State
+from state.model import Assignment, State
 from state.refusal import Refusal, RefusalCode
 from state.topology import Topology
 from tests.support.decide.carried import refitted

@@ -15,7 +15,7 @@ from sidecar.decide.placement.options import (
     from_switches,
     misfit,
 )
-from state.model import NumaRule
+from state.demand import NumaRule
 from state.refusal import Refusal
 from state.topology import Topology
 from tests.vectors.hints import RULES

@@ -22,8 +22,9 @@ from sidecar.decide.placement.whole_cores import is_by_cores
 from sidecar.decide.world import World, replace
 from state.cause import TakenOver
 from state.cpuset import CPUSet
+from state.demand import Demand
 from state.key import ContainerKey
-from state.model import Demand, State
+from state.model import State
 from state.refusal import Refusal
 
 

@@ -36,8 +36,9 @@ from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.whole_cores import is_by_cores
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
+from state.demand import Demand
 from state.key import ContainerKey
-from state.model import Demand, State
+from state.model import State
 from state.refusal import Refusal
 from state.topology import Topology
 

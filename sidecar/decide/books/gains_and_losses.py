@@ -22,7 +22,8 @@ from sidecar.decide.placement.whole_cores import is_by_cores, takeable, unit_of
 from sidecar.decide.settings import IsolatedRule
 from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet, union
-from state.model import Assignment, NumaRule, State
+from state.demand import NumaRule
+from state.model import Assignment, State
 from state.topology import Topology
 
 

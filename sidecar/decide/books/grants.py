@@ -14,7 +14,8 @@ from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from sidecar.natural_order import natural
 from state.cpuset import CPUSet
-from state.model import Demand, Refused, State
+from state.demand import Demand
+from state.model import Refused, State
 from state.refusal import NAMES, Neighbours, NoMultiple, Refusal, RefusalCode
 
 

@@ -15,8 +15,9 @@ from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from state.cause import ByItsRules, Cause, FewerToShare, Gone
 from state.cpuset import EMPTY, CPUSet, union
+from state.demand import Demand
 from state.key import ContainerKey
-from state.model import KEPT_MOVES, Assignment, Demand, Move, State
+from state.model import KEPT_MOVES, Assignment, Move, State
 from state.topology import Topology
 
 Holdings = Mapping[ContainerKey, CPUSet]

@@ -25,8 +25,9 @@ from typing import Final
 from sidecar.decide.facts import Load
 from sidecar.decide.settings import Band, PolicyName
 from sidecar.decide.world import World, replace
+from state.demand import Demand, Scale
 from state.key import ContainerKey
-from state.model import Assignment, Demand, Scale
+from state.model import Assignment
 
 _BUSY: Final = 0.95
 """The share of its CPUs above which a container counts as busy on all of them: the rest is lost to task switching."""

@@ -21,7 +21,8 @@ from sidecar.decide.placement.tiers import alternatives, around, beside
 from sidecar.decide.placement.whole_cores import is_by_cores, takeable, unit_of
 from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet, union
-from state.model import Demand, NumaRule, State
+from state.demand import Demand, NumaRule
+from state.model import State
 from state.topology import Topology
 
 

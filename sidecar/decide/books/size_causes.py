@@ -9,7 +9,8 @@ import msgspec
 from sidecar.decide.books.sizes import least_of
 from sidecar.decide.world import World
 from state.cause import Cause, FewerToShare, Resized, SharedAnew, Spare, Used
-from state.model import Assignment, Scale
+from state.demand import Scale
+from state.model import Assignment
 
 _NAMES: Final = 3
 """Names that a cause lists at most; it also has their number."""

@@ -25,8 +25,9 @@ from sidecar.decide.books.room import room_in
 from sidecar.decide.placement.whole_cores import is_by_cores, rounded_up, takeable, unit_of
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
+from state.demand import Demand, Scale
 from state.key import ContainerKey
-from state.model import Assignment, Demand, Scale, State
+from state.model import Assignment, State
 
 
 def sizes(

@@ -33,8 +33,9 @@ from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
+from state.demand import Demand
 from state.key import ContainerKey
-from state.model import Assignment, Demand, State
+from state.model import Assignment, State
 from state.refusal import Refusal, RefusalCode, Replaces
 
 Answer = Callable[[World, State, Container, Demand], State | Refusal]

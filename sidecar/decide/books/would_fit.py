@@ -7,7 +7,8 @@ from sidecar.decide.books.sizes import unit_for
 from sidecar.decide.placement.shortfall import only_fitting
 from sidecar.decide.world import World
 from state.cpuset import CPUSet
-from state.model import Demand, State
+from state.demand import Demand
+from state.model import State
 from state.refusal import Refusal
 
 

@@ -6,7 +6,8 @@ from typing import Final
 
 from sidecar.decide.container.container import Container
 from sidecar.decide.facts import Phase
-from state.model import Refused, Shortage
+from state.demand import Shortage
+from state.model import Refused
 from state.refusal import Asked, RefusalCode
 
 _COMING: Final = (Phase.CREATED, Phase.RESTARTING)

@@ -23,8 +23,8 @@ from sidecar.decide.container.start import Answered, Held, Plain, Start
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.orders import ApplyCpuset
 from state.cpuset import CPUSet
+from state.demand import Demand, MemsRule
 from state.mistakes import Mistake
-from state.model import Demand, MemsRule
 from state.refusal import Refusal
 
 

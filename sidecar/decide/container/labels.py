@@ -17,6 +17,7 @@ import msgspec
 from sidecar.decide.placement.options import CONTAINER_OPTIONS, clashes
 from sidecar.decide.settings import PolicyName
 from sidecar.readers import NUMA_WORDS, Reader, choice, closest, duration, kept, plain_name, truth, whole, words
+from state.demand import MemsRule, NumaRule, QuotaRule, Scale, Shortage
 from state.mistakes import (
     GIVEN_LENGTH,
     AllOf,
@@ -33,7 +34,6 @@ from state.mistakes import (
     UpToCount,
     Whole,
 )
-from state.model import MemsRule, NumaRule, QuotaRule, Scale, Shortage
 
 PREFIX: Final = "cpuset."
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from sidecar.decide.settings import Settings
-from state.model import Demand, NumaRule
+from state.demand import Demand, NumaRule
 
 T = TypeVar("T")
 

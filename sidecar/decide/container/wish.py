@@ -29,6 +29,7 @@ from sidecar.decide.settings import OptIn, Settings
 from sidecar.readers import closest, kept
 from sidecar.systemd_names import exclusive_beside
 from state.cpuset import EMPTY, CPUSet
+from state.demand import Demand, NumaRule
 from state.mistakes import (
     AnyFlaw,
     BornInGroup,
@@ -42,7 +43,7 @@ from state.mistakes import (
     OtherPin,
     UnknownLabel,
 )
-from state.model import Demand, NumaRule, Originals
+from state.model import Originals
 from state.refusal import Mistakes, Refusal, RefusalCode
 
 _COUNT: Final = "cpuset.exclusive"

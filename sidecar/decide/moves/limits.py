@@ -16,7 +16,7 @@ from sidecar.decide.container.place import cpus_of
 from sidecar.decide.orders import Update
 from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet
-from state.model import MemsRule, QuotaRule
+from state.demand import MemsRule, QuotaRule
 from state.topology import Topology
 
 

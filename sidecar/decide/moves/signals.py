@@ -15,7 +15,8 @@ from sidecar.decide.facts import StopFailed
 from sidecar.decide.orders import SendSignal, StopContainer
 from sidecar.decide.world import Told, World, replace, without
 from state.cpuset import EMPTY
-from state.model import Assignment, Shortage
+from state.demand import Shortage
+from state.model import Assignment
 from state.refusal import RefusalCode
 
 

@@ -34,7 +34,7 @@ from sidecar.decide.settings import PolicyName
 from sidecar.decide.sightings import believed
 from sidecar.decide.world import World
 from state.cpuset import CPUSet
-from state.model import QuotaRule
+from state.demand import QuotaRule
 from state.refusal import Refusal, RefusalCode, Taken
 
 _PERIOD: Final = 100_000

@@ -19,7 +19,7 @@ from sidecar.decide.settings import PolicyName
 from sidecar.decide.sightings import believed
 from sidecar.decide.world import World
 from state.cpuset import CPUSet
-from state.model import QuotaRule
+from state.demand import QuotaRule
 
 
 def from_books(world: World, view: ContainerView, began: int) -> AnswerStart | None:

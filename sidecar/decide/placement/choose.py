@@ -18,7 +18,7 @@ from sidecar.decide.placement.tiers import alternatives, tiers
 from sidecar.decide.placement.whole_cores import is_by_cores, takeable, unit_of
 from sidecar.decide.settings import IsolatedRule
 from state.cpuset import EMPTY, CPUSet, union
-from state.model import NumaRule
+from state.demand import NumaRule
 from state.refusal import Refusal
 from state.topology import Topology
 

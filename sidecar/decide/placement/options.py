@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from sidecar.readers import kept
-from state.model import NumaRule
+from state.demand import NumaRule
 from state.refusal import Excluded, MoreSocketsThanNodes, NoOption, NoTruth, Refusal, RefusalCode, SocketOnOneNode
 from state.topology import Topology
 

@@ -9,7 +9,7 @@ import msgspec
 
 from sidecar.decide.placement.numa.affinity import affinity
 from state.cpuset import CPUSet, union
-from state.model import NumaRule
+from state.demand import NumaRule
 from state.refusal import (
     Asked,
     CutCore,

@@ -7,8 +7,8 @@ import pytest
 from sidecar.decide.books.resize import objection
 from sidecar.decide.facts import DefragmentRequested, Purpose, TakeAcknowledged
 from sidecar.decide.settings import PolicyName
+from state.demand import NumaRule
 from state.key import ContainerKey
-from state.model import NumaRule
 from state.topology import uniform
 from tests.support.decide.dynamic import Dynamic, elastic_labels, signals_to
 from tests.support.decide.stories import cpus, told, where

@@ -18,8 +18,9 @@ from sidecar.decide.facts import ContainerView, Load, Phase
 from sidecar.decide.settings import Band, PolicyName, Settings
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
+from state.demand import Demand, Scale
 from state.key import ContainerKey
-from state.model import Assignment, Demand, Move, Scale, State
+from state.model import Assignment, Move, State
 from state.refusal import Said
 from state.topology import uniform
 

@@ -20,8 +20,9 @@ from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.whatif import imagined
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
+from state.demand import Demand
 from state.key import ContainerKey
-from state.model import Demand, State
+from state.model import State
 from state.refusal import RefusalCode
 from state.topology import Kind, Topology, topology, uniform
 from tests.support.decide.stories import cpus, static, told

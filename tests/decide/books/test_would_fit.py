@@ -12,7 +12,8 @@ from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
 from sidecar.decide.whatif import asking, imagined, requested
 from sidecar.decide.world import World
 from state.cpuset import CPUSet
-from state.model import NumaRule, State
+from state.demand import NumaRule
+from state.model import State
 from state.refusal import Asked
 from state.topology import uniform, with_online
 from tests.support.decide.histories import DYNAMIC, RICH, STATIC

@@ -20,8 +20,8 @@ from sidecar.decide.container.labels import (
 from sidecar.decide.placement.options import CONTAINER_OPTIONS
 from sidecar.words.mistaken import sentence, sentences
 from state import codec
+from state.demand import MemsRule, NumaRule, QuotaRule, Scale, Shortage
 from state.mistakes import Mistake
-from state.model import MemsRule, NumaRule, QuotaRule, Scale, Shortage
 
 FULL = {
     "cpuset.exclusive": "4",

@@ -13,7 +13,7 @@ from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, Phase, ViewKind
 from sidecar.decide.settings import PolicyName, Rule, Settings
 from state.cpuset import CPUSet
-from state.model import Shortage
+from state.demand import Shortage
 from tests.support.decide.stories import Story
 
 DB = Rule(name="db-*", labels={"cpuset.exclusive": "4", "cpuset.on-shortage": "wait"}, place="c.toml, line 3")

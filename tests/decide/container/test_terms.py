@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sidecar.decide.container.terms import Terms, own_or
 from sidecar.decide.settings import Settings
+from state.demand import Demand, NumaRule
 from state.key import ContainerKey
-from state.model import Demand, NumaRule
 
 A = ContainerKey("docker", "a" * 64)
 NODE = Settings(options=("full-pcpus-only",), numa=NumaRule.RESTRICTED, grace_seconds=7.0)

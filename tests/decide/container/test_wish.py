@@ -17,7 +17,8 @@ from sidecar.decide.world import replace
 from sidecar.words import mistaken
 from sidecar.words.refusals import harmless, sentence, warnings
 from state.cpuset import CPUSet
-from state.model import NumaRule, Originals, QuotaRule, Shortage
+from state.demand import NumaRule, QuotaRule, Shortage
+from state.model import Originals
 from state.refusal import RefusalCode
 
 GIGA = 10**9

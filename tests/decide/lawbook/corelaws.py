@@ -15,7 +15,8 @@ from sidecar.decide.placement.options import FULL_PCPUS_ONLY
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet, union
-from state.model import Assignment, NumaRule
+from state.demand import NumaRule
+from state.model import Assignment
 from tests.support.decide.reality import Reality
 
 

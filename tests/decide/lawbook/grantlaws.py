@@ -11,7 +11,8 @@ from sidecar.decide.books.grants import bounds
 from sidecar.decide.container.terms import Terms
 from sidecar.decide.settings import PolicyName
 from state.cpuset import EMPTY, CPUSet, union
-from state.model import Assignment, NumaRule
+from state.demand import NumaRule
+from state.model import Assignment
 from tests.support.decide.reality import Reality
 
 

@@ -9,7 +9,8 @@ from sidecar.decide.container.terms import Terms
 from sidecar.decide.placement.options import EFFICIENT, FULL_PCPUS_ONLY, PERFORMANCE
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from state.cpuset import EMPTY, CPUSet, union
-from state.model import Assignment, NumaRule
+from state.demand import NumaRule
+from state.model import Assignment
 from tests.support.decide.reality import Reality
 
 _CHOOSY = frozenset((EFFICIENT, FULL_PCPUS_ONLY, PERFORMANCE))

@@ -11,7 +11,8 @@ from sidecar.decide.container.swarm_task import is_over
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
-from state.model import Assignment, Demand, State
+from state.demand import Demand
+from state.model import Assignment, State
 from tests.support.decide.reality import Reality
 
 

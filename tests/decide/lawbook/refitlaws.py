@@ -14,7 +14,8 @@ from sidecar.decide.container.terms import Terms
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
-from state.model import Assignment, NumaRule, Refused, State
+from state.demand import NumaRule
+from state.model import Assignment, Refused, State
 from state.refusal import RefusalCode
 from tests.support.decide.reality import Reality
 

@@ -11,7 +11,7 @@ from sidecar.decide.moves.settled import desired
 from sidecar.decide.world import World
 from sidecar.projection.projection_of import projection_of
 from state.cpuset import EMPTY, CPUSet
-from state.model import MemsRule
+from state.demand import MemsRule
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
 

@@ -11,8 +11,9 @@ from sidecar.decide.facts import Fact, Purpose, SettingsChanged, TakeAcknowledge
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet, union
+from state.demand import NumaRule
 from state.key import ContainerKey
-from state.model import Assignment, NumaRule
+from state.model import Assignment
 from tests.support.decide.reality import Reality
 
 

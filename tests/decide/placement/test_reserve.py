@@ -11,8 +11,9 @@ from sidecar.decide.placement.reserve import reserve
 from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
 from sidecar.decide.world import replace
 from state.cpuset import CPUSet
+from state.demand import Demand
 from state.key import ContainerKey
-from state.model import Demand, State
+from state.model import State
 from state.topology import Kind, Topology, topology, uniform, with_online
 from tests.state.strategies import topologies
 

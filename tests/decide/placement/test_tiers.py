@@ -12,7 +12,7 @@ from sidecar.decide.settings import IsolatedRule
 from sidecar.decide.world import replace
 from sidecar.words.refusals import cure, sentence
 from state.cpuset import EMPTY, CPUSet
-from state.model import NumaRule
+from state.demand import NumaRule
 from state.refusal import Refusal, RefusalCode
 from state.topology import Kind, topology, uniform
 from tests.support.decide.stories import cpus, told

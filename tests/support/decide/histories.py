@@ -13,7 +13,7 @@ from sidecar.decide.facts import OrderDelayed, ReleaseRequested
 from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
 from sidecar.decide.world import replace
 from state.cpuset import CPUSet
-from state.model import NumaRule
+from state.demand import NumaRule
 from state.topology import Kind, Topology, uniform
 from tests.decide.lawbook.laws import LAWS
 from tests.support.churn import Mix, Verb

@@ -28,7 +28,7 @@ from typing import Final
 import msgspec
 
 from state.cpuset import EMPTY, CPUSet, union
-from state.model import NumaRule
+from state.demand import NumaRule
 from state.topology import Topology
 
 _MOST_SOCKET_SETS: Final = 252

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sidecar.decide.placement.numa.affinity import ANYWHERE, Affinity, affinity, hints, merged
 from state.cpuset import EMPTY, CPUSet, union
-from state.model import NumaRule
+from state.demand import NumaRule
 from state.topology import Topology, topology, uniform
 
 TWO = uniform(packages=2, cores=4)

@@ -1,0 +1,59 @@
+"""Opens the API: the socket exists from the start, and is served after the first looks."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Final
+
+import trio
+
+from sidecar.api.tcp_listener import TcpListener
+from sidecar.api.unix_socket import group_id, listening
+from sidecar.board import Board
+from sidecar.decide.facts import Fact
+from sidecar.held_starts import Desk
+from sidecar.log import Log, now
+from sidecar.ports import Engine, Tickets
+from sidecar.status.deadlines import Deadlines
+from sidecar.status.narrator import STATUS_PAUSE
+
+READY_SECONDS: Final = 2.0
+"""How long the API waits for the first looks before it serves anyway, and reports that they are not done."""
+
+
+class ServedSocket:
+    """Serves the API of one daemon on its socket, and over TCP if there is a listener."""
+
+    def __init__(self, board: Board, desk: Desk, deadlines: Deadlines, *, state_dir: str, api_group: str) -> None:
+        self._board = board
+        self._desk = desk
+        self._deadlines = deadlines
+        self._state_dir = state_dir
+        self._api_group = api_group
+
+    async def run(
+        self,
+        outbox: trio.MemorySendChannel[Fact],
+        engine: Engine,
+        tickets: Tickets,
+        log: Log,
+        tcp: TcpListener | None,
+    ) -> None:
+        """Serve until cancelled. Connections made before the first looks are answered afterwards."""
+        with listening(self._state_dir, group_id(self._api_group)) as listener:
+            with trio.move_on_after(READY_SECONDS):
+                async for world in self._board.worlds():
+                    if world.is_ready:
+                        await trio.sleep(STATUS_PAUSE)
+                        break
+            http = await trio.to_thread.run_sync(_web_app)
+            starts = http.Starts(self._board, outbox, desk=self._desk, glance=engine.glance, tickets=tickets)
+            api = http.Api(self._board, outbox, self._deadlines, clock=now, starts=starts)
+            await http.serve_api(listener, api, log, tcp)
+
+
+def _web_app() -> ModuleType:
+    """Import the web server, in a thread: that takes a tenth of a second."""
+    from sidecar.api import web_app
+
+    return web_app

@@ -1,0 +1,72 @@
+"""Signals: SIGHUP reloads the configuration, SIGTERM and SIGINT stop the daemon.
+
+Settings of the policy change at once; paths and the engine's address only after a restart.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import msgspec
+import trio
+
+from sidecar.config.config import Config, load_again
+from sidecar.config.running_settings import after_reload, changed_in_vain, write_settings
+from sidecar.decide.container.wish import label_keys
+from sidecar.decide.facts import Fact, SettingsChanged, TopologyRead
+from sidecar.failures import SidecarError
+from sidecar.log import Log
+from sidecar.ports import Kernel
+from state.codec import to_builtins
+from state.errors import StateError
+
+
+def record(config: Config, log: Log) -> None:
+    """Keep the settings for the commands that answer for this daemon; they manage without."""
+    try:
+        write_settings(config.state_dir, config)
+    except StateError as error:
+        log.warning("the settings cannot be recorded for other commands", reason=error)
+
+
+class Reloading:
+    """Hears the signals of one daemon, which began with this configuration; `stop` ends it."""
+
+    def __init__(self, config: Config, kernel: Kernel, *, stop: trio.Event, log: Log) -> None:
+        self._config = config
+        self._kernel = kernel
+        self._stop = stop
+        self._log = log
+
+    async def run(self, outbox: trio.MemorySendChannel[Fact]) -> None:
+        """Hear signals until cancelled."""
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+            async for number in signals:
+                if number != signal.SIGHUP:
+                    self._stop.set()
+                    continue
+                await self._read_configuration(outbox)
+
+    async def _read_configuration(self, outbox: trio.MemorySendChannel[Fact]) -> None:
+        """Reload the configuration. The machine is read again, too: there may be new devices.
+
+        A configuration with mistakes changes nothing, and is reported.
+        """
+        try:
+            config = load_again(self._config, os.environ)
+            topology = await trio.to_thread.run_sync(self._kernel.topology)
+            config.check_against(topology)
+        except (SidecarError, StateError) as error:
+            for reason in error.sentences if isinstance(error, SidecarError) else (str(error),):
+                self._log.error("the running configuration stays in force", reason=reason)
+            return
+        for key in changed_in_vain(config, self._config):
+            self._log.warning(f"{key} takes effect only after a restart")
+        if label_keys(config.unmanaged) - label_keys(self._config.unmanaged):
+            self._log.warning("labels added to unmanaged take effect only after a restart")
+        self._log.info("configuration reloaded", policy=config.policy)
+        await outbox.send(TopologyRead(topology))
+        record(after_reload(config, self._config), self._log)
+        settings = msgspec.structs.replace(config.settings(), shared_slice=self._config.shared_slice)
+        await outbox.send(SettingsChanged(to_builtins(settings)))
