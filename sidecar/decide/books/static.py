@@ -22,7 +22,8 @@ from sidecar.decide.books.would_fit import with_what_fits
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.world import World
 from state.cpuset import CPUSet
-from state.model import Demand, State
+from state.demand import Demand
+from state.model import State
 from state.refusal import Refusal
 
 
