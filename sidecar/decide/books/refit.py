@@ -23,7 +23,7 @@ from collections.abc import Container, Iterator, Mapping
 
 import msgspec
 
-from sidecar.decide.books.grants import bounds, options_of, place
+from sidecar.decide.books.grants import bounds, never, options_of, place
 from sidecar.decide.books.holdings import (
     Holdings,
     fair_sizes,
@@ -151,7 +151,7 @@ def _completed(
                 older = older.holding(replace(grant, cpus=floor))
         if isinstance(found, Refusal):
             del holdings[key]
-            refused[key] = _refusal_of(grant, found)
+            refused[key] = _refusal_of(grant, never(world, bare, grant.demand, least) or found)
     return holdings, refused
 
 
