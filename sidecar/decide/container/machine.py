@@ -107,8 +107,9 @@ def _sent(container: Container, news: OrderSent) -> Container:
 
 
 def _looked(container: Container, news: Looked) -> Container:
-    """Believe the look: the container exists, in the place shown. End the doubts that a look ends. In another run
-    nothing is barred; an ineffective order that took effect after all is no fault.
+    """Believe the look: the container exists, in the place shown. End the doubts that a look ends, and all of a dead
+    container, which no order reaches. In another run nothing is barred; an ineffective order that took effect after all
+    is no fault.
     """
     view, place, before = news.view, news.place, container.place
     is_made_good = place.seen == place.configured == before.configured != before.seen
@@ -119,7 +120,7 @@ def _looked(container: Container, news: Looked) -> Container:
         wish=news.wish,
         known=news.began,
         place=place,
-        doubts=tuple(doubt for doubt in container.doubts if doubt.ends is Ends.ORDER),
+        doubts=() if view.phase is Phase.DEAD else tuple(each for each in container.doubts if each.ends is Ends.ORDER),
         barred=container.barred if is_same_run else None,
         fault=None if is_made_good else container.fault,
         is_lapsed=container.is_lapsed and rests(view),
