@@ -16,7 +16,7 @@ from sidecar.decide.container.line import Paused
 from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.alone import is_alone
-from sidecar.decide.moves.settled import is_quota_lifted, is_where_it_should_be
+from sidecar.decide.moves.settled import awaits_answer, is_quota_lifted, is_where_it_should_be
 from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
@@ -163,6 +163,8 @@ def _where(world: World, container: Container, assignment: Assignment | None, wa
     if container.is_idle:
         if assignment and container.view.phase not in (Phase.CREATED, Phase.RESTARTING):
             return [f"It is not running ({container.view.phase}); its CPUs are held for a while in case it restarts."]
+        if awaits_answer(world, container):
+            return [f"It is not running ({container.view.phase}); its runtime asks the sidecar before it starts."]
         return [f"It is not running ({container.view.phase}); it would start on {container.place.configured}."]
     if assignment and assignment.leaving:
         return [f"It runs on {container.place.seen} now.", _leaving(world, assignment, assignment.leaving)]

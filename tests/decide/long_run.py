@@ -9,12 +9,13 @@ from collections.abc import Sequence
 
 from sidecar.decide.settings import Settings
 from tests.support.decide.histories import BEGUN_WITH, MACHINES, Broken, play, random_history
+from tests.support.decide.reality import Reality
 
 
-def history(seed: int, length: int = 60, settings: Sequence[Settings] = BEGUN_WITH) -> None:
-    """Play the history of one seed, under one of these settings."""
+def history(seed: int, length: int = 60, settings: Sequence[Settings] = BEGUN_WITH) -> Reality:
+    """Play the history of one seed, under one of these settings, and return the host at its end. Raise Broken."""
     rng = random.Random(seed)
-    play(rng.choice(MACHINES), rng.choice(settings), random_history(rng, length))
+    return play(rng.choice(MACHINES), rng.choice(settings), random_history(rng, length))
 
 
 def main(count: int, first: int = 0) -> int:

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from sidecar.decide.books.grants import ask_of, bounds, fallen_short, may_hold
+from sidecar.decide.books.grants import ask_of, bounds, fallen_short, keeps, may_hold, misunderstood
 from sidecar.decide.books.queue import in_turn, is_new_request
 from sidecar.decide.books.room import room_in
 from sidecar.decide.container.askers import is_coming, is_hopeful
@@ -31,19 +31,23 @@ from sidecar.decide.facts import Phase
 from sidecar.decide.placement.choose import choose
 from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.settings import PolicyName
-from sidecar.decide.world import World
+from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 from state.demand import Demand
 from state.key import ContainerKey
 from state.model import Assignment, State
 from state.refusal import Refusal, RefusalCode, Replaces
 
-Answer = Callable[[World, State, Container], State]
-"""Returns the State after a container was granted CPUs or refused."""
+Answer = Callable[[World, State, Container, Demand], State | Refusal]
+"""Returns the State after the demand of a container was granted, or why it is refused. A refusal depends on the grants,
+and on what `_wanted` returns.
+"""
 
 Vacancies = Mapping[ContainerKey, Assignment]
 
 _NONE: Final[Vacancies] = {}
+
+_NOBODY: Final = ContainerKey("", "")
 
 
 def answered(world: World, state: State, answer: Answer) -> State:
@@ -70,28 +74,52 @@ def predecessor(state: State, demand: Demand) -> Assignment | None:
 
 def _answered(world: World, state: State, answer: Answer) -> State | ContainerKey:
     """Return the State after one round; instead, the key of a vacancy whose successor was refused."""
+    lacking = dict[object, Refusal]()
     for container in in_turn(world, state):
-        demand = container.wish.demand
+        demand, grants = container.wish.demand, state.assignments
         if demand is None:
-            state = answer(world, state, container)
+            state = misunderstood(state, container)
             continue
         if left := _left_to(state, demand):
             # 2. What its predecessor left.
             free = state.keeping(_without(state.vacancies, left.container))
-            state = _taken_over(world, free, demand, left) or answer(world, free, container)
+            state = _taken_over(world, free, demand, left) or _after(world, free, container, demand, answer, {})
             if demand.container not in state.assignments:
                 return left.container
+            lacking = {}
             continue
         # 1. What its predecessor still holds.
         before = predecessor(state, demand)
         if before and _has_not_started(container):
             state = fallen_short(state, container, demand, _awaits(before))
             continue
-        state = answer(world, state, container)
+        state = _after(world, state, container, demand, answer, lacking)
         refused = state.refusals.get(demand.container)
         if before and refused and is_hopeful(refused):
             state = fallen_short(state, container, demand, _awaits(before))
+        if state.assignments is not grants:
+            lacking = {}
     return state
+
+
+def _after(
+    world: World, state: State, container: Container, demand: Demand, answer: Answer, lacking: dict[object, Refusal]
+) -> State:
+    """Return the State after a demand was granted or refused. `lacking` collects the refusals beside the same grants:
+    a demand for the same is refused for the same reason.
+    """
+    wanted = _wanted(world, demand)
+    found = answer(world, state, container, demand) if keeps(world, state, container) else lacking.get(wanted)
+    found = found or answer(world, state, container, demand)
+    if isinstance(found, State):
+        return found
+    lacking[wanted] = found
+    return fallen_short(state, container, demand, found)
+
+
+def _wanted(world: World, demand: Demand) -> object:
+    """Return what a demand asks for, without what only names its container."""
+    return replace(demand, container=_NOBODY, name="", role=""), world.loads.get(demand.container)
 
 
 def _lasting(world: World, state: State) -> Vacancies:

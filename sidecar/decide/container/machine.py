@@ -30,7 +30,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sidecar.decide.container.container import Container, Wish
+from sidecar.decide.container.container import Container, Standing, Wish
 from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, FaultKind, Free, Line, Paused, Sent
 from sidecar.decide.container.news import (
     AnswerOverdue,
@@ -313,8 +313,11 @@ def _shown(container: Container, news: Looked) -> Container:
 
 
 def _died(container: Container, news: Looked) -> Container:
-    """Drop the answered start of a dead container; any other may still start."""
-    return _made(container, start=Asks()) if news.view.phase is Phase.DEAD else container
+    """Drop the answered start of a dead container, and of one that runs and is not managed, since no order follows; any
+    other may still start.
+    """
+    is_left = news.view.phase.is_live and not news.view.is_glance and news.wish.standing is not Standing.MANAGED
+    return _made(container, start=Asks()) if news.view.phase is Phase.DEAD or is_left else container
 
 
 LINES: Final[Mapping[tuple[type[Line], type[LineNews]], Rule]] = {

@@ -57,6 +57,17 @@ def test_options_that_keep_a_core_for_the_pool_take_it_from_the_latest_grant() -
     assert story.why_refused(owners[2]) == f"{said} (1 reserved: 0; 4 held by first, second)"
 
 
+def test_a_grant_that_ends_on_a_machine_that_is_too_small_is_refused_for_that() -> None:
+    """Also while its container rests, when it is not asked again."""
+    story = Story(uniform(cores=2))
+    rests = story.arrive("rests", 1)
+    story.settle()
+    story.end(rests)
+    story.toggle_cpu(1)
+    story.read_topology()
+    assert "but this machine can give none" in story.why_refused(rests)
+
+
 def test_the_same_requests_from_nothing_are_answered_the_same() -> None:
     """A request under these options is refused for the same reason."""
     story = Story(uniform(cores=4, threads=2), options=BY_CORES)

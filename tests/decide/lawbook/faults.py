@@ -19,8 +19,8 @@ HISTORIES = 10_000
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """A rule that is broken in one place, by `plant`, and the `law` that catches it. `first` is the seed to begin with:
-    for a rare fault, shortly before a history that shows it.
+    """A rule that is broken in one place, by `plant`, and the `law` that catches it. `first` is the seed of a
+    history that shows it, where the search begins (`first_seeds`).
     """
 
     plant: Callable[[pytest.MonkeyPatch], None]
