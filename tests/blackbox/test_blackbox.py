@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.blackbox.judge import broken_in, cut_down
-from tests.blackbox.scenarios import Scenario, scenario_of, toml_of
+from tests.blackbox.plain_values import Scenario
+from tests.blackbox.scenarios import scenario_of, toml_of
 
 SOME = 60
 """How many are played here; `python -m tests.blackbox.long_run` plays more."""

@@ -26,10 +26,11 @@ def asks_again(container: Container, refused: Refused) -> bool:
     at its next start, and not before.
     """
     if refused.refusal.code is RefusalCode.GIVEN_UP:
-        return container.is_held or has_restarted(container, refused)
+        return has_restarted(container, refused)
     if container.is_idle or has_restarted(container, refused) or refused.refusal.code in _RECONSIDERED:
         return True
-    return refused.demand is not None and refused.demand.shortage is Shortage.WAIT
+    wished = container.wish.demand
+    return wished is not None and wished.shortage is Shortage.WAIT
 
 
 def has_restarted(container: Container, refused: Refused) -> bool:
