@@ -147,13 +147,9 @@ def test_cpus_that_a_machine_lost_are_granted_again_when_they_are_back() -> None
     story = Story(uniform(cores=4))
     rt = story.arrive("rt", 3)
     story.settle()
-    story.toggle_cpu(3)
-    story.read_topology()
-    story.settle()
+    story.hotplug(3)
     assert story.refusal(rt).code is RefusalCode.CPUS_LOST
-    story.toggle_cpu(3)
-    story.read_topology()
-    story.settle()
+    story.hotplug(3)
     assert story.granted(rt) == "1-3"
 
 

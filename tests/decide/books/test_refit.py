@@ -110,9 +110,7 @@ def test_a_cpu_that_goes_is_taken_from_what_somebody_has_above_its_floor() -> No
     rt = story.arrive("rt", 6, labels={"cpuset.min": "1"})
     story.settle()
     assert story.granted(rt) == "1-6"
-    story.toggle_cpu(7)
-    story.read_topology()
-    story.settle()
+    story.hotplug(7)
     assert story.granted(rt) == "1-5"
     assert story.is_settled(rt)
 
@@ -124,9 +122,7 @@ def test_a_neighbours_cpu_that_goes_is_replaced_with_notice_to_the_one_that_shri
     fixed = story.arrive("fixed", 2)
     story.settle()
     assert granted(story, [elastic, fixed]) == ["1-4", "5-6"]
-    story.toggle_cpu(5)
-    story.read_topology()
-    story.settle()
+    story.hotplug(5)
     assert granted(story, [elastic, fixed]) == ["1-3", "6-7"]
     leaving = story.world.state.assignments[elastic.key].leaving
     assert leaving is not None
