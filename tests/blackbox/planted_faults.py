@@ -18,6 +18,8 @@ from sidecar.decide.container.container import Container
 from sidecar.decide.moves import starts
 from sidecar.decide.orders import AnswerStart
 from sidecar.decide.placement import choose
+from sidecar.decide.placement.tiers import alternatives, tiers
+from sidecar.decide.reconcile import with_settings
 from sidecar.decide.settings import IsolatedRule, Settings
 from sidecar.decide.world import World, replace
 from sidecar.simulation.happenings import What
@@ -42,7 +44,7 @@ def keeps_the_old_rules(patch: pytest.MonkeyPatch) -> None:
 
 def moves_everything_at_a_reload(patch: pytest.MonkeyPatch) -> None:
     """Reserve for a moment what is granted."""
-    honest = step_module.with_settings
+    honest = with_settings
 
     def twice(world: World, settings: Settings) -> World:
         held = world.state.exclusive | settings.reserved_cpus
@@ -57,9 +59,10 @@ def shares_isolated_cpus(patch: pytest.MonkeyPatch) -> None:
 
 def heeds_no_isolation(patch: pytest.MonkeyPatch) -> None:
     """Place as if the kernel isolated nothing."""
-    alternatives, tiers = choose.alternatives, choose.tiers
-    patch.setattr(choose, "alternatives", lambda *given: alternatives(*given[:3], IsolatedRule.IGNORE))
-    patch.setattr(choose, "tiers", lambda *given: tiers(*given[:3], IsolatedRule.IGNORE))
+    patch.setattr(
+        choose, "alternatives", lambda *given: alternatives(given[0], given[1], given[2], IsolatedRule.IGNORE)
+    )
+    patch.setattr(choose, "tiers", lambda *given: tiers(given[0], given[1], given[2], IsolatedRule.IGNORE))
 
 
 def answers_no_start(patch: pytest.MonkeyPatch) -> None:
@@ -155,6 +158,15 @@ AFTER_A_NOTICE = scenario(
     grace="20s",
 )
 
+WHOLE_CORES = scenario(
+    [container("a", "2", labels={"cpuset.min": "1", "cpuset.max": "6"}), container("b", "3")],
+    told((1.0, "run", "a"), (40.0, "run", "b")),
+    policy="dynamic",
+)
+WHOLE_CORES["machine"] = {"cores": 4, "threads": 2}
+WHOLE_CORES["settings"]["reserved"] = "0,4"
+WHOLE_CORES["container"][0]["labels"]["cpuset.options"] = "full-pcpus-only"
+
 BESIDE_AN_OWNER = scenario(
     [container("a", "4"), {"name": "b", "runtime": "cpuset"}], told((1.0, "run", "a"), (40.0, "run", "b"))
 )
@@ -162,7 +174,7 @@ BESIDE_AN_OWNER = scenario(
 MISSPELT = scenario([{"name": "a", "runtime": "cpuset", "labels": {"cpuset.exclusiv": "1"}}], told((1.0, "run", "a")))
 
 RELEASED = scenario(
-    [container("a", "2"), {"name": "b"}], told((1.0, "create", "a"), (5.0, "release", "a"), (30.0, "run", "b"))
+    [container("a", "2"), {"name": "b"}], told((1.0, "create", "a"), (5.0, "release", "a"), (7.0, "run", "b"))
 )
 
 REDEPLOYED = scenario(

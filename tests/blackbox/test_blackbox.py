@@ -30,7 +30,7 @@ def test_scenarios_are_various() -> None:
     few = [scenario_of(seed) for seed in range(60)]
     verbs = {event["do"] for each in few for event in each["event"]}
     assert verbs == {
-        *("run", "create", "start", "stop", "remove", "resize", "defragment"),
+        *("run", "create", "start", "stop", "remove", "resize", "release", "defragment", "reload"),
         *("offline", "online", "crash", "restart"),
     }
     assert {each["settings"]["policy"] for each in few} == {"static", "dynamic"}
