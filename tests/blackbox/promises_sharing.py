@@ -74,7 +74,8 @@ def pinned_cpus_are_granted_to_nobody(chronicle: Chronicle) -> Iterator[Finding]
         for name, place in after.places.items():
             gained = (place.granted or frozenset()) - (before.place(name).granted or frozenset())
             seen = [each for each in before.there & after.there if after.at - created[each] > ORDERS and each != name]
-            if both := gained & joined(chronicle.asked(each, after).pin for each in seen):
+            strangers = [each for each in seen if chronicle.is_stranger(each, after)]
+            if both := gained & joined(chronicle.asked(each, after).pin for each in strangers):
                 yield Finding("pinned_cpus_are_granted_to_nobody", after.at, name, f"gained {listed(both)}")
 
 
