@@ -30,7 +30,7 @@ class Cgroup:
     has_tasks: bool = True
 
 
-class Watcher(Protocol):
+class GroupWatcher(Protocol):
     """A program that watches groups, as inotify lets it: births, and writes by others. It may write at once."""
 
     def born(self, container: str) -> None:
@@ -48,7 +48,7 @@ class ModelKernel:
         self.machine = machine
         self.strayed: set[str] = set()
         """Containers whose processes fell to the group above, on version 1."""
-        self.watcher: Watcher | None = None
+        self.watcher: GroupWatcher | None = None
         self._online = machine.online
         self._groups = {ENGINE_GROUP: Cgroup(self._everything(), has_tasks=False)}
         self._effective: dict[str, CPUSet] = {}

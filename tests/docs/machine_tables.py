@@ -9,8 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from sidecar.decide.container.grip_machine import GRIPS, Rule
-from sidecar.decide.container.machine import LINES, STARTS
+from sidecar.decide.container.grip_machine import GRIPS
+from sidecar.decide.container.machine import LINES
+from sidecar.decide.container.start_machine import STARTS
+from sidecar.decide.container.tables import Rule
 from tests.docs.pages import ROOT
 
 PAGE: Final = ROOT / "docs" / "architecture.md"

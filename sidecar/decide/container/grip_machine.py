@@ -12,8 +12,8 @@ The rules for changing this file are those of `machine`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -31,23 +31,16 @@ from sidecar.decide.container.news import (
     WriteUndone,
 )
 from sidecar.decide.container.place import Place
+from sidecar.decide.container.tables import Rule, same
 from sidecar.decide.facts import ContainerView
 from state.cpuset import EMPTY
 
 _made = msgspec.structs.replace
 
-Rule = Callable[[Container, Any], Container]
-"""Returns the container after this news, whose type is that of the rule's row in the table."""
-
 
 def is_same_run(before: ContainerView, view: ContainerView) -> bool:
     """Return whether two looks show the same run of a container, or the same rest."""
     return before.phase.is_live == view.phase.is_live and before.started_at == view.started_at
-
-
-def _same(container: Container, _: object) -> Container:
-    """Change nothing."""
-    return container
 
 
 def _written_to(container: Container, news: WriteSent) -> Container:
@@ -139,31 +132,31 @@ def _let_go(container: Container, news: LetGo) -> Container:
 
 GRIPS: Final[Mapping[tuple[type[Grip], type[GripNews]], Rule]] = {
     (Loose, WriteSent): _written_to,
-    (Writing, WriteSent): _same,
+    (Writing, WriteSent): same,
     (Guarded, WriteSent): _written_to,
-    (Closed, WriteSent): _same,
+    (Closed, WriteSent): same,
     (Loose, Looked): _surer,
     (Writing, Looked): _crossed,
     (Guarded, Looked): _reborn,
     (Closed, Looked): _reborn,
-    (Loose, HoldBegan): _same,
+    (Loose, HoldBegan): same,
     (Writing, HoldBegan): _ended,
     (Guarded, HoldBegan): _loosened,
     (Closed, HoldBegan): _loosened,
-    (Loose, WriteDone): _same,
+    (Loose, WriteDone): same,
     (Writing, WriteDone): _done,
-    (Guarded, WriteDone): _same,
-    (Closed, WriteDone): _same,
-    (Loose, WriteUndone): _same,
+    (Guarded, WriteDone): same,
+    (Closed, WriteDone): same,
+    (Loose, WriteUndone): same,
     (Writing, WriteUndone): _undone,
-    (Guarded, WriteUndone): _same,
-    (Closed, WriteUndone): _same,
+    (Guarded, WriteUndone): same,
+    (Closed, WriteUndone): same,
     (Loose, AnswersTold): _answered_for,
     (Writing, AnswersTold): _answered_for,
     (Guarded, AnswersTold): _answered_for,
     (Closed, AnswersTold): _answered_for,
     (Loose, LetGo): _let_go,
-    (Writing, LetGo): _same,
+    (Writing, LetGo): same,
     (Guarded, LetGo): _let_go,
     (Closed, LetGo): _let_go,
 }

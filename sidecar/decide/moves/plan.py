@@ -15,7 +15,7 @@ running. Two containers conflict if either is exclusive. Then, for each containe
 With a hand on the cgroups there are **two legs**. A live container that the hand covers is moved by the kernel first
 (`WriteCpuset`): all at once, without slots, and that alone is waited for. The order to the engine is the record. It
 follows when the write is done, and nothing waits for it. A container that is not live is answered at its birth by the
-standing answers (`standing_answers`), which rule 4 gives as well.
+standing answers (`newborn_answers`), which rule 4 gives as well.
 
 There are no stages, no rollback and no transaction. Shrinks are always allowed and so go first; growths follow as
 confirmations arrive; a failure leaves the rest waiting. Orders are derived from the newest world and never queued: at
@@ -41,10 +41,10 @@ from sidecar.decide.container.news import OrderSent, WriteSent
 from sidecar.decide.container.originals import originals_of
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.limits import update_to
+from sidecar.decide.moves.newborn_answers import standing_answers
 from sidecar.decide.moves.release import released_to
-from sidecar.decide.moves.settled import desires, is_by_hand, is_there, is_written
+from sidecar.decide.moves.settled import awaits_answer, desires, is_by_hand, is_there, is_written
 from sidecar.decide.moves.signals import signals, stops
-from sidecar.decide.moves.standing_answers import standing_answers
 from sidecar.decide.moves.starts import answers
 from sidecar.decide.moves.target import target
 from sidecar.decide.moves.timers import timers
@@ -110,7 +110,8 @@ def changes(world: World) -> Iterator[Change]:
             # Only here, because it is costly: most containers that are merely elsewhere find no slot.
             update = update_to(world, container, cpus)
             is_barred = container.barred is not None and container.barred.update == update
-            if is_barred or (update.leaves_limits and (has_arrived or _asks_first(world, container))):
+            # An order that is outstanding when a start is held would wait for it, and move the container afterwards.
+            if is_barred or (update.leaves_limits and (has_arrived or awaits_answer(world, container))):
                 continue
         yield _urgency(container, cpus), container.arrival, container, cpus
 
@@ -189,13 +190,6 @@ def _busy(world: World) -> int:
         line.is_late or (each.is_strict and each.is_idle) for each in ordered if isinstance(line := each.line, Sent)
     ]
     return len(late) - min(sum(late), LATE_SLOTS)
-
-
-def _asks_first(world: World, container: Container) -> bool:
-    """Return whether it runs nothing and certainly will not until its runtime is answered. An order outstanding at that
-    time would wait for the start, and move the container afterwards.
-    """
-    return container.is_strict and container.is_idle and not container.is_doubtful and not world.is_releasing
 
 
 def _without_the_restored(world: World) -> World:

@@ -9,7 +9,7 @@ import pytest
 
 from sidecar.decide.container.container import Container, Standing, Wish
 from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, FaultKind, Free, Line, Paused
-from sidecar.decide.container.machine import LINES, STARTS, after, first_seen
+from sidecar.decide.container.machine import LINES, after, first_seen
 from sidecar.decide.container.news import (
     Disputed,
     HoldAnswered,
@@ -29,6 +29,7 @@ from sidecar.decide.container.news import (
 )
 from sidecar.decide.container.place import Place
 from sidecar.decide.container.start import Answered, Asks, Held, Plain, Start
+from sidecar.decide.container.start_machine import STARTS
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.moves.plan import may_order
 from sidecar.decide.orders import ApplyCpuset, Update

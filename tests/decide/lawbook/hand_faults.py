@@ -16,8 +16,8 @@ from sidecar.decide.container.line import Sent
 from sidecar.decide.container.news import AnswersTold, Looked, OrderApplied
 from sidecar.decide.hand_facts import HandFact, HandLost
 from sidecar.decide.hand_state import HandState
+from sidecar.decide.moves import newborn_answers, settled
 from sidecar.decide.moves import plan as plan_module
-from sidecar.decide.moves import settled, standing_answers
 from sidecar.decide.orders import Answers, Order
 from sidecar.decide.world import World, replace
 from sidecar.simulation.model_hand import ModelHand
@@ -46,17 +46,17 @@ def answers_before_the_cpus_are_empty(patch: pytest.MonkeyPatch) -> None:
     def target(world: World, container: Container, desired: CPUSet, reached: Reach) -> CPUSet:
         return desired
 
-    patch.setattr(standing_answers, "target", target)
+    patch.setattr(newborn_answers, "target", target)
 
 
 def lets_others_be_born_where_an_owner_still_is(patch: pytest.MonkeyPatch) -> None:
-    honest = standing_answers.answers_of
+    honest = newborn_answers.answers_of
 
     def answers_of(world: World) -> Answers:
         answers = honest(world)
         return replace(answers, others=world.state.vacated) if answers.others is not None else answers
 
-    patch.setattr(standing_answers, "answers_of", answers_of)
+    patch.setattr(newborn_answers, "answers_of", answers_of)
 
 
 def takes_the_record_for_the_kernel(patch: pytest.MonkeyPatch) -> None:
@@ -142,7 +142,7 @@ def waits_for_the_record(patch: pytest.MonkeyPatch) -> None:
 
 
 def protects_no_owner_that_only_the_books_know(patch: pytest.MonkeyPatch) -> None:
-    honest = standing_answers.answers_of
+    honest = newborn_answers.answers_of
 
     def answers_of(world: World) -> Answers:
         answers = honest(world)
@@ -151,7 +151,7 @@ def protects_no_owner_that_only_the_books_know(patch: pytest.MonkeyPatch) -> Non
         }
         return replace(answers, own=known, owned=CPUSet())
 
-    patch.setattr(standing_answers, "answers_of", answers_of)
+    patch.setattr(newborn_answers, "answers_of", answers_of)
 
 
 FAULTS = (

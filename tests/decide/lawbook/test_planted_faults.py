@@ -18,6 +18,7 @@ from sidecar.decide.container.line import Free, Paused, Sent
 from sidecar.decide.container.news import Looked, OrderFailed, OrderIneffective, OrderLost, OrderSent, PauseEnded
 from sidecar.decide.container.place import Place
 from sidecar.decide.container.start import Answered, Plain
+from sidecar.decide.container.start_machine import STARTS
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves import limits, release, settled, timers
 from sidecar.decide.moves import plan as plan_module
@@ -231,7 +232,7 @@ def ends_every_pause_with_any(patch: pytest.MonkeyPatch) -> None:
 
 
 def waits_for_the_start_of_the_dead(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(machine.STARTS, (Answered, Looked), lambda container, news: container)
+    patch.setitem(STARTS, (Answered, Looked), lambda container, news: container)
 
 
 def forgets_what_was_only_glanced_at(patch: pytest.MonkeyPatch) -> None:
