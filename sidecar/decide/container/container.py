@@ -159,6 +159,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Yield each set of CPUs that it may come to have."""
         line, grip = self.line, self.grip
         yield from self.answers
+        if isinstance(grip, Guarded):
+            yield grip.cpus
         if isinstance(grip, Writing):
             yield grip.order.update.cpus
         if self.pulled:

@@ -18,13 +18,14 @@ class Loose(msgspec.Struct, frozen=True, tag="loose"):
 
 
 class Writing(msgspec.Struct, frozen=True, tag="writing"):
-    """A write is outstanding. `is_guarded`: an earlier write still guards it. `is_overlapped`: a look showed another
-    run meanwhile, so the write may have met either.
+    """A write is outstanding. `is_guarded`: an earlier write still guards it. `looked` is the ticket of the newest look
+    meanwhile. `is_overlapped`: one showed another run, so the write may have met either.
     """
 
     order: WriteCpuset
     unsure: CPUSet = EMPTY
     is_guarded: bool = False
+    looked: int = 0
     is_overlapped: bool = False
 
 

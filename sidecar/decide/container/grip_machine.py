@@ -64,8 +64,11 @@ def _reborn(container: Container, news: Looked) -> Container:
 
 
 def _crossed(container: Container, news: Looked) -> Container:
-    """If the look shows another run, mark the write as overlapped."""
-    return container if is_same_run(container.view, news.view) else _ended(container, news)
+    """Note the look; if it shows another run, mark the write as overlapped."""
+    if not is_same_run(container.view, news.view):
+        return _ended(container, news)
+    assert isinstance(container.grip, Writing)
+    return _made(container, grip=_made(container.grip, looked=news.began))
 
 
 def _ended(container: Container, _: object) -> Container:
@@ -87,7 +90,7 @@ def _done(container: Container, news: WriteDone) -> Container:
     assert isinstance(grip, Writing)
     if grip.is_overlapped:
         return _made(container, grip=Loose(grip.unsure | news.effective))
-    is_news = news.ended > container.known
+    is_news = news.ended > grip.looked
     made = _made(
         container,
         grip=Guarded(grip.order.update.cpus) if container.is_covered else Loose(EMPTY if is_news else news.effective),
