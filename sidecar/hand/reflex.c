@@ -3,6 +3,7 @@
  * One inotify queue, one thread in `reflex_run`. All other events, and what was done about these, are left for Python
  * (`reflex_fetch`), which has the same rules in full: whatever is not understood here is only passed on. A write that is
  * undone here is passed on as IN_MODIFY, with the line that was found as its name; a write of the expected line is not.
+ * The cookie of a birth is the watch of its cpuset.
  * One mutex for everything, with priority inheritance: the thread may be real-time, its callers are not. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -53,7 +54,7 @@ static void set_group(struct reflex *r, int watch, int parent, const char *name,
     if (!g->name || !g->line || !tsearch(g, &r->groups, by_watch)) { free(g->name); free(g->line); free(g); }
 }
 
-static void pass_on(struct reflex *r, const struct inotify_event *event, const char *name, size_t length) {
+static void pass_on(struct reflex *r, const struct inotify_event *event, int made, const char *name, size_t length) {
     size_t size = sizeof *event + length;
     if (r->kept + size > r->room) {
         char *more = r->room < MOST_KEPT ? realloc(r->out, r->room * 2) : NULL;
@@ -61,6 +62,7 @@ static void pass_on(struct reflex *r, const struct inotify_event *event, const c
         r->out = more; r->room *= 2;
     }
     struct inotify_event copy = *event;
+    copy.cookie = made;
     copy.len = length;
     memcpy(r->out + r->kept, &copy, sizeof copy);
     memcpy(r->out + r->kept + sizeof copy, name, length);
@@ -90,17 +92,19 @@ static const char *answer(struct reflex *r, const char *name) {
     return r->others;
 }
 
-static void born(struct reflex *r, struct parent *p, const char *name) {
-    if (!r->has_names[p->kind] || regexec(&r->names[p->kind], name, 0, NULL, 0)) return;
+/* Return the watch that was made; 0 without one. */
+static int born(struct reflex *r, struct parent *p, const char *name) {
+    if (!r->has_names[p->kind] || regexec(&r->names[p->kind], name, 0, NULL, 0)) return 0;
     const char *line = answer(r, name);
     int group = line && *line ? opened(p->fd, name) : -1;
-    if (group < 0) return;
+    if (group < 0) return 0;
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d/cpuset.cpus", group);
     int watch = inotify_add_watch(r->events, path, IN_MODIFY);
     if (watch >= 0) set_group(r, watch, p->fd, name, line);
     put(group, line);
     close(group);
+    return watch > 0 ? watch : 0;
 }
 
 /* Return whether the event is dealt with, and nothing is left to do. */
@@ -122,7 +126,7 @@ static int modified(struct reflex *r, const struct inotify_event *event) {
         if (!strcmp(text, g->line)) is_done = 1;
         else if (g->answers++ < MOST_ANSWERS) {
             put(group, g->line);
-            pass_on(r, event, text, strlen(text) + 1);
+            pass_on(r, event, 0, text, strlen(text) + 1);
             is_done = 1;
         }
     }
@@ -139,9 +143,9 @@ int reflex_take(struct reflex *r) {
         struct inotify_event *event = (struct inotify_event *)at;
         at += sizeof *event + event->len;
         struct parent *p = event->mask & IN_CREATE && event->mask & IN_ISDIR ? found(&r->parents, event->wd) : NULL;
-        if (p) born(r, p, event->name);
+        int made = p ? born(r, p, event->name) : 0;
         if (event->mask & IN_IGNORED || (event->mask & IN_MODIFY && modified(r, event))) continue;
-        pass_on(r, event, event->name, event->len);
+        pass_on(r, event, made, event->name, event->len);
     }
     int has_news = r->kept > before || r->is_full;
     pthread_mutex_unlock(&r->lock);
