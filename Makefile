@@ -3,6 +3,8 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 PY := .venv/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests start hundreds of commands, and without bytecode on disk each compiles the program first: twice its time.
+unexport PYTHONDONTWRITEBYTECODE
 
 # One step of a recipe: its name, its command. Silent when it passes; when it fails, its output and what failed.
 step = @log=$$(mktemp); if $(2) >$$log 2>&1; then printf '%-14s ok\n' '$(1)'; rm -f $$log; \

@@ -16,6 +16,8 @@ class Board:
         self.latest = world
         self.problems: dict[str, str] = {}
         """The present problems, by their place; a problem is removed once it is solved."""
+        self.vouched_at: float | None = None
+        """When the daemon last vouched for the latest World, in seconds since 1970; None before the first time."""
         self._changed = trio.Event()
         self._count = 1
 

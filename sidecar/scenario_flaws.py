@@ -12,6 +12,10 @@ class MeansNothing(Flaw, frozen=True):
     """The key of the configuration means nothing in a simulation."""
 
 
+class OnlyAtStart(Flaw, frozen=True):
+    """The key of the configuration takes effect only after a restart of the sidecar."""
+
+
 class NoMachine(Flaw, frozen=True):
     """A scenario has no machine."""
 
@@ -71,6 +75,7 @@ class DoesNotFollow(Flaw, frozen=True):
 
 ScenarioFlaw: TypeAlias = (
     MeansNothing
+    | OnlyAtStart
     | NoMachine
     | TwoMachines
     | Unrecorded

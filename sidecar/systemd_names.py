@@ -66,6 +66,13 @@ def slice_path(name: str) -> str:
     return "".join(f"/{_escaped('-'.join(parts[:depth]) + '.slice')}" for depth in range(1, len(parts) + 1))
 
 
+def parent_path(parent: str) -> str:
+    """Return where the cgroup is that an engine was given as a parent, a slice or a path; "" for the engine's own."""
+    if not parent:
+        return ""
+    return slice_path(parent) if is_slice(parent) else f"/{parent.strip('/')}"
+
+
 def misread_by_runtimes(name: str) -> bool:
     """Return whether OCI runtimes look for this slice's cgroup where systemd has not put it."""
     return "/_" in slice_path(name)

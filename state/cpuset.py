@@ -144,10 +144,15 @@ def union(sets: Iterable[CPUSet]) -> CPUSet:
     return _made(mask)
 
 
+_new = object.__new__
+_write_mask = CPUSet.__dict__["mask"].__set__
+"""The slot itself: `object.__setattr__` would look it up again for each set, and sets are made by the thousand."""
+
+
 def _made(mask: int) -> CPUSet:
     """Make the set of a mask without checks: the mask was checked, or is made from other sets."""
-    made = CPUSet.__new__(CPUSet)
-    object.__setattr__(made, "mask", mask)
+    made = _new(CPUSet)
+    _write_mask(made, mask)
     return made
 
 

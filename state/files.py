@@ -36,8 +36,12 @@ _SENTENCES: Final = {
     errno.ENOTDIR: "something that is not a directory is there",
     errno.EISDIR: "a directory is there",
     errno.ENOENT: "there is no such file or directory",
+    errno.EOPNOTSUPP: "the file system has no hard links",
     errno.EXDEV: "the directory for temporary files is on another file system",
 }
+
+_LINKLESS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+"""What link(2) says of a file of one's own where the file system has no hard links."""
 
 
 def reason(error: OSError) -> str:
@@ -128,6 +132,50 @@ def write_beside(at: int, name: str, content: bytes, *, sync: bool, mode: int) -
         with contextlib.suppress(OSError):
             os.unlink(temporary, dir_fd=at)
         raise FileUnwritable(f"cannot write {name}: {reason(error)}") from error
+
+
+def move(name: str, wanted: str, *, source: int, target: int) -> None:
+    """Rename a file of the directory `source` to `wanted` in `target`, in one step.
+
+    If that fails, remove the file and raise FileUnwritable.
+    """
+    try:
+        os.rename(name, wanted, src_dir_fd=source, dst_dir_fd=target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=source)
+        raise FileUnwritable(f"cannot write {wanted}: {reason(error)}") from error
+
+
+def link(at: int, name: str, wanted: str) -> None:
+    """Give a file of the directory `at` one more name there. Raise OSError: EOPNOTSUPP without hard links."""
+    try:
+        os.link(name, wanted, src_dir_fd=at, dst_dir_fd=at, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in _LINKLESS:
+            raise OSError(errno.EOPNOTSUPP, "") from error
+        raise
+
+
+def has_links(path: str | os.PathLike[str]) -> bool | None:
+    """Return whether files in a directory can have two names; None if that cannot be tried.
+
+    It is tried with a file that is removed at once.
+    """
+    first = f".links-{os.getpid()}"
+    second = f"{first}-2"
+    with contextlib.suppress(FileUnreadable), directory(path) as at:
+        try:
+            _write_fresh(at, first, b"", sync=False, mode=0o600)
+            link(at, first, second)
+        except OSError as error:
+            return False if error.errno == errno.EOPNOTSUPP else None
+        finally:
+            for name in (first, second):
+                with contextlib.suppress(OSError):
+                    os.unlink(name, dir_fd=at)
+        return True
+    return None
 
 
 def read_bounded(at: int, name: str, limit: int) -> bytes | None:

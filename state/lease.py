@@ -3,8 +3,8 @@
 1. Only the modification time of the file `lease` says something, not its content. It counts from one second before it
    to `lease_seconds` after it, by the wall clock. A time further in the future does not count, nor does that of a link,
    a pipe or a directory.
-2. A workload that may write the directory can forge the lease, too. No two directories share the file, so it forges
-   only this one.
+2. A workload that may write the directory can forge the lease, too. Only a directory inside this one may share the
+   file, so it forges nothing outside of what it may write.
 3. Read the lease first and `status.json` after it. The daemon renews only what is true: so what is read after a lease
    that counts is at least as new.
 4. A renewal wakes no watcher of the directory. A lease that begins or ends is moved into place, which wakes all.

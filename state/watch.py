@@ -25,7 +25,7 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
 from typing import Final, Self
 
@@ -35,10 +35,8 @@ import anyio.lowlevel
 from state import projection as projections
 from state.errors import ProjectionError, ProjectionMissing
 from state.inotify import Deaf, Ear, Inotify, nearest_directory
+from state.own_directory import default_directory, may_come, never_comes
 from state.projection import Reading
-
-ROOT: Final = "/run/cpuset-sidecar"
-"""Where the volume is mounted by convention."""
 
 POLL_SECONDS: Final = 10.0
 
@@ -49,18 +47,6 @@ directory makes no event while a process holds it open, so its successor could b
 
 _AFTER_SECONDS: Final = 0.01
 """From the end of a lease to the look that finds it over."""
-
-
-def default_directory(environment: Mapping[str, str], root: str = ROOT) -> str:
-    """Return `$CPUSET_SIDECAR_DIR`, or else the container's own directory by id; its host name must then be its id.
-
-    If its own directory is mounted at `root`, as after a strict start, return `root`.
-    """
-    if named := environment.get("CPUSET_SIDECAR_DIR"):
-        return named
-    if os.path.lexists(os.path.join(root, projections.STATUS)):
-        return root
-    return os.path.join(root, "by-id", (environment.get("HOSTNAME") or os.uname().nodename)[:12])
 
 
 class ProjectionWatch:
@@ -76,9 +62,12 @@ class ProjectionWatch:
     ) -> None:
         """Watch `directory`, which may still be missing. Without inotify, it looks every second instead.
 
-        `clock` gives seconds since 1970, by which leases count.
+        `clock` gives seconds since 1970, by which leases count. Raise ProjectionMissing if no directory is given, and
+        the default one can never appear.
         """
         self.directory: Final = os.path.abspath(default_directory(os.environ) if directory is None else directory)
+        if directory is None and not may_come(self.directory):
+            raise ProjectionMissing(never_comes(self.directory))
         self.trouble: ProjectionError | None = None
         """Why there was nothing to report at the last look; None if there was something."""
         self._poll_seconds = poll_seconds

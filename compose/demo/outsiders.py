@@ -1,13 +1,12 @@
 """What else used the exclusive CPUs: time and names, from the host's /proc. A cpuset keeps containers off a CPU, and
 nothing else: the host's processes, another engine's containers, kernel threads, and the hypervisor below may use it.
 
-`Lookout` samples in a thread of its own, `Outside` is the pure answer.
+`Lookout` samples, `Outside` is the pure answer.
 """
 
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from compose.demo.evidence import Outside, Span
+from compose.demo.sampler import Sampler, on_cpu
 
 PERIOD_SECONDS: Final = 0.2
 """A look at every thread of a host takes some milliseconds, which are themselves time on a CPU."""
@@ -29,8 +29,6 @@ _WORKING: Final = (0, 1, 2, 5, 6)
 """Fields of a line of /proc/stat behind its name: user, nice, system, irq, softirq (proc(5)). `guest` is in `user`."""
 
 _STOLEN: Final = 7
-
-_STATE, _PROCESSOR = 0, 36  # /proc/PID/stat: fields 3 and 39, counted from behind the program's name
 
 
 @dataclass(frozen=True)
@@ -78,44 +76,33 @@ def busy(stat: str) -> tuple[dict[int, int], dict[int, int]]:
     return worked, stolen
 
 
-def on_cpu(stat: str) -> tuple[int, str] | None:
-    """Return the CPU and the name of a thread that runs or is ready to run, from its stat; None if it sleeps."""
-    head, _, tail = stat.rpartition(")")
-    fields = tail.split()
-    return (int(fields[_PROCESSOR]), head.partition("(")[2]) if fields[_STATE] == "R" else None
-
-
 class Lookout:
     """Samples from `start` to `stop`. The processes `apart` are the container's own, which do not count."""
 
     def __init__(self) -> None:
         self._apart: frozenset[int] = frozenset()
         self._sweeps: list[Sweep] = []
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._sampler = Sampler(PERIOD_SECONDS, self._sweep)
 
     def start(self, apart: Collection[int]) -> None:
         """Begin sampling. Without any process `apart`, the engine is on another host: there is nothing to see here."""
         self._apart = frozenset(apart)
         if apart:
-            self._thread.start()
+            self._sampler.start()
 
     def stop(self) -> None:
         """End sampling; the sweeps stay."""
-        self._ending.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._sampler.stop()
 
     @property
     def sweeps(self) -> list[Sweep]:
         """What was seen so far."""
         return list(self._sweeps)
 
-    def _sample(self) -> None:
-        while not self._ending.wait(PERIOD_SECONDS):
-            at = time.monotonic_ns()
-            worked, stolen = busy(Path("/proc/stat").read_text())
-            self._sweeps.append(Sweep(at, worked, stolen, self._programs()))
+    def _sweep(self) -> None:
+        at = time.monotonic_ns()
+        worked, stolen = busy(Path("/proc/stat").read_text())
+        self._sweeps.append(Sweep(at, worked, stolen, self._programs()))
 
     def _programs(self) -> dict[int, tuple[str, ...]]:
         found: dict[int, list[str]] = {}

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
+from sidecar.decide.books.resize import size_of_order
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.world import World
 from sidecar.failures import SidecarError
-from sidecar.status.document import ContainerStatus, Deadlines, LeavingStatus, container_status
+from sidecar.status.document import Deadlines, LeavingStatus, container_status
 from sidecar.status.find_container import NotFound, find
+from sidecar.status.last_state import ContainerReading, container_reading_of, last_word
 from sidecar.words.causes import why
 from sidecar.words.changes import Line, new_moves
-from sidecar.words.counts import agree, cpus
 from sidecar.words.refusals import sentence
+from sidecar.words.sizes_text import rounded, short
 from state import codec
 from state.cpuset import CPUSet
 from state.key import ContainerKey
+from state.lease import LEASE_SECONDS, seconds_left
 from state.refusal import Refusal, RefusalCode
 
 T = TypeVar("T")
@@ -62,7 +65,8 @@ class AckBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     """A container after a decision about its size: where it runs now (`cpus`), what it will have (`granted`), the size
-    that was ordered, what is leaving and until when, what it waits for; `short` tells why it has fewer than ordered.
+    that was ordered, what is leaving and until when, what it waits for. `rounded` tells what was made of an ordered
+    number that cannot be its size, and `short` why it has fewer CPUs than its size.
     """
 
     container: str
@@ -72,6 +76,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     ordered: int | None = None
     leaving: LeavingStatus | None = None
     waits_for: str = ""
+    rounded: str = ""
     short: str = ""
 
 
@@ -92,6 +97,29 @@ class Defragmented(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
+class Vouching(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the daemon vouches for what it answers: for the World that the answer is made from."""
+
+    counts: bool
+    said_at: str
+    """Until when the World is known to be right, RFC 3339: now, if that is not in doubt."""
+    is_outdated: bool
+    """It vouched, and does not any more, although it reaches its engine: it stalled, or decides nothing."""
+
+    @classmethod
+    def of(cls, world: World, vouched_at: float | None, now: datetime) -> Vouching:
+        """Judge by when the daemon last vouched, in seconds since 1970."""
+        counts = seconds_left(vouched_at, LEASE_SECONDS, now.timestamp()) > 0
+        is_outdated = world.is_ready and vouched_at is not None and not counts
+        said_at = datetime.fromtimestamp(vouched_at or 0.0, UTC) if is_outdated else now
+        return cls(counts=counts, said_at=said_at.isoformat(timespec="milliseconds"), is_outdated=is_outdated)
+
+    @property
+    def last_word(self) -> str:
+        """The sentence before explanations that are out of date; "" if they are not."""
+        return last_word(self.said_at, is_running=True) if self.is_outdated else ""
+
+
 def found(world: World, wanted: str) -> ContainerView:
     """Return the container of this name or id. Raise Declined."""
     try:
@@ -100,9 +128,10 @@ def found(world: World, wanted: str) -> ContainerView:
         raise Declined(404, str(error)) from error
 
 
-def one(world: World, wanted: str, deadlines: Deadlines) -> ContainerStatus:
+def one(world: World, wanted: str, deadlines: Deadlines, vouching: Vouching) -> ContainerReading:
     """Return the part of the status document about this container. Raise Declined."""
-    return container_status(world, world.containers[found(world, wanted).key], deadlines)
+    told = container_status(world, world.containers[found(world, wanted).key], deadlines)
+    return container_reading_of(told, vouched=vouching.counts, said=vouching.last_word)
 
 
 def sizing(world: World, key: ContainerKey, deadlines: Deadlines) -> Sizing:
@@ -111,12 +140,7 @@ def sizing(world: World, key: ContainerKey, deadlines: Deadlines) -> Sizing:
     if container is None or grant is None:
         raise Declined(409, "it gave its CPUs back in between")
     told = container_status(world, container, deadlines)
-    short = ""
-    if grant.ordered is not None and len(grant.cpus) < grant.ordered:
-        are = agree(len(grant.cpus), "is", "are")
-        short = (
-            f"{len(grant.cpus)} of {cpus(grant.ordered)} {are} available now; it gets the rest when CPUs become spare"
-        )
+    size = size_of_order(world, grant)
     return Sizing(
         container=key.id,
         name=grant.name,
@@ -125,7 +149,8 @@ def sizing(world: World, key: ContainerKey, deadlines: Deadlines) -> Sizing:
         ordered=grant.ordered,
         leaving=told.leaving,
         waits_for=told.waits_for,
-        short=short,
+        rounded=rounded(grant.ordered, size),
+        short=short(len(grant.cpus), size),
     )
 
 

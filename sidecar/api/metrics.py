@@ -86,6 +86,8 @@ class Metrics:
         yield _advertised(world)
         yield _about(world, self._version)
         yield _gauge("cpuset_sidecar_ready", "Whether everything was looked at.", int(world.is_ready))
+        told = "When the daemon last vouched for these figures, in seconds since 1970; 0 for never."
+        yield _gauge("cpuset_sidecar_vouched_timestamp_seconds", told, self._board.vouched_at or 0.0)
         yield _gauge("cpuset_sidecar_problems", "What the daemon cannot do just now.", len(problems))
 
 

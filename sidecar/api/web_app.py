@@ -15,7 +15,18 @@ import msgspec
 import trio
 
 from sidecar.api.connections import serve_connections
-from sidecar.api.documents import AckBody, Declined, ResizeBody, defragmented, event, found, one, parsed, sizing
+from sidecar.api.documents import (
+    AckBody,
+    Declined,
+    ResizeBody,
+    Vouching,
+    defragmented,
+    event,
+    found,
+    one,
+    parsed,
+    sizing,
+)
 from sidecar.api.metrics import CONTENT_TYPE, Metrics
 from sidecar.api.requests import Requests
 from sidecar.api.routing import Answer, Following, Question, Route, RouteTable, as_json, listed, within
@@ -27,7 +38,8 @@ from sidecar.decide.facts import Fact
 from sidecar.decide.world import World
 from sidecar.log import Log
 from sidecar.status.deadlines import Deadlines
-from sidecar.status.document import container_status, status_of
+from sidecar.status.document import status_of
+from sidecar.status.last_state import reading_of
 from sidecar.status.machine_levels import whole_machine_of
 from sidecar.version import version
 from sidecar.words.changes import news
@@ -109,18 +121,21 @@ class Api:
         return as_json(self._board.latest.state)
 
     async def _status(self, _: Question) -> Answer:
-        world = self._board.latest
-        now = self._clock().isoformat(timespec="milliseconds")
+        world, vouching = self._board.latest, self._vouching()
         problems = tuple(self._board.problems.values())
         deadlines = self._deadlines.of(world)
-        return as_json(status_of(world, program=version(), updated_at=now, problems=problems, deadlines=deadlines))
+        told = status_of(world, program=version(), updated_at=vouching.said_at, problems=problems, deadlines=deadlines)
+        return as_json(reading_of(told, vouched=vouching.counts, outdated=vouching.is_outdated))
+
+    def _vouching(self) -> Vouching:
+        return Vouching.of(self._board.latest, self._board.vouched_at, self._clock())
 
     async def _topology(self, _: Question) -> Answer:
         return as_json(whole_machine_of(self._board.latest.topology))
 
     async def _container(self, question: Question) -> Answer:
         world = self._board.latest
-        return as_json(one(world, question.container, self._deadlines.of(world)))
+        return as_json(one(world, question.container, self._deadlines.of(world), self._vouching()))
 
     async def _events(self, _: Question) -> Following:
         return Following(_ChangeStream(self._board, self._clock), "text/event-stream; charset=utf-8")
@@ -145,7 +160,7 @@ class Api:
         world = await self._requests.give_up(key)
         if key not in world.containers:
             raise Declined(404, "it was removed in between")
-        return as_json(container_status(world, world.containers[key], self._deadlines.of(world)))
+        return as_json(one(world, key.id, self._deadlines.of(world), self._vouching()))
 
     async def _defragment(self, question: Question) -> Answer:
         parsed(question.body, _NoBody)

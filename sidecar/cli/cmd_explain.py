@@ -18,9 +18,8 @@ from sidecar.log import printable
 from sidecar.status.cpu_view import CPUView, cpu_view
 from sidecar.status.document import ContainerStatus, SharingStatus, Status
 from sidecar.status.find_container import find
-from sidecar.status.last_state import last_word, unvouched
-from sidecar.status.status_file import is_daemon_running, read_status
-from sidecar.status.status_lease import why_outdated
+from sidecar.status.last_state import container_reading_of, last_word
+from sidecar.status.status_reader import read_last_status
 from sidecar.words.machine_text import lie
 from sidecar.words.refusals import sentence
 from state.cpuset import MAX_CPU, CPUSet
@@ -52,19 +51,18 @@ def run(args: argparse.Namespace) -> int:
     SidecarError, with the nearest name, if there is no such container.
     """
     state_dir = config_of(args).state_dir
-    status, is_running = read_status(state_dir), is_daemon_running(state_dir)
-    if outdated := why_outdated(state_dir, time.time(), is_ready=status.is_ready):
-        status = unvouched(status, is_running=is_running)
+    last = read_last_status(state_dir, time.time())
+    status, outdated = last.reading, last.outdated
     told: CPUView | ContainerStatus
     if view := _cpu(status, args.container):
         told, lines = view, rendered_cpu(view)
         if outdated:
-            said = last_word(status, is_running=is_running)
+            said = last_word(status.updated_at, is_running=last.is_running)
             lines = [said, *lines]
             told = replace(view, explanation=(said, *view.explanation))
     else:
-        told = _container(status, state_dir, args.container)
-        lines = rendered(told)
+        found = _container(status, state_dir, args.container)
+        told, lines = container_reading_of(found, vouched=last.vouched), rendered(found)
     if args.json:
         print_json(told)
     else:

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def rendered(made: Sizing) -> list[str]:
-    """Return what it has, what it will have, what is leaving and until when."""
+    """Return what it has, what it will have, what is leaving and until when, and what was made of the number."""
     lines = [f"{made.name} has {cpus(len(made.granted))} ({made.granted}); it runs on {named(made.cpus)} now"]
     if made.leaving:
         are = agree(len(made.leaving.cpus), "is", "are")
@@ -60,4 +60,4 @@ def rendered(made: Sizing) -> list[str]:
             lines.append(f"{taken}: until it acknowledges, or {made.leaving.notice_seconds:g} s from now")
     elif made.waits_for:
         lines.append(f"  it waits for {made.waits_for}")
-    return [*lines, f"  {made.short}"] if made.short else lines
+    return [*lines, *(f"  {told}" for told in (made.rounded, made.short) if told)]

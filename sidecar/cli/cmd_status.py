@@ -19,10 +19,8 @@ from sidecar.cli.table import table_rows
 from sidecar.decide.facts import Phase
 from sidecar.decide.settings import PolicyName
 from sidecar.status.document import ContainerStatus, LeavingStatus, SharingStatus, Status
-from sidecar.status.last_state import unvouched
 from sidecar.status.problem_list import Problem, ProblemKind, problems_of
-from sidecar.status.status_file import is_daemon_running, read_status
-from sidecar.status.status_lease import why_outdated
+from sidecar.status.status_reader import read_last_status
 from sidecar.words.counts import counted, ordinal
 from sidecar.words.neighbours import may_run_there
 
@@ -63,13 +61,12 @@ def run(args: argparse.Namespace) -> int:
     state_dir = config_of(args).state_dir
     if args.watch:
         return follow("--watch", state_dir, _page)
-    status = read_status(state_dir)
-    is_running = is_daemon_running(state_dir)
-    outdated = why_outdated(state_dir, time.time(), is_ready=status.is_ready)
+    last = read_last_status(state_dir, time.time())
+    status, is_running, outdated = last.status, last.is_running, last.outdated
     problems = problems_of(status)
     paint, width = printout()
     if args.json:
-        print_json(problems if args.problems else unvouched(status, is_running=is_running) if outdated else status)
+        print_json(problems if args.problems else last.reading)
     elif args.problems:
         sys.stdout.write("".join(f"{line}\n" for line in problem_lines(problems, width)))
     else:

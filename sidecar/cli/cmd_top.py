@@ -26,10 +26,8 @@ from sidecar.cli.printout import printout, wrapped
 from sidecar.cli.table import without_empty
 from sidecar.decide.settings import PolicyName
 from sidecar.status.document import ContainerStatus, SharingStatus, Status
-from sidecar.status.last_state import unvouched
 from sidecar.status.problem_list import problems_of
-from sidecar.status.status_file import is_daemon_running, read_status
-from sidecar.status.status_lease import why_outdated
+from sidecar.status.status_reader import read_last_status
 
 _HEAD: Final = (" ", "NAME", "NOW", "SIZE", "RANGE", "SCALE", "WEIGHT", "USE", "STATE")
 
@@ -115,10 +113,10 @@ def _page(status: Status, now: datetime, is_running: bool | None, width: int) ->
 
 
 def _once(state_dir: str, *, as_json: bool) -> int:
-    status, is_running = read_status(state_dir), is_daemon_running(state_dir)
-    outdated = why_outdated(state_dir, time.time(), is_ready=status.is_ready)
+    last = read_last_status(state_dir, time.time())
+    status, is_running, outdated = last.status, last.is_running, last.outdated
     if as_json:
-        print_json(unvouched(status, is_running=is_running) if outdated else status)
+        print_json(last.reading)
     else:
         paint, width = printout()
         page = rendered(status, datetime.now(UTC), is_running=is_running, paint=paint, width=width)
@@ -133,7 +131,7 @@ def _once(state_dir: str, *, as_json: bool) -> int:
 def _print_changes(state_dir: str) -> None:
     before: Status | None = None
     while True:
-        status = read_status(state_dir)
+        status = read_last_status(state_dir, time.time()).reading
         if status != before:
             print_json(status)
             sys.stdout.flush()

@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from sidecar.status.document import Status
-from sidecar.status.status_file import is_daemon_running, read_status
-from sidecar.status.status_lease import why_outdated
+from sidecar.status.status_file import read_status
+from sidecar.status.status_reader import read_last_status
 
 REFRESH_SECONDS: Final = 0.5
 """Fast enough to follow a container's start by eye; reading the document takes a millisecond."""
@@ -57,11 +57,10 @@ def follow(what: str, state_dir: str, page: Page) -> int:
     ):
         key = ""
         while key not in QUIT:
-            is_running = is_daemon_running(state_dir)
-            status = read_status(state_dir)
-            lines = page(status, datetime.now(UTC), is_running, console.width)
-            if is_running and (outdated := why_outdated(state_dir, time.time(), is_ready=status.is_ready)):
-                lines = [outdated, *lines]
+            last = read_last_status(state_dir, time.time())
+            lines = page(last.status, datetime.now(UTC), last.is_running, console.width)
+            if last.is_running and last.outdated:
+                lines = [last.outdated, *lines]
             top = scrolled(top, key, len(lines), console.height)
             live.update(Text.from_ansi("\n".join(window(lines, top, console.height))), refresh=True)
             key = pressed(REFRESH_SECONDS)

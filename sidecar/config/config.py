@@ -218,7 +218,12 @@ _READERS: Final = {name: key.read for name, key in KEYS.items()}
 
 def _in_file(file: TOMLFile) -> tuple[list[Given], tuple[Rule, ...], list[Misreading]]:
     """Return the keys of a file, its rules, and the mistakes in these."""
-    rules, mistakes = read_rules(file.text, file.table.get(SECTION, []))
+    value = file.table.get(SECTION, [])
+
+    def place(number: int, key: str) -> str:
+        return file.text.place(SECTION, number, key) if isinstance(value, list) else file.text.place(key=SECTION)
+
+    rules, mistakes = read_rules(value, place)
     keys = [Given(key, value, file.text.place(key=key)) for key, value in file.table.items() if key != SECTION]
     return keys, rules, mistakes
 

@@ -5,10 +5,9 @@ A label's value may be a number, a truth value or a list, as TOML writes it; it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias, cast
 
-from sidecar.config.toml_text import TOMLText
 from sidecar.decide.container.labels import NAMES, PREFIX, read_labels
 from sidecar.decide.settings import Rule
 from sidecar.misreadings import Form, ListKind, Misreading, Missing, NoTable, NotOfForm, TypedFlaw, Unknown
@@ -23,24 +22,27 @@ _KEYS: Final = (_MATCH, *(name.removeprefix(PREFIX) for name in NAMES))
 _EXAMPLE: Final = '{ name = "db-*" }'
 
 
-def read_rules(file: TOMLText, value: object) -> tuple[tuple[Rule, ...], list[Misreading]]:
+Places: TypeAlias = Callable[[int, str], str]
+"""Returns `FILE, line N` of a key in the rule of this index, or of the rule itself for ""."""
+
+
+def read_rules(value: object, places: Places) -> tuple[tuple[Rule, ...], list[Misreading]]:
     """Return the rules in the sections of a file, and all mistakes in them."""
     mistakes: list[Misreading] = []
     if not isinstance(value, list):
-        place = file.place(key=SECTION)
-        return (), [Misreading(where=place, name=SECTION, flaw=NoTable(is_list=True))]
-    rules = [_rule(file, number, table, mistakes) for number, table in enumerate(value)]
+        return (), [Misreading(where=places(0, ""), name=SECTION, flaw=NoTable(is_list=True))]
+    rules = [_rule(places, number, table, mistakes) for number, table in enumerate(value)]
     return tuple(rules), mistakes
 
 
-def _rule(file: TOMLText, number: int, table: object, mistakes: list[Misreading]) -> Rule:
+def _rule(places: Places, number: int, table: object, mistakes: list[Misreading]) -> Rule:
     """Return one rule; its mistakes are added."""
 
     def fail(key: str, found: object, flaw: Flaw) -> None:
-        given = Given(key, found, file.place(SECTION, number, key.partition(".")[0]))
+        given = Given(key, found, places(number, key.partition(".")[0]))
         mistakes.append(misreading(given, cast(TypedFlaw, flaw)))
 
-    place = file.place(SECTION, number)
+    place = places(number, "")
     if not isinstance(table, Mapping):
         mistakes.append(Misreading(where=place, name=SECTION, flaw=NoTable(is_list=True)))
         return Rule(place=place)

@@ -77,6 +77,26 @@ class TOMLText:
         key_there = re.compile(rf"""^[ \t]*(["']?){re.escape(key)}\1[ \t]*[.=]""", re.MULTILINE) if key else None
         match = key_there.search(self._text, start, end) if key_there else None
         at = match.start() if match else self._header_of(key, start)
+        return self._line(at)
+
+    def place_in_list(self, section: str, number: int, key: str = "") -> str:
+        """Return the same if there are sections with this header; "" otherwise."""
+        return self.place(section, number, key) if any(name == section for name, _, _ in self._parts) else ""
+
+    def place_inside(self, section: str, number: int, table: str, key: str = "") -> str:
+        """Return `FILE, line N` of a key in a table inside the section with this header and index: in a section
+        `[section.table]` of its own, or else the line of the section's key `table`.
+        """
+        begins = [start for name, start, _ in self._parts if name == section]
+        after = begins[number] if number < len(begins) else len(self._text)
+        until = begins[number + 1] if number + 1 < len(begins) else len(self._text)
+        own = f"{section}.{table}"
+        found = [(name, at) for name, at, _ in self._parts if after < at < until and f"{name}.".startswith(f"{own}.")]
+        if any(name == own for name, _ in found):
+            return self.place(own, len([at for name, at, _ in self._parts if name == own and at < after]), key)
+        return self._line(found[0][1]) if found else self.place(section, number, table)
+
+    def _line(self, at: int) -> str:
         return f"{self.file}, line {self._text.count(chr(10), 0, at) + 1}"
 
     def _header_of(self, key: str, otherwise: int) -> int:

@@ -23,6 +23,7 @@ from sidecar.decide.container import news
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.machine import after, is_contradicted, waited_for_a_start
 from sidecar.decide.container.place import cpus_of
+from sidecar.decide.covering import after_hand, awaits_cover, covered, told_of_answers
 from sidecar.decide.facts import (
     ContainerRemoved,
     ContainerSeen,
@@ -73,6 +74,7 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
         world, asked = _fold(world, fact)
         doubts += asked
     doubts += [LookAgain(key) for key in moved_unseen(before, world)]
+    world = told_of_answers(world)
     # 2. The State.
     if world.is_ready and not world.is_releasing:
         state = without_unaware_grants(world, policy_named(world.settings.policy).settle(world))
@@ -144,7 +146,7 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
         case ReleaseRequested():
             return start_releasing(world), ()
         case HandReady() | HandLost() | AnswersHeld() | CpusetWritten() | WriteFailed() | Overwritten():
-            return world, ()
+            return after_hand(world, fact)
     assert_never(fact)
 
 
@@ -154,8 +156,9 @@ def _seen(world: World, view: ContainerView, began: int) -> tuple[World, tuple[O
     """
     seen = sighted(world, view, began)
     if seen is world:
-        return world, (LookAgain(view.key),) if differs(world, view) else ()
-    return interrupted(seen, view.key, world.containers.get(view.key)), ()
+        return world, (LookAgain(view.key),) if differs(world, view) or awaits_cover(world, view) else ()
+    seen = covered(interrupted(seen, view.key, world.containers.get(view.key)), view.key, began)
+    return seen, (LookAgain(view.key),) if awaits_cover(seen, view) else ()
 
 
 def _outstanding(world: World, key: ContainerKey, number: int) -> Container | None:

@@ -18,6 +18,7 @@ from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.footprint import Reach, reach_of
 from sidecar.decide.container.place import cpus_of
 from sidecar.decide.facts import EngineInfo, Load, Phase, Purpose, ViewKind
+from sidecar.decide.hand_state import HandState
 from sidecar.decide.settings import Settings
 from state.claim import claimed
 from state.cpuset import EMPTY, CPUSet
@@ -98,6 +99,10 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The CPUs that grants gained at the start, before any container was looked at: another may be pinned there."""
     notes: tuple[Note, ...] = ()
     """The changes that the last refit made to grants, for people."""
+    hand: HandState | None = None
+    """The hand on the cgroups; None without one: then the engine alone changes CPUs."""
+    handless: str = ""
+    """Why there is no hand, as a sentence's end; "" if that is not known."""
 
     @property
     def is_ready(self) -> bool:
@@ -183,14 +188,20 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def reach(self) -> Reach:
         """Where containers that the sidecar places may be running. Nothing waits for the others: they never leave.
-        Members of the shared group are represented by the group.
+        Members of the shared group are represented by the group, and newborns are one more container.
         """
         assignments = self.state.assignments
-        return reach_of(
+        placed = (
             (container.footprint, key in assignments)
             for key, container in self.containers.items()
             if container.wish.standing is Standing.MANAGED
         )
+        return reach_of((*placed, (self.newborns, False)))
+
+    @cached_property
+    def newborns(self) -> int:
+        """The CPUs, as a mask, on which cgroups may be that were born and are not known yet."""
+        return self.hand.newborns(self.state.online) if self.hand else 0
 
     def may_run(self, container: Container) -> int:
         """Return the CPUs, as a mask, on which a container may run now, as far as the sidecar can see.
@@ -212,7 +223,9 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             mask = container.footprint
         # 3. Unmanaged.
         elif view.phase.is_live and not view.is_glance:
-            mask = container.place.seen.mask
+            mask = container.place.seen.mask | container.pulled.mask
+            if self.hand and self.hand.lets_go(view.key):
+                mask |= container.place.configured.mask
         elif view.phase is Phase.RESTARTING or view.is_glance:
             mask = container.footprint
         else:
@@ -224,7 +237,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def company(self) -> Reach:
         """Where containers may run now, including those that the sidecar never moves."""
         assignments = self.state.assignments
-        return reach_of((self.may_run(container), key in assignments) for key, container in self.containers.items())
+        known = ((self.may_run(container), key in assignments) for key, container in self.containers.items())
+        return reach_of((*known, (self.newborns, False)))
 
 
 def without(mapping: Mapping[ContainerKey, T], key: ContainerKey) -> Mapping[ContainerKey, T]:

@@ -112,7 +112,7 @@ class CgroupHand:
             self._take_all(now)
             if self._tree.want(wanted_parents(parents, self._manager)):
                 for group in self._tree.settle(Footing.FOUND, now):
-                    self._enforcer.begin(group, now)
+                    self._enforcer.settle(group, now)
             stuck = EMPTY
             for group in self._table.groups():
                 stuck |= self._enforcer.rewrite(group, now)
@@ -165,7 +165,7 @@ class CgroupHand:
         now = time.monotonic()
         self._tree.want(wanted_parents((), self._manager))
         for group in self._tree.settle(Footing.FOUND, now):
-            self._enforcer.begin(group, now)
+            self._enforcer.settle(group, now)
         self._told_parents = self._tree.parents
         self._queue.start()
         self._watcher.start()
@@ -190,7 +190,7 @@ class CgroupHand:
             any_came = True
             if event.mask & IN_MODIFY:
                 if group := self._table.by_watch.get(event.watch):
-                    self._enforcer.modified(group, now, event.name)
+                    self._enforcer.settle(group, now, event.name)
             else:
                 self._take_other(event, now)
         return any_came
@@ -200,6 +200,9 @@ class CgroupHand:
             self._read_all(now)
         elif event.mask & IN_ISDIR and event.mask & IN_CREATE:
             for group in self._tree.created(event.watch, event.name, Footing.NEWBORN, now):
+                if event.made and group.name == event.name:
+                    group.watch, group.is_answered = event.made, True
+                    self._table.by_watch[group.watch] = group
                 self._welcome(group, now)
             self._tell_parents()
         elif event.mask & IN_ISDIR and event.mask & IN_DELETE:
@@ -208,8 +211,8 @@ class CgroupHand:
             self._tell_parents()
 
     def _welcome(self, group: WatchedGroup, now: float) -> None:
-        self._enforcer.begin(group, now)
-        wrote = None if group.line is None or group.is_closed else parsed(group.line)
+        self._enforcer.settle(group, now)
+        wrote = parsed(group.line) if group.line and group.is_answered and not group.is_closed else None
         self._news.add(GroupBorn(group.id, group.path, wrote, now))
 
     def _read_all(self, now: float) -> None:
@@ -225,7 +228,7 @@ class CgroupHand:
                 if self._tree.is_reborn(group):
                     self._tree.deleted(parent.watch, group.name)
                 else:
-                    self._enforcer.modified(group, now)
+                    self._enforcer.settle(group, now)
             for group in self._tree.read(parent, Footing.NEWBORN, now):
                 self._welcome(group, now)
         for group in self._tree.settle(Footing.NEWBORN, now):

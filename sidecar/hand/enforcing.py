@@ -21,8 +21,8 @@ MOST_ANSWERS: Final = 1000
 """Foreign writes to one group that are answered at once, in a second: an engine manages 70, and each answer costs some
 50 us.
 """
-CALM_SECONDS: Final = 0.005
-"""Between two answers beyond that: so one group costs some 1 % of a CPU more."""
+CALM_SECONDS: Final = 0.002
+"""Between two answers beyond that: so one group costs some percent of a CPU more, whatever is done to it."""
 
 _TOLD_SECONDS: Final = 1.0
 """Between two reports of the same group."""
@@ -53,8 +53,16 @@ class Enforcer:
         self.answers = answers
         self._queue.answer(*answers.lines)
 
-    def begin(self, group: WatchedGroup, now: float) -> None:
-        """Watch a group that was taken up, and write it."""
+    def settle(self, group: WatchedGroup, now: float, answered: bytes = b"") -> None:
+        """Watch a group that was taken up, or look at one that was written, and write it if another line is expected.
+
+        `answered` is the line of a foreign write that the queue has answered already.
+        """
+        if answered:
+            group.theirs = answered
+            self._note(group, answered, now)
+        if self._is_tired_of(group, now):
+            return
         try:
             fd = open_directory(group.parent.fd, group.name)
         except OSError:
@@ -62,38 +70,12 @@ class Enforcer:
             return
         try:
             self._watch(group, fd)
-            if group.footing is Footing.FOUND:
-                self._read(group, fd)
+            if self._read(group, fd):
+                self._note(group, group.theirs, now)
             self._write(group, fd)
             if group.watch < 0:
-                # Nothing will tell of the runtime's own writes: write it again after each of them.
+                # Nothing will tell of the runtime's own writes: look again after each of them.
                 self._postpone(group, now)
-        except OSError:
-            self._postpone(group, now)
-        finally:
-            close(fd)
-
-    def modified(self, group: WatchedGroup, now: float, answered: bytes = b"") -> None:
-        """Look at a group that was written, and write it again if the line is another than expected.
-
-        `answered` is the line of a foreign write that the queue has answered already.
-        """
-        if answered:
-            group.theirs = answered
-            self._note(group, answered, now)
-        try:
-            fd = open_directory(group.parent.fd, group.name)
-        except OSError:
-            return
-        try:
-            self._read(group, fd)
-            expected = self._expected(group)
-            if expected is None or group.line == expected:
-                group.is_closed = False
-                return
-            self._note(group, group.line or b"", now)
-            if self._is_calm(group, now):
-                self._write(group, fd)
         except OSError:
             self._postpone(group, now)
         finally:
@@ -159,15 +141,21 @@ class Enforcer:
         else:
             self._table.by_watch[group.watch] = group
 
-    def _read(self, group: WatchedGroup, fd: int) -> None:
-        line = read_line(fd, CPUS)
-        if line != group.line:
-            group.line = group.runs_on = line
-            if line != self._expected(group):
-                group.theirs = line
-        if not group.line and group.footing is Footing.FOUND:
+    def _read(self, group: WatchedGroup, fd: int) -> bool:
+        """Read a group's line. Return whether another program has changed what was read or written before."""
+        before, line = group.line, read_line(fd, CPUS)
+        if line == before:
+            return False
+        group.line = group.runs_on = line
+        if not line and group.footing is Footing.FOUND:
             # On v2 it has those of its parent.
             group.runs_on = str(self._files.effective(fd)).encode()
+        expected = self._expected(group)
+        if line == expected or (before is None and group.is_answered):
+            # The second is an answer that the queue has written, perhaps an earlier one.
+            return False
+        group.theirs = line
+        return before is not None and expected is not None
 
     def order(self, group: WatchedGroup, update: Update) -> None:
         """Write an update into a group, which is guarded with it from now on. Raise OSError; it is then released."""
@@ -213,7 +201,7 @@ class Enforcer:
             if group.line != expected or group.is_closed:
                 write_line(fd, CPUS, expected)
             group.line = group.runs_on = expected
-            group.is_answered = True
+            group.is_answered = group.footing is not Footing.KNOWN
         group.is_closed, group.tries = False, 0
 
     def _expected(self, group: WatchedGroup) -> bytes | None:
@@ -238,28 +226,26 @@ class Enforcer:
 
     def _retry(self, group: WatchedGroup, now: float) -> None:
         group.is_due = False
-        if group.parent.groups.get(group.name) is group and group.is_closed:
-            self.begin(group, now)
+        if group.parent.groups.get(group.name) is group:
+            self.settle(group, now)
 
-    def _is_calm(self, group: WatchedGroup, now: float) -> bool:
-        """Count an answer within this second. Return False beyond the bound, where the answer is put off."""
-        if group.second != int(now):
-            group.second, group.answers = int(now), 0
-        group.answers += 1
-        if group.answers <= MOST_ANSWERS:
-            return True
+    def _is_tired_of(self, group: WatchedGroup, now: float) -> bool:
+        """Stop watching a group that was written too often within this second, for a moment. Return whether it was."""
+        if group.second != int(now) or group.answers < MOST_ANSWERS or group.watch < 0:
+            return False
+        del self._table.by_watch[group.watch]
+        self._queue.leave(group.watch)
+        group.watch = -1
         if not group.is_due:
             group.is_due = True
-            self._due.at(now + CALM_SECONDS, partial(self._answer_late, group))
-        return False
-
-    def _answer_late(self, group: WatchedGroup, now: float) -> None:
-        group.is_due = False
-        if group.parent.groups.get(group.name) is group:
-            self.begin(group, now)
+            self._due.at(now + CALM_SECONDS, partial(self._retry, group))
+        return True
 
     def _note(self, group: WatchedGroup, line: bytes, now: float) -> None:
         """Count a foreign write, and report it if the last report is old enough."""
+        if group.second != int(now):
+            group.second, group.answers = int(now), 0
+        group.answers += 1
         if not group.id or now - group.born_at < _BIRTH_SECONDS:
             return
         group.found = line

@@ -44,12 +44,14 @@ _LINE_BYTES: Final = 4096
 
 class InotifyEvent(NamedTuple):
     """One event: the watch, what happened (IN_*), and the name in a watched directory. For a watched file it is b"", or
-    the line of a foreign write that was answered already.
+    the line of a foreign write that was answered already. `made` is the watch of a newborn that was answered already, 0
+    for others.
     """
 
     watch: int
     mask: int
     name: bytes
+    made: int = 0
 
 
 class Queue:
@@ -119,9 +121,9 @@ def parsed_events(read: bytes) -> Iterator[InotifyEvent]:
     """Yield the events in what was read."""
     at = 0
     while at < len(read):
-        watch, mask, _, size = _EVENT.unpack_from(read, at)
+        watch, mask, made, size = _EVENT.unpack_from(read, at)
         at += _EVENT.size
-        yield InotifyEvent(watch, mask, read[at : at + size].rstrip(b"\0"))
+        yield InotifyEvent(watch, mask, read[at : at + size].rstrip(b"\0"), made)
         at += size
 
 

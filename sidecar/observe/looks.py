@@ -5,7 +5,8 @@ waits for its start (0.2 s), so the limit of parallel looks is generous: a few s
 
 An engine that hangs keeps its event stream open and sends nothing: inventories detect that. An inventory without an
 answer ends the block of `while_answered`. A single container may hang, too, while its engine answers for all others (a
-stuck runtime holds the container's lock): it is left out, and reported.
+stuck runtime holds the container's lock): it is left out, and reported. One whose start is held is left out as well,
+and that is no fault: its lock is free only after the answer, which may itself wait for the inventory.
 """
 
 from __future__ import annotations
@@ -141,10 +142,13 @@ class Looker:
         found: list[ContainerView] = []
         errors: list[EngineUnavailable] = []
         unseen: dict[ContainerKey, EngineError] = {}
+        looks: dict[ContainerKey, trio.CancelScope] = {}
 
         async def add(container: ContainerKey) -> None:
             try:
-                found.append(await self._view(container))
+                with trio.CancelScope() as looks[container]:
+                    found.append(await self._view(container))
+                del looks[container]
             except ContainerGone:
                 pass
             except EngineUnavailable as error:
@@ -155,9 +159,18 @@ class Looker:
             except EngineError as error:
                 unseen[container] = error
 
-        async with trio.open_nursery() as nursery:
-            for container in containers:
-                nursery.start_soon(add, container)
+        async def leave_out_held_starts() -> None:
+            async for world in self._board.worlds():
+                for container, look in looks.items():
+                    if (known := world.containers.get(container)) and known.is_held:
+                        look.cancel()
+
+        async with trio.open_nursery() as watching:
+            async with trio.open_nursery() as nursery:
+                for container in containers:
+                    nursery.start_soon(add, container)
+                watching.start_soon(leave_out_held_starts)
+            watching.cancel_scope.cancel()
         if errors:
             raise errors[0]
         if any(isinstance(error, EngineSilent) for error in unseen.values()):

@@ -3,7 +3,7 @@
 Beside the directories there are private files in `.staging`, where no workload can write:
 
 - `since-<12 hex>`, for each container with leaving CPUs: the first generation that announced them, and the CPUs.
-- `lease@<the directory's path, with @ for />`, a second name of the file `lease` of a directory.
+- `lease@<a directory's path, with @ for />`, one more name of the file `lease` in it.
 """
 
 from __future__ import annotations
@@ -111,52 +111,66 @@ class ProjectionTree:
         """Remove the record, if there is one. Raise FileUnwritable."""
         files.remove(self._staging, f"since-{short}")
 
-    def put_lease(self, path: tuple[str, ...], at: int, seconds: float) -> None:
-        """Move a fresh lease with this time into the directory that is open as `at`, and keep its second name.
+    def put_lease(self, lease_of: tuple[str, ...], at: int, seconds: float) -> None:
+        """Move a fresh lease with this time into the directory that is open as `at`, and keep its name in staging.
 
         Raise FileUnwritable.
         """
-        link = _link(path)
+        link = _link(lease_of)
         with _dated(self._staging, seconds) as fresh:
             files.remove(self._staging, link)
-            os.link(fresh, link, src_dir_fd=self._staging, dst_dir_fd=self._staging, follow_symlinks=False)
+            files.link(self._staging, fresh, link)
             os.rename(fresh, lease.NAME, src_dir_fd=self._staging, dst_dir_fd=at)
+
+    def share_lease(self, lease_of: tuple[str, ...], at: int) -> bool:
+        """Move one more name of a lease into the directory that is open as `at`. Return False if the lease is lost.
+
+        Raise FileUnwritable.
+        """
+        fresh = f"{_link(lease_of)}@"
+        files.remove(self._staging, fresh)
+        try:
+            files.link(self._staging, _link(lease_of), fresh)
+        except OSError:
+            return False
+        files.move(fresh, lease.NAME, source=self._staging, target=at)
+        return True
 
     def put_ended_lease(self, at: int) -> None:
         """Move a lease that never counts into the directory that is open as `at`. Raise FileUnwritable."""
         with _dated(self._staging, 0.0) as fresh:
             os.rename(fresh, lease.NAME, src_dir_fd=self._staging, dst_dir_fd=at)
 
-    def renew_lease(self, path: tuple[str, ...], seconds: float) -> bool:
-        """Set the time of a lease by its second name. Return False if that is not possible."""
+    def renew_lease(self, lease_of: tuple[str, ...], seconds: float) -> bool:
+        """Set the time of a lease by its name in staging. Return False if that is not possible."""
         try:
-            os.utime(_link(path), times=(seconds, seconds), dir_fd=self._staging, follow_symlinks=False)
+            os.utime(_link(lease_of), times=(seconds, seconds), dir_fd=self._staging, follow_symlinks=False)
         except OSError:
             return False
         return True
 
-    def has_lease(self, path: tuple[str, ...], at: int) -> bool:
-        """Return whether the lease in the directory that is open as `at` is the file with the second name."""
+    def has_lease(self, lease_of: tuple[str, ...], at: int) -> bool:
+        """Return whether the lease in the directory that is open as `at` is the file with that name in staging."""
         try:
             told = os.stat(lease.NAME, dir_fd=at, follow_symlinks=False)
-            kept = os.stat(_link(path), dir_fd=self._staging, follow_symlinks=False)
+            kept = os.stat(_link(lease_of), dir_fd=self._staging, follow_symlinks=False)
         except OSError:
             return False
         return os.path.samestat(told, kept)
 
-    def has_both_names(self, path: tuple[str, ...]) -> bool:
-        """Return whether a lease still has two names, without a look into its directory, which would be an event."""
+    def has_names(self, lease_of: tuple[str, ...], count: int) -> bool:
+        """Return whether a lease has so many names, without a look into its directories, which would be an event."""
         try:
-            return os.stat(_link(path), dir_fd=self._staging, follow_symlinks=False).st_nlink == 2
+            return os.stat(_link(lease_of), dir_fd=self._staging, follow_symlinks=False).st_nlink == count
         except OSError:
             return False
 
-    def drop_lease(self, path: tuple[str, ...]) -> None:
-        """Remove the second name of a lease. Raise FileUnwritable."""
-        files.remove(self._staging, _link(path))
+    def drop_lease(self, lease_of: tuple[str, ...]) -> None:
+        """Remove the name of a lease in staging. Raise FileUnwritable."""
+        files.remove(self._staging, _link(lease_of))
 
     def drop_leases(self) -> None:
-        """Remove the second names that an earlier run left."""
+        """Remove the names that an earlier run left in staging."""
         for name in os.listdir(self._staging):
             if name.startswith(_LINK):
                 with suppress(FileUnwritable):
@@ -181,7 +195,7 @@ class ProjectionTree:
 
 
 def _link(path: tuple[str, ...]) -> str:
-    """Return the second name of the lease of a directory. No name in a path contains `@`."""
+    """Return the name in staging of the lease of a directory. No name in a path contains `@`."""
     return _LINK + "@".join(path)
 
 

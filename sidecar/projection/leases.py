@@ -1,8 +1,8 @@
 """The leases of projection directories, as the daemon keeps them: begun, renewed, ended, and mended if spoiled.
 
-1. Each directory has a file of its own. A workload may have its own directory mounted writable: with a file that
-   several directories share, it could vouch for all of them.
-2. Each file has a second name, a hard link in `.staging`, by which it is renewed: the kernel tells the watchers of the
+1. A workload may have its own directory mounted writable, so a lease vouches for one mount alone: two directories share
+   the file only if one is inside the other. The directory of a name shares it with that of its container below.
+2. Each file has one more name, a hard link in `.staging`, by which it is renewed: the kernel tells the watchers of the
    directory of the name that was used (fsnotify, `__fsnotify_parent`), so no watcher of the other one wakes.
 3. A lease begins and ends by a fresh file that is moved into place, which wakes every watcher. One that
    ran out begins again, so that a reader that waits for it is notified.
@@ -10,6 +10,7 @@
    was removed or replaced has one name less, which is noticed in one of `CHECK_ROUNDS` rounds. If it cannot be
    replaced, since a directory is in its place, that is tried once in a round. A lease that was renamed is noticed when
    the files are written next.
+5. A lease that ends in one of two directories begins again in the other.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Place = tuple[str, ...]
 
 
 class Leases:
-    """The leases of all directories below one root, held by their paths."""
+    """The leases of all directories below one root. Each is known by the place of the directory that it is for."""
 
     def __init__(self, clock: Callable[[], float], seconds: float = LEASE_SECONDS) -> None:
         """`clock` gives seconds since 1970; a renewal counts for `seconds`."""
@@ -41,73 +42,119 @@ class Leases:
         self._seconds = seconds
         self._renewed: dict[Place, float] = {}
         """When each lease that is held was last renewed; `_NEVER` for one that must begin again."""
+        self._lease_of: dict[Place, Place] = {}
+        """The lease of each directory."""
+        self._places: dict[Place, list[Place]] = {}
+        """The directories of each lease."""
+        self._spoiled: set[Place] = set()
+        """The directories in which the lease must be put again."""
         self._rounds = 0
         self._to_check: frozenset[Place] = frozenset()
         """The leases whose names are counted in this round."""
 
-    def hold(self, tree: ProjectionTree, path: Place, at: int) -> None:
-        """Begin the lease of the directory that is open as `at`, unless it counts. Raise FileUnwritable."""
-        renewed = self._renewed.setdefault(path, _NEVER)
-        if seconds_left(renewed, self._seconds, self._clock()) and tree.has_lease(path, at):
-            return
-        self._begin(tree, path, at)
+    def hold(self, tree: ProjectionTree, path: Place, at: int, lease: Place | None = None) -> None:
+        """Begin the lease of the directory that is open as `at`, unless it counts: its own, or the `lease` of another.
 
-    def places(self) -> list[Place]:
-        """Begin a round, and return the directories whose leases are held."""
+        Raise FileUnwritable.
+        """
+        lease = lease or path
+        if self._lease_of.get(path, lease) != lease:
+            self.forget(tree, path)
+        if path not in self._lease_of:
+            self._lease_of[path] = lease
+            self._places.setdefault(lease, []).append(path)
+        if not self._counts(lease) or not (tree.has_lease(lease, at) or tree.share_lease(lease, at)):
+            self._begin(tree, lease, at)
+        self._spoiled.discard(path)
+
+    def held(self) -> list[Place]:
+        """Begin a round, and return the leases that are held."""
         self._rounds += 1
-        places = list(self._renewed)
-        self._to_check = frozenset(places[self._rounds % CHECK_ROUNDS :: CHECK_ROUNDS])
-        return places
+        leases = list(self._renewed)
+        self._to_check = frozenset(leases[self._rounds % CHECK_ROUNDS :: CHECK_ROUNDS])
+        return leases
 
-    def renew(self, tree: ProjectionTree, places: Iterable[Place]) -> list[str]:
-        """Renew the leases of these directories, of those that are held. Return the errors."""
+    def renew(self, tree: ProjectionTree, leases: Iterable[Place]) -> list[str]:
+        """Renew these leases, of those that are held. Return the errors."""
         errors: list[str] = []
-        for path in places:
-            if path not in self._renewed:
+        now = self._clock()
+        for lease in leases:
+            renewed = self._renewed.get(lease)
+            if renewed is None:
                 continue
-            try:
-                self._renew(tree, path)
-            except FileUnreadable:
-                # The directory is gone, and so is the lease; it begins when the files are written again.
-                self._renewed[path] = _NEVER
-            except StateError as error:
-                self._renewed[path] = _NEVER
-                errors.append(f"{'/'.join(path)}: {error}")
+            if seconds_left(renewed, self._seconds, now) and tree.renew_lease(lease, now):
+                self._renewed[lease] = now
+                if self._spoiled or lease in self._to_check:
+                    errors += self._put(tree, lease, self._lost(tree, lease))
+            else:
+                self._renewed[lease] = _NEVER
+                errors += self._put(tree, lease, self._places[lease])
         return errors
 
     def end(self, tree: ProjectionTree, path: Place) -> None:
-        """End a lease. Without a word if it cannot be ended: then it runs out."""
-        if self._renewed.pop(path, None) is None:
+        """End the lease of a directory. Without a word if it cannot be ended: then it runs out."""
+        if (lease := self._lease_of.get(path)) is None:
             return
-        # By its second name first, which needs no space and no directory.
-        tree.renew_lease(path, 0.0)
-        with suppress(StateError), tree.opened(path) as at:
-            tree.put_ended_lease(at)
+        self._end(tree, lease, [path])
         self.forget(tree, path)
+        if lease in self._renewed:
+            self._renewed[lease] = _NEVER
+            self._put(tree, lease, self._places[lease])
 
     def end_all(self, tree: ProjectionTree) -> None:
         """End every lease that is held."""
-        for path in sorted(self._renewed):
-            self.end(tree, path)
+        for lease, places in sorted(self._places.items()):
+            self._end(tree, lease, places)
+        for path in list(self._lease_of):
+            self.forget(tree, path)
 
     def forget(self, tree: ProjectionTree, path: Place) -> None:
         """Hold the lease of a directory no more that was removed, or is about to be."""
-        self._renewed.pop(path, None)
-        with suppress(FileUnwritable):
-            tree.drop_lease(path)
+        lease = self._lease_of.pop(path, None)
+        self._spoiled.discard(path)
+        if lease is None:
+            return
+        self._places[lease].remove(path)
+        if not self._places[lease]:
+            del self._places[lease], self._renewed[lease]
+            with suppress(FileUnwritable):
+                tree.drop_lease(lease)
 
-    def _renew(self, tree: ProjectionTree, path: Place) -> None:
-        now = self._clock()
-        if seconds_left(self._renewed[path], self._seconds, now) and tree.renew_lease(path, now):
-            self._renewed[path] = now
-            if path not in self._to_check or tree.has_both_names(path):
-                return
-        else:
-            self._renewed[path] = _NEVER
-        with tree.opened(path) as at:
-            self.hold(tree, path, at)
+    def _counts(self, lease: Place) -> bool:
+        return seconds_left(self._renewed.setdefault(lease, _NEVER), self._seconds, self._clock()) > 0
 
-    def _begin(self, tree: ProjectionTree, path: Place, at: int) -> None:
+    def _lost(self, tree: ProjectionTree, lease: Place) -> list[Place]:
+        """Return the directories of a lease that may be without it."""
+        places = self._places[lease]
+        if lease in self._to_check and not tree.has_names(lease, 1 + len(places)):
+            return places
+        return [path for path in places if path in self._spoiled]
+
+    def _put(self, tree: ProjectionTree, lease: Place, places: Iterable[Place]) -> list[str]:
+        """Put a lease into these directories, where it is not there. Return the errors."""
+        errors: list[str] = []
+        for path in places:
+            try:
+                with tree.opened(path) as at:
+                    self.hold(tree, path, at, lease)
+            except FileUnreadable:
+                # The directory is gone, and so is the lease; it begins when the files are written again.
+                self._spoiled.add(path)
+            except StateError as error:
+                self._spoiled.add(path)
+                errors.append(f"{'/'.join(path)}: {error}")
+        return errors
+
+    def _begin(self, tree: ProjectionTree, lease: Place, at: int) -> None:
         now = self._clock()
-        tree.put_lease(path, at, now)
-        self._renewed[path] = now
+        tree.put_lease(lease, at, now)
+        self._renewed[lease] = now
+        # The former file is still in the others.
+        self._spoiled.update(self._places[lease])
+
+    def _end(self, tree: ProjectionTree, lease: Place, places: Iterable[Place]) -> None:
+        # By its name in staging first, which needs no space and no directory.
+        tree.renew_lease(lease, 0.0)
+        for path in places:
+            with suppress(StateError), tree.opened(path) as at:
+                tree.put_ended_lease(at)

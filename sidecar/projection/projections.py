@@ -172,13 +172,13 @@ class Projections:
             _raise(self._tell(tree, short, told.names, narrowed, or_withhold=True))
 
     def vouched(self) -> list[Place]:
-        """Begin a round of renewals, and return the directories whose leases are held."""
-        return self._leases.places()
+        """Begin a round of renewals, and return the leases that are held."""
+        return self._leases.held()
 
-    def renew(self, places: Iterable[Place]) -> None:
-        """Renew the leases of these directories. Raise ProjectionError for those that could not be."""
+    def renew(self, leases: Iterable[Place]) -> None:
+        """Renew these leases. Raise ProjectionError for those that could not be."""
         with opened_root(self._root) as tree:
-            _raise(self._leases.renew(tree, places))
+            _raise(self._leases.renew(tree, leases))
 
     def end_leases(self) -> None:
         """Vouch for nothing any more. The files stay as they are."""
@@ -249,7 +249,7 @@ class Projections:
             self._told[short] = _Told(stamped, names, since=since)
             for path, directory in opened.items():
                 failed = []
-                hold = partial(self._leases.hold, tree, path, directory.at)
+                hold = partial(self._leases.hold, tree, path, directory.at, _lease_of(path, short))
                 if vouches and directory.is_new():
                     failed += _attempt(hold)
                 if unwritten := _attempt(partial(directory.write, stamped)):
@@ -341,6 +341,9 @@ class Projections:
             if short < (heir := min(others)):
                 told = self._told[heir]
                 projection = told.projection or tree.told(heir)
+                if told.projection is None:
+                    # Nothing is known yet of what is there from an earlier run.
+                    self._leases.end(tree, ("by-name", name))
                 if projection:
                     _raise(self._tell(tree, heir, told.names, projection, vouches=told.projection is not None))
             return
@@ -361,6 +364,11 @@ def _short(container: str) -> str:
     if not _FULL_ID.fullmatch(container):
         raise ProjectionError(f"{container[:70]!r} is not a container's id")
     return container[:12]
+
+
+def _lease_of(path: Place, short: str) -> Place:
+    """Return the directory whose lease this one shares: a name's has that of its container's directory inside."""
+    return (*path, "by-id", short) if path[0] == "by-name" and len(path) == 2 else path
 
 
 def _time_text(seconds: float) -> str:

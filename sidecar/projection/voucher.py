@@ -73,6 +73,7 @@ class Voucher:
                 due = trio.current_time() + RENEW_SECONDS
                 await self._pause(due)
         finally:
+            self._board.vouched_at = 0.0
             with suppress(ProjectionError):
                 self._projections.end_leases()
             end_status_lease(self._state_dir)
@@ -95,8 +96,9 @@ class Voucher:
 
     async def _renew(self) -> None:
         errors: list[str] = []
+        self._board.vouched_at = self._clock()
         try:
-            renew_status_lease(self._state_dir, self._clock())
+            renew_status_lease(self._state_dir, self._board.vouched_at)
         except StateError as error:
             errors.append(f"{self._state_dir}: {error}")
         places = self._projections.vouched()

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+
+import msgspec
 
 from sidecar.decide.books.load_sample import Peak, Sample, load_between
-from sidecar.decide.facts import Load
+from sidecar.decide.container.start import is_strict_runtime
+from sidecar.decide.facts import ContainerView, Load
 from sidecar.simulation.model_container import ModelContainer
 from sidecar.simulation.simulated_use import SimulatedUse
 from state.cpuset import EMPTY, CPUSet
@@ -17,6 +21,16 @@ class BusyContainer(ModelContainer):
     """`moves_in` is the time from notice to acknowledgement in seconds, None if it never acknowledges."""
 
     use: SimulatedUse
+    image: str = ""
+    runtime: str = ""
+    held: int | None = None
+    """The number of a start that its runtime holds until the sidecar answers, 0 while it waits for its turn. Meanwhile
+    the engine holds its lock.
+    """
+    waiting: list[Callable[[], None]] = dataclasses.field(default_factory=list)
+    """What is to be done with it once a held start has its answer."""
+    is_starting: bool = False
+    """Whether a start that was held goes on."""
     follows: bool = False
     moves_in: float | None = None
     told: Projection | None = None
@@ -26,6 +40,24 @@ class BusyContainer(ModelContainer):
     sample: Sample | None = None
     """What it had used at the last measurement."""
     peak: Peak = dataclasses.field(default_factory=Peak)
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether its runtime asks before each start."""
+        return is_strict_runtime(self.runtime)
+
+    def view(self) -> ContainerView:
+        """Return what a look at it shows; while a start is held, only what is seen without the engine's lock."""
+        seen = msgspec.structs.replace(super().view(), runtime=self.runtime, image=self.image)
+        return seen if self.held is None and not self.is_starting else _glance(seen)
+
+    def bundle(self) -> ContainerView:
+        """Return what its runtime knows of it while it holds a start."""
+        limits, seen = self.limits, self.view()
+        quota = limits.cpu_quota or limits.nano_cpus // 10_000
+        return msgspec.structs.replace(
+            seen, cpuset=limits.cpuset, mems=limits.mems, cpu_quota=quota, memory=limits.memory, is_glance=True
+        )
 
     @property
     def usable(self) -> CPUSet:
@@ -51,3 +83,10 @@ class BusyContainer(ModelContainer):
         if load:
             self.peak = Peak(load.peak, now)
         return load
+
+
+def _glance(view: ContainerView) -> ContainerView:
+    """Return what is visible of a container while the engine holds its lock."""
+    return msgspec.structs.replace(
+        view, cpuset="", mems="", nano_cpus=0, cpu_quota=0, memory=0, started_at="", is_glance=True
+    )

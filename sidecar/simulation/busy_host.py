@@ -57,14 +57,24 @@ class BusyHost(ModelHost[BusyContainer]):
         there = ", ".join(each.name for each in self.containers.values()) or "none"
         raise ScenarioError(f"there is no container {name!r} now; there is {there}")
 
-    def create(self, name: str, labels: Mapping[str, str], limits: Limits, now: float, demand: float) -> BusyContainer:
+    def create(
+        self,
+        name: str,
+        labels: Mapping[str, str],
+        limits: Limits,
+        now: float,
+        demand: float,
+        *,
+        image: str = "",
+        runtime: str = "",
+    ) -> BusyContainer:
         """Add a container, not started, and return it. Raise ScenarioError if the name is in use."""
         self._created += 1
         key, use = ContainerKey(ENGINE, f"{self._created:064x}"), SimulatedUse(demand, now)
         try:
-            return self.add(
-                BusyContainer(key=key, name=name, kernel=self.kernel, labels=labels, limits=limits, use=use)
-            )
+            made = BusyContainer(key=key, name=name, kernel=self.kernel, labels=labels, limits=limits, use=use)
+            made.image, made.runtime = image, runtime
+            return self.add(made)
         except EngineRefused as error:
             raise ScenarioError(
                 f"there is a container {name!r} already: remove it before it is created again"

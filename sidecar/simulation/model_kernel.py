@@ -8,7 +8,7 @@ parent, and what an offline CPU leaves behind.
 from __future__ import annotations
 
 import dataclasses
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from state.cpuset import EMPTY, CPUSet
 from state.topology import Topology, with_online
@@ -30,6 +30,16 @@ class Cgroup:
     has_tasks: bool = True
 
 
+class GroupWatcher(Protocol):
+    """A program that watches groups, as inotify lets it: births, and writes by others. It may write at once."""
+
+    def born(self, container: str) -> None:
+        """Notice that a container's group was made."""
+
+    def overwritten(self, container: str) -> None:
+        """Notice that another program wrote a container's cpuset."""
+
+
 class ModelKernel:
     """The groups of one machine, by the ids of their containers."""
 
@@ -38,6 +48,7 @@ class ModelKernel:
         self.machine = machine
         self.strayed: set[str] = set()
         """Containers whose processes fell to the group above, on version 1."""
+        self.watcher: GroupWatcher | None = None
         self._online = machine.online
         self._groups = {ENGINE_GROUP: Cgroup(self._everything(), has_tasks=False)}
         self._effective: dict[str, CPUSet] = {}
@@ -84,12 +95,28 @@ class ModelKernel:
         self._groups[container] = Cgroup(cpus or inherited, above)
         self.strayed.discard(container)
         self._effective.clear()
+        if self.watcher:
+            self.watcher.born(container)
 
     def write(self, container: str, cpus: CPUSet) -> None:
         """Write a live container's cpuset. Raise Denied on version 1 if the parent lacks these CPUs."""
+        self.answer(container, cpus)
+        if self.watcher:
+            self.watcher.overwritten(container)
+
+    def answer(self, container: str, cpus: CPUSet) -> None:
+        """Write a live container's cpuset, as the watcher. Raise Denied on version 1 if the parent lacks these CPUs."""
         self._see_that_it_has(self._groups[container].above, cpus)
         self._groups[container].cpus = cpus
         self._effective.clear()
+
+    def above(self, container: str) -> str:
+        """Return the group above an existing one."""
+        return self._groups[container].above
+
+    def own(self, container: str) -> CPUSet:
+        """Return what an existing group was written with; empty if it never was."""
+        return self._groups[container].cpus
 
     def leave(self, container: str) -> None:
         """Remove a container's processes, and its group with them."""

@@ -28,6 +28,7 @@ from sidecar.decide.facts import (
     Phase,
     Purpose,
     RetryDue,
+    SettingsChanged,
     TakeAcknowledged,
     TimerEnded,
     TopologyRead,
@@ -77,8 +78,11 @@ class ModelSidecar:
         *,
         say: Callable[[Happening], None],
         trace: Callable[[bytes], None] | None = None,
+        answered: Callable[[AnswerStart], None] = lambda _: None,
     ) -> None:
+        """Begin without having started. `answered` receives the answers to held starts."""
         self._host = host
+        self._answered = answered
         self._agenda = agenda
         self._config = config
         self._pace = pace
@@ -105,7 +109,7 @@ class ModelSidecar:
         for happening in begun(self._books, self.world, self._agenda.now):
             self._say(happening)
         self._write_down(world_line(codec.encode(self.world)))
-        self.hear(EngineConnected(_with_cpus(self._host.machine.online), self._ticket()))
+        self.hear(EngineConnected(_with_cpus(self._host.machine.online), self.ticket()))
         self._in_this_life(self._pace.hint, self._take_inventory)
         self._in_this_life(self._config.load_period_seconds, self._measure)
 
@@ -115,6 +119,12 @@ class ModelSidecar:
         self._inbox.clear()
         self._known.clear()
         self._say(Happening(at=self._agenda.now, what=What.SIDECAR_CRASHED))
+
+    def reload(self, config: Config) -> None:
+        """Read the configuration and the machine again; later if it does not run: at its start."""
+        self._config = config
+        self.hear(TopologyRead(self._host.topology()))
+        self.hear(SettingsChanged(codec.to_builtins(config.settings())))
 
     def hear(self, fact: Fact) -> None:
         """Add a fact for the next decision; it is lost while the sidecar does not run."""
@@ -154,7 +164,8 @@ class ModelSidecar:
         if self._trace:
             self._trace(line)
 
-    def _ticket(self) -> int:
+    def ticket(self) -> int:
+        """Return the next number of what is asked or looked at."""
         self._tickets += 1
         return self._tickets
 
@@ -163,15 +174,17 @@ class ModelSidecar:
     def _look(self, key: ContainerKey) -> None:
         real = self._host.containers.get(key)
         if real is None:
-            self.hear(ContainerRemoved(key, self._ticket()))
+            self.hear(ContainerRemoved(key, self.ticket()))
+        elif real.held is not None:
+            return  # It is looked at when the engine's lock is free again.
         elif real.free_at > self._agenda.now:
             self._in_this_life(real.free_at - self._agenda.now, partial(self._look, key))
         else:
             real.is_unseen = False
-            self.hear(ContainerSeen(real.view(), self._ticket()))
+            self.hear(ContainerSeen(real.view(), self.ticket()))
 
     def _take_inventory(self) -> None:
-        began, known = self._ticket(), self.world.containers
+        began, known = self.ticket(), self.world.containers
         views = tuple(real.view() for real in self._host.containers.values())
         for real in self._host.containers.values():
             real.is_unseen = False
@@ -229,7 +242,7 @@ class ModelSidecar:
             case StopContainer():
                 self._agenda.after(self._pace.stop, partial(self._stopped, order.container))
             case AnswerStart():
-                raise AssertionError("nothing here holds a start")
+                self._answered(order)
             case HoldAnswers() | WriteCpuset():
                 raise AssertionError("there is no hand here")
             case LookAgain():
@@ -261,6 +274,9 @@ class ModelSidecar:
 
     def _begin_apply(self, order: ApplyCpuset) -> None:
         real = self._host.containers.get(order.container)
+        if real and real.held is not None:
+            real.waiting.append(partial(self._begin_apply, order))
+            return
         now = self._agenda.now
         # A container that is being started will be live when its turn comes.
         is_live = real is not None and (real.phase.is_live or real.free_at > now)
@@ -280,10 +296,10 @@ class ModelSidecar:
             if real.effective is not None and before != real.effective:
                 self._say(_runs(real, before, self._agenda.now))
             if is_heard:
-                self.hear(CpusetApplied(order.container, order.number, real.effective, self._ticket()))
+                self.hear(CpusetApplied(order.container, order.number, real.effective, self.ticket()))
         elif is_heard:
             failure = Failure.REFUSED if real else Failure.GONE
-            self.hear(CpusetFailed(order.container, order.number, failure, objection, self._ticket()))
+            self.hear(CpusetFailed(order.container, order.number, failure, objection, self.ticket()))
             pause = REFUSED_PAUSE if real else FAILED_PAUSE
             self._in_this_life(pause, lambda: self.hear(RetryDue(order.container, order.number)))
 

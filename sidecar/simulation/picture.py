@@ -31,10 +31,13 @@ _HEIGHT: Final = 440
 
 _MARKED: Final = {
     What.CREATED: "{} arrives",
+    What.NOT_STARTED: "{} does not start",
     What.STOPPED: "{} ends",
     What.REMOVED: "{} is removed",
     What.RESIZE: "resize {}",
     What.DEFRAGMENT: "defragment",
+    What.RELOAD: "reload: {1}",
+    What.RELEASE: "release {}",
     What.OFFLINE: "{} offline",
     What.ONLINE: "{} online",
     What.SIDECAR_CRASHED: "sidecar killed",

@@ -24,7 +24,9 @@ class Do(enum.StrEnum):
     STOP = "stop"
     REMOVE = "remove"
     RESIZE = "resize"
+    RELEASE = "release"
     DEFRAGMENT = "defragment"
+    RELOAD = "reload"
     OFFLINE = "offline"
     ONLINE = "online"
     CRASH = "crash"
@@ -32,7 +34,8 @@ class Do(enum.StrEnum):
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):
-    """A container as it will be created. `cpus` is its CPU limit, `cpuset` a pin by hand.
+    """A container as it will be created. `cpus` is its CPU limit, `cpuset` a pin by hand; `image` is the name of its
+    image, and `runtime` its OCI runtime.
 
     It follows its projection if `follows`, and acknowledges a take `moves_in` seconds after notice, None for never.
     `demand` is the CPUs that it would use, each from a time on, ascending.
@@ -42,6 +45,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     cpus: float | None = None
     cpuset: str = ""
+    image: str = ""
+    runtime: str = ""
     follows: bool = False
     moves_in: float | None = None
     demand: tuple[tuple[float, float], ...] = ()
@@ -52,7 +57,10 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One event. `where` is its place in the file, for errors."""
+    """One event. `where` is its place in the file, for errors.
+
+    `config` is the configuration from a reload on, and `changes` the keys that it changes, with their values as text.
+    """
 
     at: float
     do: Do
@@ -60,6 +68,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 0
     cpus: CPUSet = EMPTY
     where: str = ""
+    config: Config | None = None
+    changes: tuple[tuple[str, str], ...] = ()
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +137,11 @@ def _do(simulation: Simulation, scripts: Mapping[str, Script], event: Event) -> 
             simulation.crash_sidecar()
         case Do.RESTART:
             simulation.start_sidecar()
+        case Do.RELOAD:
+            assert event.config is not None
+            simulation.reload(event.config, event.changes)
+        case Do.RELEASE:
+            simulation.release(event.container)
 
 
 def _create(simulation: Simulation, script: Script) -> None:
@@ -135,6 +150,8 @@ def _create(simulation: Simulation, script: Script) -> None:
         script.labels,
         limit=script.cpus,
         cpuset=script.cpuset,
+        image=script.image,
+        runtime=script.runtime,
         follows=script.follows,
         moves_in=script.moves_in,
         demand=script.demand_at(simulation.now),

@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from sidecar.config.config import Config, Mistakes, configured
+import msgspec
+
+from sidecar.config.config import Config, Mistakes
 from sidecar.config.misfits import misfits
 from sidecar.config.toml_text import TOMLFile, read_file, read_text
 from sidecar.host.machine.machine_file import machine_in
@@ -16,7 +18,6 @@ from sidecar.readers import Given, Reader, choice, cpu_list, misreading, text, t
 from sidecar.scenario_flaws import (
     DoesNotFollow,
     MachineTooLarge,
-    MeansNothing,
     NoMachine,
     NoSuchCPUs,
     Twice,
@@ -27,14 +28,12 @@ from sidecar.scenario_flaws import (
 from sidecar.simulation.busy_host import Pace, ScenarioError
 from sidecar.simulation.impossible_events import PlacedEvent, impossible
 from sidecar.simulation.scenario import Do, Event, Scenario, Script
+from sidecar.simulation.settings_sections import Reloads, config_in
 from sidecar.simulation.toml_sections import Section, cpus, labels, seconds, seconds_or_never, steps
 from sidecar.words.misread import sentences
 from state.cpuset import EMPTY, MAX_CPU, CPUSet, union
 from state.errors import StateError
 from state.topology import Topology, topology, uniform
-
-OTHER_KEYS: Final = ("engine", "state_dir", "projections", "cgroup", "log_level", "log_format")
-"""Keys of the configuration that mean nothing in a simulation."""
 
 _WHAT: Final = "the scenario"
 
@@ -44,7 +43,7 @@ _MOST: Final = 64
 _AFTERWARDS: Final = 10.0
 """Seconds for which a scenario goes on after the last event, unless it sets its end."""
 
-_OF_CONTAINER: Final = (Do.RUN, Do.CREATE, Do.START, Do.STOP, Do.REMOVE, Do.RESIZE)
+_OF_CONTAINER: Final = (Do.RUN, Do.CREATE, Do.START, Do.STOP, Do.REMOVE, Do.RESIZE, Do.RELEASE)
 
 
 Host: TypeAlias = tuple[Topology, Config]
@@ -81,14 +80,15 @@ def read_scenario(file: TOMLFile, machine_file: str | None = None, host: Host | 
     ends = top.take("ends", seconds, -1.0)
     is_given = host is not None or top.has("machine")
     machine = _machine(top.one_of("machine"), file.text.file, machine_file, is_given=is_given)
-    config = _config(top.one_of("settings"), machine)
+    config = config_in(top.one_of("settings"), machine)
     machine, config = host or (machine, config)
+    reloads = Reloads(machine, config)
     pace = _pace(top.one_of("pace"))
     scripts = tuple(map(_script, containers := top.all_of("container")))
     _find_twins(containers, scripts)
     names = tuple(script.name for script in scripts if script.name)
     sections = top.all_of("event")
-    events = [_event(each, names) for each in sections]
+    events = reloads.added([_event(each, names, reloads) for each in sections])
     top.end()
     if machine:
         _find_missing_cpus(containers, scripts, machine)
@@ -128,6 +128,7 @@ def _machine(section: Section, file: str, machine_file: str | None, *, is_given:
     cores = section.take("cores", whole(1, MAX_CPU), 1)
     threads, caches = section.take("threads", most, 1), section.take("caches", most, 1)
     adjacent = section.take("adjacent", truth, otherwise=False)
+    isolated = section.take("isolated", cpu_list, EMPTY)
     section.end()
     if machine_file is not None:
         return machine_in(machine_file)
@@ -136,7 +137,7 @@ def _machine(section: Section, file: str, machine_file: str | None, *, is_given:
     size = sockets * nodes * cores * threads
     if not is_given:
         section.fail(NoMachine())
-    elif path and section.has("cores"):
+    elif path and (section.has("cores") or section.has("isolated")):
         section.fail(TwoMachines(), "file")
     elif path:
         return _recorded(section, str(Path(file).parent / path))
@@ -146,7 +147,12 @@ def _machine(section: Section, file: str, machine_file: str | None, *, is_given:
         section.fail(UnevenCaches(cores, caches), "caches")
     else:
         made = uniform(packages=sockets, nodes=nodes, cores=cores, threads=threads, adjacent=adjacent)
-        return _with_caches(made, caches) if caches > 1 else made
+        if missing := isolated - made.online:
+            given = Given("isolated", str(isolated), section.place("isolated"))
+            section.mistakes.append(misreading(given, NoSuchCPUs(missing, made.online)))
+            return None
+        made = _with_caches(made, caches) if caches > 1 else made
+        return msgspec.structs.replace(made, isolated=isolated)
     return None
 
 
@@ -173,19 +179,6 @@ def _with_caches(machine: Topology, each: int) -> Topology:
     )
 
 
-def _config(section: Section, machine: Topology | None) -> Config | None:
-    """Return the configuration; None if it is wrong, also for the machine if that is known."""
-    given = section.given()
-    for each in given:
-        if each.name in OTHER_KEYS:
-            section.fail(MeansNothing(), each.name)
-    read = configured((each for each in given if each.name not in OTHER_KEYS), lambda: machine)
-    if isinstance(read, Config):
-        return read
-    section.mistakes += read
-    return None
-
-
 def _pace(section: Section) -> Pace:
     names = Pace.__struct_fields__
     made = {name: section.take(name, seconds, getattr(Pace(), name)) for name in names}
@@ -200,6 +193,8 @@ def _script(section: Section) -> Script:
         labels=section.take("labels", labels, {}),
         cpus=section.take("cpus", cpus, None),
         cpuset=str(section.take("cpuset", cpu_list, EMPTY)),
+        image=section.take("image", text, ""),
+        runtime=section.take("runtime", text, ""),
         follows=section.take("follows", truth, otherwise=False),
         moves_in=section.take("moves_in", seconds_or_never, None),
         demand=section.take("demand", steps, ()),
@@ -234,7 +229,7 @@ def _line(mistake: Misreading) -> int:
     return int(match[1]) if match else sys.maxsize
 
 
-def _event(section: Section, names: tuple[str, ...]) -> Event | None:
+def _event(section: Section, names: tuple[str, ...], reloads: Reloads) -> Event | None:
     """Return an event; None if its kind is unknown, so that its other keys cannot be judged."""
     found = len(section.mistakes)
     do: Do | None = section.needs("do", choice(Do), '"run"', None)
@@ -248,6 +243,8 @@ def _event(section: Section, names: tuple[str, ...]) -> Event | None:
         size = section.needs("cpus", whole(1, MAX_CPU), "4", 1)
     if do in (Do.OFFLINE, Do.ONLINE):
         affected = section.needs("cpus", cpu_list, '"3"', EMPTY)
+    if do is Do.RELOAD:
+        reloads.read(section, at)
     section.end()
     is_right = len(section.mistakes) == found
     return (

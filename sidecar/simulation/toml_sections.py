@@ -26,16 +26,26 @@ class Section:
     """
 
     def __init__(
-        self, text: TOMLText, table: object, mistakes: list[Misreading], header: str = "", number: int = 0
+        self,
+        text: TOMLText,
+        table: object,
+        mistakes: list[Misreading],
+        header: str = "",
+        number: int = 0,
+        *,
+        inside: str = "",
     ) -> None:
+        """Begin to read a table; one that is `inside` another one has the header and the number of that."""
         self._text = text
         self._header = header
         self._number = number
+        self._inside = inside
         self._taken: list[str] = []
         self._sections: list[str] = []
         self.mistakes = mistakes
         if not isinstance(table, Mapping):
-            mistakes.append(Misreading(where=text.place(key=header), name=header, flaw=NoTable()))
+            where = self.place() if inside else text.place(key=header)
+            mistakes.append(Misreading(where=where, name=inside or header, flaw=NoTable()))
         self._table: Mapping[str, object] = table if isinstance(table, Mapping) else {}
 
     def take(self, key: str, read: Reader[T, Any], otherwise: T) -> T:
@@ -67,6 +77,8 @@ class Section:
     def one_of(self, key: str) -> Section:
         """Return the section of a table; an empty one if it is not given."""
         self._sections.append(key)
+        if self._header:
+            return Section(self._text, self.raw(key, {}), self.mistakes, self._header, self._number, inside=key)
         return Section(self._text, self.raw(key, {}), self.mistakes, key)
 
     def given(self) -> list[Given]:
@@ -86,11 +98,24 @@ class Section:
 
     def place(self, key: str = "") -> str:
         """Return the place of a key, or of this section."""
+        if self._inside:
+            return self._text.place_inside(self._header, self._number, self._inside, key)
         return self._text.place(self._header, self._number, key)
+
+    def place_of(self, key: str, number: int, inner: str = "") -> str:
+        """Return the place of a key in the table of this index in the list `key`, or of that table itself."""
+        path = self.path_of(key)
+        return self.place(key) if self._inside else self._text.place_in_list(path, number, inner) or self.place(key)
+
+    def path_of(self, key: str) -> str:
+        """Return the header of a section inside this one."""
+        return ".".join(filter(None, (self._header, self._inside, key)))
 
     def fail(self, flaw: TypedFlaw, key: str = "", *, name: str = "") -> None:
         """Record a mistake at the place of a key, or of this section."""
-        self.mistakes.append(Misreading(where=self.place(key), name=name or key or self._header, flaw=flaw))
+        self.mistakes.append(
+            Misreading(where=self.place(key), name=name or key or self._inside or self._header, flaw=flaw)
+        )
 
     def _read(self, key: str, read: Reader[T, Any], otherwise: T) -> T:
         found = read(self._table[key])

@@ -10,13 +10,15 @@ no container runs on CPUs on which another one is settled. Violations are record
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from sidecar.config.config import Config
+from sidecar.config.misfits import misfits
+from sidecar.decide.books.give_up import obstacle
 from sidecar.decide.books.resize import objection
 from sidecar.decide.books.takes import held
-from sidecar.decide.facts import DefragmentRequested, ResizeRequested
+from sidecar.decide.facts import DefragmentRequested, GiveUpRequested, ResizeRequested
 from sidecar.decide.moves.alone import is_alone, is_never_moved
 from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.world import World
@@ -26,8 +28,11 @@ from sidecar.simulation.busy_host import BusyHost, Pace, ScenarioError
 from sidecar.simulation.happenings import Frame, Happening, Holding, What
 from sidecar.simulation.model_limits import Limits
 from sidecar.simulation.model_sidecar import ModelSidecar
+from sidecar.simulation.strict_starts import NOT_RUNNING, StrictStarts
 from sidecar.words.counts import counted
+from sidecar.words.misread import sentences
 from sidecar.words.refusals import sentence
+from sidecar.words.settings_text import reloaded
 from state.cpuset import EMPTY, CPUSet
 from state.invariants import violations
 from state.key import ContainerKey
@@ -58,7 +63,16 @@ class Simulation:
         self._pace = pace or Pace()
         self._agenda = Agenda()
         self._host = BusyHost(machine)
-        self._sidecar = ModelSidecar(self._host, self._agenda, config, self._pace, say=self.log.append, trace=trace)
+        self._starts = StrictStarts(self._host, self._agenda, self._pace.start, self._start_ended)
+        self._sidecar = ModelSidecar(
+            self._host,
+            self._agenda,
+            config,
+            self._pace,
+            say=self.log.append,
+            trace=trace,
+            answered=self._starts.answered,
+        )
         self._checked: State | None = None
         self._granted: dict[ContainerKey, CPUSet] = {}
         self._waiting_since: dict[ContainerKey, float] = {}
@@ -112,24 +126,32 @@ class Simulation:
         *,
         limit: float | None = None,
         cpuset: str = "",
+        image: str = "",
+        runtime: str = "",
         follows: bool = False,
         moves_in: float | None = None,
         demand: float = 0.0,
     ) -> None:
         """Create a container, not started. Raise ScenarioError if the name is in use.
 
-        `limit` is its CPU limit, `cpuset` a pin by hand, `demand` the CPUs that it would use. With `follows`, it stays
-        on the CPUs of its projection, and acknowledges takes `moves_in` seconds after notice, or never.
+        `limit` is its CPU limit, `cpuset` a pin by hand, `demand` the CPUs that it would use. With the `runtime` of
+        strict starts, each start asks the sidecar. With `follows`, it stays on the CPUs of its projection, and
+        acknowledges takes `moves_in` seconds after notice, or never.
         """
         limits = Limits(nano_cpus=round((limit or 0) * 1e9), cpuset=cpuset)
-        real = self._host.create(name, dict(labels or {}), limits, self.now, demand)
+        labels = dict(labels or {})
+        real = self._host.create(name, labels, limits, self.now, demand, image=image, runtime=runtime)
         real.follows, real.moves_in = follows, moves_in
         self._say(What.CREATED, name)
         self._sidecar.look_at(real.key)
 
     def start(self, name: str) -> None:
         """Start it; it runs a moment later. Raise ScenarioError if there is no such container."""
-        self._with_lock(self._host.named(name), self._pace.start, self._started)
+        real = self._host.named(name)
+        if real.is_strict:
+            self._hold(real)
+        else:
+            self._with_lock(real, self._pace.start, self._started)
 
     def run(self, name: str) -> None:
         """Start it a moment after it was created, as `docker run` does. Raise ScenarioError as `start` does."""
@@ -158,7 +180,7 @@ class Simulation:
     def resize(self, name: str, cpus: int) -> None:
         """Order a size, as `cpuset-sidecar resize` does; the log reports an impossible one. Raise ScenarioError."""
         key = self._host.named(name).key
-        why = "" if self._sidecar.is_running else "the sidecar does not run"
+        why = "" if self._sidecar.is_running else NOT_RUNNING
         if not why and (refusal := objection(self.world, key, cpus)):
             why = sentence(refusal)
         self._say(What.RESIZE, name, why=f"not done: {why}" if why else f"to {counted(cpus, 'CPU')}")
@@ -182,15 +204,40 @@ class Simulation:
         self._say(What.ONLINE, cpus=cpus)
         self._sidecar.read_topology()
 
+    def release(self, name: str) -> None:
+        """Release the exclusive CPUs of a container, as `cpuset-sidecar release NAME` does; the log reports an
+        impossible release. Raise ScenarioError.
+        """
+        key = self._host.named(name).key
+        why = "" if self._sidecar.is_running else NOT_RUNNING
+        if not why and (refusal := obstacle(self.world, key)):
+            why = sentence(refusal)
+        self._say(What.RELEASE, name, why=f"not done: {why}" if why else "")
+        if not why:
+            self._sidecar.hear(GiveUpRequested(key))
+
+    def reload(self, config: Config, changes: Sequence[tuple[str, str]] = ()) -> None:
+        """Change the configuration, and have the sidecar read it again, as SIGHUP does. One that does not run reads it
+        at its start. The log reports the changed keys with their values, or why the machine as it is cannot have them:
+        then nothing changes.
+        """
+        wrong = sentences(misfits(config, self._host.topology()))
+        self._say(What.RELOAD, why=f"not done: {'; '.join(wrong)}" if wrong else reloaded(changes))
+        if not wrong:
+            self._sidecar.reload(config)
+
     def crash_sidecar(self) -> None:
         """Kill the sidecar; containers continue."""
         if self._sidecar.is_running:
             self._sidecar.crash()
+            self._starts.outlast()
             self._is_changed = True
 
     def start_sidecar(self) -> None:
         """Start the sidecar (again), from its State."""
-        self._sidecar.start()
+        if not self._sidecar.is_running:
+            self._sidecar.start()
+            self._agenda.after(self._pace.hint, lambda: self._starts.ask_again(self._sidecar))
 
     # Time.
 
@@ -225,7 +272,23 @@ class Simulation:
 
     # What the engine does.
 
+    def _hold(self, real: BusyContainer) -> None:
+        if real.held is not None:
+            real.waiting.append(partial(self._hold, real))
+        else:
+            self._starts.begin(real, self._sidecar)
+
+    def _start_ended(self, real: BusyContainer, why: str) -> None:
+        if why:
+            self._say(What.NOT_STARTED, real.name, why=why)
+        else:
+            self._say(What.STARTED, real.name, cpus=real.effective or EMPTY)
+        self._sidecar.look_at(real.key)
+
     def _with_lock(self, real: BusyContainer, seconds: float, then: Callable[[BusyContainer], None]) -> None:
+        if real.held is not None:
+            real.waiting.append(partial(self._with_lock, real, seconds, then))
+            return
         real.free_at = self._agenda.later(seconds, begins=real.free_at)
         self._agenda.at(real.free_at, partial(self._if_there, real, then))
 

@@ -4,6 +4,8 @@ claim. Pure.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from sidecar.status.document import ContainerStatus, Status
@@ -12,9 +14,24 @@ from state.cpuset import EMPTY
 replace = msgspec.structs.replace
 
 
-def last_word(status: Status, *, is_running: bool | None = False) -> str:
-    """Return the sentence that comes before everything that a daemon said which is gone, or runs and is stalled."""
-    said_at = status.updated_at or "an unknown time"
+class StatusReading(Status, frozen=True, kw_only=True):
+    """A status document as it was read, and whether the daemon vouched for it then."""
+
+    vouched: bool = False
+
+
+class ContainerReading(ContainerStatus, frozen=True, kw_only=True):
+    """One container's part of it, with the same."""
+
+    vouched: bool = False
+
+
+def last_word(said_at: str, *, is_running: bool | None = False) -> str:
+    """Return the sentence that comes before everything that a daemon said which is gone, or runs and is stalled.
+
+    `said_at` is RFC 3339, or "" if it is not known.
+    """
+    said_at = said_at or "an unknown time"
     if is_running:
         return f"The daemon is stopped, stalled or stuck. This is what it last said, at {said_at}:"
     return f"No daemon is running. This is what the last one said, at {said_at}:"
@@ -24,8 +41,24 @@ def unvouched(status: Status, *, is_running: bool | None = False) -> Status:
     """Return the document without any claim that only a running daemon can make: nothing is ready, settled or alone,
     nothing is on its way, and each explanation is told as the last word of the daemon.
     """
-    said = last_word(status, is_running=is_running)
+    said = last_word(status.updated_at, is_running=is_running)
     return replace(status, is_ready=False, containers=tuple(_last_known(each, said) for each in status.containers))
+
+
+def reading_of(status: Status, *, vouched: bool, outdated: bool, is_running: bool | None = True) -> StatusReading:
+    """Return the document with `vouched`; if it is out of date, without claims."""
+    told = unvouched(status, is_running=is_running) if outdated else status
+    return StatusReading(**_fields(told), vouched=vouched)
+
+
+def container_reading_of(each: ContainerStatus, *, vouched: bool, said: str = "") -> ContainerReading:
+    """Return one container's part with `vouched`; after `said`, the sentence of `last_word`, without claims."""
+    told = _last_known(each, said) if said else each
+    return ContainerReading(**_fields(told), vouched=vouched)
+
+
+def _fields(told: msgspec.Struct) -> dict[str, Any]:
+    return {name: getattr(told, name) for name in told.__struct_fields__}
 
 
 def _last_known(each: ContainerStatus, said: str) -> ContainerStatus:

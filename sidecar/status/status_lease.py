@@ -37,10 +37,7 @@ def why_outdated(state_dir: str | Path, now: float, *, is_ready: bool) -> str:
     """
     if (is_running := is_daemon_running(state_dir)) is False:
         return f"no daemon is running on {state_dir}"
-    renewed = None
-    with suppress(OSError):
-        found = os.lstat(Path(state_dir) / lease.NAME)
-        renewed = found.st_mtime if stat.S_ISREG(found.st_mode) else None
+    renewed = _renewed_at(state_dir)
     if not is_running or not is_ready or renewed is None or _counts(renewed, now):
         return ""
     return (
@@ -53,6 +50,20 @@ def end_status_lease(state_dir: str | Path) -> None:
     """Vouch for the document no more. No error: the lease runs out."""
     with suppress(StateError):
         renew_status_lease(state_dir, 0.0)
+
+
+def is_vouched(state_dir: str | Path, now: float) -> bool:
+    """Return whether a daemon vouches for the document. `now` is in seconds since 1970."""
+    renewed = _renewed_at(state_dir)
+    return renewed is not None and _counts(renewed, now) and is_daemon_running(state_dir) is not False
+
+
+def _renewed_at(state_dir: str | Path) -> float | None:
+    """Return when the lease was last renewed, in seconds since 1970; None if there is none."""
+    with suppress(OSError):
+        found = os.lstat(Path(state_dir) / lease.NAME)
+        return found.st_mtime if stat.S_ISREG(found.st_mode) else None
+    return None
 
 
 def _counts(renewed: float, now: float) -> bool:

@@ -52,6 +52,7 @@ from sidecar.scenario_flaws import (
     NoMachine,
     NoSuchCPUs,
     NotThere,
+    OnlyAtStart,
     ScenarioFlaw,
     Twice,
     TwoMachines,
@@ -218,6 +219,8 @@ def _unplayable(name: str, shown: str, flaw: ScenarioFlaw) -> str:
     match flaw:
         case MeansNothing():
             return f"{name} means nothing in a simulation: leave it out"
+        case OnlyAtStart():
+            return f"{name} takes effect only after a restart of the sidecar: a reload cannot change it"
         case NoMachine():
             return "the machine is missing: write [machine] with cores = 8, or file = ..., or give --machine FILE"
         case TwoMachines():

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from sidecar.decide.settings import Rule
+from sidecar.words.counts import counted
 
 UNCHECKED_RULES: Final = "the engine does not answer: whether each rule is some container's was not checked"
 
@@ -19,6 +20,13 @@ def daemon_on(state_dir: str, overridden: Sequence[str] = ()) -> str:
 def settings_of(whose: str) -> str:
     """Return the same as a sentence; "" if they are the command's own."""
     return f"the settings are those of {whose}" if whose else ""
+
+
+def reloaded(changes: Sequence[tuple[str, str]]) -> str:
+    """Return what a reload changes: keys with their values, and how many rules there are from then on."""
+    return ", ".join(
+        counted(int(value), "rule") if key == "rule" else f"{key} = {value or 'none'}" for key, value in changes
+    )
 
 
 NOT_LOOKED_AT: Final = (

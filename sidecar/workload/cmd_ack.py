@@ -15,8 +15,8 @@ from sidecar.readers import whole
 from state import ack
 from state.cpuset import CPUSet
 from state.errors import ProjectionError
+from state.own_directory import default_directory
 from state.projection import MAX_GENERATION, read
-from state.watch import default_directory
 
 _DESCRIPTION: Final = """Acknowledge that this workload has left the CPUs that its projection lists as `leaving`.
 They are taken at once, instead of at the end of the grace period. If no CPU is leaving, this does nothing."""

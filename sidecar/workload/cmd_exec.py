@@ -24,6 +24,7 @@ from state.cpuset import CPUSet
 from state.errors import ProjectionError, ProjectionMissing
 from state.inotify import Ear, Inotify
 from state.mistakes import Seconds, SignalName
+from state.own_directory import default_directory
 from state.projection import Projection
 from state.watch import POLL_SECONDS, SHORT_POLL_SECONDS, ProjectionWatch
 
@@ -127,7 +128,8 @@ def run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     if args.timeout is not None and not isinstance(args.wait, Until):
         parser.error("--timeout goes with --wait alone, settled or granted")
     blocked = take_signals()
-    with ProjectionWatch(args.dir, ear=_signalling_ear) as watch:
+    # Given by its path: the program starts even where there can be none.
+    with ProjectionWatch(args.dir or default_directory(os.environ), ear=_signalling_ear) as watch:
         try:
             return _Run(args, words, watch).to_the_end(blocked)
         except NotStarted as error:

@@ -14,12 +14,13 @@ from sidecar.cli.arguments import typed
 from sidecar.cli.flags import add_config, daemons_config
 from sidecar.failures import SidecarError
 from sidecar.readers import choice, duration
-from sidecar.workload.find_projection import directory_of, may_come, no_name
+from sidecar.workload.find_projection import directory_of, no_name
 from sidecar.workload.gates import Open, Shut, Until, gate
 from state import codec
 from state.errors import ProjectionError, ProjectionMissing
+from state.own_directory import default_directory, may_come
 from state.projection import Reading
-from state.watch import ProjectionWatch, default_directory
+from state.watch import ProjectionWatch
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  # it has no public name

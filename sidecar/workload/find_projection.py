@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -13,8 +12,6 @@ from sidecar.natural_order import natural
 from sidecar.status.find_container import NotFound, find
 from state.errors import ProjectionError
 from state.projection import read
-
-_ID: Final = re.compile(r"[0-9a-f]{12}")
 
 _SHOWN: Final = 20
 """Containers that an error names at most."""
@@ -41,15 +38,6 @@ def directory_of(root: str, wanted: str) -> str:
         if wanted not in ("", ".", "..") and os.path.isdir(named):
             return named
         raise SidecarError(f"{error}; {_listed(known, root)}") from error
-
-
-def may_come(directory: str) -> bool:
-    """Return whether a missing directory may still appear: not if it should be by ID, and its name is none.
-
-    So it is where `$HOSTNAME` is not a container's ID, as on a host.
-    """
-    above, name = os.path.split(directory)
-    return os.path.lexists(directory) or os.path.basename(above) != "by-id" or _ID.fullmatch(name) is not None
 
 
 def no_name(directory: str, root: str) -> SidecarError:

@@ -7,7 +7,8 @@ from typing import Final
 
 import msgspec
 
-from state.errors import ProjectionError
+from state.errors import ProjectionError, ProjectionMissing
+from state.own_directory import may_come, never_comes
 from state.projection import Projection, Reading, Sharing, read
 
 _GRANTED_BY: Final = "it gives no reason"
@@ -42,6 +43,8 @@ def gate(directory: str, until: Until) -> Open | Shut:
     """
     try:
         told = read(directory)
+    except ProjectionMissing as error:
+        return Shut(str(error)) if may_come(directory) else Shut(never_comes(directory), is_for_good=True)
     except ProjectionError as error:
         return Shut(str(error))
     return gate_of(told, until)

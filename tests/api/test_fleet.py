@@ -22,7 +22,7 @@ OWN: Final = {"up": {"job", "instance"}, "scrape_duration_seconds": {"job", "ins
 """What Prometheus itself adds to each scrape, and the labels that it puts on every sample."""
 
 WORDS: Final = {
-    *("sum", "min", "max", "count", "rate", "increase", "min_over_time", "vector", "label_values"),
+    *("sum", "min", "max", "count", "rate", "increase", "min_over_time", "vector", "time", "label_values"),
     *("by", "and", "or", "instance"),
 }
 

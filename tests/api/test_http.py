@@ -18,9 +18,10 @@ from sidecar.status.document import ContainerStatus, Status
 from sidecar.status.machine_levels import WholeMachine, whole_machine_of
 from state import codec
 from state.cpuset import CPUSet
+from state.lease import LEASE_SECONDS
 from state.model import State
 from state.topology import uniform
-from tests.api.apirig import Elastic, Rig, until
+from tests.api.apirig import NOW, Elastic, Rig, until
 from tests.support.decide.real import Real
 from tests.support.decide.stories import Story, cpus
 
@@ -59,6 +60,32 @@ async def test_what_is_is_answered_from_the_world(rig: Rig) -> None:
         rig.board.post(replace(world, readiness=Away()))
         code, told = await rig.ask("GET", "/readyz")
         assert (code, list(told)) == (503, ["error"])
+
+
+async def test_an_answer_says_whether_the_daemon_vouches_for_it(rig: Rig) -> None:
+    """As readers of the files see it; one of a daemon that stalled claims nothing."""
+    claims = {"is_ready": True, "vouched": True}
+    asked = "GET", "/v1/containers/man"
+    async with rig.serving():
+        told = (await rig.ask("GET", "/v1/status"))[1]
+        assert {**told, **claims, "vouched": False} == told
+        rig.board.vouched_at = NOW.timestamp() - LEASE_SECONDS + 1
+        told, man = (await rig.ask("GET", "/v1/status"))[1], (await rig.ask(*asked))[1]
+        assert {**told, **claims} == told
+        assert (man["vouched"], man["is_settled"], man["is_alone"]) == (True, True, True)
+        rig.board.vouched_at = NOW.timestamp() - LEASE_SECONDS - 1
+        told, man = (await rig.ask("GET", "/v1/status"))[1], (await rig.ask(*asked))[1]
+        assert (told["vouched"], told["is_ready"], told["updated_at"]) == (
+            False,
+            False,
+            "2026-03-04T05:05:51.000+00:00",
+        )
+        assert not any(each["is_settled"] or each["is_alone"] for each in told["containers"])
+        assert (man["vouched"], man["is_settled"], man["is_alone"]) == (False, False, False)
+        assert man["explanation"][0].startswith("The daemon is stopped, stalled or stuck.")
+        rig.board.post(replace(rig.story.world, readiness=Away()))
+        told = (await rig.ask("GET", "/v1/status"))[1]
+        assert (told["vouched"], told["is_ready"]) == (False, False)
 
 
 async def test_the_routes_are_listed_with_the_listeners_that_serve_them(rig: Rig) -> None:

@@ -28,7 +28,10 @@ def main(commands: list[list[str]]) -> None:
                 import_module(module.name)
     for name in (
         "sidecar.__main__",
+        "encodings.ascii",
         "encodings.idna",
+        "encodings.unicode_escape",
+        "encodings.utf_8_sig",
         "importlib.readers",
         "importlib.resources",
         "trio",

@@ -18,6 +18,7 @@ from sidecar.api.unix_socket import NAME, listening
 from sidecar.cli.daemon_client import container_route
 from sidecar.decide.facts import Purpose
 from sidecar.decide.settings import PolicyName
+from state.topology import uniform
 from tests.api.apirig import Rig
 from tests.support.decide.stories import Story, cpus
 from tests.support.decide.workloads import acknowledge
@@ -74,6 +75,27 @@ async def test_a_size_is_ordered_and_the_decision_is_printed(rig: Rig, capsys: p
         assert await typed(rig, "resize", "man", "1", "--json") == 0
         told = json.loads(capsys.readouterr().out)
         assert (told["name"], told["granted"], told["ordered"], told["leaving"]["cpus"]) == ("man", "7", 1, str(taken))
+
+
+@pytest.mark.trio
+async def test_what_was_made_of_a_number_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Half a core is not given; nothing is said of a rest that never comes."""
+    machine = uniform(cores=4, threads=2, adjacent=True)
+    story = Story(machine, policy=PolicyName.DYNAMIC, reserved_cpus=cpus("0-1"), options=("full-pcpus-only",))
+    story.arrive("man", 2, labels={"cpuset.max": "6", "cpuset.scale": "manual"})
+    story.settle()
+    rig = Rig(tmp_path, story)
+    async with rig.serving():
+        assert await typed(rig, "resize", "man", "5") == 0
+        said = capsys.readouterr().out
+        assert said.startswith("man has 4 CPUs (2-5)")
+        assert said.endswith("\n  it gets whole cores: the order of 5 became 4\n")
+        assert await typed(rig, "resize", "man", "4") == 0
+        assert "became" not in capsys.readouterr().out
+        assert await typed(rig, "resize", "man", "3", "--json") == 0
+        told = json.loads(capsys.readouterr().out)
+        assert (told["ordered"], told["granted"], told["short"]) == (3, "2-3", "")
+        assert told["rounded"] == "it gets whole cores: the order of 3 became 2"
 
 
 @pytest.mark.trio

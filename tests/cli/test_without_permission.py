@@ -18,6 +18,8 @@ from tests.cli.test_commands import BUSY, leave
 from tests.docs.pages import ROOT
 from tests.docs.test_reference import commands
 
+pytestmark = pytest.mark.xdist_group("without permission")
+
 STATE = "STATE"
 """Stands for the closed directory in a command."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.config import config as config_module
@@ -22,6 +22,7 @@ from sidecar.readers import Given, read_all
 from sidecar.words.misread import sentence, sentences
 from state.mistakes import Flaw
 from state.topology import uniform
+from tests.support.broken_property import TO_BE_BROKEN
 
 
 def from_text(tmp_path: Path, text: str) -> Config:
@@ -341,7 +342,7 @@ def test_a_planted_fault_breaks_the_law(fault: Any, monkeypatch: pytest.MonkeyPa
     """The law has teeth."""
     monkeypatch.setattr(config_module, "read_all", fault)
 
-    @settings(derandomize=True, database=None)
+    @TO_BE_BROKEN
     @given(files)
     def law(table: dict[str, object]) -> None:
         keep_the_law(table)

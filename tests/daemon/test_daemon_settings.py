@@ -11,11 +11,15 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from sidecar.cli.cmd_status import headline
 from sidecar.config.config import load
 from sidecar.config.running_settings import read_settings
 from sidecar.decide.facts import EngineInfo
+from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import replace
 from sidecar.failures import AlreadyRunning
+from sidecar.status.status_file import read_status
+from sidecar.words.settings_text import NOT_LOOKED_AT
 from tests.support.daemon.host import Host
 
 pytestmark = pytest.mark.trio
@@ -67,6 +71,35 @@ async def test_a_second_daemon_on_the_engine_ends_at_its_start(
     assert two.engine.updates == []
     async with two.running():
         await trio.sleep(5)
+
+
+async def test_a_daemon_without_a_policy_says_so_at_its_start(
+    autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, as a warning before it is ready, and in its status; one with a policy says nothing of the kind."""
+    host = Host(tmp_path, monkeypatch, policy=PolicyName.NONE)
+    async with host.running():
+        ex = await host.docker.run("ex", labels={"cpuset.exclusive": "1"})
+        await trio.sleep(60)
+        assert host.where(ex) == "0-7"
+        status = read_status(tmp_path / "state")
+    warned = host.lines.getvalue().split("ready", maxsplit=1)[0]
+    assert (warned.count(NOT_LOOKED_AT), host.lines.getvalue().count(NOT_LOOKED_AT)) == (1, 1)
+    assert "labels are not looked at" in " ".join(headline(status, None))
+
+
+async def test_a_wrong_label_is_logged_once_and_one_that_has_no_effect_once(
+    autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever looks, starts and reloads come after it: a refusal names its cause, and no warning repeats it."""
+    host = Host(tmp_path, monkeypatch)
+    async with host.running():
+        await host.docker.run("bad", labels={"cpuset.exclusive": "two"})
+        await host.docker.run("typo", labels={"cpuset.exclusiv": "1"})
+        await trio.sleep(60)
+    lines = host.lines.getvalue().splitlines()
+    assert sum("container=bad" in line and "two" in line for line in lines) == 1
+    assert sum("container=typo" in line and "did you mean" in line for line in lines) == 1
 
 
 def identified(host: Host) -> Any:

@@ -9,6 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from sidecar.api.served_socket import READY_SECONDS
 from sidecar.api.unix_socket import NAME
 from sidecar.decide.facts import EngineInfo
 from tests.daemon.test_daemon_api import ask
@@ -41,6 +42,28 @@ async def test_a_start_is_answered_while_the_engine_holds_the_containers_lock(
         await host.settled(id)
         assert host.where(id) == answer["update"]["cpus"]
         assert host.where(other) != host.where(id)
+    assert host.broken == []
+
+
+async def test_a_daemon_that_starts_while_a_start_is_held_answers_it_at_once(
+    autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was killed before its answer. The first inventory would wait for the lock, the start for the answer."""
+    host = Host(tmp_path, monkeypatch)
+    async with host.running():
+        other = await host.docker.run("other", labels={"cpuset.exclusive": "1"})
+        await host.settled(other)
+        id = await host.docker.create("strict", labels=ONE)
+    stop = trio.Event()
+    async with trio.open_nursery() as nursery, host.docker.container(id).lock:
+        began = trio.current_time()
+        nursery.start_soon(host.serve, stop)
+        await host.until((tmp_path / "state" / NAME).exists)
+        code, answer = await ask(host, "POST", "/v1/starts", {"id": id})
+        assert (code, answer["exclusive"]) == (200, True)
+        assert trio.current_time() - began < READY_SECONDS + 1
+        assert "cannot be inspected" not in host.lines.getvalue()
+        stop.set()
     assert host.broken == []
 
 

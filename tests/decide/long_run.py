@@ -1,4 +1,4 @@
-"""Many random histories, as many as wanted: `python -m tests.decide.long_run 100000 [FIRST_SEED]`."""
+"""Many random histories, as many as wanted: `python -m tests.decide.long_run 100000 [FIRST_SEED [hand]]`."""
 
 from __future__ import annotations
 
@@ -9,20 +9,24 @@ from collections.abc import Sequence
 
 from sidecar.decide.settings import Settings
 from tests.support.decide.histories import BEGUN_WITH, MACHINES, Broken, play, random_history
+from tests.support.decide.reality import Reality
 
 
-def history(seed: int, length: int = 60, settings: Sequence[Settings] = BEGUN_WITH) -> None:
-    """Play the history of one seed, under one of these settings."""
+def history(
+    seed: int, length: int = 60, settings: Sequence[Settings] = BEGUN_WITH, *, with_hand: bool = False
+) -> Reality:
+    """Play the history of one seed, under one of these settings, and return the host at its end. Raise Broken."""
     rng = random.Random(seed)
-    play(rng.choice(MACHINES), rng.choice(settings), random_history(rng, length))
+    machine, begun_with = rng.choice(MACHINES), rng.choice(settings)
+    return play(machine, begun_with, random_history(rng, 2 * length if with_hand else length), with_hand=with_hand)
 
 
-def main(count: int, first: int = 0) -> int:
+def main(count: int, first: int = 0, *, with_hand: bool = False) -> int:
     """Play `count` histories, print progress and the broken ones; return 1 if any is broken."""
     began, failed = time.monotonic(), 0
     for seed in range(first, first + count):
         try:
-            history(seed)
+            history(seed, with_hand=with_hand)
         except Broken as broken:
             failed += 1
             print(f"seed {seed}: {broken}", flush=True)
@@ -35,4 +39,4 @@ def main(count: int, first: int = 0) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+    sys.exit(main(*map(int, sys.argv[1:3]), with_hand="hand" in sys.argv))

@@ -9,7 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from sidecar.decide.container.machine import LINES, STARTS, Rule
+from sidecar.decide.container.grip_machine import GRIPS
+from sidecar.decide.container.machine import LINES
+from sidecar.decide.container.start_machine import STARTS
+from sidecar.decide.container.tables import Rule
 from tests.docs.pages import ROOT
 
 PAGE: Final = ROOT / "docs" / "architecture.md"
@@ -24,12 +27,12 @@ Table = Mapping[tuple[type[Any], type[Any]], Rule]
 
 
 def tables() -> str:
-    """Return both tables, and the actions of their rules, as Markdown."""
-    return (
-        "\n"
-        + "\n\n".join("\n".join(part) for part in (_table("line", LINES), _table("start", STARTS), _rules()))
-        + "\n\n"
-    )
+    """Return the three tables, and the actions of their rules, as Markdown."""
+    return "\n" + "\n\n".join("\n".join(part) for part in (*_tables(), _rules())) + "\n\n"
+
+
+def _tables() -> tuple[Iterator[str], ...]:
+    return _table("line", LINES), _table("start", STARTS), _table("grip", GRIPS)
 
 
 def _table(what: str, table: Table) -> Iterator[str]:
@@ -41,7 +44,7 @@ def _table(what: str, table: Table) -> Iterator[str]:
 
 
 def _rules() -> Iterator[str]:
-    for rule in dict.fromkeys((*LINES.values(), *STARTS.values())):
+    for rule in dict.fromkeys((*LINES.values(), *STARTS.values(), *GRIPS.values())):
         if _name(rule) != "=":
             yield f"- *{_name(rule)}*: {_said(rule)}"
 

@@ -6,10 +6,12 @@ import re
 
 import pytest
 
+from sidecar.config.keys import KEYS
 from sidecar.simulation.busy_host import Pace, ScenarioError
 from sidecar.simulation.happenings import Happening, What
 from sidecar.simulation.scenario import Do
-from sidecar.simulation.scenario_file import OTHER_KEYS, scenario_of
+from sidecar.simulation.scenario_file import scenario_of
+from sidecar.simulation.settings_sections import AT_START, OTHER_KEYS
 from sidecar.simulation.toml_sections import seconds
 from tests.docs.pages import ROOT, names, rows, section
 
@@ -49,6 +51,7 @@ def test_every_key_of_an_event_is_documented_and_no_other() -> None:
         ("resize", 'container = "a"\ncpus = 4'),
         ("offline", 'cpus = "3"'),
         ("run", 'container = "a"'),
+        ("reload", 'settings = { linger = "1s" }'),
         ("crash", ""),
     ):
         taken |= set(keys_that_are_read(f'{CONTAINER}[[event]]\nat = "1s"\ndo = "{verb}"\n{more}'))
@@ -65,7 +68,16 @@ def test_every_pace_has_its_default() -> None:
 
 
 def test_every_key_of_the_configuration_that_means_nothing_is_named() -> None:
-    assert tuple(names(section(PAGE, "settings")))[2:] == OTHER_KEYS
+    named = tuple(names(section(PAGE, "settings")))[2:]
+    assert named[: len(OTHER_KEYS)] == OTHER_KEYS
+
+
+def test_the_keys_that_a_reload_changes_are_those_that_the_guide_names() -> None:
+    """All others take effect only after a restart, or mean nothing here."""
+    guide = section(ROOT / "docs" / "how-to" / "upgrade-and-change-policy.md", "Change policy, options, reservation")
+    at_once = guide.partition("These keys change at once:")[2].partition("The other keys")[0]
+    assert {*names(at_once), *AT_START, *OTHER_KEYS} == set(KEYS)
+    assert not set(names(at_once)) & {*AT_START, *OTHER_KEYS}
 
 
 def test_every_field_and_word_that_is_printed_is_documented() -> None:

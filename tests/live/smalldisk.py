@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -65,8 +66,14 @@ class BreakingDisk:
         (Path("/sys/fs/ext4") / Path(device).name / "trigger_fs_error").write_text("1")
 
     def repair(self) -> None:
-        """Check it, and mount it again: it must not be in use."""
+        """Mount a copy of it that was checked, in its place: it must not be in use.
+
+        The broken file system itself stays read-only for as long as any mount namespace has it, and a container that
+        starts meanwhile has a copy of all mounts. Its image mounted again would be that same file system.
+        """
         subprocess.run(["umount", str(self.path)], check=True, capture_output=True)
+        broken, self._image = self._image, self._image.with_name(self._image.name + "-repaired")
+        shutil.copyfile(broken, self._image)
         subprocess.run(["e2fsck", "-fy", str(self._image)], check=False, capture_output=True)
         self._mount()
 

@@ -14,6 +14,7 @@ import pytest
 
 from state.cpuset import CPUSet
 from tests.live.engineapi import EngineApi
+from tests.live.kernelview import online
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarfixtures import Ground
 from tests.live.sidecarprocess import ROOT, SidecarProcess
@@ -27,6 +28,9 @@ SHOW = (
 )
 STAY = f"{SHOW}; sleep 1000"
 """What a container prints first, and that it stays."""
+
+_PERIOD = 100_000
+"""Microseconds. The period of a CPU limit that an engine sets in CPUs; cgroup v1 shows the quota alone."""
 
 
 def install(engine: PrivateEngine, folder: Path, *words: str, state: str = "state") -> subprocess.CompletedProcess[str]:
@@ -119,3 +123,11 @@ def first_cpus(docker: Docker, name: str) -> list[CPUSet]:
     """Return the CPUs on which each start of a container began."""
     lines = eventually(lambda: [line for line in docker.logs(name) if line.startswith("Cpus")], "it printed its CPUs")
     return [CPUSet.parse(line.split()[1]) for line in lines]
+
+
+def is_unthrottled(read: str) -> bool:
+    """Return whether the kernel's CPU limit, as `SHOW` prints it, can never stop a container: none, or all of the
+    machine. It starts with none, and has the other once the sidecar has lifted its limit in the engine's records.
+    """
+    quota, period = [*read.split(), str(_PERIOD)][:2]
+    return quota in ("-1", "max") or int(quota) >= len(online()) * int(period)

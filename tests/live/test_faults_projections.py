@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from contextlib import suppress
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import pytest
 
@@ -116,3 +117,17 @@ def test_something_else_in_its_place_is_said_and_not_followed(
     until_told(running, second, LAST)
     assert not (root / "by-id" / first[:12]).exists()
     eventually(lambda: not problems(running), "all is well again")
+
+
+def test_a_repaired_disk_is_writable_although_another_mount_namespace_has_the_broken_one(tmp_path: Path) -> None:
+    """Containers that start meanwhile have it for a moment: the disk of these tests does not depend on them."""
+    with breaking_disk(tmp_path / "disk", tmp_path / "image") as disk:
+        with Popen(["unshare", "--mount", "sh", "-c", "echo; exec cat"], stdin=PIPE, stdout=PIPE) as other:
+            assert other.stdout is not None
+            other.stdout.readline()
+            disk.break_down()
+            with pytest.raises(OSError, match="Read-only"):
+                (disk.path / "file").touch()
+            disk.repair()
+            (disk.path / "file").touch()
+        assert (disk.path / "file").exists()

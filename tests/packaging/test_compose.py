@@ -19,6 +19,8 @@ from state.cpuset import CPUSet
 from state.model import Originals
 from tests.support.composed import composer
 
+pytestmark = pytest.mark.xdist_group("compose")
+
 ROOT = Path(__file__).parents[2]
 STATIC, DYNAMIC, STRICT = (ROOT / "compose" / name for name in ("compose.yaml", "dynamic.yaml", "strict.yaml"))
 

@@ -14,7 +14,6 @@ from compose.demo.evidence import (
     settled_spans,
     whole_seconds,
 )
-from compose.demo.witness import last_cpu
 
 MS = 1_000_000
 
@@ -86,13 +85,6 @@ def test_only_seconds_that_are_wholly_settled_count() -> None:
     found = figures(chosen)
     assert found is not None
     assert (found.allowed, found.seconds, found.share, found.preempted) == (("1",), 2, 1.0, 2)
-
-
-def test_the_witness_reads_where_a_running_thread_is_and_ignores_a_sleeping_one() -> None:
-    """Field 39 of /proc/PID/stat, after a program name with arbitrary characters."""
-    fields = " ".join(str(number) for number in range(4, 53))
-    assert last_cpu(f"7 (a) R b) R {fields}") == 39
-    assert last_cpu(f"7 (python) S {fields}") is None
 
 
 WORK: Line = {"share": 0.9, "stalls": 0, "longest_ms": 0.2, "waited_ms": 0.0, "preempted": 2}

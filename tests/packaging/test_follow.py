@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import select
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -76,6 +78,21 @@ PROGRAMS: dict[str, Callable[[Path], list[str]]] = {
 }
 
 
+Program = Callable[[str], list[str]]
+
+
+@pytest.fixture(scope="module")
+def program(memory: Path | None, tmp_path_factory: pytest.TempPathFactory) -> Program:
+    """Return what gives the command of an example: compiled once, where it has to be."""
+
+    @functools.cache
+    def command(name: str) -> list[str]:
+        built_in = tempfile.mkdtemp(dir=memory) if memory else tmp_path_factory.mktemp("program")
+        return PROGRAMS[name](Path(built_in))
+
+    return command
+
+
 class Workload:
     """One running example."""
 
@@ -128,11 +145,11 @@ def test_every_example_is_tried() -> None:
 
 @needs_two_cpus
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_an_example_leaves_acknowledges_and_comes_back(name: str, tmp_path: Path) -> None:
+def test_an_example_leaves_acknowledges_and_comes_back(name: str, program: Program, tmp_path: Path) -> None:
     """At the time of its acknowledgement no thread may run on what is leaving, nor any later until the CPU is back."""
     projection = Told(tmp_path / "projections")
     asked = projection.tell(EVERY)
-    with working(PROGRAMS[name](tmp_path), projection.directory) as workload:
+    with working(program(name), projection.directory) as workload:
         assert workload.line() == f"CPUs {EVERY}"
         for _ in range(2):
             eventually(lambda: workload.may_use(LAST), "on all CPUs")
@@ -151,10 +168,10 @@ def test_an_example_leaves_acknowledges_and_comes_back(name: str, tmp_path: Path
 
 @needs_two_cpus
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_an_example_waits_for_a_projection_that_is_not_there_yet(name: str, tmp_path: Path) -> None:
+def test_an_example_waits_for_a_projection_that_is_not_there_yet(name: str, program: Program, tmp_path: Path) -> None:
     """And acknowledges each generation that asks, even if it asks for the same again."""
     projection = Told(tmp_path / "projections")
-    with working(PROGRAMS[name](tmp_path), projection.directory) as workload:
+    with working(program(name), projection.directory) as workload:
         projection.tell(EVERY, leaving=LAST)
         assert workload.line() == f"CPUs {EVERY}, leaving {LAST}"
         projection.await_acknowledgement(1)
@@ -164,11 +181,11 @@ def test_an_example_waits_for_a_projection_that_is_not_there_yet(name: str, tmp_
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_an_example_says_that_the_daemon_does_not_vouch_any_more(name: str, tmp_path: Path) -> None:
+def test_an_example_says_that_the_daemon_does_not_vouch_any_more(name: str, program: Program, tmp_path: Path) -> None:
     """It keeps its CPUs. A daemon that comes back is believed again, without another change."""
     projection = Told(tmp_path / "projections")
     generation = projection.tell(EVERY)
-    with working(PROGRAMS[name](tmp_path), projection.directory) as workload:
+    with working(program(name), projection.directory) as workload:
         assert workload.line() == f"CPUs {EVERY}"
         projection.end()
         assert workload.line() == f"CPUs {EVERY}, unvouched"
@@ -178,11 +195,11 @@ def test_an_example_says_that_the_daemon_does_not_vouch_any_more(name: str, tmp_
 
 
 @needs_two_cpus
-def test_a_poller_keeps_its_original_cpu(tmp_path: Path) -> None:
+def test_a_poller_keeps_its_original_cpu(program: Program, tmp_path: Path) -> None:
     """Its first thread is never moved; those on other CPUs are bound to one each."""
     projection = Told(tmp_path / "projections")
     projection.tell(EVERY)
-    with working(PROGRAMS["poller.c"](tmp_path), projection.directory) as workload:
+    with working(program("poller.c"), projection.directory) as workload:
         assert workload.line() == f"CPUs {EVERY}"
         main = workload.pid
         every = sorted(map(str, EVERY))

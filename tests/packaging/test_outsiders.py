@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from compose.demo.evidence import Line, Outside, Span, judge
-from compose.demo.outsiders import Lookout, Sweep, busy, on_cpu, outside_of
+from compose.demo.outsiders import Lookout, Sweep, busy, outside_of
+from compose.demo.sampler import on_cpu
+from compose.demo.witness import Witness
 from tests.packaging.test_evidence import EXCLUSIVE, NOISY, PLAIN, WORK, S
 
 SPAN = Span(2 * S, 6 * S, frozenset({1}))
@@ -69,6 +71,20 @@ def test_proc_is_read_as_the_kernel_writes_it() -> None:
     fields = " ".join(str(number) for number in range(4, 53))
     assert on_cpu(f"7 (a) R b) R {fields}") == (39, "a) R b")
     assert on_cpu(f"7 (python) S {fields}") is None
+
+
+@pytest.mark.skipif(not Path("/proc/stat").exists(), reason="needs /proc")
+def test_the_witness_sees_where_a_program_runs() -> None:
+    """Each sample is a CPU of this machine, at a moment after the one before."""
+    witness = Witness()
+    witness.watch([Path("/proc/self/cgroup").read_text().splitlines()[0]])
+    witness.start()
+    while len(witness.samples) < 2:
+        time.sleep(0.01)  # the witness has a thread of its own
+    witness.stop()
+    (first, cpu), (second, _), *_ = witness.samples
+    assert cpu in range(os.cpu_count() or 1)
+    assert first <= second
 
 
 @pytest.mark.skipif(not Path("/proc/stat").exists(), reason="needs /proc")

@@ -221,7 +221,7 @@ def test_nothing_is_left_behind(root: Root) -> None:
     root.announce(TWO)
     assert os.listdir(root.path / ".staging") == [f"since-{A[:12]}"]
     root.write(CPUSet())
-    leases = ["lease@by-id@" + A[:12], "lease@by-name@voice", "lease@by-name@voice@by-id@" + A[:12]]
+    leases = ["lease@by-id@" + A[:12], "lease@by-name@voice@by-id@" + A[:12]]
     assert sorted(os.listdir(root.path / ".staging")) == leases
     root.announce(TWO)
     root.projections.remove(A)

@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sidecar.projection import leases
+from sidecar.projection import leases, projections
 from sidecar.projection.directories import ProjectionTree
 from sidecar.projection.projections import Projections
 from sidecar.projection.voucher import Voucher
@@ -109,17 +109,7 @@ def a_reader_that_believes_the_future(patch: pytest.MonkeyPatch) -> None:
 
 
 def one_file_for_all(patch: pytest.MonkeyPatch) -> None:
-    honest = ProjectionTree.put_lease
-
-    def shared(tree: ProjectionTree, path: leases.Place, at: int, seconds: float) -> None:
-        honest(tree, path, at, seconds)
-        staging = tree._staging
-        if "the one" not in os.listdir(staging):
-            os.link(lease.NAME, "the one", src_dir_fd=at, dst_dir_fd=staging)
-        os.unlink(lease.NAME, dir_fd=at)
-        os.link("the one", lease.NAME, src_dir_fd=staging, dst_dir_fd=at)
-
-    patch.setattr(ProjectionTree, "put_lease", shared)
+    patch.setattr(projections, "_lease_of", lambda path, short: ("by-id", A[:12]))
 
 
 def renewed_by_its_name(patch: pytest.MonkeyPatch) -> None:
@@ -132,7 +122,7 @@ def renewed_by_its_name(patch: pytest.MonkeyPatch) -> None:
 
 
 def begun_for_all_that_is_there(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(leases.Leases, "places", lambda self: [("by-id", A[:12])])
+    patch.setattr(leases.Leases, "held", lambda self: [("by-id", A[:12])])
     honest = leases.Leases.renew
 
     def renew(self: leases.Leases, tree: ProjectionTree, places: list[leases.Place]) -> list[str]:

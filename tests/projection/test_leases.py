@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -80,13 +81,29 @@ def test_a_renewal_wakes_nobody(root: Root, place: str) -> None:
     assert os.stat(root.path / place / lease.NAME).st_mtime == before + 60
 
 
-def test_no_two_directories_share_the_file(root: Root) -> None:
-    """A workload with a writable directory cannot renew another's lease."""
+def test_only_a_directory_inside_another_shares_its_file(root: Root) -> None:
+    """A workload with a writable directory cannot renew a lease outside of it, nor a replica that of another."""
     root.write()
     root.write("3", B)
-    found = list(root.path.glob("by-*/**/lease"))
-    assert len(found) == 5
-    assert len({os.stat(path).st_ino for path in found}) == 5
+    found: dict[int, set[str]] = {}
+    for path in root.path.glob("by-*/**/lease"):
+        found.setdefault(os.stat(path).st_ino, set()).add(str(path.parent.relative_to(root.path)))
+    other = {f"by-id/{B[:12]}"}, {f"by-name/voice/by-id/{B[:12]}"}
+    assert sorted(found.values(), key=sorted) == sorted([{OURS}, {NAMED, REPLICA}, *other], key=sorted)
+
+
+def test_two_directories_that_share_a_lease_cost_one_renewal(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    root.write()
+    renewed: list[tuple[str, ...]] = []
+    honest = ProjectionTree.renew_lease
+
+    def counted(tree: ProjectionTree, lease_of: tuple[str, ...], seconds: float) -> bool:
+        renewed.append(lease_of)
+        return honest(tree, lease_of, seconds)
+
+    monkeypatch.setattr(ProjectionTree, "renew_lease", counted)
+    root.renew()
+    assert sorted(renewed) == [("by-id", A[:12]), ("by-name", "voice", "by-id", A[:12])]
 
 
 def test_it_begins_after_the_files_and_wakes(root: Root) -> None:
@@ -157,19 +174,34 @@ def test_a_name_that_passes_to_the_next_container_stays_vouched_for(root: Root) 
     assert root.counts(f"by-name/voice/by-id/{B[:12]}")
 
 
+def test_a_name_that_passes_to_one_that_was_not_written_yet_is_not_vouched_for(root: Root) -> None:
+    """Its files are of an earlier run."""
+    root.write("2")
+    root.write("3", B)
+    again = root.projections = Projections(root.path, clock=lambda: root.now)
+    root.write("2")
+    again.remove(A)
+    root.renew()
+    assert not root.counts(NAMED)
+    root.write("3", B)
+    assert root.counts(NAMED)
+
+
 def test_a_directory_that_cannot_be_written_is_not_vouched_for(root: Root) -> None:
-    """Its files are old. The others are vouched for."""
+    """Its files are old. The others are vouched for, one that shared its lease by a new one."""
     root.write()
     (root.path / NAMED / "status.json").unlink()
     (root.path / NAMED / "status.json" / "planted").mkdir(parents=True)
     with pytest.raises(ProjectionError, match="a directory is there"):
         root.write("3")
+    assert root.counts(REPLICA)
     (root.path / NAMED / "status.json" / "planted").rmdir()
     (root.path / NAMED / "status.json").rmdir()
     shutil.copy(root.path / OURS / "status.json", root.path / NAMED)
     root.renew()
     assert not root.counts(NAMED)
     assert root.counts(OURS)
+    assert root.counts(REPLICA)
     root.write("3")
     assert root.counts(NAMED)
 
@@ -271,16 +303,31 @@ def test_a_directory_that_was_deleted_is_no_error_and_begins_with_its_files(root
 def test_a_round_is_bounded_work(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     """However a workload spoils its lease: one system call, and at most one look or attempt for each directory."""
     root.write()
-    attempts: list[tuple[str, ...]] = []
-    honest = ProjectionTree.put_lease
+    attempts: list[int] = []
+    honest = ProjectionTree.share_lease
 
-    def counted(tree: ProjectionTree, path: tuple[str, ...], at: int, seconds: float) -> None:
-        attempts.append(path)
-        honest(tree, path, at, seconds)
+    def counted(tree: ProjectionTree, lease_of: tuple[str, ...], at: int) -> bool:
+        attempts.append(os.fstat(at).st_ino)
+        return honest(tree, lease_of, at)
 
-    monkeypatch.setattr(ProjectionTree, "put_lease", counted)
+    monkeypatch.setattr(ProjectionTree, "share_lease", counted)
     for _ in range(leases.CHECK_ROUNDS):
         (root.path / NAMED / lease.NAME).unlink(missing_ok=True)
         (root.path / NAMED / lease.NAME).symlink_to("loop")
         root.renew()
-    assert attempts == [("by-name", "voice")]
+    assert attempts == [os.stat(root.path / NAMED).st_ino]
+
+
+def test_without_hard_links_the_files_are_written_and_unvouched_and_the_error_says_why(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, "")
+
+    monkeypatch.setattr(os, "link", failing)
+    for _ in range(2):
+        with pytest.raises(ProjectionError, match="cannot write lease: the file system has no hard links"):
+            root.write()
+    assert str(read_with_lease(root.path / OURS, root.now)[0].cpus) == "2"
+    assert not any(root.counts(place) for place in PLACES)
+    assert os.listdir(root.path / ".staging") == []

@@ -142,6 +142,41 @@ EVENT = f'{CONTAINER}[[event]]\nat = "1s"\n'
         (f"{EVENT}do = 'resize'\ncontainer = 'web'\ncpus = 'four'\n", "line 12: cpus is 'four': write a whole number"),
         (f"{EVENT}do = 'offline'\ncpus = 4\n", "x.toml, line 11: cpus is 4: write a CPU list"),
         (f"{CONTAINER}[[event]]\ndo = 'crash'\n", 'x.toml, line 8: at is missing: write at = "10s"'),
+        (
+            "[machine]\ncores = 4\nisolated = '3-4'\n",
+            "line 3: isolated is '3-4', but 4 is not on this machine",
+        ),
+        (f"{HEAD}listen = '127.0.0.1:9413'\n", "line 6: listen means nothing in a simulation"),
+        (f"{HEAD}[[settings.rule]]\nexclusive = 1\n", "line 6: match is missing: write match = { name ="),
+        (
+            f"{HEAD}[[settings.rule]]\nmatch = {{ name = 'a' }}\nexclusiv = 1\n",
+            "line 8: unknown key 'exclusiv'; did you mean",
+        ),
+        (f"{HEAD}rule = 1\n", "line 6: settings.rule is no list of tables: write each as [[settings.rule]]"),
+        (f"{EVENT}do = 'reloud'\n", "line 10: do is 'reloud'; did you mean 'reload'?"),
+        (f"{EVENT}do = 'reload'\n", "x.toml, line 8: settings is missing: write settings = {"),
+        (f"{EVENT}do = 'reload'\nsettings = 1\n", "x.toml, line 11: settings is no table: write it as [settings]"),
+        (
+            f"{EVENT}do = 'reload'\nsettings = {{ polcy = 'static' }}\n",
+            "line 11: unknown key 'polcy'; did you mean 'policy'?",
+        ),
+        (f"{EVENT}do = 'reload'\n[event.settings]\npolicy = 'statik'\n", "line 12: policy is 'statik'; did you mean"),
+        (f"{EVENT}do = 'reload'\nsettings.linger = 'soon'\n", "x.toml, line 11: linger is 'soon': write a duration"),
+        (
+            f"{EVENT}do = 'reload'\nsettings = {{ reserved = '7' }}\n",
+            "line 11: reserved is 7, but 7 is not on this machine",
+        ),
+        (
+            f"{EVENT}do = 'reload'\nsettings = {{ load_period = '1s' }}\n",
+            "line 11: load_period takes effect only after a restart",
+        ),
+        (f"{EVENT}do = 'reload'\nsettings = {{ engine = 'auto' }}\n", "line 11: engine means nothing in a simulation"),
+        (
+            f"{EVENT}do = 'reload'\n[[event.settings.rule]]\nmatch = {{ nam = 'a' }}\n",
+            "line 11: unknown key 'match.nam'",
+        ),
+        (f"{EVENT}do = 'crash'\nsettings = {{ reserved = '0' }}\n", "x.toml, line 11: unknown key 'settings'"),
+        (f"{EVENT}do = 'release'\n", 'x.toml, line 8: container is missing: write container = "web"'),
         (f"{CONTAINER}[[event]]\ndo = 'crash'\nat = '8 days'\n", "line 10: at is '8 days': write a duration"),
     ],
 )
@@ -215,6 +250,25 @@ def test_all_events_that_cannot_happen_are_told_before_anything_is_played() -> N
         "line 37: offline at 7 s: the last CPU cannot go offline",
         "line 44: cpus is 3-4, but 4 is not on this machine: it has 0-3",
     ]
+
+
+def test_reloads_add_up_in_the_order_of_time() -> None:
+    """Each leaves alone what it does not name; what contradicts the last one is a mistake at its line."""
+    first = "[[event]]\nat = '9s'\ndo = 'reload'\nsettings = { policy = 'static', linger = '1s' }\n"
+    rules = "[[event]]\nat = '5s'\ndo = 'reload'\n[event.settings]\nshared_min = 2\n"
+    rules += "[[event.settings.rule]]\nmatch = { name = 'a*' }\nexclusive = 1\n"
+    none = "[[event]]\nat = '10s'\ndo = 'reload'\nsettings = { rule = [] }\n"
+    found = {event.at: event for event in scenario_of(f"{CONTAINER}{first}{rules}{none}").events}
+    policies = [each.config.policy if each.config else None for _, each in sorted(found.items())]
+    assert policies == [PolicyName.DYNAMIC, PolicyName.STATIC, PolicyName.STATIC]
+    last = found[10.0].config
+    assert last is not None
+    assert (last.shared_min, last.linger_seconds, last.reserved_count, last.rules) == (2, 1.0, 1, ())
+    assert found[5.0].changes == (("shared_min", "2"), ("rule", "1"))
+    with pytest.raises(ScenarioError) as caught:
+        scenario_of(f"{CONTAINER}{rules.replace('shared_min = 2', 'load_low = 0.9')}", "x.toml")
+    told = "x.toml, line 12: load_low is 0.9 and load_high 0.8: make load_low the smaller one"
+    assert caught.value.sentences == (told,)
 
 
 def test_an_event_after_the_end_is_not_judged() -> None:

@@ -282,3 +282,19 @@ def test_a_named_file_that_grows_without_end_is_read_up_to_the_limit(
     with pytest.raises(FileUnreadable, match="longer than 20 bytes"):
         files.read_named(str(here / "log"), 20)
     assert asked == [21, 14, 7]
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EMLINK, errno.ENOSPC])
+def test_a_directory_is_asked_for_hard_links_and_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Only the error of a file system without them means that there are none."""
+    assert files.has_links(tmp_path) is True
+    assert files.has_links(tmp_path / "missing") is None
+
+    def failing(*_: object, **__: object) -> None:
+        raise OSError(code, "")
+
+    monkeypatch.setattr(os, "link", failing)
+    assert files.has_links(tmp_path) is (None if code == errno.ENOSPC else False)
+    assert os.listdir(tmp_path) == []

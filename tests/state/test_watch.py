@@ -20,7 +20,7 @@ from state.cpuset import CPUSet
 from state.errors import ProjectionError, ProjectionMissing
 from state.inotify import Deaf, Inotify
 from state.projection import Projection, ProjectionDirectory, Reading
-from state.watch import ProjectionWatch, default_directory
+from state.watch import ProjectionWatch
 
 # Seconds. Only a failing test waits this long.
 PATIENCE = 20.0
@@ -364,18 +364,16 @@ def test_plain_changes_are_an_endless_loop_too_and_closing_is_clean(here: Path) 
     assert sorted(os.listdir("/proc/self/fd")) == before
 
 
-def test_the_directory_comes_from_the_environment() -> None:
-    assert default_directory({"CPUSET_SIDECAR_DIR": "/x", "HOSTNAME": "h"}) == "/x"
-    assert default_directory({"HOSTNAME": "0123456789abcdef"}) == "/run/cpuset-sidecar/by-id/0123456789ab"
-    assert default_directory({}) == f"/run/cpuset-sidecar/by-id/{os.uname().nodename[:12]}"
-
-
-def test_a_directory_of_its_own_in_the_place_of_all_of_them_is_found(tmp_path: Path) -> None:
-    """As a strict start mounts it, with any host name."""
-    assert default_directory({"HOSTNAME": "h"}, str(tmp_path)) == f"{tmp_path}/by-id/h"
-    (tmp_path / "status.json").write_text("{}")
-    assert default_directory({"HOSTNAME": "h"}, str(tmp_path)) == str(tmp_path)
-    assert default_directory({"CPUSET_SIDECAR_DIR": "/x"}, str(tmp_path)) == "/x"
+def test_a_watch_of_nothing_that_can_come_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a host, where the host name is no container's ID. A directory that was named is waited for."""
+    monkeypatch.delenv("CPUSET_SIDECAR_DIR", raising=False)
+    monkeypatch.setenv("HOSTNAME", "pc")
+    with pytest.raises(ProjectionMissing, match="'pc' is not a container's ID; name a directory, or set"):
+        ProjectionWatch()
+    for name, value in (("HOSTNAME", "0123456789ab"), ("CPUSET_SIDECAR_DIR", "/run/mine")):
+        monkeypatch.setenv(name, value)
+        with ProjectionWatch() as watch:
+            assert watch.directory.endswith(value)
 
 
 def test_a_workload_pays_neither_for_trio_nor_for_the_daemon() -> None:

@@ -67,6 +67,17 @@ def test_a_dead_daemons_word_does_not_start_the_program(projection: Told) -> Non
         assert "does not vouch" in complaint(process)
 
 
+def test_where_no_projection_can_come_the_program_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a host without `--dir`; without a condition it starts all the same."""
+    monkeypatch.delenv("CPUSET_SIDECAR_DIR", raising=False)
+    monkeypatch.setenv("HOSTNAME", "pc")
+    with executing("echo", "started", options=("--wait", "alone")) as process:
+        assert process.wait(PATIENCE_SECONDS) == 1
+        assert complaint(process).startswith("cpuset-sidecar exec: never alone: there is no projection directory")
+    with executing("echo", "started", options=("--wait", "0.1")) as process:
+        assert line(process) == "started"
+
+
 def test_a_timeout_without_a_condition_is_wrong_usage(projection: Told) -> None:
     with executing("echo", options=("--wait", "1", "--timeout", "1", "--dir", projection.directory)) as process:
         assert process.wait(PATIENCE_SECONDS) == 2

@@ -9,7 +9,7 @@ import pytest
 
 from sidecar.failures import SidecarError
 from sidecar.projection.projections import Projections
-from sidecar.workload.find_projection import directory_of, may_come, projected
+from sidecar.workload.find_projection import directory_of, projected
 from state.cpuset import CPUSet
 from state.projection import Projection
 
@@ -56,10 +56,3 @@ def test_without_a_root_it_says_so(tmp_path: Path) -> None:
     with pytest.raises(SidecarError, match="there is no projection of any container below"):
         directory_of(str(tmp_path / "none"), "svc-2")
     assert projected(str(tmp_path / "none")) == []
-
-
-def test_a_directory_that_no_container_can_have_never_comes(root: Path) -> None:
-    assert not may_come("/run/cpuset-sidecar/by-id/pc")
-    assert may_come("/run/cpuset-sidecar/by-id/0123456789ab")
-    assert may_come("/run/cpus")
-    assert may_come(str(root / "by-id" / A[:12]))

@@ -45,3 +45,11 @@ def test_without_a_projection_it_is_shut_for_now(tmp_path: Path) -> None:
     assert isinstance(found, Shut)
     assert not found.is_for_good
     assert "there is no projection directory" in found.reason
+
+
+def test_what_can_have_no_projection_is_shut_for_good(tmp_path: Path) -> None:
+    """The default directory of a host, whose name is no container's ID."""
+    found = gate(str(tmp_path / "by-id" / "pc"), Until.ALONE)
+    assert isinstance(found, Shut)
+    assert found.is_for_good
+    assert "'pc' is not a container's ID" in found.reason

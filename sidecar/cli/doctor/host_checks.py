@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +30,7 @@ from sidecar.words.counts import agree, counted, cpus, named
 from sidecar.words.misread import sentences
 from sidecar.words.refusals import warnings as warnings_of
 from sidecar.words.settings_text import of_no_container
+from state import files
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.model import Originals
@@ -231,13 +232,19 @@ def check_state_dir(path: str, mountinfo: str, *, is_running: bool | None) -> It
         yield Finding("daemon", Verdict.OK, f"it is running on {path}")
 
 
-def check_projections(path: str, mountinfo: str) -> Iterator[Finding]:
-    """Check that projections can be written."""
+def check_projections(
+    path: str, mountinfo: str, has_links: Callable[[Path], bool | None] = files.has_links
+) -> Iterator[Finding]:
+    """Check that projections can be written, and that their leases can be renewed by another name."""
     if trouble := _unwritable(path):
         cure = "mount a writable volume there, or set projections"
         yield Finding("projections", Verdict.FAIL, trouble, cure)
         return
     kind = file_system(path, mountinfo)
+    if has_links(_nearest(path)) is False:
+        says = f"{path} is on {kind}, which has no hard links: the sidecar could not vouch for any projection"
+        yield Finding("projections", Verdict.FAIL, says, "use a tmpfs, as /run is, or set projections")
+        return
     if kind in _MEMORY:
         yield Finding("projections", Verdict.OK, f"{path} can be written ({kind})")
     else:
@@ -265,14 +272,20 @@ def _unwritable(path: str) -> str:
     """Return why a directory cannot be written, "" if it can. One that is missing can be made if its parent can be
     written.
     """
-    at = Path(path)
-    while not os.path.exists(at) and at != at.parent:
-        at = at.parent
+    at = _nearest(path)
     if not os.path.isdir(at):
         return f"{at} is not a directory"
     if os.access(at, os.W_OK | os.X_OK):
         return ""
     return f"{at} cannot be written" if at == Path(path) else f"{path} is missing, and {at} cannot be written"
+
+
+def _nearest(path: str) -> Path:
+    """Return the directory, or what is nearest above it."""
+    at = Path(path)
+    while not os.path.exists(at) and at != at.parent:
+        at = at.parent
+    return at
 
 
 def _names(views: list[ContainerView]) -> str:

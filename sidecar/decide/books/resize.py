@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from sidecar.decide.books.sizes import least_of, unit_for
 from sidecar.decide.facts import ResizeRequested
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from state.demand import Scale
 from state.key import ContainerKey
+from state.model import Assignment
 from state.refusal import Fixed, Named, Range, Refusal, RefusalCode, Scaled, UnderPolicy
 
 
@@ -33,6 +35,17 @@ def objection(world: World, container: ContainerKey, cpus: int) -> Refusal | Non
         may_have = Range(name=name, floor=demand.floor, ceiling=demand.ceiling, asked=cpus)
         return Refusal(RefusalCode.OUT_OF_RANGE, may_have)
     return None
+
+
+def size_of_order(world: World, assignment: Assignment) -> int:
+    """Return the size that an ordered number comes to: in whole units, and no less than the grant can shrink to.
+
+    Without an order it is what the grant has.
+    """
+    if assignment.ordered is None:
+        return len(assignment.cpus)
+    unit = unit_for(world, assignment.demand, assignment.cpus)
+    return max(least_of(world, assignment), assignment.ordered - assignment.ordered % unit)
 
 
 def after_resize(world: World, fact: ResizeRequested) -> World:

@@ -34,7 +34,7 @@ def held(assignment: Assignment, container: Container) -> CPUSet:
     leaving = assignment.leaving
     if leaving is None or is_inert(container):
         return assignment.cpus
-    if container.is_idle and not container.place.configured <= assignment.cpus | leaving.cpus:
+    if container.is_idle and not container.written <= assignment.cpus | leaving.cpus:
         return assignment.cpus
     return assignment.cpus | (leaving.waiting & container.place.seen)
 

@@ -5,7 +5,11 @@ A container's **footprint** is every CPU on which it may be running, or would ru
 - where it was seen, and where the engine would start it, at any moment, unseen (`place`);
 - the CPUs of an outstanding order (`line`);
 - `doubts`: the CPUs of orders that failed half-way, whose answer was lost, or that an overlapping look contradicts;
-- the CPUs in the answer to a held start (`start`).
+- the CPUs in the answer to a held start (`start`);
+- where the hand wrote it, writes it now, or would at its birth (`grip`, `answers`).
+
+What the hand guards (`is_guarded`) stays where it was written: doubts of the engine's orders do not count, and neither
+does what the engine has configured if the hand covers its births.
 
 It is **sure** of the CPUs that it has whichever of these is true. Only these are ever reported to the workload.
 """
@@ -13,16 +17,18 @@ It is **sure** of the CPUs that it has whichever of these is true. Only these ar
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from functools import cached_property
 
 import msgspec
 
+from sidecar.decide.container.grip import Grip, Guarded, Loose, Writing
 from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, Free, Line, Sent
 from sidecar.decide.container.place import Place
 from sidecar.decide.container.start import Answered, Held, Plain, Start
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.orders import ApplyCpuset
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 from state.demand import Demand, MemsRule
 from state.mistakes import Mistake
 from state.refusal import Refusal
@@ -55,7 +61,9 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """One container as last seen. Two state machines determine what may happen to it: its `line` and its `start`."""
+    """One container as last seen. Three state machines determine what may happen to it: its `line` of orders to the
+    engine, its `start`, and the hand's `grip` on its cgroup.
+    """
 
     view: ContainerView
     """The last look, with the changes that orders are known to have made since."""
@@ -76,6 +84,11 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Whether an order that changed its memory nodes failed: a change of CPUs must not fail because of them again."""
     is_lapsed: bool = False
     """Whether it has rested for longer than it may keep its CPUs."""
+    grip: Grip = Loose()
+    answers: tuple[CPUSet, ...] = ()
+    """What the hand may write at its next birth: its answer in force, and one that is sent; empty without a hand."""
+    is_covered: bool = False
+    """Whether the hand answers each of its births: it never runs where the engine has configured it."""
 
     @property
     def order(self) -> ApplyCpuset | None:
@@ -113,12 +126,56 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return bool(self.doubts) or isinstance(self.start, Answered)
 
     @cached_property
+    def is_guarded(self) -> bool:
+        """Whether the hand undoes what an order of the engine does to it, or will do it at its birth."""
+        if self.is_idle:
+            return self.is_covered
+        return isinstance(self.grip, Guarded) or (isinstance(self.grip, Writing) and self.grip.is_guarded)
+
+    @property
+    def written(self) -> CPUSet:
+        """Where it would start now: what the hand answers, or what the engine has configured."""
+        return self.answers[-1] if self.is_covered else self.place.configured
+
+    @property
+    def pulled(self) -> CPUSet:
+        """Other CPUs than those seen, on which it may be by what the hand did."""
+        return EMPTY if isinstance(self.grip, Guarded) else self.grip.unsure
+
+    @property
+    def starts_as_configured(self) -> bool:
+        """Whether it may start unseen where the engine has configured it."""
+        return not self.is_strict and not self.is_covered
+
+    @cached_property
     def coming(self) -> int:
-        """The CPUs that it may come to have by an order, a doubt or a start, as a mask."""
-        mask = self.line.order.update.cpus.mask if isinstance(self.line, Sent) else 0
+        """The CPUs that it may come to have by an order, a doubt, a start or the hand, as a mask."""
+        mask = 0
+        for cpus in self._coming():
+            mask |= cpus.mask
+        return mask
+
+    def _coming(self) -> Iterator[CPUSet]:
+        """Yield each set of CPUs that it may come to have."""
+        line, grip = self.line, self.grip
+        yield from self.answers
+        if isinstance(grip, Guarded):
+            yield grip.cpus
+        if isinstance(grip, Writing):
+            yield grip.order.update.cpus
+        if self.pulled:
+            yield self.pulled
+        if self.is_guarded:
+            # An order that is carried out shows for an instant. One that is late may never be, and is not waited for.
+            if isinstance(line, Sent) and not line.is_late and not self.is_idle:
+                yield line.order.update.cpus
+            return
+        if isinstance(line, Sent):
+            yield line.order.update.cpus
         for doubt in self.doubts:
-            mask |= doubt.cpus.mask
-        return mask | self.start.cpus.mask if isinstance(self.start, Answered) else mask
+            yield doubt.cpus
+        if isinstance(self.start, Answered):
+            yield self.start.cpus
 
     @cached_property
     def footprint(self) -> int:
@@ -129,7 +186,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.is_idle and self.wish.standing is Standing.STRANGER:
             # It starts where it is pinned. If these CPUs are offline, the engine does not start it.
             return self.coming | self.place.configured.mask
-        if not self.is_strict:
+        if self.starts_as_configured:
             return self.coming | self.place.seen.mask | self.place.configured.mask
         return self.coming if self.is_idle else self.coming | self.place.seen.mask
 
@@ -139,10 +196,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         be empty.
         """
         mask = self.place.seen.mask
-        if isinstance(self.line, Sent):
-            mask &= self.line.order.update.cpus.mask
-        if not self.is_strict:
+        if self.starts_as_configured:
             mask &= self.place.configured.mask
-        for doubt in self.doubts:
-            mask &= doubt.cpus.mask
-        return CPUSet.from_mask(mask & self.start.cpus.mask if isinstance(self.start, Answered) else mask)
+        for cpus in self._coming():
+            mask &= cpus.mask
+        return CPUSet.from_mask(mask)

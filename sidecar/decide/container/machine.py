@@ -1,10 +1,12 @@
 """The state machine of a container: its next state after any news. Nothing else creates or changes a Container.
 
-Two small machines run side by side, and interact only through doubts:
+Three small machines run side by side, and interact only through doubts:
 
 - the **line** of orders: Free, Sent, Paused. At most one order is outstanding. The machine tracks what it leaves in
   doubt, and what ends the doubt;
-- the **start**, if the runtime asks first: Plain, Asks, Held, Answered.
+- the **start**, if the runtime asks first: Plain, Asks, Held, Answered;
+- the **grip** of the hand on its cgroup: Loose, Writing, Guarded, Closed (`grip_machine`). What is guarded stays where
+  it was written, so an order then changes what the engine has configured, and nothing else.
 
 Each is a table from a state and a kind of news to a rule. The tables are complete: they contain every pair, including
 those that change nothing, and docs/architecture.md prints them. A rule is a pure function; docs/architecture.md prints
@@ -25,20 +27,23 @@ table; only a look or an order ends a doubt, as its kind specifies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
 from sidecar.decide.container.container import Container, Wish
+from sidecar.decide.container.grip_machine import GRIPS, is_same_run
 from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, FaultKind, Free, Line, Paused, Sent
 from sidecar.decide.container.news import (
     AnswerOverdue,
+    AnswersTold,
     Disputed,
     HoldAnswered,
     HoldBegan,
     HoldGivenUp,
     Lapsed,
+    LetGo,
     LineNews,
     Looked,
     News,
@@ -50,18 +55,19 @@ from sidecar.decide.container.news import (
     OrderRefused,
     OrderSent,
     PauseEnded,
-    StartNews,
     WishRead,
+    WriteDone,
+    WriteSent,
+    WriteUndone,
 )
 from sidecar.decide.container.place import Place
-from sidecar.decide.container.start import Answered, Asks, Held, Plain, Start, shows_strict_runtime
+from sidecar.decide.container.start import Asks, Plain, shows_strict_runtime
+from sidecar.decide.container.start_machine import STARTS
+from sidecar.decide.container.tables import Rule, same, with_doubt
 from sidecar.decide.facts import ContainerView, Phase
 from state.cpuset import CPUSet
 
 _made = msgspec.structs.replace
-
-Rule = Callable[[Container, Any], Container]
-"""Returns the container after this news, whose type is that of the rule's row in the table."""
 
 
 def first_seen(view: ContainerView, place: Place, wish: Wish, arrival: int, began: int) -> Container:
@@ -79,9 +85,19 @@ def after(container: Container, news: News) -> Container:
             return _made(container, is_lapsed=True)
         case Disputed():
             return _disputed(container)
-        case HoldBegan() | HoldGivenUp() | HoldAnswered():
+        case WriteSent() | WriteDone() | WriteUndone() | AnswersTold() | LetGo():
+            return GRIPS[type(container.grip), type(news)](container, news)
+        case HoldBegan():
+            changed = GRIPS[type(container.grip), HoldBegan](container, news)
+            return STARTS[type(container.start), HoldBegan](changed, news)
+        case HoldGivenUp() | HoldAnswered():
             return STARTS[type(container.start), type(news)](container, news)
-        case Looked() | OrderApplied() | OrderIneffective():
+        case Looked():
+            # The grip first: it compares the look with the one before.
+            changed = GRIPS[type(container.grip), Looked](container, news)
+            changed = LINES[type(container.line), Looked](changed, news)
+            return STARTS[type(container.start), Looked](changed, news)
+        case OrderApplied() | OrderIneffective():
             changed = LINES[type(container.line), type(news)](container, news)
             return STARTS[type(container.start), type(news)](changed, news)
         case _:
@@ -96,31 +112,26 @@ def rests(view: ContainerView) -> bool:
 # The line of orders.
 
 
-def _same(container: Container, _: object) -> Container:
-    """Change nothing."""
-    return container
-
-
 def _sent(container: Container, news: OrderSent) -> Container:
     """Make the order outstanding."""
     return _made(container, line=Sent(news.order))
 
 
 def _looked(container: Container, news: Looked) -> Container:
-    """Believe the look: the container exists, in the place shown. End the doubts that a look ends. In another run
-    nothing is barred; an ineffective order that took effect after all is no fault.
+    """Believe the look: the container exists, in the place shown. End the doubts that a look ends, and all of a dead
+    container, which no order reaches. In another run nothing is barred; an ineffective order that took effect after all
+    is no fault.
     """
     view, place, before = news.view, news.place, container.place
     is_made_good = place.seen == place.configured == before.configured != before.seen
-    is_same_run = container.is_idle != view.phase.is_live and container.view.started_at == view.started_at
     return _made(
         container,
         view=view,
         wish=news.wish,
         known=news.began,
         place=place,
-        doubts=tuple(doubt for doubt in container.doubts if doubt.ends is Ends.ORDER),
-        barred=container.barred if is_same_run else None,
+        doubts=() if view.phase is Phase.DEAD else tuple(each for each in container.doubts if each.ends is Ends.ORDER),
+        barred=container.barred if is_same_run(container.view, view) else None,
         fault=None if is_made_good else container.fault,
         is_lapsed=container.is_lapsed and rests(view),
     )
@@ -129,7 +140,7 @@ def _looked(container: Container, news: Looked) -> Container:
 def _disputed(container: Container) -> Container:
     """Put the last known place in doubt until a look."""
     place = container.place.seen | container.place.configured
-    return _made(container, doubts=_with(container.doubts, Doubt(place, Ends.SIGHT)))
+    return _made(container, doubts=with_doubt(container.doubts, Doubt(place, Ends.SIGHT)))
 
 
 def _overlapped(container: Container, news: Looked) -> Container:
@@ -140,10 +151,14 @@ def _overlapped(container: Container, news: Looked) -> Container:
 
 def _applied(container: Container, news: OrderApplied) -> Container:
     """Set the place to the order's, and end the fault and all doubts except about its existence. If an overlapping look
-    differs, its place is in doubt; if the order waited for a start, so are its CPUs.
+    differs, its place is in doubt; if the order waited for a start, so are its CPUs. What the hand covers stays where
+    it was seen, if nothing else is shown.
     """
     assert isinstance(container.line, Sent)
-    cpus = container.line.order.update.cpus
+    cpus, effective = container.line.order.update.cpus, news.effective
+    seen = effective or cpus
+    if effective is None and container.is_covered and not container.is_idle:
+        seen, effective = container.place.seen, container.view.effective
     doubts = [doubt for doubt in container.doubts if doubt.ends is Ends.SIGHT]
     if is_contradicted(container):
         doubts.append(Doubt(container.place.seen | container.place.configured, Ends.LOOK))
@@ -151,8 +166,8 @@ def _applied(container: Container, news: OrderApplied) -> Container:
         doubts.append(Doubt(cpus, Ends.LOOK))
     return _made(
         container,
-        view=_view_after(container.line, container.view, news.effective),
-        place=Place(news.effective or cpus, cpus),
+        view=_view_after(container.line, container.view, effective),
+        place=Place(seen, cpus),
         line=Free(),
         doubts=tuple(doubts),
         fault=None,
@@ -178,7 +193,10 @@ def _refused(container: Container, news: OrderRefused) -> Container:
 
 def _failed(container: Container, news: OrderFailed) -> Container:
     """Pause; the order's CPUs are in doubt until a look."""
-    return _doubted(container, Ends.LOOK, Fault(FaultKind.FAILED, news.text), news.ended)
+    assert isinstance(container.line, Sent)
+    has_memory = container.line.order.update.mems is not None
+    made = _doubted(container, Ends.LOOK, Fault(FaultKind.FAILED, news.text), news.ended)
+    return _made(made, keeps_mems=container.keeps_mems or has_memory)
 
 
 def _lost(container: Container, news: OrderLost) -> Container:
@@ -192,10 +210,9 @@ def _doubted(container: Container, ends: Ends, fault: Fault, ended: int) -> Cont
     return _made(
         container,
         line=Paused(order.number),
-        doubts=_with(container.doubts, Doubt(order.update.cpus, ends)),
+        doubts=with_doubt(container.doubts, Doubt(order.update.cpus, ends)),
         fault=fault,
         known=ended,
-        keeps_mems=container.keeps_mems or order.update.mems is not None,
     )
 
 
@@ -269,79 +286,31 @@ def _view_after(line: Sent, view: ContainerView, effective: CPUSet | None) -> Co
     )
 
 
-def _with(doubts: tuple[Doubt, ...], doubt: Doubt) -> tuple[Doubt, ...]:
-    return doubts if doubt in doubts else (*doubts, doubt)
-
-
-# The start.
-
-
-def _held(container: Container, news: HoldBegan) -> Container:
-    """Hold the start; no earlier process runs any more. A start that was answered before may still happen."""
-    start = container.start
-    doubts = container.doubts
-    if isinstance(start, Answered):
-        doubts = _with(doubts, Doubt(start.cpus, Ends.ORDER))
-    return _made(
-        container,
-        view=_made(container.view, phase=Phase.CREATED, effective=None),
-        known=max(container.known, news.began),
-        start=Held(news.number),
-        doubts=doubts,
-        is_lapsed=False,
-    )
-
-
-def _asks(container: Container, _: object) -> Container:
-    """Expect no start until the runtime asks again."""
-    return _made(container, start=Asks())
-
-
-def _answered(container: Container, news: HoldAnswered) -> Container:
-    """Expect a run on the CPUs of the answer, on the configured ones if it has no update, and none if it refuses."""
-    if news.update is not None:
-        return _made(container, start=Answered(news.update.cpus))
-    if news.is_refused:
-        return _made(container, start=Asks())
-    doubt = Doubt(container.place.configured, Ends.LOOK)
-    return _made(container, start=Asks(), doubts=_with(container.doubts, doubt))
-
-
-def _shown(container: Container, news: Looked) -> Container:
-    """Expect the runtime to ask before the next start, if the look shows the runtime that does."""
-    return _made(container, start=Asks()) if shows_strict_runtime(news.view) else container
-
-
-def _died(container: Container, news: Looked) -> Container:
-    """Drop the answered start of a dead container; any other may still start."""
-    return _made(container, start=Asks()) if news.view.phase is Phase.DEAD else container
-
-
 LINES: Final[Mapping[tuple[type[Line], type[LineNews]], Rule]] = {
     (Free, OrderSent): _sent,
-    (Sent, OrderSent): _same,
-    (Paused, OrderSent): _same,
+    (Sent, OrderSent): same,
+    (Paused, OrderSent): same,
     (Free, Looked): _looked,
     (Sent, Looked): _overlapped,
     (Paused, Looked): _looked,
-    (Free, OrderApplied): _same,
+    (Free, OrderApplied): same,
     (Sent, OrderApplied): _applied,
-    (Paused, OrderApplied): _same,
-    (Free, OrderRefused): _same,
+    (Paused, OrderApplied): same,
+    (Free, OrderRefused): same,
     (Sent, OrderRefused): _refused,
-    (Paused, OrderRefused): _same,
-    (Free, OrderFailed): _same,
+    (Paused, OrderRefused): same,
+    (Free, OrderFailed): same,
     (Sent, OrderFailed): _failed,
-    (Paused, OrderFailed): _same,
-    (Free, OrderLost): _same,
+    (Paused, OrderFailed): same,
+    (Free, OrderLost): same,
     (Sent, OrderLost): _lost,
-    (Paused, OrderLost): _same,
-    (Free, OrderIneffective): _same,
+    (Paused, OrderLost): same,
+    (Free, OrderIneffective): same,
     (Sent, OrderIneffective): _ineffective,
-    (Paused, OrderIneffective): _same,
-    (Free, AnswerOverdue): _same,
+    (Paused, OrderIneffective): same,
+    (Free, AnswerOverdue): same,
     (Sent, AnswerOverdue): _late,
-    (Paused, AnswerOverdue): _same,
+    (Paused, AnswerOverdue): same,
     (Free, PauseEnded): _unbarred,
     (Sent, PauseEnded): _unbarred,
     (Paused, PauseEnded): _freed,
@@ -350,31 +319,3 @@ LINES: Final[Mapping[tuple[type[Line], type[LineNews]], Rule]] = {
     (Paused, WishRead): _wished,
 }
 """The rule for each state of the line and each kind of news about orders."""
-
-STARTS: Final[Mapping[tuple[type[Start], type[StartNews]], Rule]] = {
-    (Plain, Looked): _shown,
-    (Asks, Looked): _same,
-    (Held, Looked): _same,
-    (Answered, Looked): _died,
-    (Plain, OrderApplied): _same,
-    (Asks, OrderApplied): _same,
-    (Held, OrderApplied): _same,
-    (Answered, OrderApplied): _asks,
-    (Plain, OrderIneffective): _same,
-    (Asks, OrderIneffective): _same,
-    (Held, OrderIneffective): _same,
-    (Answered, OrderIneffective): _asks,
-    (Plain, HoldBegan): _held,
-    (Asks, HoldBegan): _held,
-    (Held, HoldBegan): _held,
-    (Answered, HoldBegan): _held,
-    (Plain, HoldGivenUp): _same,
-    (Asks, HoldGivenUp): _same,
-    (Held, HoldGivenUp): _asks,
-    (Answered, HoldGivenUp): _same,
-    (Plain, HoldAnswered): _same,
-    (Asks, HoldAnswered): _same,
-    (Held, HoldAnswered): _answered,
-    (Answered, HoldAnswered): _same,
-}
-"""The rule for each state of the start and each kind of news about starts."""

@@ -7,7 +7,7 @@ import msgspec
 from sidecar.decide.container.container import Wish
 from sidecar.decide.container.place import Place
 from sidecar.decide.facts import ContainerView
-from sidecar.decide.orders import ApplyCpuset, Update
+from sidecar.decide.orders import ApplyCpuset, Update, WriteCpuset
 from state.cpuset import CPUSet
 
 
@@ -113,6 +113,39 @@ class HoldAnswered(msgspec.Struct, frozen=True):
     is_refused: bool
 
 
+class WriteSent(msgspec.Struct, frozen=True):
+    """A write of its cgroup is ordered from the hand."""
+
+    order: WriteCpuset
+
+
+class WriteDone(msgspec.Struct, frozen=True):
+    """The hand wrote its cgroup, which shows these CPUs."""
+
+    effective: CPUSet
+    ended: int
+
+
+class WriteUndone(msgspec.Struct, frozen=True):
+    """The hand could not write its cgroup."""
+
+    text: str
+    ended: int
+
+
+class AnswersTold(msgspec.Struct, frozen=True):
+    """The hand may answer its next birth with any of these; none without a hand. `is_covered`: it surely answers it."""
+
+    answers: tuple[CPUSet, ...]
+    is_covered: bool
+
+
+class LetGo(msgspec.Struct, frozen=True):
+    """The hand leaves it alone: it has what it would have without the hand."""
+
+    ended: int
+
+
 LineNews = (
     Looked
     | OrderSent
@@ -130,4 +163,7 @@ LineNews = (
 StartNews = Looked | OrderApplied | OrderIneffective | HoldBegan | HoldGivenUp | HoldAnswered
 """The input of the machine of starts."""
 
-News = LineNews | StartNews | NotStopped | Lapsed | Disputed
+GripNews = Looked | HoldBegan | WriteSent | WriteDone | WriteUndone | AnswersTold | LetGo
+"""The input of the machine of the hand's grip."""
+
+News = LineNews | StartNews | GripNews | NotStopped | Lapsed | Disputed

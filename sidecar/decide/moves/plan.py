@@ -12,6 +12,11 @@ running. Two containers conflict if either is exclusive. Then, for each containe
    grant at once, except CPUs in another *exclusive* container's footprint; without a grant, to the shared pool. A
    configuration that it has already stays.
 
+With a hand on the cgroups there are **two legs**. A live container that the hand covers is moved by the kernel first
+(`WriteCpuset`): all at once, without slots, and that alone is waited for. The order to the engine is the record. It
+follows when the write is done, and nothing waits for it. A container that is not live is answered at its birth by the
+standing answers (`newborn_answers`), which rule 4 gives as well.
+
 There are no stages, no rollback and no transaction. Shrinks are always allowed and so go first; growths follow as
 confirmations arrive; a failure leaves the rest waiting. Orders are derived from the newest world and never queued: at
 most `SLOTS` are outstanding, and each answer causes the next to be planned. So a burst of arrivals costs each shared
@@ -28,22 +33,22 @@ from collections.abc import Iterator
 from heapq import nsmallest
 from typing import Final
 
-from sidecar.decide.books.grants import options_of
 from sidecar.decide.container.container import Container
-from sidecar.decide.container.footprint import Reach
+from sidecar.decide.container.grip import Writing
 from sidecar.decide.container.line import Free, Sent
 from sidecar.decide.container.machine import after
-from sidecar.decide.container.news import OrderSent
+from sidecar.decide.container.news import OrderSent, WriteSent
 from sidecar.decide.container.originals import originals_of
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.limits import update_to
+from sidecar.decide.moves.newborn_answers import standing_answers
 from sidecar.decide.moves.release import released_to
-from sidecar.decide.moves.settled import desires, is_there
+from sidecar.decide.moves.settled import awaits_answer, desires, is_by_hand, is_there, is_written
 from sidecar.decide.moves.signals import signals, stops
 from sidecar.decide.moves.starts import answers
+from sidecar.decide.moves.target import target
 from sidecar.decide.moves.timers import timers
-from sidecar.decide.orders import ApplyCpuset, Order
-from sidecar.decide.placement.whole_cores import is_by_cores
+from sidecar.decide.orders import ApplyCpuset, Order, Update, WriteCpuset
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
@@ -69,35 +74,13 @@ Changes are ordered by urgency, then arrival, which is unique.
 """
 
 
-def target(world: World, container: Container, desired: CPUSet, reached: Reach) -> CPUSet:
-    """Return the CPUs to which a container may be sent now. Never empty."""
-    wanted, reserved, footprint = desired.mask, world.state.reserved.mask, container.footprint
-    grant = world.state.assignments.get(container.view.key)
-    if container.is_idle:
-        # 4. It runs nothing yet.
-        written = container.place.configured.mask
-        own = wanted | (grant.leaving.cpus.mask if grant and grant.leaving else 0)
-        stays = 0 if written & ~own else written & wanted
-        conflicting = reached.other_exclusive(footprint) if grant else 0
-    else:
-        # 1. Stay. 2. Enter.
-        stays = wanted & container.place.seen.mask
-        conflicting = reached.others(footprint) if grant else reached.exclusive
-    if grant:
-        stays &= ~(world.state.leaving.mask & grant.cpus.mask & reached.other_exclusive(footprint))
-    closed = wanted & conflicting & ~reserved
-    if closed and grant and is_by_cores(options_of(world, grant.demand)):
-        closed |= world.topology.whole_cores(CPUSet.from_mask(closed)).mask
-    allowed = stays | (wanted & ~closed)
-    # 3. Park.
-    allowed = allowed or reserved
-    return desired if allowed == wanted else CPUSet.from_mask(allowed)
-
-
 def plan(world: World) -> tuple[World, tuple[Order, ...]]:
     """Return the world in which the orders that may be given now are outstanding, and these orders."""
+    world, told_hand = standing_answers(world)
     if not world.is_ready or (world.settings.policy is PolicyName.NONE and not world.is_releasing):
-        return answers(world)
+        world, answered = answers(world)
+        return world, (*told_hand, *answered)
+    world, written = _writes(world)
     world, updates = _updates(world)
     if world.is_releasing:
         world = _without_the_restored(world)
@@ -106,7 +89,7 @@ def plan(world: World) -> tuple[World, tuple[Order, ...]]:
     world, waits = timers(world)
     world, told = signals(world)
     world, stopped = stops(world)
-    return world, (*updates, *waits, *told, *stopped, *answered)
+    return world, (*told_hand, *written, *updates, *waits, *told, *stopped, *answered)
 
 
 def changes(world: World) -> Iterator[Change]:
@@ -116,6 +99,9 @@ def changes(world: World) -> Iterator[Change]:
         if not may_order(container) or (wanted := where(container)) is None:
             continue
         cpus = target(world, container, wanted, reached)
+        if is_by_hand(container) and not is_written(container, cpus):
+            # The kernel first.
+            continue
         has_arrived = is_there(container, cpus)
         if has_arrived and key not in world.state.originals and key not in world.state.assignments:
             # Never changed and granted nothing: its limits are still its own.
@@ -124,19 +110,49 @@ def changes(world: World) -> Iterator[Change]:
             # Only here, because it is costly: most containers that are merely elsewhere find no slot.
             update = update_to(world, container, cpus)
             is_barred = container.barred is not None and container.barred.update == update
-            if is_barred or (update.leaves_limits and (has_arrived or _asks_first(world, container))):
+            # An order that is outstanding when a start is held would wait for it, and move the container afterwards.
+            if is_barred or (update.leaves_limits and (has_arrived or awaits_answer(world, container))):
                 continue
         yield _urgency(container, cpus), container.arrival, container, cpus
 
 
 def may_order(container: Container) -> bool:
-    """Return whether it may be given an order: none is outstanding or paused, no start is held, its existence is not
-    disputed, the last look was complete, and it is not being removed.
+    """Return whether it may be given an order: none is outstanding or paused, and it can be moved at all."""
+    return isinstance(container.line, Free) and _is_movable(container)
+
+
+def _is_movable(container: Container) -> bool:
+    """Return whether no start is held, its existence is not disputed, the last look was complete, and it is not being
+    removed.
     """
-    if container.is_held or container.is_disputed or not isinstance(container.line, Free):
-        return False
     view = container.view
-    return not view.is_glance and view.phase not in _HOPELESS
+    if container.is_held or container.is_disputed or view.is_glance:
+        return False
+    return view.phase not in _HOPELESS
+
+
+def _writes(world: World) -> tuple[World, tuple[WriteCpuset, ...]]:
+    """Return the world in which all writes that the hand can do now are ordered, and these writes. They carry CPUs
+    alone: limits and memory nodes change with the record.
+    """
+    by_hand = [each for each in world.containers.values() if is_by_hand(each) and _is_movable(each)]
+    if not by_hand:
+        return world, ()
+    orders: list[WriteCpuset] = []
+    containers, number = dict(world.containers), world.numbers
+    reached, where = world.reach, desires(world)
+    for container in by_hand:
+        key, wanted = container.view.key, where(container)
+        if isinstance(container.grip, Writing) or wanted is None:
+            continue
+        cpus = target(world, container, wanted, reached)
+        if is_written(container, cpus):
+            continue
+        order = WriteCpuset(key, number, Update(cpus=cpus))
+        containers[key] = after(container, WriteSent(order))
+        orders.append(order)
+        number += 1
+    return (replace(world, containers=containers, numbers=number) if orders else world), tuple(orders)
 
 
 def _updates(world: World) -> tuple[World, tuple[ApplyCpuset, ...]]:
@@ -151,7 +167,8 @@ def _updates(world: World) -> tuple[World, tuple[ApplyCpuset, ...]]:
         if busy >= (SLOTS if urgency == 0 else SWEEP_SLOTS):
             break
         view, update = container.view, update_to(world, container, cpus)
-        order = ApplyCpuset(view.key, number, update, live=not container.is_idle)
+        is_record = is_by_hand(container) and container.place.seen == cpus
+        order = ApplyCpuset(view.key, number, update, live=not container.is_idle and not is_record)
         state = state.remembering(view.key, originals_of(view))
         if update.nano_cpus not in (None, state.originals[view.key].nano_cpus):
             state = state.lifting(view.key, update.nano_cpus)
@@ -173,13 +190,6 @@ def _busy(world: World) -> int:
         line.is_late or (each.is_strict and each.is_idle) for each in ordered if isinstance(line := each.line, Sent)
     ]
     return len(late) - min(sum(late), LATE_SLOTS)
-
-
-def _asks_first(world: World, container: Container) -> bool:
-    """Return whether it runs nothing and certainly will not until its runtime is answered. An order outstanding at that
-    time would wait for the start, and move the container afterwards.
-    """
-    return container.is_strict and container.is_idle and not container.is_doubtful and not world.is_releasing
 
 
 def _without_the_restored(world: World) -> World:

@@ -9,6 +9,7 @@ from typing import Final
 from sidecar.decide.books.policy import policy_named
 from sidecar.decide.books.takes import held
 from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.container.grip import Closed, Guarded
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.release import released_to
 from sidecar.decide.settings import PolicyName
@@ -38,18 +39,36 @@ def is_there(container: Container, cpus: CPUSet) -> bool:
     return place.configured.mask == mask == place.seen.mask and not container.may_change_unseen
 
 
+def is_by_hand(container: Container) -> bool:
+    """Return whether the kernel leg moves it: it is live, the hand covers it, and can write it."""
+    return container.is_covered and not container.is_idle and not isinstance(container.grip, Closed)
+
+
+def is_written(container: Container, cpus: CPUSet) -> bool:
+    """Return whether the hand wrote these CPUs, and guards it there: its kernel leg is done."""
+    return isinstance(container.grip, Guarded) and container.grip.cpus == cpus
+
+
 def is_settled(world: World, container: Container) -> bool:
     """Return whether an exclusive container runs exactly on its grant, with no order outstanding, and truly alone.
-    Leaving CPUs belong to it while it may stay on them.
+    Leaving CPUs belong to it while it may stay on them. What the hand guards does not wait for the engine's record.
     """
     assignment = world.state.assignments.get(container.view.key)
     if assignment is None or container.is_idle or not world.is_ready:
         return False
     return (
         container.footprint == held(assignment, container).mask == container.sure.mask
-        and container.order is None
+        and (container.order is None or container.is_guarded)
         and not world.reach.others(container.footprint) & container.footprint
     )
+
+
+def awaits_answer(world: World, container: Container) -> bool:
+    """Return whether it runs nothing and certainly will not until its runtime is answered: it is placed by the answer.
+    What the engine has configured meanwhile means nothing.
+    """
+    is_asking = container.is_strict and container.is_idle and container.order is None and not container.is_doubtful
+    return is_asking and not world.is_releasing and not is_left_alone(world, container)
 
 
 def is_left_alone(world: World, container: Container) -> bool:
@@ -61,11 +80,13 @@ def is_left_alone(world: World, container: Container) -> bool:
 def is_where_it_should_be(
     world: World, container: Container, assignment: Assignment | None, wanted: CPUSet | None
 ) -> bool:
-    """Return whether it needs no change; for a live container with a grant, whether it is settled."""
+    """Return whether it needs no change, in the kernel and in the engine's record; for a live container with a grant,
+    whether it is settled.
+    """
     if assignment and not container.is_idle:
         return is_settled(world, container)
-    if container.view.phase in _GOING:
-        # It will never run again, and cannot be moved.
+    if container.view.phase in _GOING or awaits_answer(world, container):
+        # It will never run again and cannot be moved, or is moved by the answer.
         return True
     return wanted is None or (container.place.seen == container.place.configured == wanted and container.order is None)
 

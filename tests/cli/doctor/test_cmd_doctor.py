@@ -194,6 +194,23 @@ def test_directories_that_cannot_be_written_or_will_not_last(tmp_path: Path) -> 
         assert told(check)[0][1] == "fail"
 
 
+@pytest.mark.parametrize(("answer", "verdict"), [(False, "fail"), (True, "warn"), (None, "warn")])
+def test_a_file_system_without_hard_links_cannot_hold_projections(
+    tmp_path: Path, answer: bool | None, verdict: str
+) -> None:
+    """The directory is asked, or the nearest one above it; one that cannot be asked is no finding."""
+    asked: list[Path] = []
+
+    def links(at: Path) -> bool | None:
+        asked.append(at)
+        return answer
+
+    card = f"{DISK}\n30 25 8:2 / {tmp_path} rw - vfat /dev/sdb1 rw"
+    [(_, found, says)] = told(check_projections(str(tmp_path / "made" / "later"), card, links))
+    assert (found, "vfat, which has no hard links" in says) == (verdict, answer is False)
+    assert asked == [tmp_path]
+
+
 @pytest.mark.parametrize(
     ("path", "kind"),
     [

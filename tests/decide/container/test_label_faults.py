@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.decide.container import wish as wish_module
@@ -19,6 +19,7 @@ from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.words.refusals import warnings
 from state.cpuset import CPUSet
+from tests.support.broken_property import TO_BE_BROKEN
 
 COUNT: Final = "cpuset.exclusive"
 
@@ -116,7 +117,7 @@ def test_a_planted_fault_breaks_the_law(fault: Fault, monkeypatch: pytest.Monkey
     """The law has teeth."""
     monkeypatch.setattr(wish_module, "read_labels", fault)
 
-    @settings(derandomize=True, database=None)
+    @TO_BE_BROKEN
     @given(some_labels)
     def law(labels: dict[str, str]) -> None:
         keep_the_law(labels)

@@ -110,4 +110,9 @@ def accounted(reality: Reality) -> list[Real]:
 def is_unseen(reality: Reality, real: Real) -> bool:
     """Return whether something happened to it, or to its group, that is not reported yet."""
     group = reality.group if real.is_member else None
-    return real.is_unseen or reality.is_being_looked_at(real.key) or (group is not None and group.is_unseen)
+    return (
+        real.is_unseen
+        or reality.is_blind
+        or reality.is_being_looked_at(real.key)
+        or (group is not None and group.is_unseen)
+    )

@@ -19,8 +19,8 @@ HISTORIES = 10_000
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """A rule that is broken in one place, by `plant`, and the `law` that catches it. `first` is the seed to begin with:
-    for a rare fault, shortly before a history that shows it.
+    """A rule that is broken in one place, by `plant`, and the `law` that catches it. `first` is the seed of a
+    history that shows it, where the search begins (`first_seeds`).
     """
 
     plant: Callable[[pytest.MonkeyPatch], None]
@@ -32,11 +32,11 @@ class Fault:
         """The name of the rule."""
         return self.plant.__name__
 
-    def caught(self, settings: Sequence[Settings]) -> int | None:
+    def caught(self, settings: Sequence[Settings], *, with_hand: bool = False) -> int | None:
         """Return the first seed whose history breaks this law before any other; None if there is none."""
         for seed in range(self.first, self.first + HISTORIES):
             try:
-                history(seed, settings=settings)
+                history(seed, settings=settings, with_hand=with_hand)
             except Broken as broken:
                 if self.law in broken.laws:
                     return seed

@@ -19,7 +19,7 @@ from tests.support.decide.reality import Reality
 def sent_where_another_is_leaving(reality: Reality) -> list[str]:
     """Return the last orders that put an exclusive container where another may still stay, as sentences."""
     world, found = reality.world, list[str]()
-    for order in reality.new_orders:
+    for order in reality.new_moves:
         granted = world.state.assignments.get(order.container)
         if granted is None or not order.live:
             continue

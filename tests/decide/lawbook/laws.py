@@ -21,6 +21,7 @@ from tests.decide.lawbook import (
     alonelaws,
     corelaws,
     grantlaws,
+    handlaws,
     pinlaws,
     queuelaws,
     refitlaws,
@@ -67,9 +68,9 @@ def _footprints_are_honest(reality: Reality) -> list[str]:
         if real is None or is_unseen(reality, real):
             continue
         confined = reality.world.group if real.is_member and reality.world.group else container
-        outside = (real.effective or EMPTY if real.is_member else real.reaches(reality.online)) - CPUSet.from_mask(
-            confined.footprint
-        )
+        known = confined.footprint | handlaws.may_be_as_newborn(reality, container)
+        reached = real.effective or EMPTY if real.is_member else real.reaches(reality.online)
+        outside = reached - CPUSet.from_mask(known)
         if outside & reality.world.state.online:
             found.append(f"{real.name} runs on {outside}, outside its footprint")
     return found
@@ -77,7 +78,7 @@ def _footprints_are_honest(reality: Reality) -> list[str]:
 
 def _orders_can_be_obeyed(reality: Reality) -> list[str]:
     found = []
-    for order in reality.new_orders:
+    for order in reality.new_moves:
         name, cpus = reality.world.containers[order.container].view.name, order.update.cpus
         if not cpus:
             found.append(f"{name} was ordered onto no CPU")
@@ -88,7 +89,7 @@ def _orders_can_be_obeyed(reality: Reality) -> list[str]:
 
 def _every_container_is_known(reality: Reality) -> list[str]:
     """Check that no order is given before a look at all containers that existed when the engine was reached."""
-    if not reality.new_orders:
+    if not reality.new_moves:
         return []
     unknown = (reality.there_when_reached & set(reality.containers)) - set(reality.world.containers)
     return [f"{reality.containers[id].name} was not looked at, and orders are given" for id in sorted(unknown)]
@@ -98,7 +99,7 @@ def _grants_are_not_left(reality: Reality) -> list[str]:
     world = reality.world
     return [
         f"{world.containers[order.container].view.name} was moved off {lost}, which it is granted"
-        for order in reality.new_orders
+        for order in reality.new_moves
         if order.live
         and (
             lost := (world.containers[order.container].place.seen & _holds(world, order.container))
@@ -112,14 +113,14 @@ def _isolated_cpus_are_not_shared(reality: Reality) -> list[str]:
     world = reality.world
     return [
         f"{world.containers[order.container].view.name} was ordered onto {both}, which are isolated, and shares them"
-        for order in reality.new_orders
+        for order in reality.new_moves
         if (both := _shared_isolated(world, order.update.cpus, _holds(world, order.container)))
     ]
 
 
 def _entered_when_vacated(reality: Reality) -> list[str]:
     world = reality.world
-    return [words for order in reality.new_orders for words in _conflicts(world, order, _holds(world, order.container))]
+    return [words for order in reality.new_moves for words in _conflicts(world, order, _holds(world, order.container))]
 
 
 def _holds(world: World, key: ContainerKey) -> CPUSet:
@@ -286,6 +287,14 @@ PAUSES = Law("a failed order is not repeated before its pause is over", waitlaws
 MEMORY_AGAIN = Law("CPUs do not fail again for memory", waitlaws.memory_again)
 TIMED = Law("a rest is timed", waitlaws.untimed)
 
+NEWBORNS = Law("a newborn runs where newborns may be", handlaws.newborns_elsewhere)
+APART_FROM_NEWBORNS = Law("a CPU is entered once no newborn gets it", handlaws.entered_beside_newborns)
+BIRTHS = Law("no birth is answered with CPUs of others", handlaws.answered_wrongly)
+PROTECTED = Law("the hand knows all exclusive CPUs", handlaws.unprotected)
+ALONE_AT_BIRTHS = Law("alone means without newborns", handlaws.alone_beside_newborns)
+ONE_WRITE = Law("a container has one write at a time", handlaws.written_twice)
+KERNEL_FIRST = Law("the kernel first", handlaws.recorded_too_early)
+
 COMES_TO_REST = Law("everything comes to rest", restlaws.still_moving, When.REST)
 SAME_CONTAINERS = Law("the world knows who exists", restlaws.unknown, When.REST)
 ANSWERED = Law("every start is answered", restlaws.unanswered, When.REST)
@@ -303,6 +312,8 @@ FAIR: Law[Reality] = Law("sizes are fair", lambda reality: takelaws.unfair(reali
 NO_TIMERS = Law("nothing is waited for at rest", waitlaws.waited_for_nothing, When.REST)
 STAYS_AT_REST = Law("what is at rest stays so", restlaws.moved_again, When.REST)
 REPLAYS = Law("the journal replays", restlaws.replayed_otherwise, When.REST)
+
+COVERED = Law("at rest the hand covers what it can", handlaws.never_covered, When.REST)
 
 HANDED_ON = Law("a successor takes over the CPUs of its predecessor", queuelaws.not_handed_on)
 NO_OVERTAKING = Law("no container is granted CPUs before one that waits longer and fits", queuelaws.overtaken)
@@ -352,6 +363,15 @@ LAWS: tuple[Law[Reality], ...] = (
         TIMED,
     ),
     *(
+        NEWBORNS,
+        APART_FROM_NEWBORNS,
+        BIRTHS,
+        PROTECTED,
+        ALONE_AT_BIRTHS,
+        ONE_WRITE,
+        KERNEL_FIRST,
+    ),
+    *(
         COMES_TO_REST,
         SAME_CONTAINERS,
         ANSWERED,
@@ -369,6 +389,7 @@ LAWS: tuple[Law[Reality], ...] = (
         REGRANTED,
         SPARE,
         NO_TIMERS,
+        COVERED,
     ),
     # These look once more.
     *(STAYS_AT_REST, REPLAYS),

@@ -35,8 +35,8 @@ def asks_again_only_what_was_seen_stopped(patch: pytest.MonkeyPatch) -> None:
 
 
 FAULTS: Final = (
-    Fault(hands_nothing_on, laws.HANDED_ON, first=450),
-    Fault(serves_the_last_first, laws.NO_OVERTAKING),
-    Fault(ignores_priorities, laws.NO_OVERTAKING, first=110),
-    Fault(asks_again_only_what_was_seen_stopped, laws.ASKED_AGAIN),
+    Fault(hands_nothing_on, laws.HANDED_ON, first=459),
+    Fault(serves_the_last_first, laws.NO_OVERTAKING, first=7),
+    Fault(ignores_priorities, laws.NO_OVERTAKING, first=116),
+    Fault(asks_again_only_what_was_seen_stopped, laws.ASKED_AGAIN, first=14),
 )

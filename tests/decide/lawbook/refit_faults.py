@@ -46,8 +46,8 @@ SETTINGS = (
 )
 
 FAULTS = (
-    Fault(completes_to_the_number, laws.FLOOR, first=360),
-    Fault(takes_what_is_nearest, laws.ORIGINAL, first=1660),
-    Fault(replaces_from_any_node, laws.NUMA, first=2795),
-    Fault(asks_only_for_those_that_wait, laws.REGRANTED, first=1315),
+    Fault(completes_to_the_number, laws.FLOOR, first=369),
+    Fault(takes_what_is_nearest, laws.ORIGINAL, first=1669),
+    Fault(replaces_from_any_node, laws.NUMA, first=2802),
+    Fault(asks_only_for_those_that_wait, laws.REGRANTED, first=1319),
 )

@@ -155,7 +155,7 @@ def not_given_back(reality: Reality) -> list[str]:
 def moved_again(reality: Reality) -> list[str]:
     """Return what begins after one more look at everything."""
     reality.take_inventory()
-    moving = reality.flight or reality.timers or reality.looks
+    moving = reality.flight or reality.timers or reality.looks or reality.pulls
     return [f"it was at rest, and then {moving} came"] if moving else []
 
 

@@ -57,7 +57,7 @@ def _changed(reality: Reality) -> Iterator[tuple[Assignment, Assignment]]:
 
 def _ordered_off_too_early(reality: Reality) -> Iterator[str]:
     """Check that no order takes leaving CPUs before the take is due."""
-    for order in reality.new_orders:
+    for order in reality.new_moves:
         assignment = reality.world.state.assignments.get(order.container)
         leaving = assignment.leaving if assignment else None
         if leaving is None or not order.live:

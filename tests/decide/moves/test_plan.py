@@ -7,7 +7,8 @@ import pytest
 from sidecar.decide.container.line import Sent
 from sidecar.decide.container.place import Place
 from sidecar.decide.facts import CpusetFailed, Failure, OrderDelayed, RetryDue
-from sidecar.decide.moves.plan import LATE_SLOTS, SLOTS, SWEEP_SLOTS, target
+from sidecar.decide.moves.plan import LATE_SLOTS, SLOTS, SWEEP_SLOTS
+from sidecar.decide.moves.target import target
 from sidecar.decide.orders import Update
 from sidecar.decide.world import World, replace
 from sidecar.simulation.model_limits import Limits, changed

@@ -169,7 +169,7 @@ def unfinished(host: Host, spared: Collection[BookLaw] = (BookLaw.ONLINE,)) -> l
     broken = violations(books, host.docker.kernel.topology())
     found = [str(each) for each in broken if each.law not in spared]
     ids = set(host.docker.ids())
-    # Pinned by hand before the daemon first saw it: never moved, and no container on its CPUs is settled.
+    # Pinned by hand before the daemon first saw it: never moved, and no container on its CPUs is alone.
     strangers = union(
         CPUSet.parse(host.configured(id)) | (host.docker.kernel.effective(id) or EMPTY)
         for id in ids
@@ -191,10 +191,9 @@ def unfinished(host: Host, spared: Collection[BookLaw] = (BookLaw.ONLINE,)) -> l
         if told.sharing is Sharing.UNMANAGED:
             continue
         wanted = granted.cpus if granted else books.shared
-        if granted and not strangers.isdisjoint(wanted):
-            # It cannot enter the CPUs of a stranger, and is not alone.
-            found += [f"{one.name} is settled beside a stranger on {effective}"] if told.settled else []
-            continue
+        if granted and told.alone is not strangers.isdisjoint(wanted):
+            # A grant that cannot move stays where it is, beside the stranger: in force, and not alone.
+            found.append(f"{one.name} is on {wanted} and is told alone: {told.alone}; strangers on {strangers}")
         if effective != wanted:
             found.append(f"{one.name} should run on {wanted} and runs on {effective}")
         if told.cpus != wanted or host.file(id) != wanted or not told.settled:

@@ -92,6 +92,9 @@ class Host:
         patch.setattr(trio.to_thread, "run_sync", inline)
         patch.setattr(daemon, "Projections", self._watched_projections)
         patch.setattr(daemon, "random", SimpleNamespace(Random=lambda: Random(seed)))
+        # Tasks run in an order drawn from the seed, so that a history that fails does so again.
+        patch.setattr("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True)
+        patch.setattr("trio._core._run._r", Random(seed))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[trio.Event]:

@@ -18,6 +18,7 @@ from state.topology import Kind, Topology, uniform
 from tests.decide.lawbook.laws import LAWS
 from tests.support.churn import Mix, Verb
 from tests.support.decide import strictstarts
+from tests.support.decide.handreality import HandReality
 from tests.support.decide.history_users import DYNAMIC_MIX, MIXED, STATIC_MIX, use
 from tests.support.decide.reality import Reality
 from tests.support.decide.workloads import measure_all
@@ -101,15 +102,23 @@ class Broken(AssertionError):
         self.laws: frozenset[Law[Any]] = frozenset(breach.law for breach in found)
 
 
-def play(machine: Topology, settings: Settings, ops: Sequence[Op]) -> Reality:
+def play(machine: Topology, settings: Settings, ops: Sequence[Op], *, with_hand: bool = False) -> Reality:
     """Play a history and check every law after every step; at the end let everything come to rest, and check again."""
-    reality = Reality(machine, settings)
-    # One in seven has redeploys and priorities; without them the others meet each rare fault more often.
-    reality.redeploys = bool(ops) and ops[0][1] % 14 in (3, 8)
+    reality = begun(machine, settings, ops, 0, with_hand=with_hand)
     for op in ops:
         _do(reality, op)
         check(reality, When.STEP)
     rest(reality)
+    return reality
+
+
+def begun(machine: Topology, settings: Settings, ops: Sequence[Op], count: int, *, with_hand: bool = False) -> Reality:
+    """Return the host after the first `count` numbers of a history. No law is checked."""
+    reality = HandReality(machine, settings) if with_hand else Reality(machine, settings)
+    # One in seven has redeploys and priorities; without them the others meet each rare fault more often.
+    reality.redeploys = bool(ops) and ops[0][1] % 14 in (3, 8)
+    for op in ops[:count]:
+        _do(reality, op)
     return reality
 
 
@@ -145,7 +154,28 @@ def rest(reality: Reality) -> None:
 def _do(reality: Reality, op: Op) -> None:
     what, who, how = op
     verbs = _DYNAMIC_VERBS if reality.settings.policy is PolicyName.DYNAMIC else _VERBS
-    verbs[what % len(verbs)](reality, who, how)
+    if isinstance(reality, HandReality) and who % 3 == 0:
+        _HAND_VERBS[what % len(_HAND_VERBS)](reality, how)
+    else:
+        verbs[what % len(verbs)](reality, who, how)
+
+
+def _act(reality: HandReality, how: int) -> None:
+    reality.act(fails=how % 9 == 0)
+
+
+def _lose_hand(reality: HandReality, how: int) -> None:
+    if how % 6 == 0:
+        reality.lose_hand()
+
+
+_HAND_VERBS: list[Callable[[HandReality, int], object]] = [
+    *[_act] * 5,
+    *[lambda reality, how: reality.hear()] * 5,
+    lambda reality, how: reality.unstick(),
+    _lose_hand,
+    *[lambda reality, how: reality.begin_hand()] * 2,
+]
 
 
 def _end_start(reality: Reality, who: int, how: int) -> None:

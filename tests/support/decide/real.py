@@ -10,12 +10,20 @@ import msgspec
 from sidecar.decide.facts import ContainerView, Load, Phase
 from sidecar.decide.orders import AnswerStart
 from sidecar.simulation.model_container import ModelContainer
+from sidecar.simulation.model_hand import ModelHand
 from sidecar.simulation.model_kernel import ENGINE_GROUP
 from sidecar.simulation.model_limits import Limits
 from state.cpuset import EMPTY, CPUSet
 
 ENGINE: Final = "reality"
 """What the engine of all of them calls itself."""
+
+
+LATE_PARENT: Final = "/late"
+"""A cgroup parent that some containers name, and that a hand watches when it is asked."""
+
+NEVER_PARENT: Final = "/never"
+"""One that no hand watches."""
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)
@@ -40,10 +48,23 @@ class Real(ModelContainer):
     was_tampered: bool = False
     """Whether somebody else ever changed its cpuset."""
 
+    parent: str = ""
+    """The cgroup parent that it names."""
+
     @property
     def is_member(self) -> bool:
         """Whether it is in the cgroup that confines the shared pool."""
-        return self.home not in (ENGINE_GROUP, "")
+        return self.home not in (ENGINE_GROUP, "") and not self.parent
+
+    def answer(self, online: CPUSet) -> CPUSet | None:
+        """Return where a hand would put it at its birth; None if no hand would. Nowhere if all these CPUs are offline:
+        then the kernel gives it those of the parent, which a look shows.
+        """
+        hand = self.kernel.watcher
+        if not isinstance(hand, ModelHand) or f"/{self.home}" not in hand.parents:
+            return None
+        cpus = hand.answer_to(self.id)
+        return None if cpus is None else cpus & online
 
     def reaches(self, online: CPUSet) -> CPUSet:
         """The CPUs that it may run on now, or at any moment."""
@@ -51,10 +72,13 @@ class Real(ModelContainer):
             return self.effective
         if self.phase is Phase.DEAD:
             return EMPTY
+        answer = self.answer(online)
         if not self.asks:
-            return self.configured(online)
+            return self.configured(online) if answer is None else answer
         if self.verdict is None or self.verdict.refusal:
             return EMPTY
+        if answer is not None:
+            return answer
         return self.verdict.update.cpus if self.verdict.update else self.configured(online)
 
     @property
@@ -68,6 +92,7 @@ class Real(ModelContainer):
             super().view(),
             runtime="cpuset" if self.asks else "runc",
             in_shared_group=self.is_member,
+            cgroup_parent=self.parent,
             set_aside=self.set_aside,
         )
 

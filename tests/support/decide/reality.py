@@ -80,10 +80,14 @@ class Reality(Host):
         """The State before the last burst, or before the daemon started."""
         self.last_orders: tuple[Order, ...] = ()
         self.new_orders: list[ApplyCpuset] = []
+        self.new_moves: list[ApplyCpuset] = []
         self.new_answers: list[AnswerStart] = []
         self.given_back: list[Real] = []
         self.came_to_rest = True
         self.blocked: list[Look] = []
+        self.pulls: list[HoldAnswers | WriteCpuset] = []
+        self.is_blind = False
+        """Whether the hand has ended, and that is not reported yet."""
         self.connect()
 
     def ticket(self) -> int:
@@ -107,9 +111,18 @@ class Reality(Host):
             ]
         self.checkpoint = self.world.state
         self.new_orders = [order for order in orders if isinstance(order, ApplyCpuset)]
+        self.new_moves = self.moves_of(orders)
         self.new_answers = [order for order in orders if isinstance(order, AnswerStart)]
         for order in orders:
             self._start(order)
+
+    def pull(self, order: HoldAnswers | WriteCpuset) -> None:
+        """Give an order to the hand."""
+        raise AssertionError("there is no hand here")
+
+    def moves_of(self, orders: Sequence[Order]) -> list[ApplyCpuset]:
+        """Return the orders that move containers."""
+        return [order for order in orders if isinstance(order, ApplyCpuset)]
 
     def _take_for_their_own(self) -> None:
         """Take the present limits of restored containers as their originals, before the next order."""
@@ -124,7 +137,7 @@ class Reality(Host):
             case StartTimer():
                 self.timers.append(order)
             case HoldAnswers() | WriteCpuset():
-                raise AssertionError("there is no hand here")
+                self.pull(order)
             case LookAgain():
                 self.begin_look(order.container)
             case StopContainer():
@@ -316,7 +329,7 @@ class Reality(Host):
         self.retries.append(RetryDue(order.container, order.number))
         if failure is not Failure.REFUSED:
             self.paused[order.container] = order.number
-        if order.update.mems is not None:
+        if order.update.mems is not None and failure is not Failure.LOST:
             self.failed_with_memory.add(order.container)
         self.feed(CpusetFailed(order.container, order.number, failure, f"it {failure.value}", self.ticket(), effective))
 

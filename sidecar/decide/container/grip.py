@@ -1,0 +1,47 @@
+"""Grip: the state of the hand's own writes to a container's cgroup, in its present run."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sidecar.decide.orders import WriteCpuset
+from state.cpuset import EMPTY, CPUSet
+
+
+class Loose(msgspec.Struct, frozen=True, tag="loose"):
+    """Its cgroup was not written in this run, as far as is known. If the hand saw its birth, it has the hand's answer.
+
+    `unsure`: other CPUs on which it may be by what the hand did; a look ends that.
+    """
+
+    unsure: CPUSet = EMPTY
+
+
+class Writing(msgspec.Struct, frozen=True, tag="writing"):
+    """A write is outstanding. `is_guarded`: an earlier write still guards it. `looked` is the ticket of the newest look
+    meanwhile. `is_overlapped`: one showed another run, so the write may have met either.
+    """
+
+    order: WriteCpuset
+    unsure: CPUSet = EMPTY
+    is_guarded: bool = False
+    looked: int = 0
+    is_overlapped: bool = False
+
+
+class Guarded(msgspec.Struct, frozen=True, tag="guarded"):
+    """The hand wrote these CPUs, and writes them again whenever another program, or a late order, writes others."""
+
+    cpus: CPUSet
+
+
+class Closed(msgspec.Struct, frozen=True, tag="closed"):
+    """The hand cannot write it: in this run the engine alone changes its CPUs. `reason` is for people; `unsure` as in
+    Loose.
+    """
+
+    reason: str
+    unsure: CPUSet = EMPTY
+
+
+Grip = Loose | Writing | Guarded | Closed

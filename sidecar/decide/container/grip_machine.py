@@ -1,0 +1,166 @@
+"""The third machine of a container: the hand's grip on its cgroup. A part of `machine`, which calls it.
+
+1. A write that is **done** is the truth about where the container runs. From then on it is guarded: no order of the
+   engine, late or lost, changes that for longer than the hand needs to write again.
+2. Another run is another cgroup: it was answered at its birth, and is not guarded by an earlier write.
+3. A look that shows another run while a write is outstanding is believed. The write may have met either run, so its
+   CPUs are unsure until the next look.
+4. A write that **failed** closes the cgroup until another run: the engine alone moves the container.
+
+The rules for changing this file are those of `machine`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from sidecar.decide.container.container import Container
+from sidecar.decide.container.grip import Closed, Grip, Guarded, Loose, Writing
+from sidecar.decide.container.line import Sent
+from sidecar.decide.container.news import (
+    AnswersTold,
+    GripNews,
+    HoldBegan,
+    LetGo,
+    Looked,
+    WriteDone,
+    WriteSent,
+    WriteUndone,
+)
+from sidecar.decide.container.place import Place
+from sidecar.decide.container.tables import Rule, same
+from sidecar.decide.facts import ContainerView
+from state.cpuset import EMPTY
+
+_made = msgspec.structs.replace
+
+
+def is_same_run(before: ContainerView, view: ContainerView) -> bool:
+    """Return whether two looks show the same run of a container, or the same rest."""
+    return before.phase.is_live == view.phase.is_live and before.started_at == view.started_at
+
+
+def _written_to(container: Container, news: WriteSent) -> Container:
+    """Make the write outstanding."""
+    grip = container.grip
+    unsure = grip.unsure if isinstance(grip, Loose) else EMPTY
+    return _made(container, grip=Writing(news.order, unsure, is_guarded=isinstance(grip, Guarded)))
+
+
+def _surer(container: Container, news: Looked) -> Container:  # noqa: ARG001 - the table's shape
+    """Be sure again of what the look shows."""
+    return _made(container, grip=Loose()) if container.grip != Loose() else container
+
+
+def _reborn(container: Container, news: Looked) -> Container:
+    """In another run, know of no write."""
+    if not is_same_run(container.view, news.view):
+        return _made(container, grip=Loose())
+    grip = container.grip
+    return _made(container, grip=_made(grip, unsure=EMPTY)) if isinstance(grip, Closed) and grip.unsure else container
+
+
+def _crossed(container: Container, news: Looked) -> Container:
+    """Note the look; if it shows another run, mark the write as overlapped."""
+    if not is_same_run(container.view, news.view):
+        return _ended(container, news)
+    assert isinstance(container.grip, Writing)
+    return _made(container, grip=_made(container.grip, looked=news.began))
+
+
+def _ended(container: Container, _: object) -> Container:
+    """Mark the write as overlapped: the run that it was meant for is over."""
+    assert isinstance(container.grip, Writing)
+    return _made(container, grip=_made(container.grip, is_guarded=False, is_overlapped=True))
+
+
+def _loosened(container: Container, _: object) -> Container:
+    """Know of no write: the run that it was meant for is over."""
+    return _made(container, grip=Loose())
+
+
+def _done(container: Container, news: WriteDone) -> Container:
+    """Guard it there; unless a look is newer, it is seen there. If the write was overlapped, or there is no hand any
+    more, nothing is guarded, and its CPUs are unsure.
+    """
+    grip, view = container.grip, container.view
+    assert isinstance(grip, Writing)
+    if grip.is_overlapped:
+        return _made(container, grip=Loose(grip.unsure | news.effective))
+    is_news = news.ended > grip.looked
+    made = _made(
+        container,
+        grip=Guarded(grip.order.update.cpus) if container.is_covered else Loose(EMPTY if is_news else news.effective),
+        known=max(container.known, news.ended),
+    )
+    if not is_news:
+        return made
+    place = Place(news.effective, container.place.configured)
+    return _made(made, view=_made(view, effective=news.effective), place=place)
+
+
+def _undone(container: Container, news: WriteUndone) -> Container:
+    """Close it: the engine alone moves it in this run. If the write was overlapped, it is another run."""
+    grip = container.grip
+    assert isinstance(grip, Writing)
+    unsure = grip.unsure | grip.order.update.cpus
+    if grip.is_overlapped or not container.is_covered:
+        return _made(container, grip=Loose(unsure))
+    return _made(container, grip=Closed(news.text, unsure), known=max(container.known, news.ended))
+
+
+def _answered_for(container: Container, news: AnswersTold) -> Container:
+    """Keep the answers that its next birth may get. Without cover the hand guards nothing, and an outstanding order
+    counts as overlapped: the guard may have answered it.
+    """
+    if news.is_covered or not container.is_covered:
+        return _made(container, answers=news.answers, is_covered=news.is_covered)
+    grip, line = container.grip, container.line
+    if isinstance(grip, Writing):
+        grip = _made(grip, is_guarded=False)
+    elif not isinstance(grip, Loose):
+        grip = Loose(grip.unsure if isinstance(grip, Closed) else EMPTY)
+    if isinstance(line, Sent) and not container.is_idle:
+        line = _made(line, is_overlapped=True)
+    return _made(container, answers=news.answers, is_covered=False, grip=grip, line=line)
+
+
+def _let_go(container: Container, news: LetGo) -> Container:
+    """Be unsure of where it is configured for: the hand gives it back what it took. An older look is outdated."""
+    return _made(container, grip=Loose(container.place.configured), known=max(container.known, news.ended))
+
+
+GRIPS: Final[Mapping[tuple[type[Grip], type[GripNews]], Rule]] = {
+    (Loose, WriteSent): _written_to,
+    (Writing, WriteSent): same,
+    (Guarded, WriteSent): _written_to,
+    (Closed, WriteSent): same,
+    (Loose, Looked): _surer,
+    (Writing, Looked): _crossed,
+    (Guarded, Looked): _reborn,
+    (Closed, Looked): _reborn,
+    (Loose, HoldBegan): same,
+    (Writing, HoldBegan): _ended,
+    (Guarded, HoldBegan): _loosened,
+    (Closed, HoldBegan): _loosened,
+    (Loose, WriteDone): same,
+    (Writing, WriteDone): _done,
+    (Guarded, WriteDone): same,
+    (Closed, WriteDone): same,
+    (Loose, WriteUndone): same,
+    (Writing, WriteUndone): _undone,
+    (Guarded, WriteUndone): same,
+    (Closed, WriteUndone): same,
+    (Loose, AnswersTold): _answered_for,
+    (Writing, AnswersTold): _answered_for,
+    (Guarded, AnswersTold): _answered_for,
+    (Closed, AnswersTold): _answered_for,
+    (Loose, LetGo): _let_go,
+    (Writing, LetGo): same,
+    (Guarded, LetGo): _let_go,
+    (Closed, LetGo): _let_go,
+}
+"""The rule for each state of the grip and each kind of news about the hand."""

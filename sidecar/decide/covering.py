@@ -1,0 +1,153 @@
+"""Which containers the hand covers: it answers each of their births, so none of them starts where it is configured.
+
+1. The hand covers containers that the sidecar places, below a parent that it watches. A group that existed before the
+   hand answered births may be anywhere, so cover begins with a look that is later.
+2. Cover ends when the hand is lost, does not answer any more, or does not watch the parent any more.
+3. A container that is left alone gets back what it would have without the hand. It is looked at again when the hand
+   holds that.
+4. With a shared group there is no cover: the group confines newborns already.
+"""
+
+from __future__ import annotations
+
+from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.container.grip import Writing
+from sidecar.decide.container.machine import after
+from sidecar.decide.container.news import AnswersTold, LetGo, WriteDone, WriteUndone
+from sidecar.decide.facts import ContainerView, ViewKind
+from sidecar.decide.hand_facts import (
+    AnswersHeld,
+    CpusetWritten,
+    HandFact,
+    HandLost,
+    HandReady,
+    Overwritten,
+    WriteFailed,
+)
+from sidecar.decide.hand_state import HandState
+from sidecar.decide.orders import HoldAnswers, LookAgain, Order
+from sidecar.decide.world import World, replace
+from sidecar.systemd_names import parent_path
+from state.key import ContainerKey
+
+
+def after_hand(world: World, fact: HandFact) -> tuple[World, tuple[Order, ...]]:
+    """Return the world after news of the hand, and looks for what that leaves open."""
+    match fact:
+        case HandReady():
+            return _ready(world, fact)
+        case HandLost():
+            return replace(world, hand=None, handless=fact.reason), ()
+        case AnswersHeld():
+            return _held(world, fact)
+        case CpusetWritten() | WriteFailed():
+            return _written(world, fact)
+        case Overwritten():
+            # For people only.
+            return world, ()
+
+
+def told_of_answers(world: World) -> World:
+    """Return the world in which each container has the answers that its next birth may get."""
+    hand = world.hand
+    changed = {}
+    for key, container in world.containers.items():
+        answers = hand.answers_for(key) if hand and is_answered(container) else ()
+        is_covered = container.is_covered and may_cover(world, container)
+        if answers != container.answers or is_covered != container.is_covered:
+            changed[key] = after(container, AnswersTold(answers, is_covered))
+    return replace(world, containers={**world.containers, **changed}) if changed else world
+
+
+def covered(world: World, key: ContainerKey, began: int) -> World:
+    """Return the world after a look at this container: the hand covers it from now on, if it can (1)."""
+    hand, container = world.hand, world.containers.get(key)
+    if hand is None or container is None or container.is_covered or began <= hand.since:
+        return world
+    if not may_cover(world, container):
+        return world
+    return world.with_container(after(container, AnswersTold(hand.answers_for(key), is_covered=True)))
+
+
+def awaits_cover(world: World, view: ContainerView) -> bool:
+    """Return whether a fresh look at a container that this look shows would cover it."""
+    container = world.containers.get(view.key)
+    if container is None or container.is_covered or view.is_glance:
+        return False
+    return may_cover(world, container)
+
+
+def may_cover(world: World, container: Container) -> bool:
+    """Return whether the hand answers the births of this container, for all that is known."""
+    hand = world.hand
+    if hand is None or not hand.surely_answers(container.view.key) or not is_answered(container):
+        return False
+    path, is_rootless = parent_path(container.view.cgroup_parent), world.engine is not None and world.engine.is_rootless
+    # A user's own engine is confined to the user's part of the hierarchy.
+    return not path or any(each == path or (is_rootless and each.endswith(path)) for each in hand.parents)
+
+
+def is_answered(container: Container) -> bool:
+    """Return whether the sidecar places a container itself, and not by the group that it is in."""
+    view = container.view
+    is_single = view.kind is ViewKind.CONTAINER and not view.in_shared_group
+    return container.wish.standing is Standing.MANAGED and is_single
+
+
+def _ready(world: World, fact: HandReady) -> tuple[World, tuple[Order, ...]]:
+    hand = world.hand or HandState()
+    world = replace(world, hand=_watching(hand, fact.parents, fact.began), handless="")
+    return world, _to_be_covered(world) if world.hand != hand else ()
+
+
+def _watching(hand: HandState, parents: tuple[str, ...], ticket: int) -> HandState:
+    """Return the hand that watches these parents: births below new ones are answered from now on."""
+    return replace(hand, parents=parents, since=ticket if set(parents) - set(hand.parents) else hand.since)
+
+
+def _held(world: World, fact: AnswersHeld) -> tuple[World, tuple[Order, ...]]:
+    """Return the world in which the hand holds the answers that were sent, or that it held already."""
+    before = world.hand
+    if before is None:
+        return world, ()
+    newest = before.sent or before.held
+    if newest is None or newest.number != fact.number:
+        return world, ()
+    hand = replace(_watching(before, fact.parents, fact.ended), held=newest, sent=None, stuck=fact.stuck)
+    if _answers_more(before, newest):
+        hand = replace(hand, since=fact.ended)
+    world = replace(world, hand=hand)
+    looks = list(_to_be_covered(world)) if hand.since != before.since else []
+    # 3. Given back.
+    for key, container in list(world.containers.items()):
+        if before.lets_go(key) and not container.is_idle:
+            world = world.with_container(after(container, LetGo(fact.ended)))
+            looks.append(LookAgain(key))
+    return world, tuple(looks)
+
+
+def _answers_more(before: HandState, newest: HoldAnswers) -> bool:
+    """Return whether births are answered from now on that were not before."""
+    if before.held is None or before.held.answers.others is None:
+        return newest.answers.others is not None
+    own = newest.answers.own
+    return any(
+        answer is None and own.get(key, newest.answers.others) is not None
+        for key, answer in before.held.answers.own.items()
+    )
+
+
+def _to_be_covered(world: World) -> tuple[LookAgain, ...]:
+    return tuple(LookAgain(key) for key, each in world.containers.items() if awaits_cover(world, each.view))
+
+
+def _written(world: World, fact: CpusetWritten | WriteFailed) -> tuple[World, tuple[Order, ...]]:
+    container = world.containers.get(fact.container)
+    grip = container.grip if container else None
+    if container is None or not isinstance(grip, Writing) or grip.order.number != fact.order:
+        return world, ()
+    if isinstance(fact, WriteFailed):
+        made = after(container, WriteUndone(fact.reason, fact.ended))
+        return world.with_container(made), (LookAgain(fact.container),)
+    made = after(container, WriteDone(fact.effective, fact.ended))
+    return world.with_container(made), (LookAgain(fact.container),) if made.pulled else ()

@@ -1,0 +1,70 @@
+"""HandState: what is known of the hand: which answers it holds, and where the groups may be that it answered.
+
+All groups that were born and are not known yet are together **one more container, the newborns**, as the shared group
+is: a start before its look, the steps of a build, containers that the engine does not list. They have a footprint, they
+are ordered (`HoldAnswers`), and what they leave is entered only once that is confirmed (`AnswersHeld`).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sidecar.decide.orders import HoldAnswers
+from state.cpuset import EMPTY, CPUSet
+from state.key import ContainerKey
+
+
+class HandState(msgspec.Struct, frozen=True, kw_only=True):
+    """The hand, which watches these parents: paths below the hierarchy's root."""
+
+    parents: tuple[str, ...] = ()
+    since: int = 0
+    """Each birth below these parents is answered that is later than this ticket."""
+    held: HoldAnswers | None = None
+    """The answers that it surely holds."""
+    sent: HoldAnswers | None = None
+    """The answers that it may hold already."""
+    stuck: CPUSet = EMPTY
+    """Where newborns may be that it cannot write."""
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether it surely answers each birth, but for containers that are left alone."""
+        return all(each is not None and each.answers.others is not None for each in (self.held, self.sent or self.held))
+
+    def surely_answers(self, key: ContainerKey) -> bool:
+        """Return whether it surely answers each birth of this container."""
+        return all(_is_answered(each, key) for each in (self.held, self.sent or self.held))
+
+    def answers_for(self, key: ContainerKey) -> tuple[CPUSet, ...]:
+        """Return the CPUs that this container may get at its birth, the newest answer last. Without any, nothing is
+        written.
+        """
+        found: list[CPUSet] = []
+        for each in (self.held, self.sent):
+            answer = each.answers.own.get(key, each.answers.others) if each else None
+            if answer is not None and answer not in found:
+                found.append(answer)
+        return tuple(found)
+
+    def lets_go(self, key: ContainerKey) -> bool:
+        """Return whether it is letting this container go, or may have done so: from then on the container may be
+        wherever it would be without the hand.
+        """
+        return _is_answered(self.held, key) and self.sent is not None and not _is_answered(self.sent, key)
+
+    def newborns(self, online: CPUSet) -> int:
+        """Return the CPUs on which newborns may be, as a mask: none that are exclusive in all answers that it may hold.
+
+        0 if it does not answer all births: then nothing is known of newborns, as without a hand.
+        """
+        if not self.is_answering or self.held is None:
+            return 0
+        kept = self.held.answers.owned
+        if self.sent is not None:
+            kept &= self.sent.answers.owned
+        return (online - kept).mask | self.stuck.mask
+
+
+def _is_answered(order: HoldAnswers | None, key: ContainerKey) -> bool:
+    return order is not None and order.answers.own.get(key, order.answers.others) is not None

@@ -1,0 +1,73 @@
+"""Standing answers: what the hand writes into a newborn group before anything is known about it.
+
+1. A container with a grant gets what it may be sent now (`target`): at rest its whole grant, but for CPUs of another
+   exclusive container's footprint. A grant of which only the State knows is answered in full, so that a restart of the
+   daemon protects it at once.
+2. A container that is left alone gets nothing.
+3. All others get the vacated part of the shared pool, under the rules of a live container: they stay where the last
+   answer put them, and enter what no exclusive footprint touches.
+4. Under the policy none, in a release, and with a shared group, no newborn gets anything.
+
+One order is outstanding at a time. A container enters CPUs only once the hand holds answers without them: until then
+the newborns are in its way (`HandState.newborns`).
+"""
+
+from __future__ import annotations
+
+from sidecar.decide.container.container import Standing
+from sidecar.decide.covering import is_answered, told_of_answers
+from sidecar.decide.moves.settled import desires
+from sidecar.decide.moves.target import target
+from sidecar.decide.orders import Answers, HoldAnswers
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import World, replace
+from state.cpuset import CPUSet
+from state.key import ContainerKey
+
+_LEFT_ALONE = (Standing.STRANGER, Standing.UNMANAGED)
+
+
+def standing_answers(world: World) -> tuple[World, tuple[HoldAnswers, ...]]:
+    """Return the world in which the hand is told the answers that it should hold, and the order for that; none if it
+    holds them, or the last order is outstanding.
+    """
+    hand = world.hand
+    if hand is None or hand.sent is not None:
+        return world, ()
+    answers = answers_of(world)
+    parents = tuple(sorted({each.view.cgroup_parent for each in world.containers.values() if is_answered(each)} - {""}))
+    if hand.held is not None and (hand.held.answers, hand.held.parents) == (answers, parents):
+        return world, ()
+    order = HoldAnswers(world.numbers, answers, parents)
+    world = replace(world, hand=replace(hand, sent=order), numbers=world.numbers + 1)
+    return told_of_answers(world), (order,)
+
+
+def answers_of(world: World) -> Answers:
+    """Return the answers that the hand should hold now."""
+    settings, state = world.settings, world.state
+    if settings.policy is PolicyName.NONE or world.is_releasing or settings.shared_slice:
+        # 4.
+        return Answers()
+    reached, where = world.reach, desires(world)
+    own: dict[ContainerKey, CPUSet | None] = {
+        # 1. Known from the State alone.
+        key: assignment.cpus
+        for key, assignment in state.assignments.items()
+        if key not in world.containers
+    }
+    for key, container in world.containers.items():
+        if container.wish.standing in _LEFT_ALONE:
+            # 2.
+            if not container.view.is_glance:
+                own[key] = None
+        elif key in state.assignments and (wanted := where(container)) is not None:
+            # 1.
+            own[key] = target(world, container, wanted, reached)
+    # 3.
+    held = world.hand.held if world.hand else None
+    wanted_by_others = state.vacated.mask
+    stays = held.answers.others.mask if held and held.answers.others is not None else 0
+    entered = wanted_by_others & ~(reached.exclusive & ~state.reserved.mask)
+    others = CPUSet.from_mask((wanted_by_others & stays) | entered) or state.reserved
+    return Answers(others=others, own=own, owned=state.exclusive | state.leaving)

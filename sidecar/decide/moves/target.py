@@ -1,0 +1,35 @@
+"""Where one container may be sent now: rules 1 to 4 of `plan`, from footprints alone."""
+
+from __future__ import annotations
+
+from sidecar.decide.books.grants import options_of
+from sidecar.decide.container.container import Container
+from sidecar.decide.container.footprint import Reach
+from sidecar.decide.placement.whole_cores import is_by_cores
+from sidecar.decide.world import World
+from state.cpuset import CPUSet
+
+
+def target(world: World, container: Container, desired: CPUSet, reached: Reach) -> CPUSet:
+    """Return the CPUs to which a container may be sent now. Never empty."""
+    wanted, reserved, footprint = desired.mask, world.state.reserved.mask, container.footprint
+    grant = world.state.assignments.get(container.view.key)
+    if container.is_idle:
+        # 4. It runs nothing yet.
+        written = container.written.mask
+        own = wanted | (grant.leaving.cpus.mask if grant and grant.leaving else 0)
+        stays = 0 if written & ~own else written & wanted
+        conflicting = reached.other_exclusive(footprint) if grant else 0
+    else:
+        # 1. Stay. 2. Enter.
+        stays = wanted & container.place.seen.mask
+        conflicting = reached.others(footprint) if grant else reached.exclusive
+    if grant:
+        stays &= ~(world.state.leaving.mask & grant.cpus.mask & reached.other_exclusive(footprint))
+    closed = wanted & conflicting & ~reserved
+    if closed and grant and is_by_cores(options_of(world, grant.demand)):
+        closed |= world.topology.whole_cores(CPUSet.from_mask(closed)).mask
+    allowed = stays | (wanted & ~closed)
+    # 3. Park.
+    allowed = allowed or reserved
+    return desired if allowed == wanted else CPUSet.from_mask(allowed)

@@ -1,0 +1,148 @@
+"""ModelHand: the hand on a modelled kernel. It answers a birth and a foreign write within the same instant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
+
+from sidecar.decide.orders import Answers
+from sidecar.failures import CgroupClosed, CgroupGone
+from sidecar.simulation.model_kernel import ENGINE_GROUP, Denied, ModelKernel
+from state.cpuset import EMPTY, CPUSet
+from state.key import ContainerKey
+
+DEFAULT_PARENTS: Final = (f"/{ENGINE_GROUP}",)
+"""The parents that it watches without being asked."""
+
+
+class ModelHand:
+    """A hand that watches the groups of one engine. `parents` are those that are watched now.
+
+    `closed` are groups that it cannot write; `may_watch` are parents that it watches when it is asked for them.
+    """
+
+    def __init__(self, kernel: ModelKernel, engine: str, may_watch: Iterable[str] = ()) -> None:
+        self._kernel = kernel
+        self._engine = engine
+        self._may_watch = frozenset(may_watch)
+        self._answers = Answers()
+        self._guarded: dict[str, CPUSet] = {}
+        self._newborn: dict[str, CPUSet] = {}
+        """What each of them would have without the hand."""
+        self._found: dict[str, CPUSet | None] = {}
+        """The same for groups that existed before; None if the hand never moved it."""
+        self.parents: tuple[str, ...] = ()
+        self.closed: set[str] = set()
+        self.watch(DEFAULT_PARENTS)
+        kernel.watcher = self
+
+    def watch(self, parents: Iterable[str]) -> None:
+        """Watch these parents, and take up the groups that are there."""
+        self.parents = tuple(sorted(parents))
+        for id in self._kernel.running():
+            if id not in {**self._guarded, **self._newborn, **self._found} and self._is_watched(id):
+                self._found[id] = None
+
+    def close(self) -> None:
+        """End: all groups stay as they are."""
+        if self._kernel.watcher is self:
+            self._kernel.watcher = None
+
+    def hold(self, answers: Answers, parents: Iterable[str] = ()) -> CPUSet:
+        """Hold these answers, as the port describes; return where newborns are that cannot be written."""
+        self.watch({*DEFAULT_PARENTS, *(each for each in parents if each in self._may_watch)})
+        self._answers = answers
+        stuck = EMPTY
+        for table in (self._guarded, self._newborn, self._found):
+            for id in [id for id in table if id not in self._kernel.running()]:
+                del table[id]
+        self._guarded = {id: cpus for id, cpus in self._guarded.items() if self.answer_to(id) is not None}
+        for id in self._newborn:
+            answer = self.answer_to(id)
+            if answer is None:
+                self._let_go(id, self._newborn[id])
+            stuck |= self._rewritten(id, answer)
+        for id in list(self._found):
+            stuck |= self._moved_off(id)
+        return stuck
+
+    def write(self, id: str, cpus: CPUSet) -> CPUSet:
+        """Write a group, guard it, and return its CPUs. Raise CgroupGone or CgroupClosed."""
+        if self._kernel.effective(id) is None:
+            raise CgroupGone("it has no cgroup")
+        if id in self.closed:
+            raise CgroupClosed("its cgroup cannot be written")
+        self._newborn.pop(id, None)
+        self._found.pop(id, None)
+        self._guarded[id] = cpus
+        try:
+            self._kernel.answer(id, cpus)
+        except Denied as error:
+            del self._guarded[id]
+            raise CgroupClosed(str(error)) from error
+        return self._kernel.reached(id)
+
+    def answer_to(self, id: str) -> CPUSet | None:
+        """Return what a newborn group of this container is answered with; None if nothing is written."""
+        return self._answers.own.get(ContainerKey(self._engine, id), self._answers.others)
+
+    def is_newborn(self, id: str) -> bool:
+        """Return whether no order has written this group."""
+        return id in self._newborn or id in self._found
+
+    def born(self, container: str) -> None:
+        """Answer a birth."""
+        for table in (self._guarded, self._newborn, self._found):
+            table.pop(container, None)
+        self.closed.discard(container)
+        if self._is_watched(container):
+            self._newborn[container] = self._kernel.own(container)
+            self._rewritten(container, self.answer_to(container))
+
+    def overwritten(self, container: str) -> None:
+        """Answer a foreign write."""
+        if container in self._guarded:
+            self._rewritten(container, self._guarded[container])
+        elif container in self._newborn:
+            self._newborn[container] = self._kernel.own(container)
+            self._rewritten(container, self.answer_to(container))
+        elif container in self._found:
+            self._found[container] = None
+
+    def _moved_off(self, id: str) -> CPUSet:
+        """Move a group that was found off owned CPUs, if nothing else is known of it; or let it go."""
+        key, owned = ContainerKey(self._engine, id), self._answers.owned
+        # What it was written with counts: offline CPUs come back.
+        written = self._kernel.own(id)
+        now = written or self._kernel.reached(id)
+        if self.answer_to(id) is None:
+            self._let_go(id, self._found.pop(id))
+            return EMPTY
+        if key in self._answers.own or now.isdisjoint(owned):
+            return EMPTY
+        if self._found[id] is None:
+            self._found[id] = written
+        return self._rewritten(id, (now - owned) or self._answers.others)
+
+    def _let_go(self, id: str, had: CPUSet | None) -> None:
+        if had is not None and id not in self.closed and had != self._kernel.own(id):
+            self._kernel.answer(id, had)
+
+    def _rewritten(self, id: str, cpus: CPUSet | None) -> CPUSet:
+        if cpus is None:
+            return EMPTY
+        if id in self.closed:
+            return self._kernel.reached(id) - cpus
+        with suppress(Denied):
+            self._kernel.answer(id, cpus)
+        # On version 2 a group that lacks all of them has those of the group above.
+        return self._kernel.reached(id) - cpus
+
+    def _is_watched(self, container: str) -> bool:
+        above = self._kernel.above(container)
+        while above:
+            if f"/{above}" in self.parents:
+                return True
+            above = self._kernel.above(above)
+        return False

@@ -1,0 +1,175 @@
+"""Planted faults of the hand: in what is held, in what is covered, and in the order of the two legs."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import pytest
+
+from sidecar.decide import covering, step
+from sidecar.decide.container import machine
+from sidecar.decide.container.container import Container
+from sidecar.decide.container.footprint import Reach
+from sidecar.decide.container.grip import Writing
+from sidecar.decide.container.grip_machine import GRIPS
+from sidecar.decide.container.line import Sent
+from sidecar.decide.container.news import AnswersTold, Looked, OrderApplied
+from sidecar.decide.hand_facts import HandFact, HandLost
+from sidecar.decide.hand_state import HandState
+from sidecar.decide.moves import newborn_answers, settled
+from sidecar.decide.moves import plan as plan_module
+from sidecar.decide.orders import Answers, Order
+from sidecar.decide.world import World, replace
+from sidecar.simulation.model_hand import ModelHand
+from state.cpuset import CPUSet
+from state.key import ContainerKey
+from tests.decide.lawbook import laws
+from tests.decide.lawbook.faults import Fault
+
+
+def enters_before_the_answers_are_held(patch: pytest.MonkeyPatch) -> None:
+    nowhere = cached_property(lambda world: 0)
+    nowhere.__set_name__(World, "newborns")
+    patch.setattr(World, "newborns", nowhere)
+
+
+def takes_sent_answers_for_held(patch: pytest.MonkeyPatch) -> None:
+    honest = HandState.newborns
+
+    def newborns(self: HandState, online: CPUSet) -> int:
+        return honest(replace(self, held=self.sent or self.held, sent=None), online)
+
+    patch.setattr(HandState, "newborns", newborns)
+
+
+def answers_before_the_cpus_are_empty(patch: pytest.MonkeyPatch) -> None:
+    def target(world: World, container: Container, desired: CPUSet, reached: Reach) -> CPUSet:
+        return desired
+
+    patch.setattr(newborn_answers, "target", target)
+
+
+def lets_others_be_born_where_an_owner_still_is(patch: pytest.MonkeyPatch) -> None:
+    honest = newborn_answers.answers_of
+
+    def answers_of(world: World) -> Answers:
+        answers = honest(world)
+        return replace(answers, others=world.state.vacated) if answers.others is not None else answers
+
+    patch.setattr(newborn_answers, "answers_of", answers_of)
+
+
+def takes_the_record_for_the_kernel(patch: pytest.MonkeyPatch) -> None:
+    honest = machine.LINES[Sent, OrderApplied]
+
+    def applied(container: Container, news: OrderApplied) -> Container:
+        believed = honest(replace(container, is_covered=False), news)
+        return replace(believed, is_covered=container.is_covered)
+
+    patch.setitem(machine.LINES, (Sent, OrderApplied), applied)
+
+
+def guards_with_an_older_order(patch: pytest.MonkeyPatch) -> None:
+    honest = ModelHand.write
+
+    def write(self: ModelHand, id: str, cpus: CPUSet) -> CPUSet:
+        before = self._guarded.get(id)
+        effective = honest(self, id, cpus)
+        if before is not None:
+            self._guarded[id] = before
+        return effective
+
+    patch.setattr(ModelHand, "write", write)
+
+
+def covers_what_it_does_not_watch(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(covering, "parent_path", lambda parent: "")
+
+
+def covers_without_a_look(patch: pytest.MonkeyPatch) -> None:
+    honest = covering.told_of_answers
+
+    def told(world: World) -> World:
+        for key, container in honest(world).containers.items():
+            if world.hand and covering.may_cover(world, container) and not container.is_covered:
+                answers = world.hand.answers_for(key)
+                world = world.with_container(machine.after(container, AnswersTold(answers, is_covered=True)))
+        return honest(world)
+
+    patch.setattr(step, "told_of_answers", told)
+
+
+def never_covers(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(step, "covered", lambda world, key, began: world)
+    patch.setattr(step, "awaits_cover", lambda world, view: False)
+
+
+def believes_in_a_lost_hand(patch: pytest.MonkeyPatch) -> None:
+    honest = covering.after_hand
+
+    def after_hand(world: World, fact: HandFact) -> tuple[World, tuple[Order, ...]]:
+        return (world, ()) if isinstance(fact, HandLost) else honest(world, fact)
+
+    patch.setattr(step, "after_hand", after_hand)
+
+
+def overlooks_what_is_let_go(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(HandState, "lets_go", lambda self, key: False)
+
+
+def overlooks_what_is_stuck(patch: pytest.MonkeyPatch) -> None:
+    honest = HandState.newborns
+    patch.setattr(HandState, "newborns", lambda self, online: honest(replace(self, stuck=CPUSet()), online))
+
+
+def believes_a_write_to_an_earlier_run(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(GRIPS, (Writing, Looked), lambda container, news: container)
+
+
+def records_before_it_writes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(plan_module, "is_by_hand", lambda container: False)
+
+
+def trusts_the_guard_of_what_it_cannot_write(patch: pytest.MonkeyPatch) -> None:
+    guarded = cached_property(lambda container: container.is_covered)
+    guarded.__set_name__(Container, "is_guarded")
+    patch.setattr(Container, "is_guarded", guarded)
+
+
+def waits_for_the_record(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(settled, "is_written", lambda container, cpus: False)
+    patch.setattr(plan_module, "is_written", lambda container, cpus: container.place.configured == cpus)
+
+
+def protects_no_owner_that_only_the_books_know(patch: pytest.MonkeyPatch) -> None:
+    honest = newborn_answers.answers_of
+
+    def answers_of(world: World) -> Answers:
+        answers = honest(world)
+        known: dict[ContainerKey, CPUSet | None] = {
+            key: cpus for key, cpus in answers.own.items() if key in world.containers
+        }
+        return replace(answers, own=known, owned=CPUSet())
+
+    patch.setattr(newborn_answers, "answers_of", answers_of)
+
+
+FAULTS = (
+    Fault(enters_before_the_answers_are_held, laws.APART_FROM_NEWBORNS),
+    Fault(takes_sent_answers_for_held, laws.NEWBORNS),
+    Fault(answers_before_the_cpus_are_empty, laws.BIRTHS),
+    Fault(lets_others_be_born_where_an_owner_still_is, laws.BIRTHS),
+    Fault(takes_the_record_for_the_kernel, laws.FOOTPRINTS),
+    Fault(guards_with_an_older_order, laws.FOOTPRINTS),
+    Fault(covers_what_it_does_not_watch, laws.FOOTPRINTS),
+    Fault(covers_without_a_look, laws.FOOTPRINTS),
+    Fault(never_covers, laws.COVERED),
+    Fault(believes_in_a_lost_hand, laws.FOOTPRINTS),
+    Fault(overlooks_what_is_let_go, laws.TOLD),
+    Fault(overlooks_what_is_stuck, laws.NEWBORNS),
+    Fault(believes_a_write_to_an_earlier_run, laws.FOOTPRINTS),
+    Fault(records_before_it_writes, laws.KERNEL_FIRST),
+    Fault(trusts_the_guard_of_what_it_cannot_write, laws.FOOTPRINTS),
+    Fault(waits_for_the_record, laws.COMES_TO_REST),
+    Fault(protects_no_owner_that_only_the_books_know, laws.PROTECTED),
+)

@@ -1,0 +1,159 @@
+"""The laws of the hand: births are answered before they are known, and the kernel comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.facts import Phase
+from sidecar.decide.moves.settled import is_by_hand
+from sidecar.decide.orders import ApplyCpuset, WriteCpuset
+from sidecar.projection.projection_of import projection_of
+from state.cpuset import EMPTY, CPUSet, union
+from tests.support.decide.handreality import HandReality
+from tests.support.decide.real import Real
+from tests.support.decide.reality import Reality
+
+
+def _unknown(reality: Reality) -> Iterator[Real]:
+    """Yield each container that runs below a watched parent, and that the daemon does not know yet. A group whose CPUs
+    are all offline has those of its parent, until the machine is read.
+    """
+    is_read = reality.online == reality.world.state.online
+    if is_read and isinstance(reality, HandReality) and reality.hand and not reality.is_blind:
+        for real in reality.containers.values():
+            if real.key not in reality.world.containers and f"/{real.home}" in reality.hand.parents:
+                yield real
+
+
+def may_be_as_newborn(reality: Reality, container: Container) -> int:
+    """Return where a known container may be as a newborn, as a mask: what the sidecar leaves alone is one until the
+    hand lets it go.
+    """
+    hand = reality.world.hand
+    if hand is None or container.wish.standing in (Standing.MANAGED, Standing.MEMBER):
+        return 0
+    return reality.world.newborns if hand.is_answering else reality.online.mask
+
+
+def newborns_elsewhere(reality: Reality) -> list[str]:
+    """Return newborns outside their footprint."""
+    hand = reality.world.hand
+    if hand is None or not hand.is_answering:
+        return []
+    may = CPUSet.from_mask(reality.world.newborns)
+    return [
+        f"{real.name} is a newborn on {outside}, and newborns may be on {may}"
+        for real in _unknown(reality)
+        if (outside := (real.effective or EMPTY) & reality.world.state.online - may)
+        # The grant of a container that is not known yet is its own.
+        and real.key not in reality.world.state.assignments
+    ]
+
+
+def alone_beside_newborns(reality: Reality) -> Iterator[str]:
+    """Yield containers that are called alone where a newborn runs."""
+    hand = reality.world.hand
+    if hand is None or not hand.is_answering:
+        return
+    unknown = list(_unknown(reality))
+    for key, granted in reality.world.state.assignments.items():
+        container = reality.world.containers.get(key)
+        if container is None or not projection_of(reality.world, container).alone:
+            continue
+        for real in unknown:
+            if both := (real.effective or EMPTY) & granted.cpus:
+                yield f"{container.view.name} is alone on {granted.cpus}, and {real.name} was born on {both}"
+
+
+def entered_beside_newborns(reality: Reality) -> Iterator[str]:
+    """Yield orders that put a live container with a grant where a newborn may be."""
+    world = reality.planned_from if reality.planned_from.hand is None else reality.world
+    if world.hand is None:
+        return
+    for order in reality.new_moves:
+        container = reality.world.containers[order.container]
+        if not order.live or order.container not in reality.world.state.assignments:
+            continue
+        entered = order.update.cpus - reality.world.state.reserved - container.place.seen
+        if both := entered & CPUSet.from_mask(world.hand.newborns(world.state.online)):
+            yield f"{container.view.name} was sent to {both}, where newborns may be"
+
+
+def answered_wrongly(reality: Reality) -> Iterator[str]:
+    """Yield answers to births with CPUs that belong to others, or that an exclusive container may still be on."""
+    if not isinstance(reality, HandReality):
+        return
+    world = reality.world
+    for order in reality.new_answers_told:
+        held = world.hand.held.answers if world.hand and world.hand.held else None
+        answers, reserved = order.answers, world.state.reserved
+        if answers.others is not None:
+            if both := answers.others & world.state.exclusive - reserved:
+                yield f"others are born on {both}, which is exclusive"
+            entered = answers.others - (held.others or EMPTY if held else EMPTY) - reserved
+            for key in world.state.assignments.keys() & world.containers.keys():
+                if both := entered & CPUSet.from_mask(world.containers[key].footprint):
+                    yield f"others are born on {both}, where {world.containers[key].view.name} may be"
+        for key, cpus in answers.own.items():
+            granted = world.state.assignments.get(key)
+            if cpus is None or granted is None:
+                continue
+            mine = granted.cpus | (granted.leaving.cpus if granted.leaving else EMPTY) | reserved
+            if not cpus <= mine:
+                yield f"{granted.name} is born on {cpus}, and its grant is {granted.cpus}"
+            theirs = union(each.cpus for other, each in world.state.assignments.items() if other != key)
+            if both := cpus & theirs - mine:
+                yield f"{granted.name} is born on {both}, granted to others"
+            container = world.containers.get(key)
+            if container is None:
+                continue
+            had = (held.own.get(key, held.others) if held else None) or EMPTY
+            there = container.place.seen if not container.is_idle else container.place.configured
+            entered = cpus - had - reserved - (EMPTY if container.is_idle and container.is_covered else there)
+            for other in world.state.assignments.keys() & world.containers.keys() - {key}:
+                if both := entered & CPUSet.from_mask(world.containers[other].footprint):
+                    yield f"{granted.name} is born on {both}, where {world.containers[other].view.name} may be"
+
+
+def unprotected(reality: Reality) -> Iterator[str]:
+    """Yield exclusive CPUs that the hand is not told of: what it finds there would stay."""
+    if isinstance(reality, HandReality):
+        for order in reality.new_answers_told:
+            if order.answers.others is not None and (left := reality.world.state.exclusive - order.answers.owned):
+                yield f"the hand is not told that {left} are exclusive"
+
+
+def written_twice(reality: Reality) -> list[str]:
+    """Return containers with two writes outstanding."""
+    busy = [order.container for order in reality.pulls if isinstance(order, WriteCpuset)]
+    return [f"{key.id[-4:]} has two writes outstanding" for key in {*busy} if busy.count(key) > 1]
+
+
+def recorded_too_early(reality: Reality) -> list[str]:
+    """Return orders to the engine for CPUs that the hand was not seen to write."""
+    world = reality.world
+    return [
+        f"{world.containers[order.container].view.name} was recorded on {order.update.cpus} before it was written"
+        for order in reality.last_orders
+        if isinstance(order, ApplyCpuset) and is_by_hand(world.containers[order.container])
+        if order.update.cpus != getattr(world.containers[order.container].grip, "cpus", None)
+    ]
+
+
+def never_covered(reality: Reality) -> list[str]:
+    """Return containers that the hand could cover, and does not at rest."""
+    if not isinstance(reality, HandReality) or reality.hand is None:
+        return []
+    world = reality.world
+    if world.hand is None or not world.hand.is_answering:
+        return []
+    return [
+        f"{container.view.name} is not covered"
+        for container in world.containers.values()
+        if container.wish.standing is Standing.MANAGED
+        and container.view.phase is not Phase.DEAD
+        and not container.view.in_shared_group
+        and not container.view.cgroup_parent
+        and not container.is_covered
+    ]

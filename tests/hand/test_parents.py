@@ -1,0 +1,60 @@
+"""Below which groups containers are looked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sidecar.hand.group_names import ParentKind
+from sidecar.hand.parents import DEFAULTS, is_path, users_manager, wanted_parents
+
+MANAGER = "/user.slice/user-1000.slice/user@1000.service"
+
+
+def test_the_engines_defaults_are_always_watched() -> None:
+    assert wanted_parents(()) == DEFAULTS
+
+
+def test_what_a_container_names_is_a_path_or_a_slice() -> None:
+    named = wanted_parents(["/tenants/one", "tenants/two/", "batch-night.slice"]).keys() - DEFAULTS
+    assert named == {"/tenants/one", "/tenants/two", "/batch.slice/batch-night.slice"}
+
+
+def test_below_what_a_container_names_anything_else_may_be() -> None:
+    """A tenant may name any group of the host, and none of its other members is touched."""
+    assert wanted_parents(["/user.slice"])["/user.slice"] is ParentKind.GUESTS
+
+
+def test_a_name_does_not_change_what_a_default_is() -> None:
+    assert wanted_parents(["/docker", "system.slice"]) == DEFAULTS
+
+
+@pytest.mark.parametrize("name", ["", "/", "..", "/a/../b", "/a b", "/a\nb", "a" * 300, "/."])
+def test_what_is_no_path_is_left_out(name: str) -> None:
+    assert wanted_parents([name]) == DEFAULTS
+    assert not is_path(f"/{name.strip('/')}")
+
+
+def test_a_users_engine_has_its_containers_below_the_users_manager() -> None:
+    found = wanted_parents(["batch.slice"], MANAGER)
+    assert {f"{MANAGER}/user.slice", f"{MANAGER}/batch.slice", "/batch.slice"} < found.keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "manager"),
+    [
+        (f"0::{MANAGER}/app.slice/sidecar.service\n", MANAGER),
+        (f"1:cpuset:/\n0::{MANAGER}\n", MANAGER),
+        ("0::/system.slice/sidecar.service\n", ""),
+        ("1:cpuset:/\n", ""),
+    ],
+)
+def test_the_users_manager_is_read_from_the_process(tmp_path: Path, text: str, manager: str) -> None:
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self" / "cgroup").write_text(text)
+    assert users_manager(str(tmp_path)) == manager
+
+
+def test_without_proc_the_manager_is_the_hosts(tmp_path: Path) -> None:
+    assert users_manager(str(tmp_path)) == ""

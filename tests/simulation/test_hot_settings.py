@@ -1,0 +1,97 @@
+"""A reload in a scenario is a SIGHUP: what it changes, when, and what it leaves alone; and a release by name."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sidecar.decide.settings import PolicyName, Rule
+from sidecar.simulation.happenings import What
+from sidecar.simulation.virtual_host import Simulation
+from state.cpuset import CPUSet
+from tests.simulation.hosts import CONFIG, host, runs, said
+
+replace = msgspec.structs.replace
+
+
+def why(sim: Simulation, what: What) -> list[str]:
+    return [each.why for each in sim.log if each.what == what]
+
+
+def test_a_reservation_takes_effect_at_once() -> None:
+    """The CPU that is now reserved is replaced; another one stays."""
+    sim = host()
+    runs(sim, "own", 2)
+    sim.advance(1)
+    assert sim.cpus_of("own") == CPUSet.of(1, 2)
+    sim.reload(replace(CONFIG, reserved=CPUSet.of(0, 1)), (("reserved", "0-1"),))
+    sim.advance(2)
+    assert sim.cpus_of("own") == CPUSet.of(2, 3)
+    assert why(sim, What.RELOAD) == ["reserved = 0-1"]
+    assert sim.frames[-1].reserved == CPUSet.of(0, 1)
+    assert sim.broken == []
+
+
+def test_a_policy_that_changes_sizes_ends_and_begins() -> None:
+    """Under `static` it has its number again; under `dynamic` it grows."""
+    sim = host()
+    runs(sim, "own", 2, most=5, grace="0s")
+    sim.advance(2)
+    assert len(sim.cpus_of("own")) == 5
+    sim.reload(replace(CONFIG, policy=PolicyName.STATIC))
+    sim.advance(4)
+    assert len(sim.cpus_of("own")) == 2
+    sim.reload(CONFIG)
+    sim.advance(6)
+    assert len(sim.cpus_of("own")) == 5
+
+
+def test_a_sidecar_that_was_killed_reads_it_at_its_start() -> None:
+    sim = host()
+    runs(sim, "own", 2)
+    sim.advance(1)
+    sim.crash_sidecar()
+    sim.reload(replace(CONFIG, reserved=CPUSet.of(1)))
+    sim.advance(2)
+    assert sim.cpus_of("own") == CPUSet.of(1, 2)
+    sim.start_sidecar()
+    sim.advance(3)
+    assert sim.cpus_of("own").isdisjoint(CPUSet.of(1))
+
+
+def test_what_the_machine_cannot_have_now_changes_nothing() -> None:
+    """CPU 7 is offline when it is to be reserved."""
+    sim = host()
+    sim.switch_off(CPUSet.of(7))
+    sim.advance(1)
+    sim.reload(replace(CONFIG, reserved=CPUSet.of(7)))
+    sim.advance(2)
+    assert sim.world.state.reserved == CPUSet.of(0)
+    assert why(sim, What.RELOAD) == [
+        "not done: the configuration: reserved is 7, but 7 is offline: it has 0-6",
+    ]
+
+
+def test_a_rule_can_come_with_a_reload() -> None:
+    sim = host()
+    sim.create("db-1", image="db:1")
+    sim.start("db-1")
+    sim.advance(1)
+    assert len(sim.cpus_of("db-1")) == 8
+    sim.reload(replace(CONFIG, rules=(Rule(labels={"cpuset.exclusive": "2"}, image="db:*", place="here"),)))
+    sim.advance(2)
+    assert len(sim.cpus_of("db-1")) == 2
+
+
+def test_a_release_lasts_until_the_next_start() -> None:
+    sim = host()
+    runs(sim, "own", 2)
+    sim.advance(1)
+    sim.release("own")
+    sim.advance(2)
+    assert (len(sim.cpus_of("own")), why(sim, What.RELEASE)) == (8, [""])
+    sim.release("own")
+    sim.stop("own")
+    sim.start("own")
+    sim.advance(4)
+    assert (len(sim.cpus_of("own")), len(said(sim, "own", "granted"))) == (2, 2)
+    assert why(sim, What.RELEASE)[1].startswith("not done: ")

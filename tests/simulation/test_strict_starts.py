@@ -1,0 +1,89 @@
+"""Strict starts in a scenario: on its own CPUs from the first instruction, or not at all, with the reason."""
+
+from __future__ import annotations
+
+from sidecar.simulation.happenings import What
+from sidecar.simulation.strict_starts import NOT_RUNNING, PATIENCE_SECONDS, TOO_LATE
+from sidecar.simulation.virtual_host import Simulation
+from state.cpuset import EMPTY, CPUSet
+from tests.simulation.hosts import host, runs, said
+
+
+def strict(sim: Simulation, name: str, cpus: str = "2", **labels: str) -> None:
+    """Create a container with the strict runtime, and start it."""
+    sim.create(
+        name, {"cpuset.exclusive": cpus} | {f"cpuset.{key}": value for key, value in labels.items()}, runtime="cpuset"
+    )
+    sim.run(name)
+
+
+def ending(sim: Simulation, name: str) -> str:
+    """Return why the last start of a container failed."""
+    return [each.why for each in sim.log if each.container == name and each.what == What.NOT_STARTED][-1]
+
+
+def test_it_starts_on_its_cpus_after_the_others_have_left() -> None:
+    """However long they take: here a notice of five seconds."""
+    sim = host()
+    runs(sim, "batch", 1, most=7, grace="5s")
+    sim.advance(10)
+    strict(sim, "own", "3")
+    sim.advance(14)
+    assert sim.cpus_of("own") == EMPTY
+    sim.advance(16)
+    assert len(sim.cpus_of("own")) == 3
+    assert sim.cpus_of("own").isdisjoint(sim.cpus_of("batch"))
+    assert [each.cpus for each in sim.log if each.container == "own" and each.what == What.RUNS_ON] == []
+    assert sim.broken == []
+
+
+def test_one_that_is_refused_does_not_start_and_says_why() -> None:
+    """Too few CPUs, or a label that is probably misspelt."""
+    sim = host(3)
+    strict(sim, "large", "3")
+    sim.create("odd", {"cpuset.exclusiv": "1"}, runtime="cpuset")
+    sim.run("odd")
+    sim.advance(5)
+    assert (sim.cpus_of("large"), sim.cpus_of("odd")) == (EMPTY, EMPTY)
+    assert ending(sim, "large").startswith("asked for 3 exclusive CPUs")
+    assert ending(sim, "odd") == "unknown label 'cpuset.exclusiv'; did you mean 'cpuset.exclusive'?"
+
+
+def test_a_sidecar_that_is_away_is_waited_for() -> None:
+    """Ten seconds: then the start fails."""
+    sim = host()
+    sim.crash_sidecar()
+    strict(sim, "early")
+    sim.advance(5)
+    sim.start_sidecar()
+    sim.advance(6)
+    assert len(sim.cpus_of("early")) == 2
+    sim.crash_sidecar()
+    strict(sim, "late")
+    sim.advance(6.1 + PATIENCE_SECONDS)
+    assert (sim.cpus_of("late"), ending(sim, "late")) == (EMPTY, NOT_RUNNING)
+
+
+def test_a_start_that_gets_no_answer_in_time_fails() -> None:
+    """The other one has a notice of a minute."""
+    sim = host(3)
+    runs(sim, "batch", 1, most=2, grace="60s")
+    sim.advance(5)
+    strict(sim, "own", "1")
+    sim.stop("own")
+    sim.advance(36)
+    assert ending(sim, "own") == TOO_LATE
+    assert said(sim, "own", What.STARTED) == []
+
+
+def test_what_asks_for_nothing_starts_in_the_pool() -> None:
+    """At once, and off the CPUs of others."""
+    sim = host()
+    runs(sim, "own", 2)
+    sim.advance(1)
+    sim.create("plain", runtime="cpuset")
+    sim.run("plain")
+    sim.advance(2)
+    assert sim.cpus_of("plain") == CPUSet.of(0, 3, 4, 5, 6, 7)
+    assert len(said(sim, "plain", What.STARTED)) == 1
+    assert said(sim, "plain", What.RUNS_ON) == []

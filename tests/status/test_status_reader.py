@@ -1,0 +1,44 @@
+"""What is printed of a status document says whether a daemon vouches for it, and claims nothing without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sidecar.commit.state_lock import hold_lock
+from sidecar.status.document import status_of
+from sidecar.status.status_file import write_status
+from sidecar.status.status_lease import end_status_lease, renew_status_lease
+from sidecar.status.status_reader import read_last_status
+from state.lease import LEASE_SECONDS
+from tests.support.decide.stories import Story
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path) -> Path:
+    """A state directory whose document has one container, settled and alone."""
+    story = Story()
+    story.arrive("voice", 1)
+    story.settle()
+    write_status(tmp_path, status_of(story.world))
+    return tmp_path
+
+
+@pytest.mark.parametrize(("age", "vouched"), [(0.0, True), (LEASE_SECONDS - 1, True), (LEASE_SECONDS + 1, False)])
+def test_claims_end_with_the_lease(state_dir: Path, age: float, vouched: bool) -> None:
+    with hold_lock(str(state_dir)):
+        renew_status_lease(state_dir, NOW - age)
+        reading = read_last_status(state_dir, NOW).reading
+    (voice,) = reading.containers
+    assert (reading.vouched, reading.is_ready, voice.is_settled, voice.is_alone) == (vouched,) * 4
+
+
+def test_a_daemon_that_is_gone_vouches_for_nothing(state_dir: Path) -> None:
+    """Even within the time that its last renewal counts."""
+    renew_status_lease(state_dir, NOW)
+    assert not read_last_status(state_dir, NOW).reading.vouched
+    end_status_lease(state_dir)
+    assert not read_last_status(state_dir, NOW).reading.is_ready

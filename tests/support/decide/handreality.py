@@ -1,0 +1,163 @@
+"""A Reality with a hand on its cgroups: kernel and engine are two places, and a birth is answered in its instant.
+
+An order to the hand is carried out at once or later, and reported later still, in order. The hand may fail to write a
+group, may be lost, and come back; the daemon may be killed between the two legs of a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sidecar.decide.facts import Fact
+from sidecar.decide.hand_facts import AnswersHeld, CpusetWritten, HandLost, HandReady, WriteFailed
+from sidecar.decide.orders import ApplyCpuset, HoldAnswers, Order, WriteCpuset
+from sidecar.failures import CgroupClosed, CgroupGone
+from sidecar.simulation.model_hand import ModelHand
+from state.cpuset import EMPTY, CPUSet
+from tests.support.decide.real import ENGINE, LATE_PARENT, NEVER_PARENT, Real
+from tests.support.decide.reality import Reality
+
+_PARENTS: Final = (LATE_PARENT, NEVER_PARENT)
+
+
+class HandReality(Reality):
+    """A Reality with a hand, which is there from the beginning."""
+
+    def __init__(self, *args: Any) -> None:
+        self.hand: ModelHand | None = None
+        self.hand_news: list[Fact] = []
+        self.new_answers_told: list[HoldAnswers] = []
+        super().__init__(*args)
+        for parent in _PARENTS:
+            self.kernel.confine(EMPTY, parent.strip("/"))
+        self.begin_hand()
+
+    def create(self, *args: Any, **kwargs: Any) -> Real:
+        """Add a container; some name a cgroup parent of their own."""
+        real = super().create(*args, **kwargs)
+        if not real.is_member and self.created % 5 in (3, 4):
+            real.parent = _PARENTS[self.created % 5 - 3]
+            real.home = real.parent.strip("/")
+        return real
+
+    def note(self, real: Real, cpus: CPUSet) -> None:
+        """Record the CPUs that it was ordered onto. Where the hand is, it runs where the hand wrote it."""
+        answer = real.answer(self.online)
+        super().note(real, cpus if answer is None else (real.effective or cpus) if answer else answer)
+
+    def begin_hand(self) -> None:
+        """Let the daemon open the hand, once it has heard the end of an earlier one."""
+        if self.hand is None and not self.pulls and not self.hand_news:
+            self.hand = ModelHand(self.kernel, ENGINE, may_watch=(LATE_PARENT,))
+            self.hand_news.append(HandReady(self.hand.parents, self.ticket()))
+
+    def lose_hand(self) -> None:
+        """Let the hand end by itself; what it was ordered before fails."""
+        if self.hand is None:
+            return
+        self._end_hand()
+        self.is_blind = True
+        while self.act():
+            pass
+        self.hand_news.append(HandLost("it is gone"))
+
+    def _end_hand(self) -> None:
+        if self.hand:
+            self.hand.close()
+        self.hand = None
+
+    def pull(self, order: HoldAnswers | WriteCpuset) -> None:
+        """Give an order to the hand."""
+        self.pulls.append(order)
+        if isinstance(order, HoldAnswers):
+            self.new_answers_told.append(order)
+
+    def feed(self, *facts: Fact) -> None:
+        """Let the daemon take a burst."""
+        self.new_answers_told = []
+        self.is_blind = self.is_blind and not any(isinstance(fact, HandLost) for fact in facts)
+        super().feed(*facts)
+
+    def act(self, *, fails: bool = False) -> bool:
+        """Let the hand carry out its oldest order; return whether there was one."""
+        if not self.pulls:
+            return False
+        order = self.pulls.pop(0)
+        if isinstance(order, WriteCpuset):
+            self.hand_news.append(self._written(order, fails=fails))
+        elif self.hand:
+            if fails and (newborn := [id for id in self.kernel.running() if self.hand.is_newborn(id)]):
+                self.hand.closed.add(newborn[order.number % len(newborn)])
+            stuck = self.hand.hold(order.answers, order.parents)
+            self.hand_news.append(AnswersHeld(order.number, self.hand.parents, stuck, self.ticket()))
+        return True
+
+    def _written(self, order: WriteCpuset, *, fails: bool) -> Fact:
+        id = order.container.id
+        if self.hand is None:
+            return WriteFailed(order.container, order.number, "there is no hand", is_gone=False, ended=self.ticket())
+        if fails:
+            self.hand.closed.add(id)
+        try:
+            effective = self.hand.write(id, order.update.cpus)
+        except CgroupGone as error:
+            return WriteFailed(order.container, order.number, str(error), is_gone=True, ended=self.ticket())
+        except CgroupClosed as error:
+            return WriteFailed(order.container, order.number, str(error), is_gone=False, ended=self.ticket())
+        return CpusetWritten(order.container, order.number, effective, self.ticket())
+
+    def hear(self) -> bool:
+        """Report what the hand did first; return whether there was anything."""
+        if self.hand_news:
+            self.feed(self.hand_news.pop(0))
+            return True
+        return False
+
+    def unstick(self) -> bool:
+        """Let the hand try again what it could not write; return whether there was anything."""
+        known = self.world.hand
+        if self.hand is None or known is None or not known.stuck or known.sent or known.held is None:
+            return False
+        self.hand.closed.clear()
+        stuck = self.hand.hold(known.held.answers, known.held.parents)
+        if stuck != known.stuck:
+            self.hand_news.append(AnswersHeld(known.held.number, self.hand.parents, stuck, self.ticket()))
+        return stuck != known.stuck
+
+    def go_on(self) -> bool:
+        """Let one due thing happen, the hand's first."""
+        return self.hear() or self.act() or self.unstick() or super().go_on()
+
+    def crash(self, fates: Sequence[bool], *, is_slow: bool = False) -> None:
+        """Kill the daemon, and the hand with it; each of its orders was carried out, or never will be."""
+        for index in range(len(self.pulls)):
+            if fates[(index + 1) % len(fates)]:
+                self.act()
+            else:
+                self.pulls.pop(0)
+        self.pulls, self.hand_news, self.is_blind = [], [], False
+        self._end_hand()
+        if fates[0]:
+            # It is open before the engine is reached.
+            self._begins_with_hand = True
+        super().crash(fates, is_slow=is_slow)
+
+    def connect(self, *, is_slow: bool = False) -> None:
+        """Reach the engine; after a crash perhaps with the hand open already."""
+        if getattr(self, "_begins_with_hand", False):
+            self._begins_with_hand = False
+            self.begin_hand()
+            while self.hear() or self.act():
+                pass
+        super().connect(is_slow=is_slow)
+
+    def moves_of(self, orders: Sequence[Order]) -> list[ApplyCpuset]:
+        """Return what moves containers: writes, and orders to those that the hand does not hold."""
+        found = []
+        for order in orders:
+            if isinstance(order, WriteCpuset):
+                found.append(ApplyCpuset(order.container, order.number, order.update, live=True))
+            elif isinstance(order, ApplyCpuset) and not self.world.containers[order.container].is_guarded:
+                found.append(order)
+        return found
