@@ -242,4 +242,6 @@ class CgroupHand:
             self._news.add(ParentsChanged(now))
 
     def _end(self, reason: str) -> None:
+        # Without the watcher its answers would stay as they are, against every later order.
+        self._queue.halt()
         self._news.add(HandBroken(reason))

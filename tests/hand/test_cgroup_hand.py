@@ -248,14 +248,19 @@ def test_thousands_of_groups_change_their_answer_in_one_call(v2: FileStage) -> N
     assert {v2.cpus(f"/machine.slice/docker-{number:064x}.scope") for number in range(300)} == {"1"}
 
 
-def test_an_error_of_the_watcher_is_the_last_news(v2: FileStage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_watcher_is_the_last_news_and_nothing_is_written_any_more(v2: FileStage) -> None:
+    """From then on the engine alone changes cpusets, and no old answer is in its way."""
+
     def broken() -> float | None:
         raise OSError(errno.EIO, "it broke")
 
     v2.hand._watcher._hear = broken
     v2.make(f"/machine.slice/docker-{ONE}.scope")
     news_until(v2.hand, lambda each: each == HandBroken("it broke"))
-    assert not v2.hand._watcher._thread.is_alive()
+    until(lambda: not v2.hand._watcher._thread.is_alive())
+    v2.make(f"/machine.slice/docker-{TWO}.scope")
+    v2.overwrite(f"/machine.slice/docker-{TWO}.scope", "0-1")
+    assert v2.cpus(f"/machine.slice/docker-{TWO}.scope") == "0-1"
 
 
 def test_without_a_hierarchy_there_is_no_hand(tmp_path: Path) -> None:
