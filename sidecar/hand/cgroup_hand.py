@@ -62,7 +62,7 @@ class CgroupHand:
         self._news = NewsRoom()
         self._enforcer = Enforcer(files, queue, self._table, self._due, self._news.add)
         self._told_parents: tuple[str, ...] = ()
-        self._watcher = Watcher(queue.fd, self._hear, self._end, is_urgent=queue.is_passive)
+        self._watcher = Watcher(queue.fd, self._hear, self._end)
         self._is_closed = False
 
     @classmethod
