@@ -46,8 +46,8 @@ class Change(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """One arrival, or the bare engine's updates. Milliseconds after the engine's `start` event; `create_ms` is when the
-    `create` event was, before it. `bare_ms` is how long the bare engine took; 0 in a column.
+    """One arrival, or the bare engine's updates. Milliseconds after the engine's `start` event, negative before it;
+    `create_ms` is how long before it the `create` event was. `bare_ms` is how long the bare engine took; 0 in a column.
     """
 
     shared: int
@@ -97,8 +97,8 @@ def arrivals(engine: PrivateEngine, folder: Path, count: int, args: argparse.Nam
     sidecar.configure(linger="10s", reconcile_period="10s")
     ids = [api.create(f"bench-shared-{number}", IMAGE, "sleep", "3600") for number in range(count)]
     try:
-        for id in ids:
-            api.act(id, "start")
+        with ThreadPoolExecutor(SWEEP_SLOTS) as pool:
+            list(pool.map(lambda id: api.act(id, "start"), ids))
         for turn in range(args.rounds):
             for column in args.columns:
                 sidecar.wrapper = READ_ONLY if column is Column.ENGINE else ()
@@ -110,8 +110,8 @@ def arrivals(engine: PrivateEngine, folder: Path, count: int, args: argparse.Nam
             yield Arrival(count, "bare engine", bare_ms=bare * 1e3)
     finally:
         sidecar.kill()
-        for id in ids:
-            api.remove(id)
+        with ThreadPoolExecutor(SWEEP_SLOTS) as pool:
+            list(pool.map(api.remove, ids))
 
 
 def one_arrival(
@@ -169,9 +169,9 @@ def shown(row: Arrival) -> str:
         return f"{row.shared} shared, {row.column}: the same updates in {row.bare_ms:.0f} ms"
     kernel = "never" if row.kernel_ms is None else f"{row.kernel_ms:.1f} ms"
     return (
-        f"{row.shared} shared, {row.column}: the kernel right {kernel} after the start ({row.create_ms:.0f} ms after "
-        f"`create`), settled {row.settled_ms:.1f} ms, records {row.records_ms:.0f} ms; {row.updates} updates, "
-        f"at most {row.most_updates} of one"
+        f"{row.shared} shared, {row.column}, from the start ({row.create_ms:.0f} ms after `create`): the kernel right "
+        f"{kernel}, settled {row.settled_ms:.1f} ms, records {row.records_ms:.0f} ms; {row.updates} updates, at most "
+        f"{row.most_updates} of one"
     )
 
 
